@@ -1,0 +1,1 @@
+"""Document to chunks: pure functions, no clock, no disk, no randomness."""

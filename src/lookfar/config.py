@@ -1,0 +1,719 @@
+"""Settings: the only reader of the environment and of TOML files.
+
+Takes: a folder's ``lookfar.toml``, the user's own file, ``LOOKFAR_*``
+variables and explicit arguments. Gives: one frozen :class:`Settings` in which
+every value is checked and complete, and which knows who set what. Refuses
+(``InvalidConfig``): unknown keys, wrong types, values out of range, settings
+that contradict each other, and a folder's own file that reaches for more than
+its folder: that file comes with whatever was cloned, so it is not trusted.
+
+Layers, weakest first: default, preset, user file, project file, environment,
+explicit. Values that nobody set bend to those that somebody set (a larger
+``chunk.max_tokens`` raises ``chunk.hard_max_tokens``), so that one change
+rarely needs a second; their origin then reads ``derived``.
+
+The fields of the section classes are the one table of settings: key, default,
+range and description stand there, and :func:`describe` reads them back.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, NoReturn, TypeVar, cast
+
+from lookfar.errors import InvalidConfig, from_os_error
+
+Layer = Literal["default", "preset", "user", "project", "environment", "explicit", "derived"]
+Value = str | int | float | bool | tuple[str, ...]
+T = TypeVar("T")
+
+PROJECT_FILE: Final = "lookfar.toml"
+USER_FILE_VARIABLE: Final = "LOOKFAR_CONFIG"
+_PREFIX: Final = "LOOKFAR_"
+_MAX_FILE_BYTES: Final = 256 * 1024
+_SET_BY_SOMEBODY: Final = frozenset({"user", "project", "environment", "explicit"})
+_ELSEWHERE: Final = (
+    "Set it in your own configuration file, as the environment variable {variable}, "
+    "or as an explicit argument."
+)
+
+
+class _Rule(NamedTuple):
+    """What one setting accepts."""
+
+    description: str
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    size: bool = False
+    """A number of bytes, which may be written ``"500KB"``."""
+    location: bool = False
+    """Names a place on this machine: made absolute when resolved."""
+    patterns: bool = False
+    """Holds globs, which in a project file must stay inside the project."""
+    trusted: bool = False
+    """Only a person may set it, never the file that lies in the indexed folder."""
+
+
+def _setting(default: T, description: str, **rule: Any) -> T:
+    return field(default=default, metadata={"rule": _Rule(description, **rule)})
+
+
+@dataclass(frozen=True, slots=True)
+class SourcesSettings:
+    """Which files are read."""
+
+    include: tuple[str, ...] = _setting(
+        (),
+        "Globs of the files to read; empty means every format that is understood.",
+        patterns=True,
+    )
+    exclude: tuple[str, ...] = _setting((), "Globs of files and folders to skip.", patterns=True)
+    respect_ignore_files: bool = _setting(True, "Skip what .gitignore files exclude.")
+    max_file_bytes: int = _setting(
+        1_048_576, "Skip larger files.", low=1, high=1_073_741_824, size=True
+    )
+    max_files: int = _setting(50_000, "Read at most this many files.", low=1, high=10_000_000)
+    max_depth: int = _setting(20, "Descend at most this many folders.", low=1, high=200)
+    allow_hard_links: bool = _setting(
+        False, "Read files that have further names, perhaps outside the folder.", trusted=True
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSettings:
+    """How documents are cut into the pieces that are searched."""
+
+    max_tokens: int = _setting(450, "Size that a chunk is filled up to.", low=16, high=32_000)
+    hard_max_tokens: int = _setting(
+        600, "Size that only an unbreakable block may exceed.", low=16, high=64_000
+    )
+    min_tokens: int = _setting(50, "Smaller chunks are joined to a neighbour.", low=0, high=16_000)
+    overlap_tokens: int = _setting(
+        0, "Tokens that a chunk repeats from the one before it.", low=0, high=16_000
+    )
+    merge_small: bool = _setting(True, "Join chunks below the smallest size to a neighbour.")
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedSettings:
+    """What turns text into vectors."""
+
+    provider: str = _setting(
+        "static",
+        "Kind of embedding model; none searches by keyword only.",
+        choices=("static", "hash", "none"),
+        trusted=True,
+    )
+    model: str = _setting(
+        "", "Path of a model to use; empty means the bundled one.", location=True, trusted=True
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSettings:
+    """How questions are answered."""
+
+    mode: str = _setting(
+        "hybrid", "Search by meaning, by words, or both.", choices=("hybrid", "vector", "keyword")
+    )
+    top_k: int = _setting(10, "Number of hits in an answer.", low=1, high=1000)
+    vector_weight: float = _setting(0.35, "Share of meaning in a hybrid score.", low=0, high=1)
+    keyword_weight: float = _setting(0.65, "Share of words in a hybrid score.", low=0, high=1)
+    name_boost: float = _setting(
+        0.1, "Lift for words found in title, headings or path.", low=0, high=1
+    )
+    document_boost: float = _setting(
+        0.2, "Lift for further matching chunks of the same document.", low=0, high=1
+    )
+    per_document: int = _setting(
+        3, "Most hits from one document; 0 means any number.", low=0, high=1000
+    )
+    merge_gap: int = _setting(
+        200, "Join hits of a document at most this many characters apart.", low=0, high=100_000
+    )
+    max_excerpt_chars: int = _setting(
+        4000, "Cut an excerpt to this many characters.", low=50, high=1_000_000
+    )
+    candidates: int = _setting(
+        200, "Chunks that each way of searching puts forward.", low=1, high=100_000
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSettings:
+    """Where the index lies and how it is kept."""
+
+    dir: str = _setting(
+        "",
+        "Folder of the indexes; empty means the user's data folder.",
+        location=True,
+        trusted=True,
+    )
+    retain_generations: int = _setting(3, "Earlier states of an index to keep.", low=1, high=1000)
+    workers: int = _setting(0, "Processes that build an index; 0 means all cores.", low=0, high=256)
+
+
+PRESETS: Final[Mapping[str, Mapping[str, Value]]] = {
+    "anvil": {
+        "chunk.max_tokens": 1500,
+        "chunk.hard_max_tokens": 1500,
+        "chunk.min_tokens": 50,
+        "chunk.overlap_tokens": 0,
+        "chunk.merge_small": True,
+    },
+    "msrl": {
+        "chunk.max_tokens": 1000,
+        "chunk.hard_max_tokens": 1200,
+        "chunk.min_tokens": 200,
+        "chunk.overlap_tokens": 100,
+        "search.vector_weight": 0.75,
+        "search.keyword_weight": 0.25,
+        "search.top_k": 8,
+        "search.max_excerpt_chars": 4000,
+        "search.merge_gap": 200,
+        "index.retain_generations": 3,
+    },
+    "search-mcp": {
+        "sources.max_file_bytes": 1_048_576,
+        "sources.max_files": 50_000,
+        "sources.max_depth": 20,
+        "chunk.max_tokens": 2000,
+        "chunk.hard_max_tokens": 2000,
+        "chunk.overlap_tokens": 500,
+        "search.vector_weight": 0.5,
+        "search.keyword_weight": 0.5,
+        "search.top_k": 10,
+    },
+    "document-db": {
+        # 700 characters with an overlap of 100, at four characters to a token.
+        "chunk.max_tokens": 175,
+        "chunk.hard_max_tokens": 175,
+        "chunk.overlap_tokens": 25,
+        "search.top_k": 10,
+    },
+}
+"""The sizes that each of the systems we stand in for uses by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Every setting, resolved. ``origin`` maps a dotted key to the layer that set it."""
+
+    preset: str = _setting("", "Defaults of another system to start from.", choices=("", *PRESETS))
+    sources: SourcesSettings = SourcesSettings()
+    chunk: ChunkSettings = ChunkSettings()
+    embed: EmbedSettings = EmbedSettings()
+    search: SearchSettings = SearchSettings()
+    index: IndexSettings = IndexSettings()
+    origin: Mapping[str, Layer] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingDoc:
+    """One row of the reference: all that a person needs to know about a setting."""
+
+    key: str
+    variable: str
+    """The environment variable that sets it."""
+    type: str
+    default: Value
+    description: str
+    range: tuple[float, float] | None
+    choices: tuple[str, ...]
+    presets: Mapping[str, Value]
+    """The value under each preset that changes it."""
+    project_file: bool
+    """Whether a folder's own ``lookfar.toml`` may set it."""
+
+
+class _Given(NamedTuple):
+    """A raw value and where it was written."""
+
+    key: str
+    value: object
+    layer: Layer
+    place: str
+    """For people: a file's path, a variable's name, or ``arguments``."""
+
+
+_SECTIONS: Final[Mapping[str, type]] = {
+    "sources": SourcesSettings,
+    "chunk": ChunkSettings,
+    "embed": EmbedSettings,
+    "search": SearchSettings,
+    "index": IndexSettings,
+}
+
+
+def _table() -> Iterator[tuple[str, _Rule, Value]]:
+    for section, cls in {"": Settings, **_SECTIONS}.items():
+        for item in fields(cls):
+            if "rule" in item.metadata:
+                key = f"{section}.{item.name}" if section else item.name
+                yield key, item.metadata["rule"], cast(Value, item.default)
+
+
+_RULES: Final = {key: rule for key, rule, _ in _table()}
+_DEFAULTS: Final = {key: default for key, _, default in _table()}
+_VARIABLES: Final = {_PREFIX + key.replace(".", "_").upper(): key for key in _RULES}
+
+
+def load(
+    root: Path | None,
+    explicit: Mapping[str, object] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Settings:
+    """Resolve the settings for the folder ``root`` (``None``: for no folder).
+
+    ``explicit`` holds dotted keys, nested mappings or both; ``None`` as a value
+    means "not given". ``environ`` replaces the process environment.
+    """
+    env = os.environ if environ is None else environ
+    given = [
+        *_from_user_file(env),
+        *(_from_project_file(root) if root is not None else ()),
+        *_from_environment(env),
+        *_flatten(explicit or {}, "explicit", "arguments"),
+    ]
+    values = dict(_DEFAULTS)
+    origin: dict[str, Layer] = dict.fromkeys(values, "default")
+
+    checked = [(item, _checked(item)) for item in given]
+    preset = next((value for item, value in reversed(checked) if item.key == "preset"), "")
+    for key, value in PRESETS.get(str(preset), {}).items():
+        values[key], origin[key] = value, "preset"
+    for item, value in checked:
+        if _RULES[item.key].location:
+            value = _absolute(str(value), item, env)
+        values[item.key], origin[item.key] = value, item.layer
+
+    _bend(values, origin)
+    _reject_contradictions(values, origin)
+    values["index.dir"] = values["index.dir"] or str(data_dir(env))
+    return _build(values, origin)
+
+
+def describe() -> list[SettingDoc]:
+    """Every setting in the order of the table, for documentation and ``lookfar config``."""
+    return [
+        SettingDoc(
+            key=key,
+            variable=_PREFIX + key.replace(".", "_").upper(),
+            type=_type_name(key),
+            default=default,
+            description=rule.description,
+            range=None if rule.low is None or rule.high is None else (rule.low, rule.high),
+            choices=rule.choices,
+            presets={
+                name: preset[key]
+                for name, preset in PRESETS.items()
+                if preset.get(key, default) != default
+            },
+            project_file=not rule.trusted,
+        )
+        for key, rule, default in _table()
+    ]
+
+
+def values(settings: Settings) -> dict[str, Value]:
+    """The settings as dotted keys, in the order of the table."""
+    result: dict[str, Value] = {}
+    for key in _RULES:
+        section, _, name = key.rpartition(".")
+        result[key] = getattr(getattr(settings, section) if section else settings, name)
+    return result
+
+
+def data_dir(environ: Mapping[str, str] | None = None) -> Path:
+    """The folder for indexes when ``index.dir`` is not set."""
+    return _platform_dir(environ, "XDG_DATA_HOME", ".local/share", "LOCALAPPDATA", "Local")
+
+
+def config_file(environ: Mapping[str, str] | None = None) -> Path:
+    """The user's own configuration file, whether or not it exists."""
+    env = os.environ if environ is None else environ
+    if named := env.get(USER_FILE_VARIABLE):
+        return _expanded(named, env)
+    folder = _platform_dir(env, "XDG_CONFIG_HOME", ".config", "APPDATA", "Roaming")
+    return folder / "config.toml"
+
+
+# --- where raw values come from ---------------------------------------------------------------
+
+
+def _from_user_file(env: Mapping[str, str]) -> Iterator[_Given]:
+    path = config_file(env)
+    text = _read(path, follow_links=True)
+    if text is not None:
+        yield from _flatten(_parsed(text, path), "user", str(path))
+    elif env.get(USER_FILE_VARIABLE):
+        raise InvalidConfig(
+            f"The configuration file {path} does not exist.",
+            hint=f"Create it, or correct or unset {USER_FILE_VARIABLE}.",
+            details={"file": str(path), "key": USER_FILE_VARIABLE},
+        )
+
+
+def _from_project_file(root: Path) -> Iterator[_Given]:
+    path = root / PROJECT_FILE
+    text = _read(path, follow_links=False)
+    if text is not None:
+        yield from _flatten(_parsed(text, path), "project", str(path))
+
+
+def _from_environment(env: Mapping[str, str]) -> Iterator[_Given]:
+    for variable in sorted(env):
+        if not variable.startswith(_PREFIX) or variable == USER_FILE_VARIABLE:
+            continue
+        if variable not in _VARIABLES:
+            _unknown(variable, [*_VARIABLES, USER_FILE_VARIABLE], "environment", "the environment")
+        yield _Given(_VARIABLES[variable], env[variable], "environment", variable)
+
+
+def _flatten(raw: Mapping[str, object], layer: Layer, place: str) -> Iterator[_Given]:
+    for name, value in raw.items():
+        if name in _SECTIONS and isinstance(value, Mapping):
+            nested: Mapping[str, object] = value
+            yield from _flatten({f"{name}.{key}": nested[key] for key in nested}, layer, place)
+        elif name in _RULES:
+            if value is not None or layer != "explicit":
+                yield _Given(name, value, layer, place)
+        elif name in _SECTIONS:
+            raise InvalidConfig(
+                f"{name} in {place} is a section, not a value.",
+                hint=f"Write [{name}] on a line of its own and its settings below it.",
+                details=_details(name, layer, place),
+            )
+        else:
+            _unknown(name, [*_RULES, *_SECTIONS], layer, place)
+
+
+def _read(path: Path, *, follow_links: bool) -> str | None:
+    """The text of a small regular file, or ``None`` when there is none.
+
+    A cloned folder can hold a link to elsewhere, a pipe that never ends or a
+    file without bounds under the name of its configuration; none is read.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    if not follow_links:
+        flags |= getattr(os, "O_NOFOLLOW", 0)
+    try:
+        if not follow_links and path.is_symlink():
+            _unreadable(path, "is a symbolic link")
+        if path.exists() and not path.is_file():
+            _unreadable(path, "is not a regular file")
+        descriptor = os.open(path, flags)
+        with os.fdopen(descriptor, "rb") as file:
+            content = file.read(_MAX_FILE_BYTES + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise from_os_error(error, f"reading {path}") from error
+    if len(content) > _MAX_FILE_BYTES:
+        _unreadable(path, f"is larger than {_MAX_FILE_BYTES} bytes")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        _unreadable(path, f"is not UTF-8 text (line {line})", line=line)
+
+
+def _unreadable(path: Path, why: str, **more: object) -> NoReturn:
+    raise InvalidConfig(
+        f"The configuration file {path} {why}.",
+        hint="Replace it with a small TOML text file, or remove it.",
+        details={"file": str(path), **more},
+    )
+
+
+def _parsed(text: str, path: Path) -> dict[str, object]:
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        found = re.search(r"at line (\d+)", str(error))
+        line = int(found[1]) if found else text.count("\n") + 1
+        raise InvalidConfig(
+            f"{path} is not valid TOML (line {line}): {error}",
+            hint=f"Correct line {line}; text values need quotes, sections look like [search].",
+            details={"file": str(path), "line": line},
+        ) from error
+
+
+# --- checking one value -----------------------------------------------------------------------
+
+
+def _checked(given: _Given) -> Value:
+    """The value in its own type, or an error that says what is accepted."""
+    rule = _RULES[given.key]
+    if given.layer == "project":
+        _reject_reaching_out(given, rule)
+    value = _typed(given, rule)
+    if value is None or not _in_range(value, rule):
+        shown = _shown(given.value)
+        raise InvalidConfig(
+            f"{_named(given)} cannot be {shown}.",
+            hint=f"Give {_accepted(given.key)}.",
+            details={**_details(given.key, given.layer, given.place), "value": shown},
+        )
+    return value
+
+
+def _typed(given: _Given, rule: _Rule) -> Value | None:
+    """Read a raw value as the type of its default; ``None`` when it is not one."""
+    raw, default = given.value, _DEFAULTS[given.key]
+    text = raw if isinstance(raw, str) else None
+    from_text = given.layer == "environment"
+    if isinstance(default, bool):
+        if from_text and text is not None:
+            return {"true": True, "1": True, "false": False, "0": False}.get(text.strip().lower())
+        return raw if isinstance(raw, bool) else None
+    if isinstance(default, (int, float)):
+        if rule.size and text is not None:
+            return _bytes(text)
+        if from_text and text is not None:
+            try:
+                return type(default)(text)
+            except ValueError:
+                return None
+        if isinstance(raw, bool):
+            return None
+        if isinstance(default, float) and isinstance(raw, (int, float)):
+            return float(raw) if abs(raw) < 1e300 else None
+        return raw if isinstance(raw, int) else None
+    if isinstance(default, tuple):
+        if from_text and text is not None:
+            raw = [part.strip() for part in text.split(",") if part.strip()]
+        if not isinstance(raw, (list, tuple)):
+            return None
+        items = tuple(raw)
+        return items if all(isinstance(i, str) and i and "\0" not in i for i in items) else None
+    if rule.location and isinstance(raw, os.PathLike):
+        text = str(os.fspath(raw))
+    return text if text is not None and "\0" not in text else None
+
+
+def _bytes(text: str) -> int | None:
+    found = re.fullmatch(r"\s*([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([KMG]?)i?B?\s*", text, re.I | re.A)
+    if not found:
+        return None
+    return int(float(found[1]) * 1024 ** " KMG".index(found[2].upper() or " "))
+
+
+def _in_range(value: Value, rule: _Rule) -> bool:
+    if rule.choices:
+        return value in rule.choices
+    if rule.low is not None and rule.high is not None and isinstance(value, (int, float)):
+        return rule.low <= value <= rule.high  # false for NaN, too
+    return True
+
+
+def _reject_reaching_out(given: _Given, rule: _Rule) -> None:
+    """A folder's own file may shape its index; it may not reach for anything else."""
+    variable = _PREFIX + given.key.replace(".", "_").upper()
+    if rule.trusted:
+        raise InvalidConfig(
+            f"{given.key} may not be set by a project's own file ({given.place}).",
+            hint="Remove it there. " + _ELSEWHERE.format(variable=variable),
+            details=_details(given.key, given.layer, given.place),
+        )
+    if not rule.patterns or not isinstance(given.value, list):
+        return
+    for pattern in given.value:
+        if isinstance(pattern, str) and _leaves_root(pattern):
+            raise InvalidConfig(
+                f"{_named(given)} names something outside the project: {_shown(pattern)}.",
+                hint="Write patterns relative to the project, like docs/**, without a leading "
+                "slash and without '..'. " + _ELSEWHERE.format(variable=variable),
+                details={**_details(given.key, given.layer, given.place), "value": _shown(pattern)},
+            )
+
+
+def _leaves_root(pattern: str) -> bool:
+    bare = pattern.strip().lstrip("!")
+    absolute = bare.startswith(("/", "\\", "~")) or re.match(r"[A-Za-z]:", bare)
+    # Braces and commas may be alternatives in a glob, so each ends a path component.
+    return bool(absolute) or ".." in re.split(r"[/\\{},|()]", bare)
+
+
+# --- how values go together -------------------------------------------------------------------
+
+
+def _bend(values: dict[str, Value], origin: dict[str, Layer]) -> None:
+    """Let what nobody set follow what somebody set."""
+
+    def chosen(key: str) -> bool:
+        return origin[key] in _SET_BY_SOMEBODY
+
+    def derive(key: str, value: float) -> None:
+        if not chosen(key) and values[key] != value:
+            values[key], origin[key] = value, "derived"
+
+    def number(key: str) -> int:
+        return cast(int, values[key])
+
+    if chosen("chunk.min_tokens"):
+        derive("chunk.max_tokens", max(number("chunk.max_tokens"), number("chunk.min_tokens")))
+    if chosen("chunk.hard_max_tokens"):
+        derive("chunk.max_tokens", min(number("chunk.max_tokens"), number("chunk.hard_max_tokens")))
+    largest = number("chunk.max_tokens")
+    if largest > number("chunk.hard_max_tokens"):
+        derive("chunk.hard_max_tokens", -(-largest * 4 // 3))
+    derive("chunk.min_tokens", min(number("chunk.min_tokens"), largest))
+    if number("chunk.overlap_tokens") >= largest:
+        derive("chunk.overlap_tokens", largest // 4)
+    derive("search.candidates", max(number("search.candidates"), number("search.top_k")))
+
+    pair = ("search.vector_weight", "search.keyword_weight")
+    for one, other in (pair, pair[::-1]):
+        if chosen(one) and not chosen(other):
+            derive(other, round(1 - cast(float, values[one]), 6))
+
+
+def _reject_contradictions(values: Mapping[str, Value], origin: Mapping[str, Layer]) -> None:
+    def require(holds: bool, rule: str, *keys: str) -> None:
+        if not holds:
+            shown = ", ".join(f"{key} = {values[key]} ({origin[key]})" for key in keys)
+            raise InvalidConfig(
+                f"These settings contradict each other: {shown}.",
+                hint=f"Choose values so that {rule}.",
+                details={
+                    "key": keys[0],
+                    "keys": list(keys),
+                    "layers": {key: origin[key] for key in keys},
+                },
+            )
+
+    def ordered(smaller: str, larger: str) -> None:
+        low, high = cast(float, values[smaller]), cast(float, values[larger])
+        require(low <= high, f"{smaller} is at most {larger}", smaller, larger)
+
+    ordered("chunk.min_tokens", "chunk.max_tokens")
+    ordered("chunk.max_tokens", "chunk.hard_max_tokens")
+    ordered("search.top_k", "search.candidates")
+    overlap, largest = "chunk.overlap_tokens", "chunk.max_tokens"
+    require(
+        cast(int, values[overlap]) < cast(int, values[largest]),
+        f"{overlap} is below {largest}",
+        overlap,
+        largest,
+    )
+    vector, keyword = "search.vector_weight", "search.keyword_weight"
+    require(
+        bool(values[vector] or values[keyword]), "one of the weights is above 0", vector, keyword
+    )
+
+
+def _build(values: Mapping[str, Value], origin: dict[str, Layer]) -> Settings:
+    parts: dict[str, Any] = {}
+    for name, cls in _SECTIONS.items():
+        parts[name] = cls(**{item.name: values[f"{name}.{item.name}"] for item in fields(cls)})
+    return replace(Settings(), preset=str(values["preset"]), origin=origin, **parts)
+
+
+# --- words for people -------------------------------------------------------------------------
+
+
+def _type_name(key: str) -> str:
+    default = _DEFAULTS[key]
+    if _RULES[key].size:
+        return "size"
+    if _RULES[key].location:
+        return "path"
+    for kind, name in ((bool, "boolean"), (int, "integer"), (float, "number"), (tuple, "list")):
+        if isinstance(default, kind):
+            return name
+    return "text"
+
+
+def _accepted(key: str) -> str:
+    rule = _RULES[key]
+    if rule.choices:
+        return "one of: " + ", ".join(choice or '""' for choice in rule.choices)
+    between = "" if rule.low is None or rule.high is None else f" from {rule.low} to {rule.high}"
+    return {
+        "size": f"a number of bytes{between}, or a size such as 500KB or 1MB",
+        "path": "a path as text",
+        "boolean": "true or false",
+        "integer": f"a whole number{between}",
+        "number": f"a number{between}",
+        "list": "a list of non-empty texts (in a variable: separated by commas)",
+    }.get(_type_name(key), "text")
+
+
+def _named(given: _Given) -> str:
+    return f"{given.key} (set in {given.place})"
+
+
+def _shown(value: object) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # a whole number of more digits than Python is willing to print
+        return "a very large number"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _details(key: str, layer: Layer, place: str) -> dict[str, object]:
+    where = {"file": place} if layer in ("user", "project") else {"source": place}
+    return {"key": key, "layer": layer, **where}
+
+
+def _unknown(name: str, known: list[str], layer: Layer, place: str) -> NoReturn:
+    import difflib
+
+    leaf = name.rpartition(".")[2]
+    # First the same name under another section, then names spelt alike.
+    close = [key for key in known if key.rpartition(".")[2] == leaf]
+    close = close or difflib.get_close_matches(name, known, n=1)
+    suggestion = close[0] if close else ""
+    raise InvalidConfig(
+        f"{name[:100]} in {place} is not a setting.",
+        hint=f"Did you mean {suggestion}?" if suggestion else "Remove it, or correct its name.",
+        details={**_details(name, layer, place), "suggestion": suggestion},
+    )
+
+
+# --- places on this machine -------------------------------------------------------------------
+
+
+def _home(env: Mapping[str, str]) -> Path:
+    home = env.get("USERPROFILE" if sys.platform == "win32" else "HOME")
+    return Path(home) if home else Path(os.path.expanduser("~"))
+
+
+def _platform_dir(
+    environ: Mapping[str, str] | None, xdg: str, under_home: str, windows: str, roaming: str
+) -> Path:
+    env = os.environ if environ is None else environ
+    # A name for sys.platform, as type checkers take the other branches for dead code.
+    platform: str = sys.platform
+    if platform == "win32":
+        base = env.get(windows) or str(_home(env) / "AppData" / roaming)
+        return Path(base) / "lookfar"
+    if platform == "darwin":
+        return _home(env) / "Library" / "Application Support" / "lookfar"
+    named = env.get(xdg, "")
+    # The XDG specification says to ignore relative paths.
+    base_dir = Path(named) if os.path.isabs(named) else _home(env) / under_home
+    return base_dir / "lookfar"
+
+
+def _expanded(text: str, env: Mapping[str, str]) -> Path:
+    if text == "~" or text.startswith(("~/", "~\\")):
+        return _home(env) / text[2:]
+    return Path(text)
+
+
+def _absolute(text: str, given: _Given, env: Mapping[str, str]) -> str:
+    """A path in the user's file is relative to that file, any other to the working folder."""
+    if not text:
+        return ""
+    base = Path(given.place).parent if given.layer == "user" else Path()
+    return os.path.abspath(base / _expanded(text, env))

@@ -1,0 +1,48 @@
+"""The deterministic double of an embedder: a peer of the real ones, for tests.
+
+Takes: texts. Gives: vectors in which shared words mean nearness and nothing
+else does, and a count of what it was asked to embed. Refuses: to be good.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_WORDS = re.compile(r"\w+")
+
+
+class HashedEmbedder:
+    """Each word owns one signed coordinate, chosen by its hash."""
+
+    name = "hash"
+
+    def __init__(self, dimensions: int = 64) -> None:
+        self.dimensions = dimensions
+        self.embedded: list[str] = []
+        """Every text ever embedded, so that tests can count."""
+
+    @property
+    def fingerprint(self) -> str:
+        return f"hash:{self.dimensions}:1"
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.embedded.extend(texts)
+        vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
+        for row, text in enumerate(texts):
+            for word in _WORDS.findall(text.lower()):
+                digest = int.from_bytes(blake2b(word.encode(), digest_size=8).digest(), "little")
+                vectors[row, digest % self.dimensions] += 1.0 if digest >> 63 else -1.0
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        np.divide(vectors, norms, out=vectors, where=norms > 0)
+        return vectors
+
+    def count_tokens(self, text: str) -> int:
+        return -(-len(text) // 4)

@@ -1,0 +1,164 @@
+"""Every error a user or a program can meet, as one tree.
+
+    LookfarError                      anything we raise on purpose
+    ├── InvalidArgument               INVALID_ARGUMENT      a parameter is wrong
+    │   ├── InvalidPattern            INVALID_PATTERN       a glob cannot be used
+    │   ├── InvalidConfig             INVALID_CONFIG        a setting is wrong or unknown
+    │   └── OutsideRoot               OUTSIDE_ROOT          a path leaves its root
+    ├── NotFound                      NOT_FOUND             no such document or section
+    │   └── RootNotFound              ROOT_NOT_FOUND        the folder to index is missing
+    ├── Ambiguous                     AMBIGUOUS             several things answer to that name
+    ├── NotIndexed                    NOT_INDEXED           the folder was never indexed
+    ├── IndexBusy                     INDEX_BUSY            another process is writing
+    ├── IndexCorrupt                  INDEX_CORRUPT         stored data failed its check
+    ├── ModelUnavailable              MODEL_UNAVAILABLE     the embedding model cannot be used
+    └── IOFailed                      IO_ERROR              the disk said no
+        ├── PermissionDenied          PERMISSION_DENIED
+        ├── DiskFull                  DISK_FULL
+        └── IndexReadOnly             INDEX_READ_ONLY       the index folder cannot be written
+
+Takes: nothing from the rest of the package. Gives: exceptions with a stable
+``code``, a sentence for people, the next step, and detail for developers.
+Refuses: messages without a next step (``hint`` is a required argument).
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+
+class LookfarError(Exception):
+    """Base of all deliberate errors: what happened, and what to do next."""
+
+    code: ClassVar[str] = "INTERNAL"
+    exit_code: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str,
+        developer: str = "",
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.developer = developer or message
+        self.details: Mapping[str, Any] = dict(details or {})
+
+    def __str__(self) -> str:
+        return self.message
+
+    def as_dict(self) -> dict[str, Any]:
+        """The one JSON shape of an error, on every face of the product."""
+        return {
+            "code": self.code,
+            "message": self.message,
+            "hint": self.hint,
+            "developer_message": f"{self.code}: {self.developer}",
+            "details": dict(self.details),
+        }
+
+
+class InvalidArgument(LookfarError):
+    code = "INVALID_ARGUMENT"
+    exit_code = 2
+
+
+class InvalidPattern(InvalidArgument):
+    code = "INVALID_PATTERN"
+
+
+class InvalidConfig(InvalidArgument):
+    code = "INVALID_CONFIG"
+
+
+class OutsideRoot(InvalidArgument):
+    code = "OUTSIDE_ROOT"
+
+
+class NotFound(LookfarError):
+    code = "NOT_FOUND"
+    exit_code = 3
+
+
+class RootNotFound(NotFound):
+    code = "ROOT_NOT_FOUND"
+
+
+class Ambiguous(LookfarError):
+    code = "AMBIGUOUS"
+    exit_code = 3
+
+
+class NotIndexed(LookfarError):
+    code = "NOT_INDEXED"
+    exit_code = 4
+
+
+class IndexBusy(LookfarError):
+    code = "INDEX_BUSY"
+    exit_code = 5
+
+
+class IndexCorrupt(LookfarError):
+    code = "INDEX_CORRUPT"
+    exit_code = 6
+
+
+class ModelUnavailable(LookfarError):
+    code = "MODEL_UNAVAILABLE"
+    exit_code = 7
+
+
+class IOFailed(LookfarError):
+    code = "IO_ERROR"
+    exit_code = 8
+
+
+class PermissionDenied(IOFailed):
+    code = "PERMISSION_DENIED"
+
+
+class DiskFull(IOFailed):
+    code = "DISK_FULL"
+
+
+class IndexReadOnly(IOFailed):
+    code = "INDEX_READ_ONLY"
+
+
+def from_os_error(error: OSError, what: str) -> IOFailed:
+    """Name an operating-system failure so that a user knows what to do."""
+    developer = f"{type(error).__name__} [{errno.errorcode.get(error.errno or 0, '?')}] {error}"
+    details = {"path": str(error.filename)} if error.filename else {}
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFull(
+            f"There is no disk space left while {what}.",
+            hint="Free some space and run the same command again; the last finished index is intact.",
+            developer=developer,
+            details=details,
+        )
+    if error.errno == errno.EROFS:
+        return IndexReadOnly(
+            f"The disk is read-only while {what}.",
+            hint="Choose a writable folder with --index-dir.",
+            developer=developer,
+            details=details,
+        )
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return PermissionDenied(
+            f"Permission was denied while {what}.",
+            hint="Check the permissions of the path named, or choose another with --index-dir.",
+            developer=developer,
+            details=details,
+        )
+    return IOFailed(
+        f"The disk failed while {what}: {error.strerror or error}.",
+        hint="Check the disk and run the same command again; the last finished index is intact.",
+        developer=developer,
+        details=details,
+    )

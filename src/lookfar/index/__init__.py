@@ -1,0 +1,1 @@
+"""Keeping a collection true to its source: what changed, and making it so."""

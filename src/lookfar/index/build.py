@@ -1,0 +1,266 @@
+"""Making the store true to the disk: one pass, one new generation.
+
+Takes: a root, a store, settings and an embedder. Gives: a report of what was
+found and done. Refuses: to remove what it could not look at; a file that cannot
+be read keeps its old state and is reported.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from lookfar.chunk.headings import Sizes
+from lookfar.errors import InvalidArgument
+from lookfar.index.reconcile import Changes, compare
+from lookfar.index.worker import Outcome, Preparer, Recipe, Request, Unchanged, WorkerPool
+from lookfar.model import Failure, IndexReport, Skipped
+from lookfar.ports import Version
+from lookfar.sources.policy import DEFAULT_EXCLUDE, Policy
+from lookfar.sources.walk import Walk, walk
+from lookfar.store.migrations import FORMAT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lookfar.config import Settings
+    from lookfar.ports import Embedder, Known
+    from lookfar.sources.confine import Root
+    from lookfar.store.collection import CollectionStore
+    from lookfar.store.epoch import EpochWriter
+
+CHUNKING = 1
+"""Raise whenever the same text and sizes would give other chunks or terms."""
+
+_BATCH_BYTES = 512_000
+_BATCH_FILES = 64
+_WORTH_PROCESSES = 4_000_000
+_WITHOUT_MODEL = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a pass has come."""
+
+    files: int
+    total_files: int
+    bytes: int
+    total_bytes: int
+
+
+OnProgress = Callable[[Progress], None]
+
+
+def policy_from(settings: Settings) -> Policy:
+    sources = settings.sources
+    return Policy(
+        include=sources.include,
+        exclude=(*DEFAULT_EXCLUDE, *sources.exclude),
+        respect_ignore_files=sources.respect_ignore_files,
+        max_file_bytes=sources.max_file_bytes,
+        max_depth=sources.max_depth,
+        max_files=sources.max_files,
+    )
+
+
+def sizes_from(settings: Settings) -> Sizes:
+    chunking = settings.chunk
+    return Sizes(
+        max_tokens=chunking.max_tokens,
+        hard_max_tokens=chunking.hard_max_tokens,
+        min_tokens=chunking.min_tokens,
+        overlap_tokens=chunking.overlap_tokens,
+        merge_small=chunking.merge_small,
+    )
+
+
+def epoch_fingerprint(settings: Settings, embedder: Embedder | None) -> str:
+    """Equal exactly when chunks and vectors of two passes can live in one epoch."""
+    model = embedder.fingerprint if embedder else _WITHOUT_MODEL
+    recipe = f"format {FORMAT}; chunking {CHUNKING}; {sizes_from(settings)}; model {model}"
+    return sha256(recipe.encode()).hexdigest()[:32]
+
+
+class Build:
+    """One pass over one collection."""
+
+    def __init__(
+        self,
+        root: Root,
+        collection: str,
+        store: CollectionStore,
+        settings: Settings,
+        embedder: Embedder | None,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        self._root = root
+        self._collection = collection
+        self._store = store
+        self._settings = settings
+        self._embedder = embedder
+        self._on_progress = on_progress or (lambda _: None)
+        self._tally: Counter[str] = Counter()
+        self._failures: list[Failure] = []
+        self._left: Counter[str] = Counter()
+
+    def run(
+        self, *, before: Walk | None = None, rebuild: bool = False, wait_seconds: float = 0.0
+    ) -> tuple[IndexReport, Walk]:
+        """Walk, compare, write, activate. Gives the walk too, to speed up the next one."""
+        started = time.perf_counter()
+        seen = walk(self._root, policy_from(self._settings), before=before)
+        with self._store.writer(
+            epoch_fingerprint(self._settings, self._embedder),
+            self._embedder.dimensions if self._embedder else 1,
+            about={"root": self._root.path, "collection": self._collection},
+            retain=self._settings.index.retain_generations,
+            rebuild=rebuild,
+            wait_seconds=wait_seconds,
+        ) as writer:
+            known = writer.known()
+            changes = compare(seen, known)
+            self._refuse_too_many(changes, known)
+            self._write(writer, changes, known, writer.catalogue)
+            generation = self._finish(writer, changes, known, started)
+            self._tally["embedded"] = writer.embedded
+        return self._report(changes, seen, generation, started), seen
+
+    def _refuse_too_many(self, changes: Changes, known: dict[str, Known]) -> None:
+        total = len(changes.read) + changes.same
+        if total > self._settings.sources.max_files:
+            raise InvalidArgument(
+                f"This folder holds {total:,} files to index,"
+                f" more than the limit of {self._settings.sources.max_files:,}.",
+                hint="Name a smaller folder, exclude some, or raise sources.max_files.",
+                developer=f"FILE_LIMIT_WARNING: {total} files, {len(known)} known",
+            )
+
+    def _write(
+        self,
+        writer: EpochWriter,
+        changes: Changes,
+        known: dict[str, Known],
+        catalogue: Path | None,
+    ) -> None:
+        for uri in changes.gone:
+            writer.remove(uri)
+        done_files = done_bytes = 0
+        total = Progress(0, len(changes.read), 0, changes.bytes)
+        self._on_progress(total)
+        for requests, outcomes in self._outcomes(writer, changes, catalogue):
+            for outcome in outcomes:
+                self._apply(writer, outcome, known)
+            done_files += len(requests)
+            done_bytes += sum(request.file.fingerprint.size for request in requests)
+            self._on_progress(
+                Progress(done_files, total.total_files, done_bytes, total.total_bytes)
+            )
+
+    def _outcomes(
+        self, writer: EpochWriter, changes: Changes, catalogue: Path | None
+    ) -> Iterator[tuple[Sequence[Request], list[Outcome]]]:
+        recipe = Recipe(
+            root=self._root,
+            max_file_bytes=self._settings.sources.max_file_bytes,
+            sizes=sizes_from(self._settings),
+            embed=self._settings.embed,
+            catalogue=catalogue,
+        )
+        batches = list(_batched(changes.read))
+        workers = min(self._settings.index.workers or os.cpu_count() or 1, len(batches))
+        if workers < 2 or changes.bytes < _WORTH_PROCESSES:
+            preparer = Preparer(recipe, self._embedder)
+            for batch in batches:
+                yield batch, preparer.run(batch, writer.missing)
+            return
+        pool = WorkerPool(recipe, workers)
+        try:
+            yield from zip(batches, pool.run(batches), strict=True)
+        finally:
+            pool.close()
+
+    def _apply(self, writer: EpochWriter, outcome: Outcome, known: dict[str, Known]) -> None:
+        before = known.get(outcome.uri)
+        match outcome:
+            case Version():
+                writer.put(outcome)
+                self._tally["changed" if before else "added"] += 1
+                self._tally["text_bytes"] += outcome.text_bytes
+            case Unchanged():
+                assert before is not None
+                writer.touch(before.document, outcome.fingerprint, outcome.settled)
+                self._tally["same"] += 1
+            case Skipped():
+                self._left[outcome.reason] += 1
+                if before:
+                    writer.remove(outcome.uri)
+                    self._tally["removed"] += 1
+            case Failure():
+                self._failures.append(outcome)
+
+    def _finish(
+        self, writer: EpochWriter, changes: Changes, known: dict[str, Known], started: float
+    ) -> int:
+        writer.record_failures(self._failures)
+        self._tally["removed"] += len(changes.gone)
+        touched = self._tally["added"] + self._tally["changed"] + self._tally["removed"]
+        if not touched and not writer.fresh:
+            return writer.commit_touches()
+        return writer.activate(self._manifest(started, known))
+
+    def _manifest(self, started: float, known: dict[str, Known]) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "chunking": CHUNKING,
+            "model": self._embedder.name if self._embedder else _WITHOUT_MODEL,
+            "model_fingerprint": self._embedder.fingerprint if self._embedder else _WITHOUT_MODEL,
+            "documents_before": len(known),
+            "added": self._tally["added"],
+            "changed": self._tally["changed"],
+            "removed": self._tally["removed"],
+            "failures": len(self._failures),
+            "seconds": round(time.perf_counter() - started, 3),
+        }
+
+    def _report(
+        self, changes: Changes, seen: Walk, generation: int, started: float
+    ) -> IndexReport:
+        skipped = Counter(seen.skipped_counts) + self._left
+        if changes.without_parser:
+            skipped["no_parser"] += changes.without_parser
+        unreadable = [
+            Failure(uri or ".", "PERMISSION_DENIED", "this folder could not be listed")
+            for uri in seen.unreadable
+        ]
+        return IndexReport(
+            collection=self._collection,
+            root=self._root.path,
+            generation=generation,
+            added=self._tally["added"],
+            changed=self._tally["changed"],
+            removed=self._tally["removed"],
+            unchanged=changes.same + self._tally["same"],
+            chunks_embedded=self._tally["embedded"],
+            failures=(*unreadable, *self._failures),
+            skipped=dict(sorted(skipped.items())),
+            seconds=time.perf_counter() - started,
+            text_bytes=self._tally["text_bytes"],
+        )
+
+
+def _batched(requests: Sequence[Request]) -> Iterator[list[Request]]:
+    batch: list[Request] = []
+    size = 0
+    for request in requests:
+        batch.append(request)
+        size += request.file.fingerprint.size
+        if size >= _BATCH_BYTES or len(batch) >= _BATCH_FILES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

@@ -1,0 +1,166 @@
+"""One file's bytes to one version ready to be stored: parse, chunk, analyse, embed.
+
+Takes: the raw bytes and what the disk said of them. Gives: a ``Version`` of
+plain rows. Refuses: binary content and formats no parser knows, by naming the
+reason; it never raises for what a file contains.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING
+from zlib import compress
+
+from lookfar.chunk.headings import Sizes, chunk
+from lookfar.chunk.identity import embedded_text
+from lookfar.model import Block, Chunk, Document, Fingerprint
+from lookfar.parse.formats import parser_for
+from lookfar.parse.text import normalise
+from lookfar.ports import PATH_SEPARATOR, ChunkRow, Version
+from lookfar.store.analyser import analyse
+
+if TYPE_CHECKING:
+    from lookfar.ports import Embedder
+
+_FASTEST = 1
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A version, and the texts of its chunks until they are embedded."""
+
+    version: Version
+    texts: dict[bytes, str] = field(default_factory=dict)
+    """Embedded text by content name."""
+
+
+def prepare(
+    uri: str,
+    raw: bytes,
+    disk: Fingerprint,
+    *,
+    settled: bool,
+    sizes: Sizes,
+    count_tokens: Callable[[str], int],
+) -> Prepared | None:
+    """Everything about one file but its vectors; ``None`` where no parser knows the format."""
+    parse = parser_for(uri)
+    if parse is None:
+        return None
+    text, warnings = normalise(raw)
+    document = parse(uri, text)
+    chunks = chunk(document, sizes, count_tokens)
+    encoded = text.encode("utf-8")
+    version = Version(
+        uri=uri,
+        lane=document.lane,
+        language=document.language,
+        title=document.title,
+        body=document.body,
+        metadata=_metadata(document),
+        warnings=(*warnings, *document.warnings),
+        tags=document.tags,
+        fingerprint=disk,
+        settled=settled,
+        raw_sha=sha256(raw).digest(),
+        text_sha=sha256(encoded).digest(),
+        text=compress(encoded, _FASTEST),
+        text_bytes=len(encoded),
+        sections=[
+            (s.ordinal, s.parent, s.level, s.title, s.span.start, s.span.end,
+             s.span.start_line, s.span.end_line, s.body)
+            for s in document.sections
+        ],
+        chunks=[_chunk_row(document, each) for each in chunks],
+        links=[
+            (link.kind, link.target, link.anchor, link.text, link.start, link.end)
+            for link in document.links
+        ],
+        entries=_entries(document, chunks),
+        embedded={},
+    )  # fmt: skip
+    texts = {each.content: embedded_text(document, each) for each in chunks}
+    return Prepared(version, texts)
+
+
+def embed(
+    prepared: Sequence[Prepared],
+    embedder: Embedder | None,
+    missing: Callable[[Iterable[bytes]], set[bytes]],
+) -> int:
+    """Embed the contents that the store lacks, all at once; gives how many those were."""
+    if embedder is None:
+        return 0
+    wanted: dict[bytes, str] = {}
+    for each in prepared:
+        wanted.update(each.texts)
+    lacking = missing(wanted)
+    contents = [content for content in wanted if content in lacking]
+    vectors = embedder.embed([wanted[content] for content in contents]).astype("<f2")
+    row_of = {content: vectors[row].tobytes() for row, content in enumerate(contents)}
+    for each in prepared:
+        each.version.embedded = {
+            content: row_of[content] for content in each.texts if content in row_of
+        }
+        each.texts = {}
+    return len(contents)
+
+
+def _metadata(document: Document) -> str:
+    kept: dict[str, object] = {}
+    if document.metadata:
+        kept["front_matter"] = dict(document.metadata)
+    if document.aliases:
+        kept["aliases"] = list(document.aliases)
+    return json.dumps(kept, ensure_ascii=False, sort_keys=True)
+
+
+def _chunk_row(document: Document, each: Chunk) -> ChunkRow:
+    span = each.span
+    text = document.text[span.start : span.end]
+    return (
+        bytes.fromhex(each.id),
+        each.content,
+        each.section,
+        PATH_SEPARATOR.join(each.path),
+        span.start,
+        span.end,
+        span.start_line,
+        span.end_line,
+        each.overlap,
+        each.part,
+        each.parts,
+        sha256(text.encode("utf-8")).digest(),
+    )
+
+
+def _entries(document: Document, chunks: Sequence[Chunk]) -> list[tuple[str, ...]]:
+    """What the keyword index sees of each chunk: prose and code apart, so each can weigh its own."""
+    title = analyse(document.title)
+    tags = analyse(" ".join((*document.tags, *document.aliases)))
+    code = [block for block in document.blocks if block.kind in ("fence", "indented")]
+    entries: list[tuple[str, ...]] = []
+    for each in chunks:
+        prose, programs = _apart(document.text, each, code)
+        entries.append(
+            (title, analyse(" ".join(each.path)), tags, analyse(prose), analyse(programs))
+        )
+    return entries
+
+
+def _apart(text: str, each: Chunk, code: Sequence[Block]) -> tuple[str, str]:
+    prose: list[str] = []
+    programs: list[str] = []
+    at, end = each.span.start, each.span.end
+    for block in code:
+        start, stop = block.start, block.end
+        if stop <= at or start >= end:
+            continue
+        prose.append(text[at : max(at, start)])
+        programs.append(text[max(at, start) : min(stop, end)])
+        at = min(stop, end)
+    prose.append(text[at:end])
+    return "".join(prose), "".join(programs)

@@ -1,0 +1,256 @@
+"""Reading and preparing files, here or in processes of their own.
+
+Takes: URIs to read under one root. Gives: for each an outcome: a version to
+store, the news that nothing changed, a reason to leave it out, or a failure.
+Refuses: to let one file stop the others. A file that kills its process is tried
+once more alone, then reported.
+
+Workers are plain child processes that speak pickled frames over their pipes:
+no fork of a threaded parent, no re-import of the caller's ``__main__``, and a
+crash in a native parser costs one worker, not the server.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from typing import IO, TYPE_CHECKING, Any
+
+from lookfar.chunk.headings import Sizes
+from lookfar.config import EmbedSettings
+from lookfar.embed.providers import open_embedder
+from lookfar.errors import LookfarError
+from lookfar.index.prepare import Prepared, embed, prepare
+from lookfar.model import Failure, Fingerprint, Skipped, SourceFile
+from lookfar.ports import Version
+from lookfar.sources.confine import Refused, Root
+from lookfar.sources.fingerprints import content_hash, is_binary, settled
+from lookfar.store import catalog
+from lookfar.store.database import connect
+
+if TYPE_CHECKING:
+    from lookfar.ports import Embedder
+
+Missing = Callable[[Iterable[bytes]], set[bytes]]
+_LENGTH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One file to look at, and the hash it had when it was last stored."""
+
+    file: SourceFile
+    raw_sha: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """The bytes are those already stored; only what the disk says of them moved."""
+
+    uri: str
+    fingerprint: Fingerprint
+    settled: bool
+
+
+Outcome = Version | Unchanged | Skipped | Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Everything that decides what a file turns into, in a form that can be sent."""
+
+    root: Root
+    max_file_bytes: int
+    sizes: Sizes
+    embed: EmbedSettings
+    catalogue: Path | None
+    """Where a worker looks up vectors that exist; ``None`` when none can."""
+
+
+class Preparer:
+    """Turns requests into outcomes, a batch at a time."""
+
+    def __init__(self, recipe: Recipe, embedder: Embedder | None) -> None:
+        self._recipe = recipe
+        self._embedder = embedder
+        self._count = embedder.count_tokens if embedder else _count_by_length
+
+    def run(self, requests: Sequence[Request], missing: Missing) -> list[Outcome]:
+        outcomes = [self._one(request) for request in requests]
+        prepared = [outcome for outcome in outcomes if isinstance(outcome, Prepared)]
+        embed(prepared, self._embedder, missing)
+        return [each.version if isinstance(each, Prepared) else each for each in outcomes]
+
+    def _one(self, request: Request) -> Prepared | Unchanged | Skipped | Failure:
+        uri = request.file.uri
+        now = time.time_ns()
+        try:
+            raw, disk = self._recipe.root.read(uri, self._recipe.max_file_bytes)
+        except Refused as refusal:
+            if refusal.reason in ("gone", "changing"):
+                return Failure(uri, refusal.reason.upper(), refusal.detail or str(refusal))
+            return Skipped(uri, refusal.reason, refusal.detail)
+        except LookfarError as error:
+            return Failure(uri, error.code, error.message)
+        steady = settled(disk, now)
+        if is_binary(raw):
+            return Skipped(uri, "binary", "it holds zero bytes")
+        if request.raw_sha is not None and content_hash(raw) == request.raw_sha:
+            return Unchanged(uri, disk, steady)
+        try:
+            prepared = prepare(
+                uri,
+                raw,
+                disk,
+                settled=steady,
+                sizes=self._recipe.sizes,
+                count_tokens=self._count,
+            )
+        except Exception as error:  # noqa: BLE001 - one hostile file must not stop the rest
+            return Failure(uri, "PARSE_FAILED", f"{type(error).__name__}: {error}")
+        return prepared or Skipped(uri, "no_parser", "no parser knows this format")
+
+
+def _count_by_length(text: str) -> int:
+    return -(-len(text) // 4)
+
+
+class WorkerPool:
+    """Child processes that prepare batches; results come in the order of the requests."""
+
+    def __init__(self, recipe: Recipe, workers: int) -> None:
+        self._recipe = recipe
+        self._idle: SimpleQueue[_Child] = SimpleQueue()
+        self._children = [_Child(recipe) for _ in range(workers)]
+        for child in self._children:
+            self._idle.put(child)
+        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="lookfar-worker")
+
+    def run(self, batches: Iterable[Sequence[Request]]) -> Iterator[list[Outcome]]:
+        """Outcomes batch by batch; a few batches are under way at once, never all."""
+        under_way: deque[Future[list[Outcome]]] = deque()
+        for batch in batches:
+            under_way.append(self._threads.submit(self._prepare, batch))
+            if len(under_way) > len(self._children) + 2:
+                yield under_way.popleft().result()
+        while under_way:
+            yield under_way.popleft().result()
+
+    def _prepare(self, batch: Sequence[Request]) -> list[Outcome]:
+        child = self._idle.get()
+        try:
+            try:
+                return child.ask(batch)
+            except EOFError:
+                child.restart()
+            if len(batch) > 1:
+                return [outcome for each in batch for outcome in self._alone(child, each)]
+            return self._alone(child, batch[0])
+        finally:
+            self._idle.put(child)
+
+    @staticmethod
+    def _alone(child: _Child, request: Request) -> list[Outcome]:
+        try:
+            return child.ask([request])
+        except EOFError:
+            child.restart()
+            return [
+                Failure(request.file.uri, "WORKER_CRASHED", "preparing this file ended its process")
+            ]
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        for child in self._children:
+            child.close()
+
+
+class _Child:
+    """One worker process and its pipes."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._recipe = recipe
+        self._start()
+
+    def _start(self) -> None:
+        # Two numerical threads in each of several processes only get in each other's way.
+        quiet = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "0"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "lookfar.index.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **quiet},
+        )
+        _send(self._pipe_in, self._recipe)
+
+    @property
+    def _pipe_in(self) -> IO[bytes]:
+        assert self._process.stdin is not None
+        return self._process.stdin
+
+    def ask(self, batch: Sequence[Request]) -> list[Outcome]:
+        assert self._process.stdout is not None
+        try:
+            _send(self._pipe_in, list(batch))
+        except BrokenPipeError as error:
+            raise EOFError from error
+        outcomes: list[Outcome] = _receive(self._process.stdout)
+        return outcomes
+
+    def restart(self) -> None:
+        self.close()
+        self._start()
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+def _send(pipe: IO[bytes], message: Any) -> None:
+    data = pickle.dumps(message, protocol=5)
+    pipe.write(len(data).to_bytes(_LENGTH, "little"))
+    pipe.write(data)
+    pipe.flush()
+
+
+def _receive(pipe: IO[bytes]) -> Any:
+    length = pipe.read(_LENGTH)
+    if len(length) < _LENGTH:
+        raise EOFError
+    data = pipe.read(int.from_bytes(length, "little"))
+    return pickle.loads(data)
+
+
+def main() -> None:
+    """The child's side: a recipe, then batches until the parent closes the pipe."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    sys.stdout = sys.stderr  # Whatever a library prints must not break the frames.
+    requests = sys.stdin.buffer
+    recipe: Recipe = _receive(requests)
+    preparer = Preparer(recipe, open_embedder(recipe.embed))
+    missing: Missing = set
+    if recipe.catalogue is not None:
+        connection = connect(recipe.catalogue, write=False)
+
+        def missing(contents: Iterable[bytes]) -> set[bytes]:
+            return catalog.unembedded(connection, contents)
+
+    while True:
+        try:
+            batch = _receive(requests)
+        except EOFError:
+            return
+        _send(answers, preparer.run(batch, missing))
+
+
+if __name__ == "__main__":
+    main()

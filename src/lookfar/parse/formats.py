@@ -1,0 +1,67 @@
+"""Which parser reads which file: one table, for the code and for the docs.
+
+Takes: a URI. Gives: the parser for its extension, in any case. Refuses: to look
+inside the file; ``None`` means that no format here claims the name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from lookfar.model import Document
+from lookfar.parse import markdown, plaintext
+
+Parser = Callable[[str, str], Document]
+"""URI and normalised text to a document."""
+
+
+class Format(NamedTuple):
+    """A format of prose, as shown to users."""
+
+    name: str
+    language: str
+    extensions: tuple[str, ...]
+    reads: str
+    """What is understood, in a few words."""
+    parse: Parser
+
+
+FORMATS: tuple[Format, ...] = (
+    Format(
+        "Markdown",
+        "markdown",
+        (".md", ".markdown", ".mdown", ".mkd", ".mdx"),
+        "headings, code, tables, HTML, links, wikilinks, tags, YAML and TOML front matter",
+        markdown.parse,
+    ),
+    Format(
+        "Plain text", "text", (".txt", ".text"), "the text as one section", plaintext.parse_text
+    ),
+    Format(
+        "reStructuredText",
+        "rst",
+        (".rst",),
+        "titles, literal blocks, code directives",
+        plaintext.parse_rst,
+    ),
+    Format(
+        "AsciiDoc",
+        "asciidoc",
+        (".adoc", ".asciidoc", ".asc"),
+        "titles, listing and literal blocks",
+        plaintext.parse_asciidoc,
+    ),
+    Format("Org", "org", (".org",), "headings, source and example blocks", plaintext.parse_org),
+)
+
+_BY_EXTENSION: dict[str, Parser] = {
+    extension: entry.parse for entry in FORMATS for extension in entry.extensions
+}
+
+
+def parser_for(uri: str) -> Parser | None:
+    """The parser for a POSIX-relative URI, or ``None`` when its format is unknown here."""
+    name = uri.rpartition("/")[2]
+    stem, dot, extension = name.rpartition(".")
+    return _BY_EXTENSION.get(f".{extension.lower()}") if stem and dot else None

@@ -1,0 +1,102 @@
+"""Bytes to normalised text, and offsets in that text to lines.
+
+Takes: the raw bytes of a file. Gives: text that every other module may rely
+on (no byte-order mark, ``\\n`` line ends, a final newline, encodable as UTF-8),
+warnings for what could not be kept, and the two maps that spans need: offset to
+line, and UTF-8 byte to character. Refuses: nothing; bytes that are no valid
+text become U+FFFD and a warning.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate, count
+from operator import add
+
+from lookfar.model import Span
+
+_UTF8_BOM = b"\xef\xbb\xbf"
+_UTF16_BOMS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+
+
+def normalise(raw: bytes) -> tuple[str, tuple[str, ...]]:
+    """Decode a file and give it the one shape that offsets refer to.
+
+    A caller who holds a ``str`` of unknown origin passes
+    ``text.encode("utf-8", "surrogatepass")``: lone surrogates are not valid
+    UTF-8 and so are replaced here like any other broken bytes.
+    """
+    text, warnings = _decode(raw)
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if text and not text.endswith("\n"):
+        text += "\n"
+    return text, warnings
+
+
+def _decode(raw: bytes) -> tuple[str, tuple[str, ...]]:
+    encoding = _UTF16_BOMS.get(raw[:2])
+    if encoding:
+        raw, name = raw[2:], "UTF-16"
+    else:
+        raw, name, encoding = raw.removeprefix(_UTF8_BOM), "UTF-8", "utf-8"
+    try:
+        return raw.decode(encoding), ()
+    except UnicodeDecodeError as error:
+        warning = f"not valid {name} at byte {error.start}: unreadable bytes are shown as U+FFFD"
+        return raw.decode(encoding, "replace"), (warning,)
+
+
+class Lines:
+    """Line numbers of one text, counted from 1; only ``\\n`` ends a line."""
+
+    __slots__ = ("_starts",)
+
+    def __init__(self, text: str) -> None:
+        lengths = map(len, text.split("\n"))
+        # Sums leave out the newlines themselves; adding the line index puts them back.
+        self._starts = list(map(add, accumulate(lengths, initial=0), count()))
+        # The last sum is the end of the text. It starts no line, and neither does what
+        # follows the final newline: the end of the text belongs to its last line.
+        self._starts.pop()
+        if len(self._starts) > 1 and self._starts[-1] == len(text):
+            self._starts.pop()
+
+    def line_of(self, offset: int) -> int:
+        """The line that holds the character at ``offset``."""
+        return bisect_right(self._starts, offset)
+
+    def span(self, start: int, end: int) -> Span:
+        """``text[start:end]`` with its lines; the last is that of ``end - 1``."""
+        starts = self._starts
+        last = end - 1 if end > start else start
+        return Span(start, end, bisect_right(starts, start), bisect_right(starts, last))
+
+
+class ByteOffsets:
+    """Maps UTF-8 byte offsets of one text to character offsets.
+
+    A character begins at every byte that is no continuation byte. These are
+    counted once per step; what lies beyond the last full step is counted when
+    asked, so any order of questions costs the same.
+    """
+
+    __slots__ = ("_counts", "_data")
+
+    _STEP = 256
+    _CONTINUATION = bytes(range(0x80, 0xC0))
+
+    def __init__(self, text: str) -> None:
+        self._data = b"" if text.isascii() else text.encode()
+        steps = (self._data[at : at + self._STEP] for at in range(0, len(self._data), self._STEP))
+        self._counts = list(accumulate(map(self._characters, steps), initial=0))
+
+    def char(self, byte: int) -> int:
+        """The character that starts at ``byte``."""
+        if not self._data:
+            return byte
+        step = byte // self._STEP
+        return self._counts[step] + self._characters(self._data[step * self._STEP : byte])
+
+    def _characters(self, data: bytes) -> int:
+        return len(data.translate(None, self._CONTINUATION))

@@ -1,0 +1,190 @@
+"""The seams of the system: what a part must do to be exchanged for another.
+
+Takes: the nouns of :mod:`lookfar.model`. Gives: Protocols, each with one
+sentence of contract, and the records that cross them. Refuses: implementations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from lookfar.model import Counts, Document, Failure, Filters, Fingerprint, Lane, Section
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Parser = Callable[[str, str], Document]
+"""``(uri, normalised text) -> Document``; total: any text gives a document."""
+
+
+class Embedder(Protocol):
+    """Texts to unit vectors of one fixed length; equal text, equal vector, in any process."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def dimensions(self) -> int: ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever the same text could get another vector."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]: ...
+
+    def count_tokens(self, text: str) -> int: ...
+
+
+class Entry(NamedTuple):
+    """One chunk as a keyword index sees it: term streams, by field."""
+
+    title: str
+    headings: str
+    tags: str
+    body: str
+    code: str
+
+
+SectionRow = tuple[int, int, int, str, int, int, int, int, int]
+"""ordinal, parent, level, title, start, end, start_line, end_line, body"""
+
+ChunkRow = tuple[bytes, bytes, int, str, int, int, int, int, int, int, int, bytes]
+"""id, content, section, path, start, end, start_line, end_line, overlap, part, parts, sha256"""
+
+LinkRow = tuple[str, str, str, str, int, int]
+"""kind, target, anchor, text, start, end"""
+
+PATH_SEPARATOR = "\x1f"
+"""Between the headings of a stored path."""
+
+
+@dataclass(slots=True)
+class Version:
+    """One version of a document, parsed, chunked and analysed: ready to be stored.
+
+    Rows are plain tuples because versions cross process boundaries by the
+    hundred thousand, and plain tuples do so an order of magnitude faster.
+    """
+
+    uri: str
+    lane: Lane
+    language: str
+    title: str
+    body: int
+    metadata: str
+    """JSON: front matter and aliases."""
+    warnings: tuple[str, ...]
+    tags: tuple[str, ...]
+    fingerprint: Fingerprint
+    settled: bool
+    raw_sha: bytes
+    text_sha: bytes
+    text: bytes
+    """The normalised text, compressed."""
+    text_bytes: int
+    sections: list[SectionRow]
+    chunks: list[ChunkRow]
+    links: list[LinkRow]
+    entries: list[tuple[str, ...]]
+    """One per chunk, in the order of ``Entry``'s fields."""
+    embedded: dict[bytes, bytes]
+    """Float16 vectors of chunk contents that the store did not have."""
+
+
+class Known(NamedTuple):
+    """What a store remembers of a live document without reading its rows."""
+
+    document: int
+    fingerprint: Fingerprint
+    settled: bool
+    raw_sha: bytes
+
+
+class Place(NamedTuple):
+    """A chunk of a live document, with what ranking and citing need."""
+
+    key: int
+    id: bytes
+    document: int
+    vector: int | None
+    uri: str
+    title: str
+    lane: Lane
+    path: tuple[str, ...]
+    ordinal: int
+    part: int
+    parts: int
+    start: int
+    end: int
+    start_line: int
+    end_line: int
+    overlap: int
+    sha: bytes
+
+
+class Snapshot(Protocol):
+    """One generation, pinned: every method answers from the same committed state."""
+
+    @property
+    def generation(self) -> int: ...
+
+    def keyword_search(
+        self, terms: Sequence[str], weights: Mapping[str, float], limit: int, filters: Filters
+    ) -> list[tuple[Place, float]]: ...
+
+    def vector_search(
+        self, query: NDArray[np.float32], limit: int, filters: Filters
+    ) -> list[tuple[Place, float]]: ...
+
+    def vector_scores(self, query: NDArray[np.float32], places: Sequence[Place]) -> list[float]: ...
+
+    def uris(self, prefix: str = "") -> list[str]: ...
+
+    def document(self, uri: str) -> Mapping[str, Any] | None: ...
+
+    def sections(self, uri: str) -> list[Section]: ...
+
+    def text(self, uri: str) -> str | None: ...
+
+    def neighbours(self, document: int, first: int, last: int) -> list[Place]: ...
+
+    def counts(self) -> Counts: ...
+
+    def failures(self) -> list[Failure]: ...
+
+
+class Writer(Protocol):
+    """The one writer of a collection; nothing it does is visible before ``activate``."""
+
+    def known(self) -> dict[str, Known]: ...
+
+    def missing(self, contents: Iterable[bytes]) -> set[bytes]:
+        """Which contents have no vector yet."""
+        ...
+
+    def put(self, version: Version) -> None: ...
+
+    def touch(self, document: int, fingerprint: Fingerprint, settled: bool) -> None: ...
+
+    def remove(self, uri: str) -> None: ...
+
+    def record_failures(self, failures: Sequence[Failure]) -> None: ...
+
+    def activate(self, manifest: Mapping[str, Any]) -> int:
+        """Make all of it one new generation, or nothing of it."""
+        ...
+
+
+class Store(Protocol):
+    """One collection on disk or on a server."""
+
+    def snapshot(self, generation: int | None = None) -> AbstractContextManager[Snapshot]: ...
+
+    def writer(self, wait_seconds: float = 0.0) -> AbstractContextManager[Writer]: ...
+
+    def close(self) -> None: ...

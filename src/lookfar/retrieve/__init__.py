@@ -1,0 +1,1 @@
+"""From a question to cited spans, as a list of plain stages."""

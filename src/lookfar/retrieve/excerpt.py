@@ -1,0 +1,103 @@
+"""The cited text itself, read from the source and checked against its hash.
+
+Takes: passages, a snapshot and a way to read the source as it is now. Gives:
+hits whose text is on the disk at that place at this moment, or that say
+otherwise. Refuses: to show text that fails its check; then the stored text of
+the generation is shown and the state says ``changed`` or ``gone``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING, Literal
+
+from lookfar.model import ROOT_HEADING, Hit, Incomplete, Span
+
+if TYPE_CHECKING:
+    from lookfar.ports import Place, Snapshot
+    from lookfar.retrieve.diversify import Passage
+
+ReadSource = Callable[[str], str | None]
+"""The normalised text of a document as the disk has it now; ``None`` when it is gone."""
+
+State = Literal["same", "moved", "changed", "gone"]
+
+
+def cite(
+    passages: Sequence[Passage],
+    snapshot: Snapshot,
+    read_source: ReadSource,
+    *,
+    collection: str,
+    max_chars: int,
+    explain: bool,
+) -> tuple[list[Hit], list[Incomplete]]:
+    """Hits for passages, in their order, and what in them is no longer true of the disk."""
+    sources: dict[str, str | None] = {}
+    hits: list[Hit] = []
+    stale: dict[str, None] = {}
+    for passage in passages:
+        place = passage.best.place
+        if place.uri not in sources:
+            sources[place.uri] = read_source(place.uri)
+        text, span, state = _checked(passage, sources[place.uri], snapshot)
+        if state != "same":
+            stale[place.uri] = None
+        hits.append(
+            Hit(
+                collection=collection,
+                uri=place.uri,
+                title=place.title,
+                heading_path=_heading_path(place, passage.chunks),
+                span=span,
+                sha256=sha256(text.encode("utf-8")).hexdigest(),
+                lane=place.lane,
+                score=round(passage.best.score, 6),
+                text=text[:max_chars],
+                truncated=len(text) > max_chars,
+                state=state,
+                chunk_id=place.id.hex(),
+                explanation=passage.best.trail if explain else (),
+            )
+        )
+    notes = (
+        [Incomplete("stale", "these files changed after they were indexed", tuple(stale))]
+        if stale
+        else []
+    )
+    return hits, notes
+
+
+def _checked(
+    passage: Passage, source: str | None, snapshot: Snapshot
+) -> tuple[str, Span, State]:
+    place = passage.best.place
+    here = Span(passage.start, passage.end, passage.start_line, passage.end_line)
+    if source is not None and _holds(source[place.start : place.end], place):
+        if passage.chunks == 1:
+            return source[here.start : here.end], here, "same"
+        stored = snapshot.text(place.uri)
+        if stored is not None and stored[here.start : here.end] == source[here.start : here.end]:
+            return source[here.start : here.end], here, "same"
+    stored = snapshot.text(place.uri)
+    text = stored[here.start : here.end] if stored is not None else ""
+    if source is None:
+        return text, here, "gone"
+    moved = source.find(text) if text else -1
+    if moved < 0:
+        return text, here, "changed"
+    first = source.count("\n", 0, moved) + 1
+    last = first + source.count("\n", moved, moved + len(text) - 1)
+    return text, Span(moved, moved + len(text), first, last), "moved"
+
+
+def _holds(text: str, place: Place) -> bool:
+    return sha256(text.encode("utf-8")).digest() == place.sha
+
+
+def _heading_path(place: Place, chunks: int) -> tuple[str, ...]:
+    path = place.path or (ROOT_HEADING,)
+    if place.parts == 1 or chunks > 1:
+        return path
+    return (*path[:-1], f"{path[-1]} [part {place.part}/{place.parts}]")

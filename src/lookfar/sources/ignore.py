@@ -1,0 +1,161 @@
+"""``.gitignore`` and ``.lookfarignore``: what they say about a path.
+
+Takes: the bytes of ignore files and the folders they lie in. Gives: for a path,
+the line that ignores it. Refuses: lines beyond the limits, which are named in
+``problems`` so that a walk can report them instead of guessing.
+
+We match these lines ourselves. pathspec's default matcher can be held for
+seconds by one line, its re2 backend is one more native wheel, and both would
+need a cap that refuses lines git accepts; on top of ``globs.translate`` git's
+rules are these few lines, linear for every pattern, and tested against git.
+One known difference: ``?`` is one character here and one byte in git.
+
+As in git, the last line that matches decides, a deeper file beats an outer one,
+and what lies below an ignored folder cannot be brought back: a walk never enters
+that folder, so nobody asks. Of two files in one folder ``.lookfarignore`` wins.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+from unicodedata import normalize
+
+from lookfar.sources.globs import Malformed, literal_of, translate
+
+IGNORE_FILES: Final = (".gitignore", ".lookfarignore")
+"""In rising order of precedence."""
+
+MAX_BYTES: Final = 1 << 20
+MAX_LINES: Final = 5_000
+MAX_LINE: Final = 1_000
+MAX_WILDCARDS: Final = 32_000
+"""Characters of one file's lines that need an expression: compiling costs time per character."""
+
+
+def _trimmed(line: str) -> str:
+    """A line without trailing spaces, save one that a backslash protects."""
+    text = line.rstrip(" ")
+    backslashes = len(text) - len(text.rstrip("\\"))
+    return text + " " if backslashes % 2 and len(text) < len(line) else text
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One line: where it stands, what it does and how it is compared."""
+
+    number: int
+    text: str
+    negated: bool
+    folders_only: bool
+    tail: str = ""
+    """For ``*.log`` and its like: the end of the name."""
+    expression: re.Pattern[str] | None = None
+    last_only: bool = False
+    """The expression is compared with the last component, not with the path."""
+
+
+class IgnoreFile:
+    """The rules of one ignore file, sorted so that common lines cost one look-up each."""
+
+    __slots__ = ("_names", "_others", "_paths", "_tails", "_wildcards", "problems", "uri")
+
+    def __init__(self, uri: str, data: bytes) -> None:
+        self.uri = uri
+        self._names: dict[str, list[Rule]] = {}
+        self._paths: dict[str, list[Rule]] = {}
+        self._tails: dict[str, list[Rule]] = {}
+        self._others: list[Rule] = []
+        self._wildcards = 0
+        problems: list[str] = []
+        text = data.decode("utf-8", "replace").removeprefix("\ufeff")
+        lines = text.split("\n")
+        if len(lines) > MAX_LINES + 1:
+            problems.append(f"lines after {MAX_LINES} are not read")
+        for number, line in enumerate(lines[:MAX_LINES], 1):
+            try:
+                self._add(number, line.removesuffix("\r"))
+            except Malformed as error:
+                problems.append(f"line {number}: {error}")
+        self.problems = tuple(problems)
+
+    def __len__(self) -> int:
+        keyed = (self._names, self._paths, self._tails)
+        return len(self._others) + sum(len(rules) for d in keyed for rules in d.values())
+
+    def _add(self, number: int, line: str) -> None:
+        if line.startswith("#"):
+            return
+        if len(line) > MAX_LINE:
+            raise Malformed(f"longer than {MAX_LINE} characters")
+        text = _trimmed(line)
+        body = normalize("NFC", text)
+        negated = body.startswith("!")
+        body = body.removeprefix("!") if negated else body
+        folders_only = body.endswith("/")
+        body = body.removesuffix("/")
+        if not body:
+            return
+        last_only = "/" not in body
+        body = body.removeprefix("/")
+        rule = Rule(number, text, negated, folders_only)
+        plain = literal_of(body)
+        if plain is not None:
+            (self._names if last_only else self._paths).setdefault(plain, []).append(rule)
+            return
+        tail = literal_of(body[1:]) if last_only and body.startswith("*") else None
+        if tail is not None and "." in tail:
+            rule = Rule(number, text, negated, folders_only, tail=tail)
+            self._tails.setdefault(tail[tail.rindex(".") :], []).append(rule)
+            return
+        self._wildcards += len(body)
+        if self._wildcards > MAX_WILDCARDS:
+            raise Malformed("too many wildcards in one file")
+        expression = re.compile(translate(body))
+        self._others.append(
+            Rule(number, text, negated, folders_only, expression=expression, last_only=last_only)
+        )
+
+    def decide(self, path: str, name: str, is_dir: bool) -> Rule | None:
+        """The last line that matches a path relative to this file's folder."""
+        best: Rule | None = None
+        ending = name[name.rfind(".") :] if "." in name else ""
+        for rules in (self._names.get(name), self._paths.get(path), self._tails.get(ending)):
+            for rule in reversed(rules or ()):
+                if best is not None and rule.number < best.number:
+                    break
+                if (is_dir or not rule.folders_only) and name.endswith(rule.tail):
+                    best = rule
+                    break
+        for rule in reversed(self._others):
+            if best is not None and rule.number < best.number:
+                break
+            if rule.folders_only and not is_dir:
+                continue
+            subject = name if rule.last_only else path
+            if rule.expression is not None and rule.expression.fullmatch(subject):
+                return rule
+        return best
+
+
+@dataclass(frozen=True, slots=True)
+class Ignores:
+    """The ignore files in force in one folder: its own, then those of the folders around it."""
+
+    base: str
+    """URI of the folder with a trailing slash; empty for the root."""
+    file: IgnoreFile
+    outer: Ignores | None
+
+    def rule_for(self, uri: str, name: str, is_dir: bool) -> str | None:
+        """``file:line: text`` of the line that ignores an entry, or None."""
+        if not uri.isascii():
+            uri, name = normalize("NFC", uri), normalize("NFC", name)
+        here: Ignores | None = self
+        while here is not None:
+            rule = here.file.decide(uri[len(here.base) :], name, is_dir)
+            if rule is not None:
+                return None if rule.negated else f"{here.file.uri}:{rule.number}: {rule.text}"
+            here = here.outer
+        return None

@@ -1,0 +1,163 @@
+"""Text to keyword terms: the one analyser that indexing and querying share.
+
+Takes: any text. Gives: a stream of terms separated by single spaces, which the
+keyword index splits on white space and does nothing else to. Refuses: nothing;
+text without a letter or digit gives an empty stream.
+
+What a reader would search for is kept whole *and* in parts: ``getUserById``,
+``foo_bar``, ``real-time``, ``os.path`` and ``1.0.21`` each give the whole
+(lower-cased) followed by their parts. English words are lightly stemmed,
+compounds never are. Chinese, Japanese and Korean runs give every character and
+every pair of neighbours, because they have no spaces to split on.
+
+The trick that makes this quick in Python: a text is cut into runs by one
+regular expression, and what a run expands to is remembered. Documentation
+repeats its words so much that nearly every run is one dictionary look-up.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+# Han, kana, hangul, bopomofo, and the marks that only occur between them.
+_CJK = (
+    "\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3041-\u3096\u309d-\u309f"
+    "\u30a1-\u30fa\u30fc-\u30ff\u3105-\u312f\u3131-\u318e\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf"
+    "\u4e00-\u9fff\ua960-\ua97c\uac00-\ud7fb\uf900-\ufaff\U00020000-\U000323af"
+)
+# Vowel signs of Indic and South-East Asian scripts are not \w, yet lie inside words.
+_MARKS = "\u0300-\u036f\u0900-\u0903\u093a-\u094f\u0980-\u0dff\u0e31\u0e34-\u0e4e\u0eb1-\u0ece"
+
+_RUN = re.compile(rf"[\w{_MARKS}]+(?:(?:[-.'\u2019]|::)[\w{_MARKS}]+)*(?:\+\+|#(?!\w))?")
+_ASCII_RUN = re.compile(r"\w+(?:(?:[-.']|::)\w+)*(?:\+\+|#(?!\w))?", re.ASCII)
+_SCRIPTS = re.compile(rf"[{_CJK}]+|[^{_CJK}]+")
+_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
+_CJK_CHARACTER = re.compile(rf"[{_CJK}]")
+
+_LONGEST_TERM = 64
+_REMEMBERED_LENGTH = 32
+_REMEMBERED_RUNS = 200_000
+
+
+class _Expansions(dict[str, str]):
+    """Remembers what each run expands to; forgets everything when full."""
+
+    def __missing__(self, run: str) -> str:
+        expanded = _expand(run)
+        if len(run) <= _REMEMBERED_LENGTH:
+            if len(self) >= _REMEMBERED_RUNS:
+                self.clear()
+            self[run] = expanded
+        return expanded
+
+
+_expansions = _Expansions()
+
+
+def analyse(text: str) -> str:
+    """All terms of ``text`` in order, separated by spaces."""
+    if text.isascii():
+        return " ".join(map(_expansions.__getitem__, _ASCII_RUN.findall(text)))
+    normal = unicodedata.normalize("NFKC", text)
+    return " ".join(map(_expansions.__getitem__, _RUN.findall(normal)))
+
+
+def terms_of(text: str) -> list[str]:
+    """The distinct terms of a query in the order of their first appearance."""
+    return list(dict.fromkeys(analyse(text).split()))
+
+
+def has_cjk(text: str) -> bool:
+    """Whether any Chinese, Japanese or Korean character stands in ``text``."""
+    return not text.isascii() and _CJK_CHARACTER.search(text) is not None
+
+
+def _expand(run: str) -> str:
+    if run.isascii():
+        return " ".join(_word_terms(run))
+    terms: list[str] = []
+    for piece in _SCRIPTS.findall(run):
+        if _CJK_CHARACTER.match(piece):
+            terms += _cjk_terms(piece)
+        else:
+            terms += _word_terms(_fold_accents(piece))
+    return " ".join(terms)
+
+
+def _word_terms(run: str) -> Iterable[str]:
+    """The whole run, and its parts where it has several."""
+    whole = run.lower().strip("_.-'")
+    if whole.endswith("'s"):
+        whole = whole[:-2]
+    if whole.isalpha() and (run.islower() or run[1:].islower()):
+        return (stem(whole)[:_LONGEST_TERM],) if whole else ()
+    parts = _PARTS.findall(run)
+    if len(parts) <= 1:
+        return (stem(whole)[:_LONGEST_TERM],) if whole else ()
+    lowered = [stem(part.lower())[:_LONGEST_TERM] for part in parts]
+    if len(whole) > _LONGEST_TERM:
+        return lowered
+    return (whole, *lowered)
+
+
+def _cjk_terms(run: str) -> list[str]:
+    terms: list[str] = []
+    for left, right in zip(run, run[1:], strict=False):
+        terms += (left, left + right)
+    terms.append(run[-1])
+    return terms
+
+
+def _fold_accents(word: str) -> str:
+    """``café`` and ``cafe`` are one word to whoever types the query."""
+    return "".join(
+        character
+        for character in unicodedata.normalize("NFKD", word)
+        if not "\u0300" <= character <= "\u036f"
+    )
+
+
+_VOWELS = frozenset("aeiouy")
+
+
+def stem(word: str) -> str:
+    """A light English stem: plurals, -ing, -ed, -ly; never shorter than three letters.
+
+    Light on purpose: ``universe`` and ``university`` stay apart, and what is
+    not an English word is touched at most at its plural.
+    """
+    if len(word) < 4 or not word.isascii() or not word.isalpha():
+        return word
+    word = _without_plural(word)
+    if word.endswith("ing") and len(word) >= 6:
+        word = _tidy(word[:-3], word)
+    elif word.endswith("ed") and len(word) >= 5 and not word.endswith("eed"):
+        word = _tidy(word[:-2], word)
+    elif word.endswith("ly") and len(word) >= 6:
+        word = word[:-2]
+    if len(word) >= 4 and word.endswith("e") and word[-2] not in _VOWELS:
+        return word[:-1]
+    if len(word) >= 4 and word.endswith("y") and word[-2] not in _VOWELS:
+        return word[:-1] + "i"
+    return word
+
+
+def _without_plural(word: str) -> str:
+    if not word.endswith("s") or word.endswith(("ss", "us", "is")):
+        return word
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    if word.endswith(("sses", "shes", "ches", "xes", "zes")):
+        return word[:-2]
+    return word[:-1]
+
+
+def _tidy(root: str, word: str) -> str:
+    """Undo what a suffix did to its root: ``running`` -> ``run``, not ``runn``."""
+    if not _VOWELS.intersection(root):
+        return word
+    if len(root) > 3 and root[-1] == root[-2] and root[-1] not in "lsz":
+        return root[:-1]
+    return root

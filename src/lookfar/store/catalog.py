@@ -1,0 +1,272 @@
+"""The catalogue's rows: every statement that reads or writes a document.
+
+Takes: an open connection and a generation number. Gives: rows as the records of
+:mod:`lookfar.ports`. Refuses: to decide; what changed is the indexer's business,
+which generation serves is :mod:`lookfar.store.generations`'.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import sha256
+from typing import Any, TypeVar
+from zlib import decompress
+from zlib import error as ZlibError
+
+from lookfar.errors import IndexCorrupt
+from lookfar.model import Counts, Failure, Fingerprint, Section, Span
+from lookfar.ports import PATH_SEPARATOR, Known, Place, Version
+
+ALIVE = "d.born <= :g AND (d.died IS NULL OR d.died > :g)"
+_PLACE = """
+    SELECT c.key, c.id, c.document, c.vector, d.uri, d.title, d.lane, c.path, c.ordinal, c.part,
+           c.parts, c.start, c.end, c.start_line, c.end_line, c.overlap, c.sha
+    FROM chunks c JOIN documents d ON d.id = c.document
+"""
+_MOST_VARIABLES = 500
+
+T = TypeVar("T")
+
+
+def batches(items: Sequence[T], size: int = _MOST_VARIABLES) -> Iterator[Sequence[T]]:
+    """Slices short enough to be the variables of one statement."""
+    return (items[at : at + size] for at in range(0, len(items), size))
+
+
+def marks(items: Sequence[Any]) -> str:
+    return ",".join("?" * len(items))
+
+
+# -- writing ---------------------------------------------------------------
+
+
+def insert_version(
+    connection: sqlite3.Connection,
+    version: Version,
+    generation: int,
+    first_key: int,
+    vector_of: Callable[[bytes], int | None],
+) -> int:
+    """Write all rows of one version; gives the new document's id."""
+    disk = version.fingerprint
+    connection.execute(
+        "INSERT OR IGNORE INTO texts (sha, body) VALUES (?, ?)", (version.text_sha, version.text)
+    )
+    cursor = connection.execute(
+        "INSERT INTO documents (uri, born, lane, language, title, body, raw_sha, text_sha, metadata,"
+        " warnings, size, mtime_ns, ctime_ns, inode, settled)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            version.uri,
+            generation,
+            version.lane,
+            version.language,
+            version.title,
+            version.body,
+            version.raw_sha,
+            version.text_sha,
+            version.metadata,
+            json.dumps(version.warnings, ensure_ascii=False),
+            disk.size,
+            disk.mtime_ns,
+            disk.ctime_ns,
+            disk.inode,
+            version.settled,
+        ),
+    )
+    identifier = cursor.lastrowid
+    assert identifier is not None
+    connection.executemany(
+        f"INSERT INTO sections VALUES ({identifier}, ?, ?, ?, ?, ?, ?, ?, ?, ?)", version.sections
+    )
+    connection.executemany(
+        f"INSERT INTO chunks VALUES (?, {identifier}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (first_key + ordinal, ordinal, row[0], vector_of(row[1]), *row[2:])
+            for ordinal, row in enumerate(version.chunks)
+        ],
+    )
+    connection.executemany(
+        f"INSERT INTO links VALUES ({identifier}, ?, ?, ?, ?, ?, ?, ?)",
+        [(ordinal, *row) for ordinal, row in enumerate(version.links)],
+    )
+    connection.executemany(
+        f"INSERT INTO tags VALUES ({identifier}, ?)", [(tag,) for tag in version.tags]
+    )
+    return identifier
+
+
+def bury(connection: sqlite3.Connection, uri: str, generation: int) -> None:
+    """The live version of ``uri`` is not part of ``generation`` any more."""
+    connection.execute(
+        "UPDATE documents SET died = ? WHERE uri = ? AND died IS NULL", (generation, uri)
+    )
+
+
+def touch(
+    connection: sqlite3.Connection, document: int, disk: Fingerprint, settled: bool
+) -> None:
+    connection.execute(
+        "UPDATE documents SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, settled = ?"
+        " WHERE id = ?",
+        (disk.size, disk.mtime_ns, disk.ctime_ns, disk.inode, settled, document),
+    )
+
+
+def replace_failures(connection: sqlite3.Connection, failures: Sequence[Failure]) -> None:
+    connection.execute("DELETE FROM failures")
+    connection.executemany(
+        "INSERT OR REPLACE INTO failures VALUES (?, ?, ?)",
+        [(failure.uri, failure.code, failure.message) for failure in failures],
+    )
+
+
+# -- reading ---------------------------------------------------------------
+
+
+def known(connection: sqlite3.Connection) -> dict[str, Known]:
+    """Every live document with what the disk said of it."""
+    rows = connection.execute(
+        "SELECT uri, id, size, mtime_ns, ctime_ns, inode, settled, raw_sha"
+        " FROM documents WHERE died IS NULL"
+    )
+    return {
+        uri: Known(identifier, Fingerprint(size, mtime, ctime, inode), bool(settled), raw)
+        for uri, identifier, size, mtime, ctime, inode, settled, raw in rows
+    }
+
+
+def _place(row: tuple[Any, ...]) -> Place:
+    path = tuple(row[7].split(PATH_SEPARATOR)) if row[7] else ()
+    return Place(*row[:7], path, *row[8:])
+
+
+def places_by_key(
+    connection: sqlite3.Connection, keys: Sequence[int], generation: int
+) -> dict[int, Place]:
+    """Those of ``keys`` that are alive in ``generation``."""
+    return {place.key: place for place in _places(connection, "c.key", keys, generation)}
+
+
+def places_by_vector(
+    connection: sqlite3.Connection, rows: Sequence[int], generation: int
+) -> dict[int, list[Place]]:
+    """Live chunks by vector row; equal texts share one."""
+    found: dict[int, list[Place]] = {}
+    for place in _places(connection, "c.vector", rows, generation):
+        assert place.vector is not None
+        found.setdefault(place.vector, []).append(place)
+    return found
+
+
+def _places(
+    connection: sqlite3.Connection, column: str, values: Sequence[int], generation: int
+) -> Iterator[Place]:
+    for some in batches(values):
+        listed = ",".join(map(str, some))  # Integers of our own: nothing to escape.
+        statement = f"{_PLACE} WHERE {column} IN ({listed}) AND {ALIVE}"
+        yield from map(_place, connection.execute(statement, {"g": generation}))
+
+
+def neighbours(
+    connection: sqlite3.Connection, document: int, first: int, last: int
+) -> list[Place]:
+    statement = f"{_PLACE} WHERE c.document = ? AND c.ordinal BETWEEN ? AND ? ORDER BY c.ordinal"
+    return [_place(row) for row in connection.execute(statement, (document, first, last))]
+
+
+def live_document(
+    connection: sqlite3.Connection, uri: str, generation: int
+) -> dict[str, Any] | None:
+    cursor = connection.execute(
+        f"SELECT d.* FROM documents d WHERE d.uri = :uri AND {ALIVE}",
+        {"uri": uri, "g": generation},
+    )
+    row = cursor.fetchone()
+    if row is None:
+        return None
+    named = dict(zip((column[0] for column in cursor.description), row, strict=True))
+    named.update(json.loads(named.pop("metadata")))
+    named["warnings"] = json.loads(named["warnings"])
+    named["tags"] = [
+        tag
+        for (tag,) in connection.execute(
+            "SELECT tag FROM tags WHERE document = ? ORDER BY tag", (named["id"],)
+        )
+    ]
+    return named
+
+
+def uris(connection: sqlite3.Connection, generation: int, prefix: str = "") -> list[str]:
+    rows = connection.execute(
+        f"SELECT d.uri FROM documents d WHERE {ALIVE} AND substr(d.uri, 1, :n) = :prefix"
+        " ORDER BY d.uri",
+        {"g": generation, "prefix": prefix, "n": len(prefix)},
+    )
+    return [uri for (uri,) in rows]
+
+
+def sections(connection: sqlite3.Connection, document: int) -> list[Section]:
+    found: list[Section] = []
+    rows = connection.execute(
+        "SELECT ordinal, parent, level, title, start, end, start_line, end_line, body"
+        " FROM sections WHERE document = ? ORDER BY ordinal",
+        (document,),
+    )
+    for ordinal, parent, level, title, start, end, start_line, end_line, body in rows:
+        above = found[parent].path if parent >= 0 else ()
+        path = (*above, title) if level else ()
+        span = Span(start, end, start_line, end_line)
+        found.append(Section(ordinal, parent, level, title, path, span, body))
+    return found
+
+
+def text(connection: sqlite3.Connection, text_sha: bytes) -> str:
+    """The stored normalised text, checked against its hash."""
+    row = connection.execute("SELECT body FROM texts WHERE sha = ?", (text_sha,)).fetchone()
+    try:
+        raw = decompress(row[0]) if row else b""
+    except ZlibError as error:
+        raise _damaged_text(text_sha, str(error)) from error
+    if row is None or sha256(raw).digest() != text_sha:
+        raise _damaged_text(text_sha, "missing" if row is None else "hash differs")
+    return raw.decode("utf-8")
+
+
+def _damaged_text(text_sha: bytes, why: str) -> IndexCorrupt:
+    return IndexCorrupt(
+        "A stored text failed its check.",
+        hint="Rebuild the index from the sources: lookfar index PATH --rebuild.",
+        developer=f"text {text_sha.hex()}: {why}",
+    )
+
+
+def counts(connection: sqlite3.Connection, generation: int) -> Counts:
+    def count(table: str) -> int:
+        joined = "documents d" if table == "documents" else (
+            f"{table} t JOIN documents d ON d.id = t.document"
+        )
+        row = connection.execute(
+            f"SELECT count(*) FROM {joined} WHERE {ALIVE}", {"g": generation}
+        ).fetchone()
+        return int(row[0])
+
+    return Counts(count("documents"), count("sections"), count("chunks"), count("links"))
+
+
+def failures(connection: sqlite3.Connection) -> list[Failure]:
+    rows = connection.execute("SELECT uri, code, message FROM failures ORDER BY uri")
+    return [Failure(*row) for row in rows]
+
+
+def unembedded(connection: sqlite3.Connection, contents: Iterable[bytes]) -> set[bytes]:
+    """Which of ``contents`` have no vector yet."""
+    wanted = set(contents)
+    for some in batches(list(wanted)):
+        rows = connection.execute(
+            f"SELECT content FROM embeddings WHERE content IN ({marks(some)})", some
+        )
+        wanted.difference_update(content for (content,) in rows)
+    return wanted

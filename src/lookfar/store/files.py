@@ -1,0 +1,149 @@
+"""The one door through which index files are written, synced, locked and removed.
+
+Takes: paths inside an index folder and bytes. Gives: writes that are whole or
+absent, and a writer lock that dies with its process. Refuses: nothing by
+itself; the operating system's refusals come out as typed errors.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+
+from lookfar.errors import IndexBusy, from_os_error
+
+
+@contextmanager
+def disk(what: str) -> Iterator[None]:
+    """Turn an ``OSError`` into the typed error that says what was being done."""
+    try:
+        yield
+    except OSError as error:
+        raise from_os_error(error, what) from error
+
+
+def make_folder(path: Path) -> None:
+    """Create ``path`` for its owner alone: an index repeats the text of private files."""
+    with disk(f"creating the index folder {path}"):
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Replace ``path`` so that a reader, or a crash, sees the old bytes or the new ones."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with disk(f"writing {path.name}"):
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        sync_folder(path.parent)
+
+
+def append(path: Path, offset: int, data: bytes | memoryview) -> None:
+    """Write ``data`` at ``offset`` of an append-only file, over whatever a crash left there."""
+    with disk(f"writing {path.name}"):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
+        try:
+            view = memoryview(data).cast("B")
+            os.lseek(descriptor, offset, os.SEEK_SET)
+            while view:
+                written = os.write(descriptor, view[: 1 << 26])
+                view = view[written:]
+        finally:
+            os.close(descriptor)
+
+
+def sync(path: Path) -> None:
+    """Do not return before the file's bytes are on the disk."""
+    with disk(f"syncing {path.name}"):
+        descriptor = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def sync_folder(path: Path) -> None:
+    """Make the names inside a folder durable; Windows has no such call and needs none."""
+    if sys.platform == "win32":
+        return
+    with disk(f"syncing {path.name}"):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a whole folder; what is already gone is fine."""
+    with disk(f"removing {path.name}"):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+class WriterLock:
+    """At most one writer per collection, over all processes. The kernel frees it on any death."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+
+    def acquire(self, wait_seconds: float = 0.0) -> None:
+        """Take the lock, or raise ``IndexBusy`` when ``wait_seconds`` have passed."""
+        with disk("opening the writer lock"):
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        deadline = time.monotonic() + wait_seconds
+        while not _try_lock(descriptor):
+            if time.monotonic() >= deadline:
+                os.close(descriptor)
+                raise IndexBusy(
+                    "Another process is updating this index.",
+                    hint="Wait for it to finish and try again; searching works meanwhile.",
+                    developer=f"writer lock held: {self._path}",
+                )
+            time.sleep(0.02)
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def __enter__(self) -> WriterLock:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+def _try_lock(descriptor: int) -> bool:
+    if sys.platform == "win32":
+        import msvcrt
+
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,135 @@
+"""The catalogue's schema and its history.
+
+Takes: a connection. Gives: a catalogue at the current format, each step and its
+record in one transaction. Refuses: a catalogue from a newer Lookfar.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from lookfar.errors import IndexCorrupt
+
+_FIRST = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+
+-- A numbered, immutable state. Rows below say in which one they were born and died.
+CREATE TABLE generations (
+    number INTEGER PRIMARY KEY,
+    created_at TEXT NOT NULL,
+    pinned INTEGER NOT NULL DEFAULT 0,
+    manifest TEXT NOT NULL
+);
+
+-- One version of one file. size..settled describe the disk, not the version.
+CREATE TABLE documents (
+    id INTEGER PRIMARY KEY,
+    uri TEXT NOT NULL,
+    born INTEGER NOT NULL,
+    died INTEGER,
+    lane TEXT NOT NULL,
+    language TEXT NOT NULL,
+    title TEXT NOT NULL,
+    body INTEGER NOT NULL,
+    raw_sha BLOB NOT NULL,
+    text_sha BLOB NOT NULL,
+    metadata TEXT NOT NULL,
+    warnings TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL,
+    ctime_ns INTEGER NOT NULL,
+    inode INTEGER NOT NULL,
+    settled INTEGER NOT NULL
+);
+CREATE INDEX documents_by_uri ON documents (uri, born);
+CREATE INDEX documents_by_text ON documents (text_sha);
+CREATE INDEX documents_by_death ON documents (died) WHERE died IS NOT NULL;
+
+-- Normalised text, compressed, once per distinct content.
+CREATE TABLE texts (id INTEGER PRIMARY KEY, sha BLOB NOT NULL UNIQUE, body BLOB NOT NULL);
+
+CREATE TABLE sections (
+    document INTEGER NOT NULL,
+    ordinal INTEGER NOT NULL,
+    parent INTEGER NOT NULL,
+    level INTEGER NOT NULL,
+    title TEXT NOT NULL,
+    start INTEGER NOT NULL,
+    end INTEGER NOT NULL,
+    start_line INTEGER NOT NULL,
+    end_line INTEGER NOT NULL,
+    body INTEGER NOT NULL,
+    PRIMARY KEY (document, ordinal)
+) WITHOUT ROWID;
+
+-- key also names the chunk in the keyword index; vector is its row in the segment.
+CREATE TABLE chunks (
+    key INTEGER PRIMARY KEY,
+    document INTEGER NOT NULL,
+    ordinal INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    vector INTEGER,
+    section INTEGER NOT NULL,
+    path TEXT NOT NULL,
+    start INTEGER NOT NULL,
+    end INTEGER NOT NULL,
+    start_line INTEGER NOT NULL,
+    end_line INTEGER NOT NULL,
+    overlap INTEGER NOT NULL,
+    part INTEGER NOT NULL,
+    parts INTEGER NOT NULL,
+    sha BLOB NOT NULL
+);
+CREATE INDEX chunks_by_document ON chunks (document);
+CREATE INDEX chunks_by_vector ON chunks (vector);
+
+-- The content-addressed cache: what was embedded, and the row that holds it.
+CREATE TABLE embeddings (
+    row INTEGER PRIMARY KEY,
+    content BLOB NOT NULL UNIQUE,
+    checksum INTEGER NOT NULL
+);
+
+CREATE TABLE links (
+    document INTEGER NOT NULL,
+    ordinal INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    target TEXT NOT NULL,
+    anchor TEXT NOT NULL,
+    text TEXT NOT NULL,
+    start INTEGER NOT NULL,
+    end INTEGER NOT NULL,
+    PRIMARY KEY (document, ordinal)
+) WITHOUT ROWID;
+
+CREATE TABLE tags (
+    document INTEGER NOT NULL,
+    tag TEXT NOT NULL,
+    PRIMARY KEY (document, tag)
+) WITHOUT ROWID;
+
+-- Documents purged here whose keyword entries the next commit of that index removes.
+CREATE TABLE graves (document INTEGER PRIMARY KEY);
+
+-- Files that could not be read or parsed at the last pass; their old rows still serve.
+CREATE TABLE failures (
+    uri TEXT PRIMARY KEY, code TEXT NOT NULL, message TEXT NOT NULL
+) WITHOUT ROWID;
+"""
+
+_STEPS = (_FIRST,)
+FORMAT = len(_STEPS)
+"""The format this program writes; part of every epoch's fingerprint."""
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring a catalogue up to ``FORMAT``."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > FORMAT:
+        raise IndexCorrupt(
+            "This index was made by a newer Lookfar.",
+            hint="Upgrade Lookfar, or choose another folder with --index-dir.",
+            developer=f"catalogue format {version}, this program knows {FORMAT}",
+        )
+    for number, step in enumerate(_STEPS[version:], version + 1):
+        connection.executescript(f"BEGIN;{step};PRAGMA user_version={number};COMMIT;")

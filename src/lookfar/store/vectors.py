@@ -1,0 +1,132 @@
+"""Vectors as float16 rows of one memory-mapped, append-only file, scanned exactly.
+
+Takes: unit vectors. Gives: the nearest rows, and scores for named rows. Refuses:
+approximation; above some hundred thousand rows a coarse pass belongs in front of
+it, behind the same functions.
+
+The file runs ahead of the catalogue, never behind: rows are written and synced
+before the catalogue names them, and what it does not name is overwritten later.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import numpy as np
+
+from lookfar.errors import IndexCorrupt
+from lookfar.store import files
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+_MAGIC = b"LOOKFARV1\n"
+_HEADER = 64
+
+
+class VectorFile:
+    """One segment of float16 rows."""
+
+    def __init__(self, path: Path, dimensions: int) -> None:
+        self.path = path
+        self.dimensions = dimensions
+        self._mapped: NDArray[np.float16] = np.empty((0, dimensions), dtype=np.float16)
+
+    @property
+    def _row_bytes(self) -> int:
+        return self.dimensions * 2
+
+    def create(self) -> None:
+        header = _MAGIC + str(self.dimensions).encode()
+        files.append(self.path, 0, header.ljust(_HEADER, b"\0"))
+
+    def append(self, row: int, vectors: bytes) -> None:
+        """Write float16 ``vectors`` as rows ``row``, ``row + 1``, ..."""
+        files.append(self.path, _HEADER + row * self._row_bytes, vectors)
+
+    def sync(self) -> None:
+        files.sync(self.path)
+
+    def rows(self, count: int) -> NDArray[np.float16]:
+        """The first ``count`` rows, mapped; the mapping grows when the file has."""
+        if count > len(self._mapped):
+            self._mapped = self._map(count)
+        return self._mapped[:count]
+
+    def _map(self, count: int) -> NDArray[np.float16]:
+        try:
+            with self.path.open("rb") as file:
+                header = file.read(_HEADER)
+            expected = _MAGIC + str(self.dimensions).encode()
+            size = self.path.stat().st_size
+        except OSError as error:
+            raise _damaged(self.path, str(error)) from error
+        if header.rstrip(b"\0") != expected or size < _HEADER + count * self._row_bytes:
+            raise _damaged(self.path, f"{size} bytes cannot hold {count} rows of {expected!r}")
+        available = (size - _HEADER) // self._row_bytes
+        mapped = np.memmap(
+            self.path, np.float16, "r", offset=_HEADER, shape=(available, self.dimensions)
+        )
+        return mapped.view(np.ndarray)
+
+    def nearest(
+        self, query: NDArray[np.float32], count: int, limit: int
+    ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """The ``limit`` best of the first ``count`` rows, best first, ties by row."""
+        scores = _dots(query, self.rows(count))
+        return _best(scores, limit)
+
+    def nearest_among(
+        self, query: NDArray[np.float32], rows: NDArray[np.intp], count: int, limit: int
+    ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """The same over the given rows only, each of which is scored."""
+        scores = _dots(query, self.rows(count)[rows])
+        best, values = _best(scores, limit)
+        return rows[best], values
+
+    def scores(
+        self, query: NDArray[np.float32], rows: Sequence[int], count: int
+    ) -> NDArray[np.float64]:
+        if not rows:
+            return np.empty(0)
+        return _dots(query, self.rows(count)[np.asarray(rows, dtype=np.intp)])
+
+    def checksums(self, count: int) -> list[int]:
+        """CRC-32 of every row, to compare with what the catalogue recorded."""
+        return [crc32(row.tobytes()) for row in self.rows(count)]
+
+
+def _dots(query: NDArray[np.float32], rows: NDArray[np.float16]) -> NDArray[np.float64]:
+    if not len(rows):
+        return np.empty(0)
+    import numkong
+
+    half = query.astype(np.float16).reshape(1, -1)
+    return np.asarray(numkong.cdist(half, rows, "dot")).reshape(-1)
+
+
+def _best(
+    scores: NDArray[np.float64], limit: int
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    if limit < len(scores):
+        # All rows tied with the last of the best, so that the cut does not depend on layout.
+        edge = np.partition(scores, len(scores) - limit)[len(scores) - limit]
+        found = np.flatnonzero(scores >= edge)
+    else:
+        found = np.arange(len(scores))
+    order = np.lexsort((found, -scores[found]))
+    best = found[order][:limit]
+    return best, scores[best]
+
+
+def _damaged(path: Path, why: str) -> IndexCorrupt:
+    return IndexCorrupt(
+        "The vector file of this index is damaged.",
+        hint="Rebuild it from the sources: lookfar index PATH --rebuild.",
+        developer=f"{path.name}: {why}",
+        details={"path": str(path)},
+    )

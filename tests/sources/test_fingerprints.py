@@ -1,0 +1,81 @@
+"""Fingerprints: every kind of edit shows, or is known not to show yet."""
+
+from __future__ import annotations
+
+import os
+import time
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from lookfar.model import Fingerprint
+from lookfar.sources.fingerprints import (
+    content_hash,
+    fingerprint_of,
+    is_binary,
+    settled,
+    unchanged,
+)
+
+
+def test_an_edit_that_keeps_size_and_mtime_is_seen(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("one")
+    before = os.stat(path)
+    time.sleep(0.02)
+    path.write_text("two")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    after = os.stat(path)
+    assert (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
+    assert not unchanged(fingerprint_of(before), fingerprint_of(after))
+    assert unchanged(fingerprint_of(after), fingerprint_of(os.stat(path)))
+
+
+@pytest.mark.parametrize("field", ["size", "mtime_ns", "ctime_ns", "inode"])
+def test_every_field_counts(field: str) -> None:
+    values = {"size": 1, "mtime_ns": 2, "ctime_ns": 3, "inode": 4}
+    changed = Fingerprint(**{**values, field: 9})
+    assert not unchanged(Fingerprint(**values), changed)
+
+
+@pytest.mark.parametrize(
+    ("mtime", "ctime", "read_at", "expected"),
+    [
+        (10, 10, 12, True),
+        (10, 10, 11, False),
+        (10, 1, 11, False),
+        (1, 10, 11, False),
+        (99, 1, 11, False),
+        (1, 1, 11, True),
+    ],
+)
+def test_settled(mtime: int, ctime: int, read_at: int, expected: bool) -> None:
+    second = 1_000_000_000
+    fingerprint = Fingerprint(1, mtime * second, ctime * second, 1)
+    assert settled(fingerprint, read_at * second) is expected
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        (b"", False),
+        (b"plain", False),
+        ("日本語".encode(), False),
+        ("日本語".encode("shift_jis"), False),
+        (b"\x89PNG\r\n\x1a\n\x00\x00", True),
+        (b"a\0b", True),
+        (b"a" * 8191 + b"\0", True),
+        (b"a" * 8192 + b"\0", False),
+        ("\ufeffhello".encode("utf-16-le"), False),
+        ("\ufeffhello".encode("utf-16-be"), False),
+        ("\ufeffhello".encode("utf-32-be"), False),
+        ("hello".encode("utf-16-le"), True),
+    ],
+)
+def test_is_binary(head: bytes, expected: bool) -> None:
+    assert is_binary(head) is expected
+
+
+def test_content_hash_is_of_the_bytes_on_disk() -> None:
+    assert content_hash(b"a\r\n") == sha256(b"a\r\n").digest() != content_hash(b"a\n")

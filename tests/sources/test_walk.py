@@ -1,0 +1,318 @@
+"""A walk sees all that may be seen, names what it left out, and takes nothing unseen for gone.
+
+Proved by mutation: treating a folder that cannot be listed as empty, trusting a folder without
+its settling time, or reusing memory under changed ignore rules all fail here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lookfar.errors import RootNotFound
+from lookfar.model import Skipped
+from lookfar.sources import walk as walk_module
+from lookfar.sources.confine import Root
+from lookfar.sources.policy import Policy
+from lookfar.sources.walk import MAX_SKIPPED, Walk, verdict_on, walk
+
+
+def plant(root: Path, *uris: str, text: str = "x") -> None:
+    for uri in uris:
+        path = root / uri
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def uris(found: Walk) -> list[str]:
+    return [file.uri for file in found.files]
+
+
+def age(root: Path) -> None:
+    """Let every timestamp settle, without waiting: stamps of folders are older than the walk."""
+    time.sleep(0.02)
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Timestamps settle in 10 ms, so that a test need not wait for two seconds."""
+    for module in ("walk", "fingerprints"):
+        monkeypatch.setattr(f"lookfar.sources.{module}.SETTLING_NS", 10_000_000)
+
+
+def test_files_come_in_uri_order(tmp_path: Path) -> None:
+    names = ["b.md", "a/z.md", "a-b.md", "a.md", "a/b/c.md", "Z.md", "é.md", "a b.md", "日本/x.md"]
+    plant(tmp_path, *names)
+    found = walk(Root.open(tmp_path), Policy())
+    assert uris(found) == sorted(names)
+    assert found == walk(Root.open(tmp_path), Policy())
+    for file in found.files:
+        assert file.fingerprint == Root.open(tmp_path).stat(file.uri)
+
+
+def test_reasons_are_counted_and_named(tmp_path: Path) -> None:
+    plant(tmp_path, "ok.md", ".env", "node_modules/a.js", "x.tmp", "a.png", "ign.txt", "no.rst")
+    plant(tmp_path, "big.md", text="x" * 11)
+    plant(tmp_path, ".gitignore", text="ign.txt\n")
+    os.symlink("ok.md", tmp_path / "link.md")
+    os.symlink("..", tmp_path / "loop")
+    os.link(tmp_path / "ok.md", tmp_path / "hard.md")
+    os.mkfifo(tmp_path / "pipe.md")
+    (tmp_path / os.fsdecode(b"bad\xff.md")).write_text("x")
+    policy = Policy(include=("*.md",), max_file_bytes=10)
+    found = walk(Root.open(tmp_path), policy)
+    assert uris(found) == []
+    assert found.skipped == (
+        Skipped(".env", "denied", ".env"),
+        Skipped(".gitignore", "not_included", "include"),
+        Skipped("a.png", "binary", "*.png"),
+        Skipped("bad\ufffd.md", "bad_name", "not UTF-8"),
+        Skipped("big.md", "too_large", "11 bytes, limit 10"),
+        Skipped("hard.md", "hard_link", "2 names lead to it"),
+        Skipped("ign.txt", "ignored", ".gitignore:1: ign.txt"),
+        Skipped("link.md", "symlink"),
+        Skipped("loop", "not_included", "include"),
+        Skipped("no.rst", "not_included", "include"),
+        Skipped("node_modules", "denied", "node_modules/"),
+        Skipped("ok.md", "hard_link", "2 names lead to it"),
+        Skipped("pipe.md", "not_a_file"),
+        Skipped("x.tmp", "excluded", "*.tmp"),
+    )
+    assert found.skipped_counts == {
+        **{"bad_name": 1, "binary": 1, "denied": 2, "excluded": 1, "hard_link": 2, "ignored": 1},
+        **{"not_a_file": 1, "not_included": 3, "symlink": 1, "too_large": 1},
+    }
+    linked = walk(Root.open(tmp_path, allow_hard_links=True), policy)
+    assert uris(linked) == ["hard.md", "ok.md"]
+
+
+def test_planted_secrets_are_never_admitted(tmp_path: Path) -> None:
+    secrets = [
+        *(".env", ".env.local", "a/.ENV", "a/b/.Env.prod", "id_rsa", "a/id_ed25519", "x.pem"),
+        *("a/SERVER.KEY", "b.p12", "c.pfx", ".netrc", ".npmrc", ".pypirc", ".git-credentials"),
+        *("d.keystore", "e.JKS", "f.kdbx", ".ssh/config", ".ssh/id_x", "a/.gnupg/ring", ".aws/c"),
+        *(".git/config", "a/.git/HEAD", "a/.e\u200bnv", "a/i\u200dd_rsa", ".n\ufeffetrc", "g.ppk"),
+        *(".env\u202e", "a/k\u2060ey.\u200bkey", "h.PEM", "node_modules/x/.env", ".pgpass"),
+    ]
+    plant(tmp_path, "ok.md", *secrets, text="hunter2")
+    plant(tmp_path, ".gitignore", ".lookfarignore", text="".join(f"!{s}\n!**\n" for s in secrets))
+    for spot, name in enumerate(("plain.md", "a/other.md")):
+        os.symlink(tmp_path / secrets[spot], tmp_path / name)
+    policy = Policy(include=("**", *secrets), exclude=())
+    assert uris(walk(Root.open(tmp_path), policy)) == [".gitignore", ".lookfarignore", "ok.md"]
+    for uri in secrets:
+        assert verdict_on(Root.open(tmp_path), policy, uri) is not None
+
+
+def test_depth_limit(tmp_path: Path) -> None:
+    plant(tmp_path, "0.md", "a/1.md", "a/b/2.md", "a/b/c/3.md")
+    found = walk(Root.open(tmp_path), Policy(max_depth=2))
+    assert uris(found) == ["0.md", "a/1.md", "a/b/2.md"]
+    assert found.skipped == (Skipped("a/b/c", "too_deep", "limit 2"),)
+    assert uris(walk(Root.open(tmp_path), Policy(max_depth=0))) == ["0.md"]
+    assert verdict_on(Root.open(tmp_path), Policy(max_depth=2), "a/b/c/3.md") is not None
+    plant(tmp_path, "/".join("d" * 20) + "/in.md", "/".join("d" * 21) + "/out.md")
+    assert uris(walk(Root.open(tmp_path), Policy()))[-1].endswith("in.md")
+
+
+def test_limits_of_number(tmp_path: Path) -> None:
+    plant(tmp_path, *(f"{n}.md" for n in range(5)))
+    assert walk(Root.open(tmp_path), Policy(max_files=4)).over_limit
+    assert len(walk(Root.open(tmp_path), Policy(max_files=4)).files) == 5
+    assert not walk(Root.open(tmp_path), Policy(max_files=5)).over_limit
+    plant(tmp_path, *(f"a/{n:04}.log" for n in range(MAX_SKIPPED)), "b/0.log", "b/1.log")
+    found = walk(Root.open(tmp_path), Policy())
+    assert len(found.skipped) == MAX_SKIPPED
+    assert found.skipped_counts == {"denied": MAX_SKIPPED + 2}
+
+
+CHILD = """
+import json, os, sys
+from lookfar.sources.confine import Root
+from lookfar.sources.policy import Policy
+from lookfar.sources.walk import walk
+if os.getuid() == 0:
+    os.setgid(65534); os.setuid(65534)
+found = walk(Root.open(sys.argv[1]), Policy())
+print(json.dumps([[f.uri for f in found.files], found.unreadable,
+    [found.unseen(u) for u in ("closed/x.md", "closed", "closedish/x.md", "open/x.md")]]))
+"""
+
+
+def _as_nobody(root: Path) -> list[list[object]]:
+    """Walk as an ordinary user in a child process: permissions do not bind root."""
+    for folder in root.parents:
+        if folder.name.startswith("pytest-"):
+            folder.chmod(0o755)
+    root.chmod(0o755)
+    source = str(Path(walk_module.__file__).parents[2])
+    # The interpreter itself may lie where nobody may look: import before giving up the rights.
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, str(root)],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": source, "PATH": "/usr/bin"},
+        check=True,
+    )
+    answer: list[list[object]] = json.loads(done.stdout)
+    return answer
+
+
+def test_unreadable_folders_are_errors_not_empty(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    plant(root, "open/x.md", "closed/x.md", "closed/deep/y.md", "listed/z.md", "closedish/x.md")
+    (root / "closed").chmod(0)
+    (root / "listed").chmod(0o744)  # names can be read, entries cannot be examined
+    try:
+        files, unreadable, unseen = _as_nobody(root)
+    finally:
+        (root / "closed").chmod(0o755)
+    assert files == ["closedish/x.md", "open/x.md"]
+    assert unreadable == ["closed", "listed/z.md"]
+    assert unseen == [True, True, False, False]
+
+
+def test_an_unreadable_root_is_all_unseen(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    plant(root, "a.md")
+    code = CHILD.replace("found = walk(Root.open(sys.argv[1]),", "found = walk(root,").replace(
+        "if os.getuid()", "root = Root.open(sys.argv[1]); os.chmod(root.path, 0)\nif os.getuid()"
+    )
+    source = str(Path(walk_module.__file__).parents[2])
+    for folder in root.parents:
+        if folder.name.startswith("pytest-"):
+            folder.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(root)],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": source, "PATH": "/usr/bin"},
+        check=True,
+    )
+    assert json.loads(done.stdout) == [[], [""], [True] * 4]
+
+
+def test_a_vanished_root_is_an_error(tmp_path: Path) -> None:
+    plant(tmp_path, "docs/a.md")
+    root = Root.open(tmp_path / "docs")
+    before = walk(root, Policy())
+    shutil.rmtree(tmp_path / "docs")
+    for last in (None, before):
+        with pytest.raises(RootNotFound):
+            walk(root, Policy(), before=last)
+
+
+def _edit(root: Path, rng: random.Random) -> None:
+    """One change of a kind that a walk must notice."""
+    folders = ["", *(str(p.relative_to(root)) for p in sorted(root.rglob("*")) if p.is_dir())]
+    files = [p for p in sorted(root.rglob("*")) if p.is_file() and not p.is_symlink()]
+    folder = root / rng.choice(folders)
+    kind = rng.choice(
+        ["add", "edit", "grow", "delete", "rename", "ignore", "mkdir", "link", "swap"]
+    )
+    if kind == "add":
+        (folder / f"{rng.randrange(99)}.md").write_text("new")
+    elif kind == "mkdir":
+        (folder / f"d{rng.randrange(9)}").mkdir(exist_ok=True)
+    elif kind == "ignore":
+        (folder / ".gitignore").write_text(f"{rng.randrange(9)}*.md\n")
+    elif kind == "link":
+        name = folder / f"l{rng.randrange(99)}.md"
+        if not name.is_symlink():
+            name.symlink_to("x")
+    elif kind == "swap" and folder != root:
+        os.rename(folder, root / f"m{rng.randrange(999)}")
+    elif files:
+        file = rng.choice(files)
+        if kind == "edit":
+            file.write_text(f"{rng.random()}")
+        elif kind == "grow":
+            file.write_text("x" * rng.choice([5, 200]))
+        elif kind == "delete":
+            file.unlink()
+        elif kind == "rename":
+            os.rename(file, folder / f"r{rng.randrange(99)}.md")
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.usefixtures("hasty")
+def test_a_remembering_walk_sees_what_a_fresh_one_sees(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    plant(tmp_path, *(f"{a}/{b}/{n}.md" for a in "ab" for b in "cd" for n in range(3)))
+    root, policy = Root.open(tmp_path), Policy(max_file_bytes=100, max_depth=3)
+    last = walk(root, policy)
+    reused = 0
+    for _ in range(40):
+        for _ in range(rng.randrange(3)):
+            _edit(tmp_path, rng)
+        if rng.random() < 0.6:
+            age(tmp_path)
+        now = walk(root, policy, before=last)
+        assert now == walk(root, policy)
+        known = last.memory.folders
+        reused += sum(folder is known.get(uri) for uri, folder in now.memory.folders.items())
+        last = now
+    assert reused > 50, "memory was never used"
+
+
+def test_memory_waits_for_timestamps_to_settle(tmp_path: Path) -> None:
+    """A folder stamped within the last two seconds is listed again."""
+    plant(tmp_path, "a/b.md")
+    root = Root.open(tmp_path)
+    first = walk(root, Policy())
+    assert walk(root, Policy(), before=first).memory.folders["a"] is not first.memory.folders["a"]
+
+
+@pytest.mark.usefixtures("hasty")
+def test_memory_is_for_the_same_rules_only(tmp_path: Path) -> None:
+    plant(tmp_path, "a/b.md", "a/c.rst")
+    age(tmp_path)
+    root = Root.open(tmp_path)
+    first = walk(root, Policy())
+    assert walk(root, Policy(), before=first).memory.folders["a"] is first.memory.folders["a"]
+    assert uris(walk(root, Policy(include=("*.md",)), before=first)) == ["a/b.md"]
+    os.link(tmp_path / "a/b.md", tmp_path / "a/d.md")
+    linked = Root.open(tmp_path, allow_hard_links=True)
+    assert uris(walk(linked, Policy(), before=first)) == ["a/b.md", "a/c.rst", "a/d.md"]
+    assert uris(walk(root, Policy(), before=walk(linked, Policy()))) == ["a/c.rst"]
+
+
+@pytest.mark.usefixtures("hasty")
+def test_an_edited_ignore_file_reaches_every_folder_below(tmp_path: Path) -> None:
+    plant(tmp_path, "a/b/c/x.md", "a/b/c/y.md", "z.md")
+    plant(tmp_path, ".gitignore", text="x.md\n")
+    age(tmp_path)
+    root = Root.open(tmp_path)
+    first = walk(root, Policy(include=("*.md",)))
+    assert uris(first) == ["a/b/c/y.md", "z.md"]
+    plant(tmp_path, ".gitignore", text="y.md\n")
+    assert uris(walk(root, Policy(include=("*.md",)), before=first)) == ["a/b/c/x.md", "z.md"]
+
+
+def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
+    plant(tmp_path, "a/b/c.md", "d/e.md")
+    before = len(os.listdir("/proc/self/fd"))
+    found = walk(Root.open(tmp_path), Policy())
+    walk(Root.open(tmp_path), Policy(), before=found)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_without_descriptors_the_walk_is_the_same(tmp_path: Path) -> None:
+    class PathRoot(Root):
+        __slots__ = ()
+        by_descriptor = False
+
+    plant(tmp_path, "a/b/c.md", "d/e.md", ".env")
+    os.symlink("a", tmp_path / "link")
+    found = walk(Root.open(tmp_path), Policy())
+    by_path = walk(PathRoot.open(tmp_path), Policy())
+    assert by_path == found
+    assert walk(PathRoot.open(tmp_path), Policy(), before=by_path) == found

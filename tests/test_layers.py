@@ -1,0 +1,288 @@
+"""The rules of the architecture, each with a proof that breaking it is noticed."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "lookfar"
+MODULES = sorted(SOURCE.rglob("*.py"))
+CONTRACTS = {
+    "direction": "Rooms import downwards only, and siblings not at all",
+    "pure": "Parsing and chunking touch nothing outside their arguments",
+    "sqlite": "SQLite is spoken in the store only",
+    "subprocess": "Programs are run by sources.git_history only",
+    "faces": "Servers and terminals are known in serve only",
+}
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(SOURCE).as_posix()
+
+
+# --- directions of imports --------------------------------------------------------------------
+
+
+def lint_imports(package_parent: Path) -> subprocess.CompletedProcess[str]:
+    """Hold the package in ``package_parent`` to the contracts of pyproject.toml."""
+    program = "import sys; from importlinter.cli import lint_imports as lint; sys.exit(lint("
+    program += f"config_filename={str(ROOT / 'pyproject.toml')!r}, no_cache=True, no_logo=True))"
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=package_parent,
+        env={**os.environ, "PYTHONPATH": str(package_parent), "COLUMNS": "200", "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_imports_keep_their_direction() -> None:
+    result = lint_imports(SOURCE.parent)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def make_package(parent: Path, modules: dict[str, str]) -> None:
+    """A small ``lookfar`` with the rooms that the contracts name."""
+    rooms = ("parse", "chunk", "sources", "store", "serve", "retrieve", "index", "embed")
+    files = {f"{room}/__init__.py": "" for room in rooms}
+    files |= {"__init__.py": "", "errors.py": "", "model.py": "", "config.py": "import os\n"}
+    files |= {
+        "store/database.py": "import sqlite3\n",
+        "sources/git_history.py": "import subprocess\n",
+        "serve/cli.py": "import click, rich.table, lookfar.config\n",
+    }
+    for name, text in (files | modules).items():
+        path = parent / "lookfar" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def test_allowed_imports_pass(tmp_path: Path) -> None:
+    make_package(tmp_path, {"library.py": "import lookfar.retrieve, lookfar.store\n"})
+    result = lint_imports(tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+BROKEN = [
+    ("direction", "model.py", "import lookfar.config"),
+    ("direction", "retrieve/plan.py", "import lookfar.index"),
+    ("direction", "parse/code.py", "def f(): from lookfar.chunk import x"),
+    ("direction", "embed/static.py", "import lookfar.library"),
+    ("direction", "manager.py", ""),
+    ("pure", "parse/markdown.py", "import pathlib"),
+    ("pure", "parse/links.py", "import os.path"),
+    ("pure", "chunk/headings.py", "import time"),
+    ("pure", "chunk/sentences.py", "from random import choice"),
+    ("sqlite", "retrieve/candidates.py", "import sqlite3"),
+    ("subprocess", "sources/walk.py", "import subprocess"),
+    ("subprocess", "serve/daemon.py", "from subprocess import run"),
+    ("faces", "index/build.py", "import rich.progress"),
+    ("faces", "library.py", "import click"),
+    ("faces", "store/keywords.py", "import mcp"),
+    ("faces", "retrieve/pack.py", "import starlette.routing"),
+]
+
+
+@pytest.fixture(scope="module")
+def broken_report(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What the linter says about a package that breaks every rule at once."""
+    parent = tmp_path_factory.mktemp("broken")
+    make_package(parent, {name: text + "\n" for _, name, text in BROKEN})
+    result = lint_imports(parent)
+    assert result.returncode == 1, result.stdout + result.stderr
+    return result.stdout
+
+
+@pytest.mark.parametrize("contract", CONTRACTS)
+def test_each_contract_can_break(contract: str, broken_report: str) -> None:
+    assert re.search(re.escape(CONTRACTS[contract]) + r"\s+BROKEN", broken_report)
+
+
+@pytest.mark.parametrize(("contract", "name", "text"), BROKEN)
+def test_each_bad_import_is_named(contract: str, name: str, text: str, broken_report: str) -> None:
+    """Under the heading of its contract the report names the module at fault."""
+    details = broken_report.split("Broken contracts", 1)[1]
+    own = details.split(CONTRACTS[contract], 1)[1]
+    for other in CONTRACTS.values():
+        own = own.split(other, 1)[0]
+    module = name.removesuffix(".py").replace("/", ".")
+    assert f"lookfar.{module}" in own if text else module in own
+
+
+# --- what a module says and does --------------------------------------------------------------
+
+
+def missing_docstring(tree: ast.Module) -> Iterator[str]:
+    docstring = ast.get_docstring(tree) or ""
+    if len(docstring) < 20 or not re.search(r"\w[^.!?]*[.!?](\s|$)", docstring):
+        yield "line 1: the module needs a docstring of at least one sentence"
+
+
+def environment_reads(tree: ast.Module) -> Iterator[str]:
+    names = {"environ", "environb", "getenv", "getenvb", "putenv", "expandvars"}
+    for node in ast.walk(tree):
+        used: set[str] = set()
+        if isinstance(node, ast.Attribute):
+            used = {node.attr} & names
+        elif isinstance(node, ast.ImportFrom) and node.module in ("os", "os.path", "posixpath"):
+            used = {alias.name for alias in node.names} & names
+        for name in used:
+            yield f"line {node.lineno}: os.{name} belongs in config.py"
+
+
+def file_writes(tree: ast.Module) -> Iterator[str]:
+    """Calls that look like writing a file. An approximation, on the strict side."""
+    flags = {"O_WRONLY", "O_RDWR", "O_CREAT", "O_APPEND", "O_TRUNC"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in flags:
+            yield f"line {node.lineno}: os.{node.attr} belongs in store/files.py"
+        if not isinstance(node, ast.Call):
+            continue
+        called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        if called in ("write_text", "write_bytes") or (
+            called in ("open", "fdopen") and may_write(node)
+        ):
+            yield f"line {node.lineno}: {called} writes, which belongs in store/files.py"
+
+
+def may_write(call: ast.Call) -> bool:
+    """Whether a call of some ``open`` has a mode that writes, or one we cannot read."""
+    named = [keyword.value for keyword in call.keywords if keyword.arg == "mode"]
+    # open(path, mode), io.open(path, mode), os.fdopen(number, mode), but path.open(mode)
+    of_function = isinstance(call.func, ast.Name) or len(call.args) > 1
+    modes = named or (call.args[1:2] if of_function else call.args[:1])
+    if isinstance(call.func, ast.Attribute) and getattr(call.func.value, "id", "") == "os":
+        modes = modes if call.func.attr == "fdopen" else []  # os.open is judged by its flags
+    for mode in modes:
+        if not isinstance(mode, ast.Constant):
+            return of_function  # Index.open(folder) is no mode, open(path, mode) is one
+        if isinstance(mode.value, str) and set(mode.value) & set("wax+"):
+            return bool(set(mode.value) <= set("rwaxbtU+"))
+    return False
+
+
+Check = Callable[[ast.Module], Iterator[str]]
+ALLOWED: dict[Check, set[str]] = {
+    missing_docstring: set(),
+    environment_reads: {"config.py"},
+    file_writes: {"store/files.py"},
+}
+
+
+@pytest.mark.parametrize("check", ALLOWED, ids=lambda check: check.__name__)
+def test_modules_keep_the_rule(check: Check) -> None:
+    found = [
+        f"{name_of(path)} {fault}"
+        for path in MODULES
+        if name_of(path) not in ALLOWED[check]
+        for fault in check(ast.parse(path.read_text(encoding="utf-8"), filename=str(path)))
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("check", "snippet"),
+    [
+        (missing_docstring, "x = 1"),
+        (missing_docstring, '"""Too short."""'),
+        (missing_docstring, '"""a row of words that never comes to an end"""'),
+        (environment_reads, "import os\nx = os.environ['HOME']"),
+        (environment_reads, "import os as o\nx = o.getenv('HOME')"),
+        (environment_reads, "from os import environ"),
+        (environment_reads, "import os.path\nx = os.path.expandvars('$HOME')"),
+        (file_writes, "open('a', 'w')"),
+        (file_writes, "open('a', mode='ab')"),
+        (file_writes, "open('a', 'r+')"),
+        (file_writes, "open('a', mode)"),
+        (file_writes, "path.open('wb')"),
+        (file_writes, "io.open('a', 'x')"),
+        (file_writes, "os.fdopen(3, 'wb')"),
+        (file_writes, "os.open('a', os.O_RDWR | os.O_CREAT)"),
+        (file_writes, "path.write_text('a')"),
+        (file_writes, "Path('a').write_bytes(b'')"),
+    ],
+)
+def test_the_rule_can_be_broken(check: Check, snippet: str) -> None:
+    assert list(check(ast.parse(snippet)))
+
+
+@pytest.mark.parametrize(
+    ("check", "snippet"),
+    [
+        (missing_docstring, '"""Takes a text and gives its lines."""'),
+        (environment_reads, "import os\nx = os.getpid()"),
+        (file_writes, "open('a')"),
+        (file_writes, "open('wax')"),
+        (file_writes, "open('a', 'rb')"),
+        (file_writes, "path.open()"),
+        (file_writes, "path.open(mode='r')"),
+        (file_writes, "os.open('a', os.O_RDONLY)"),
+        (file_writes, "Index.open(folder)"),
+    ],
+)
+def test_the_rule_is_not_broken_by_this(check: Check, snippet: str) -> None:
+    assert not list(check(ast.parse(snippet)))
+
+
+# --- what no file of the project may contain --------------------------------------------------
+
+# Built from parts, so that this file does not contain what it forbids.
+MACHINE_PATH = re.compile(
+    r"(?<![\w.~/-])/(?:work|tmp|root|opt)/[\w.]"
+    r"|\b(?:" + "py" + "pi[.]org|python" + "hosted[.]org" + r")\b"
+)
+SKIPPED_FOLDERS = {".git", ".venv", "__pycache__", "build", "dist", "node_modules"}
+
+
+def project_files() -> Iterator[Path]:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+    )
+    names = [os.fsdecode(name) for name in listed.stdout.split(b"\0") if name]
+    found = (ROOT / name for name in names) if names else ROOT.rglob("*")
+    for path in found:
+        if path.is_file() and not SKIPPED_FOLDERS & set(path.relative_to(ROOT).parts):
+            yield path
+
+
+def machine_paths(text: str) -> list[str]:
+    return [match[0] for match in MACHINE_PATH.finditer(text)]
+
+
+def test_no_file_names_a_place_of_one_machine() -> None:
+    found = []
+    for path in project_files():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        found += [f"{path.relative_to(ROOT)}: {place}" for place in machine_paths(text)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["see " + "/" + "tmp/x", '"/' + 'work/main"', "(/" + "root/.cache", "https://py" + "pi.org/"],
+)
+def test_a_machine_path_is_noticed(text: str) -> None:
+    assert machine_paths(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["docs/work/x", "~/work/x", "/etc/passwd", "/workshop/a", "a/tmp/b"]
+)
+def test_other_paths_are_not(text: str) -> None:
+    assert not machine_paths(text)

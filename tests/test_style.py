@@ -1,0 +1,61 @@
+"""Style, types and the README's commands, so that one test run covers all checks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        arguments, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [("ruff", "check", "."), ("ruff", "format", "--check", "."), ("mypy",)],
+    ids=" ".join,
+)
+def test_tool_finds_nothing(tool: tuple[str, ...]) -> None:
+    result = run(sys.executable, "-m", *tool)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_tools_can_find_something(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.py"
+    bad.write_text("import os\nx: int = 'text'\n", encoding="utf-8")
+    config = str(ROOT / "pyproject.toml")
+    assert run(sys.executable, "-m", "ruff", "check", "--config", config, str(bad)).returncode == 1
+    assert run(sys.executable, "-m", "ruff", "format", "--check", str(bad)).returncode == 1
+    cache = str(tmp_path / "cache")
+    assert (
+        run(sys.executable, "-m", "mypy", "--strict", "--cache-dir", cache, str(bad)).returncode
+        == 1
+    )
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the script is for POSIX shells")
+def test_the_build_runs_the_command_of_the_readme() -> None:
+    printed = run("bash", ".ci/run", "--print").stdout.strip()
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    after_mark = readme.split("<!-- test-command -->", 1)[1]
+    assert printed == after_mark.split("```")[1].removeprefix("sh").strip()
+    assert "\n" not in printed
+    assert "requirements-dev.lock" in printed
+    assert printed.endswith("pytest -q")
+
+
+def test_the_lock_pins_and_hashes_everything() -> None:
+    lock = (ROOT / "requirements-dev.lock").read_text(encoding="utf-8")
+    entries = lock.replace("\\\n", " ").splitlines()
+    pinned = [line for line in entries if line.strip() and not line.lstrip().startswith("#")]
+    assert pinned
+    assert not [line for line in pinned if "==" not in line or "--hash=sha256:" not in line]
+    assert "://" not in lock
