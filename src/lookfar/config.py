@@ -125,6 +125,9 @@ class SearchSettings:
     top_k: int = _setting(10, "Number of hits in an answer.", low=1, high=1000)
     vector_weight: float = _setting(0.35, "Share of meaning in a hybrid score.", low=0, high=1)
     keyword_weight: float = _setting(0.65, "Share of words in a hybrid score.", low=0, high=1)
+    page_share: float = _setting(
+        0.5, "Share of the whole document in the score by words.", low=0, high=1
+    )
     name_boost: float = _setting(
         0.1, "Lift for words found in title, headings or path.", low=0, high=1
     )

@@ -137,6 +137,22 @@ class Snapshot(Protocol):
         self, terms: Sequence[str], weights: Mapping[str, float], limit: int, filters: Filters
     ) -> list[tuple[Place, float]]: ...
 
+    def best_of_each(
+        self,
+        terms: Sequence[str],
+        weights: Mapping[str, float],
+        documents: Sequence[int],
+        heading: str = "",
+    ) -> list[tuple[Place, float]]: ...
+
+    def page_search(
+        self, terms: Sequence[str], weights: Mapping[str, float], limit: int, filters: Filters
+    ) -> list[tuple[int, float]]: ...
+
+    def page_scores(
+        self, terms: Sequence[str], weights: Mapping[str, float], documents: Sequence[int]
+    ) -> dict[int, float]: ...
+
     def vector_search(
         self, query: NDArray[np.float32], limit: int, filters: Filters
     ) -> list[tuple[Place, float]]: ...

@@ -10,16 +10,14 @@ import json
 import os
 import random
 import shutil
-import subprocess
-import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from lookfar.errors import RootNotFound
 from lookfar.model import Skipped
-from lookfar.sources import walk as walk_module
 from lookfar.sources.confine import Root
 from lookfar.sources.policy import Policy
 from lookfar.sources.walk import MAX_SKIPPED, Walk, verdict_on, walk
@@ -36,8 +34,8 @@ def uris(found: Walk) -> list[str]:
     return [file.uri for file in found.files]
 
 
-def age(root: Path) -> None:
-    """Let every timestamp settle, without waiting: stamps of folders are older than the walk."""
+def age() -> None:
+    """Let timestamps settle, under the ``hasty`` fixture."""
     time.sleep(0.02)
 
 
@@ -87,8 +85,16 @@ def test_reasons_are_counted_and_named(tmp_path: Path) -> None:
         Skipped("x.tmp", "excluded", "*.tmp"),
     )
     assert found.skipped_counts == {
-        **{"bad_name": 1, "binary": 1, "denied": 2, "excluded": 1, "hard_link": 2, "ignored": 1},
-        **{"not_a_file": 1, "not_included": 3, "symlink": 1, "too_large": 1},
+        "bad_name": 1,
+        "binary": 1,
+        "denied": 2,
+        "excluded": 1,
+        "hard_link": 2,
+        "ignored": 1,
+        "not_a_file": 1,
+        "not_included": 3,
+        "symlink": 1,
+        "too_large": 1,
     }
     linked = walk(Root.open(tmp_path, allow_hard_links=True), policy)
     assert uris(linked) == ["hard.md", "ok.md"]
@@ -134,70 +140,44 @@ def test_limits_of_number(tmp_path: Path) -> None:
     assert found.skipped_counts == {"denied": MAX_SKIPPED + 2}
 
 
-CHILD = """
-import json, os, sys
-from lookfar.sources.confine import Root
-from lookfar.sources.policy import Policy
-from lookfar.sources.walk import walk
-if os.getuid() == 0:
-    os.setgid(65534); os.setuid(65534)
-found = walk(Root.open(sys.argv[1]), Policy())
-print(json.dumps([[f.uri for f in found.files], found.unreadable,
-    [found.unseen(u) for u in ("closed/x.md", "closed", "closedish/x.md", "open/x.md")]]))
+REPORT = """
+found = walk(root, Policy())
+asked = ("closed/x.md", "closed", "closedish/x.md", "open/x.md")
+print(json.dumps([[f.uri for f in found.files], found.unreadable, [*map(found.unseen, asked)]]))
 """
+Nobody = Callable[[Path, str], str]
 
 
-def _as_nobody(root: Path) -> list[list[object]]:
-    """Walk as an ordinary user in a child process: permissions do not bind root."""
-    for folder in root.parents:
-        if folder.name.startswith("pytest-"):
-            folder.chmod(0o755)
-    root.chmod(0o755)
-    source = str(Path(walk_module.__file__).parents[2])
-    # The interpreter itself may lie where nobody may look: import before giving up the rights.
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, str(root)],
-        capture_output=True,
-        text=True,
-        env={"PYTHONPATH": source, "PATH": "/usr/bin"},
-        check=True,
-    )
-    answer: list[list[object]] = json.loads(done.stdout)
-    return answer
-
-
-def test_unreadable_folders_are_errors_not_empty(tmp_path: Path) -> None:
-    root = tmp_path / "root"
-    plant(root, "open/x.md", "closed/x.md", "closed/deep/y.md", "listed/z.md", "closedish/x.md")
-    (root / "closed").chmod(0)
-    (root / "listed").chmod(0o744)  # names can be read, entries cannot be examined
-    try:
-        files, unreadable, unseen = _as_nobody(root)
-    finally:
-        (root / "closed").chmod(0o755)
+def test_unreadable_folders_are_errors_not_empty(public: Path, as_nobody: Nobody) -> None:
+    plant(public, "open/x.md", "closed/x.md", "closed/deep/y.md", "listed/z.md", "closedish/x.md")
+    (public / "closed").chmod(0)
+    (public / "listed").chmod(0o744)  # names can be read, entries cannot be examined
+    files, unreadable, unseen = json.loads(as_nobody(public, REPORT))
     assert files == ["closedish/x.md", "open/x.md"]
     assert unreadable == ["closed", "listed/z.md"]
     assert unseen == [True, True, False, False]
 
 
-def test_an_unreadable_root_is_all_unseen(tmp_path: Path) -> None:
-    root = tmp_path / "root"
-    plant(root, "a.md")
-    code = CHILD.replace("found = walk(Root.open(sys.argv[1]),", "found = walk(root,").replace(
-        "if os.getuid()", "root = Root.open(sys.argv[1]); os.chmod(root.path, 0)\nif os.getuid()"
-    )
-    source = str(Path(walk_module.__file__).parents[2])
-    for folder in root.parents:
-        if folder.name.startswith("pytest-"):
-            folder.chmod(0o755)
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(root)],
-        capture_output=True,
-        text=True,
-        env={"PYTHONPATH": source, "PATH": "/usr/bin"},
-        check=True,
-    )
-    assert json.loads(done.stdout) == [[], [""], [True] * 4]
+def test_what_could_not_be_seen_is_looked_at_again(public: Path, as_nobody: Nobody) -> None:
+    """A remembering walk neither forgets an unreadable place nor takes it for gone."""
+    plant(public, "closed/x.md", "listed/z.md", "open/x.md")
+    (public / "closed").chmod(0)
+    (public / "listed").chmod(0o744)
+    again = """
+from lookfar.sources import fingerprints, walk as module
+module.SETTLING_NS = fingerprints.SETTLING_NS = 0
+first = walk(root, Policy())
+found = walk(root, Policy(), before=first)
+assert found.memory.folders["open"] is first.memory.folders["open"]
+print(json.dumps([found == first, found.unreadable]))
+"""
+    assert json.loads(as_nobody(public, again)) == [True, ["closed", "listed/z.md"]]
+
+
+def test_an_unreadable_root_is_all_unseen(public: Path, as_nobody: Nobody) -> None:
+    plant(public, "docs/a.md")
+    (public / "docs").chmod(0)
+    assert json.loads(as_nobody(public / "docs", REPORT)) == [[], [""], [True] * 4]
 
 
 def test_a_vanished_root_is_an_error(tmp_path: Path) -> None:
@@ -254,7 +234,7 @@ def test_a_remembering_walk_sees_what_a_fresh_one_sees(tmp_path: Path, seed: int
         for _ in range(rng.randrange(3)):
             _edit(tmp_path, rng)
         if rng.random() < 0.6:
-            age(tmp_path)
+            age()
         now = walk(root, policy, before=last)
         assert now == walk(root, policy)
         known = last.memory.folders
@@ -274,7 +254,7 @@ def test_memory_waits_for_timestamps_to_settle(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("hasty")
 def test_memory_is_for_the_same_rules_only(tmp_path: Path) -> None:
     plant(tmp_path, "a/b.md", "a/c.rst")
-    age(tmp_path)
+    age()
     root = Root.open(tmp_path)
     first = walk(root, Policy())
     assert walk(root, Policy(), before=first).memory.folders["a"] is first.memory.folders["a"]
@@ -289,7 +269,7 @@ def test_memory_is_for_the_same_rules_only(tmp_path: Path) -> None:
 def test_an_edited_ignore_file_reaches_every_folder_below(tmp_path: Path) -> None:
     plant(tmp_path, "a/b/c/x.md", "a/b/c/y.md", "z.md")
     plant(tmp_path, ".gitignore", text="x.md\n")
-    age(tmp_path)
+    age()
     root = Root.open(tmp_path)
     first = walk(root, Policy(include=("*.md",)))
     assert uris(first) == ["a/b/c/y.md", "z.md"]

@@ -18,37 +18,50 @@ if TYPE_CHECKING:
     from lookfar.model import Filters
     from lookfar.ports import Place, Snapshot
 
-FIELD_WEIGHTS: Mapping[str, float] = {
-    "title": 1.0,
+CHUNK_WEIGHTS: Mapping[str, float] = {
+    "title": 0.0,
     "headings": 1.0,
     "tags": 0.5,
     "body": 1.0,
     "code": 0.5,
 }
-"""How much a match in each field counts; chosen with bench/quality.py."""
+"""How much a match in each field of a chunk counts; chosen with bench/quality.py."""
+
+PAGE_WEIGHTS: Mapping[str, float] = {"name": 0.5, "page": 1.0}
+"""The same for the document as a whole: its title, and all of its text."""
 
 
 def gather(plan: Plan, snapshot: Snapshot, limit: int) -> Ranking:
-    """The union of both lanes; each candidate has both scores, whichever lane found it."""
+    """The union of all lanes; each candidate has every score, whichever lane found it."""
     filters = _without_glob(plan.filters, snapshot)
-    keyword: dict[int, float] = {}
-    vector: dict[int, float] = {}
     places: dict[int, Place] = {}
+    keyword: dict[int, float] = {}
+    page: dict[int, float] = {}
+    vector: dict[int, float] = {}
     if plan.mode != "vector":
-        found = snapshot.keyword_search(plan.terms, FIELD_WEIGHTS, limit, filters)
+        page = dict(snapshot.page_search(plan.terms, PAGE_WEIGHTS, limit, filters))
+        found = snapshot.keyword_search(plan.terms, CHUNK_WEIGHTS, limit, filters)
+        covered = {place.document for place, _ in found}
+        bare = [document for document in page if document not in covered]
+        found += snapshot.best_of_each(plan.terms, CHUNK_WEIGHTS, bare, filters.heading)
         keyword = {place.key: score for place, score in found}
         places.update((place.key, place) for place, _ in found)
     if plan.vector is not None:
-        found = snapshot.vector_search(plan.vector, limit, filters)
-        vector = {place.key: score for place, score in found}
+        near = snapshot.vector_search(plan.vector, limit, filters)
+        vector = {place.key: score for place, score in near}
         unscored = [place for key, place in places.items() if key not in vector]
         missing = snapshot.vector_scores(plan.vector, unscored)
         vector.update(zip((place.key for place in unscored), missing, strict=True))
-        places.update((place.key, place) for place, _ in found)
+        places.update((place.key, place) for place, _ in near)
+    if plan.mode != "vector":
+        unread = {place.document for place in places.values()}.difference(page)
+        page |= snapshot.page_scores(plan.terms, PAGE_WEIGHTS, sorted(unread))
     return Ranking(
         plan,
         tuple(
-            Candidate(place, keyword.get(key, 0.0), vector.get(key, 0.0))
+            Candidate(
+                place, keyword.get(key, 0.0), page.get(place.document, 0.0), vector.get(key, 0.0)
+            )
             for key, place in places.items()
         ),
     )

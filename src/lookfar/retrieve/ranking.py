@@ -37,7 +37,9 @@ class Candidate:
 
     place: Place
     keyword: float
-    """BM25, 0 where no term matched."""
+    """BM25 of the chunk, 0 where no term matched."""
+    page: float
+    """BM25 of the whole document."""
     vector: float
     """Cosine similarity; 0 without a model."""
     score: float = 0.0

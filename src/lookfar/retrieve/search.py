@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def stages(settings: SearchSettings) -> list[Stage]:
     """What happens to scores, in order."""
     return [
-        weighted_sum(settings.vector_weight, settings.keyword_weight),
+        weighted_sum(settings.vector_weight, settings.keyword_weight, settings.page_share),
         document_evidence(settings.document_boost),
         name_match(settings.name_boost),
     ]

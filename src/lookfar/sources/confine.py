@@ -14,8 +14,7 @@ cannot be told from the first, so files with several names are refused unless
 the caller allows them.
 
 Where the system cannot open relative to a descriptor (Windows), every component
-is examined before the open and the opened file is compared with what was
-examined.
+is examined first, and after the open the system is asked where the file lies.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ import errno
 import os
 import re
 import stat
+import sys
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
@@ -98,8 +98,10 @@ def open_child(parent: Handle, name: str) -> Handle:
     if isinstance(parent, int):
         return os.open(name, _FOLDER_FLAGS, dir_fd=parent)
     path = os.path.join(parent, name)
-    if not stat.S_ISDIR(os.lstat(path).st_mode) or os.path.realpath(path) != path:
-        raise OSError(errno.ELOOP, "is a link", path)
+    if not stat.S_ISDIR(os.lstat(path).st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+    if not _free_of_links(path):
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
     return path
 
 
@@ -114,6 +116,31 @@ def lstat_in(folder: Handle, name: str) -> os.stat_result:
     if isinstance(folder, int):
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     return os.lstat(os.path.join(folder, name))
+
+
+def _free_of_links(path: str) -> bool:
+    try:
+        return os.path.realpath(path) == path
+    except OSError:  # a link was swapped away while it was resolved
+        return False
+
+
+def _place_of(file: int) -> str:
+    """The real path of an open file, from the system and not from how it was opened."""
+    if sys.platform == "win32":
+        import ctypes
+        import msvcrt
+
+        room = ctypes.create_unicode_buffer(1 << 15)
+        handle = ctypes.c_void_p(msvcrt.get_osfhandle(file))
+        if not ctypes.windll.kernel32.GetFinalPathNameByHandleW(handle, room, len(room), 0):
+            raise ctypes.WinError()
+        share = "\\\\?\\UNC\\"
+        if room.value.startswith(share):
+            return "\\\\" + room.value[len(share) :]
+        return room.value.removeprefix("\\\\?\\")
+    else:
+        return os.readlink(f"/proc/self/fd/{file}")
 
 
 class Root:
@@ -213,7 +240,8 @@ class Root:
         """
         try:
             if not self.by_descriptor:
-                return self.path if os.path.realpath(self.path) == self.path else self._lost()
+                os.lstat(self.path)
+                return self.path if _free_of_links(self.path) else self._lost()
             top = os.open(self.path, _FOLDER_FLAGS)
         except OSError as error:
             if error.errno in (*_GONE, errno.ENOTDIR, errno.ELOOP):
@@ -222,7 +250,7 @@ class Root:
         info = os.fstat(top)
         identity = (info.st_dev, info.st_ino)
         if identity != self._identity:
-            if os.path.realpath(self.path) != self.path:
+            if not _free_of_links(self.path):
                 os.close(top)
                 self._lost()
             self._identity = identity
@@ -262,14 +290,15 @@ class Root:
             close_folder(folder)
 
     def _open_by_path(self, uri: str, path: str) -> int:
-        """Examine, open, and compare the open file with what was examined."""
-        seen = os.lstat(path)
-        self._check(uri, seen)
+        """Open, then ask the system where the open file lies: no swap can change that answer."""
+        self._check(uri, os.lstat(path))
         file = os.open(path, _FILE_FLAGS)
-        opened = os.fstat(file)
-        same = (seen.st_dev, seen.st_ino) == (opened.st_dev, opened.st_ino)
-        if same and os.path.realpath(path) == path:
-            return file
+        try:
+            if os.path.normcase(_place_of(file)) == os.path.normcase(path):
+                return file
+        except OSError:
+            os.close(file)
+            raise
         os.close(file)
         raise Refused(uri, "symlink", "its path leads through a link or another spelling")
 

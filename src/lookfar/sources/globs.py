@@ -36,7 +36,6 @@ MAX_COMPILED: Final = 16_000
 _MAX_NESTING: Final = 8
 _STAR: Final = "*"
 _SLASH: Final = "/"
-_COMPONENT_END: Final = "(?![^/])"
 _ANY_FOLDERS: Final = "(?:[^/]++/)*?"
 _POSIX: Final = {
     "alnum": "a-zA-Z0-9",
@@ -124,7 +123,7 @@ def _tokens(pattern: str) -> Iterator[str]:
 
 
 def _component(tokens: Sequence[str]) -> str:
-    """The expression for one path component; it ends where the component ends."""
+    """The expression for one path component."""
     pieces: list[list[str]] = [[]]
     for token in tokens:
         if token == _STAR:
@@ -134,7 +133,8 @@ def _component(tokens: Sequence[str]) -> str:
     if len(pieces) == 1:
         return "".join(pieces[0])
     middle = "".join(f"(?>[^/]*?{''.join(piece)})" for piece in pieces[1:-1] if piece)
-    last = f"(?>[^/]*{''.join(pieces[-1])}{_COMPONENT_END})" if pieces[-1] else "[^/]*+"
+    # The last piece must end the component, so only its last place can do.
+    last = f"(?>[^/]*{''.join(pieces[-1])})"
     return "".join(pieces[0]) + middle + last
 
 

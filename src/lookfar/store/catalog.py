@@ -150,6 +150,13 @@ def places_by_key(
     return {place.key: place for place in _places(connection, "c.key", keys, generation)}
 
 
+def first_places(
+    connection: sqlite3.Connection, documents: Sequence[int], generation: int
+) -> Iterator[Place]:
+    """The first chunk of each live document."""
+    return _places(connection, "c.ordinal = 0 AND c.document", documents, generation)
+
+
 def places_by_vector(
     connection: sqlite3.Connection, rows: Sequence[int], generation: int
 ) -> dict[int, list[Place]]:
@@ -168,6 +175,20 @@ def _places(
         listed = ",".join(map(str, some))  # Integers of our own: nothing to escape.
         statement = f"{_PLACE} WHERE {column} IN ({listed}) AND {ALIVE}"
         yield from map(_place, connection.execute(statement, {"g": generation}))
+
+
+def live_among(
+    connection: sqlite3.Connection, documents: Sequence[int], generation: int
+) -> frozenset[int]:
+    """Those of ``documents`` that are alive in ``generation``."""
+    found: set[int] = set()
+    for some in batches(documents):
+        rows = connection.execute(
+            f"SELECT d.id FROM documents d WHERE d.id IN ({','.join(map(str, some))}) AND {ALIVE}",
+            {"g": generation},
+        )
+        found.update(identifier for (identifier,) in rows)
+    return frozenset(found)
 
 
 def neighbours(

@@ -163,6 +163,47 @@ class EpochSnapshot:
                 return kept[:limit]
             fetch *= 4
 
+    def best_of_each(
+        self,
+        terms: Sequence[str],
+        weights: Mapping[str, float],
+        documents: Sequence[int],
+        heading: str = "",
+    ) -> list[tuple[Place, float]]:
+        """One chunk of each named live document: the best by words, else the first."""
+        best = dict(self._epoch.keywords.best_of_each(terms, weights, documents))
+        places = list(
+            catalog.places_by_key(self._connection, list(best), self.generation).values()
+        )
+        bare = set(documents).difference(place.document for place in places)
+        places += catalog.first_places(self._connection, sorted(bare), self.generation)
+        return [
+            (place, best.get(place.key, 0.0)) for place in places if _passes(place, None, heading)
+        ]
+
+    def page_search(
+        self, terms: Sequence[str], weights: Mapping[str, float], limit: int, filters: Filters
+    ) -> list[tuple[int, float]]:
+        """Live documents by their whole text, best first."""
+        admitted = self._admitted(filters)
+        listed = sorted(admitted) if admitted is not None and self._few(admitted) else None
+        fetch = limit + 32
+        while True:
+            hits = self._epoch.keywords.search_pages(terms, weights, fetch, listed)
+            alive = admitted if admitted is not None else catalog.live_among(
+                self._connection, [document for document, _ in hits], self.generation
+            )
+            kept = [hit for hit in hits if hit[0] in alive]
+            if len(kept) >= limit or len(hits) < fetch:
+                return kept[:limit]
+            fetch *= 4
+
+    def page_scores(
+        self, terms: Sequence[str], weights: Mapping[str, float], documents: Sequence[int]
+    ) -> dict[int, float]:
+        """The whole-text score of each named document that has one."""
+        return dict(self._epoch.keywords.search_pages(terms, weights, len(documents), documents))
+
     def vector_search(
         self, query: NDArray[np.float32], limit: int, filters: Filters
     ) -> list[tuple[Place, float]]:

@@ -23,6 +23,9 @@ from lookfar.ports import Entry
 from lookfar.store import files
 
 FIELDS = Entry._fields
+PAGE_FIELDS = ("name", "page")
+"""Of the one entry per document that stands beside those of its chunks."""
+
 _HEAP_BYTES = 96_000_000
 _ANALYSER = "whitespace"
 
@@ -33,6 +36,8 @@ def _schema() -> tantivy.Schema:
     builder.add_unsigned_field("document", stored=False, indexed=True, fast=True)
     for field in FIELDS:
         builder.add_text_field(field, tokenizer_name=_ANALYSER, index_option="position")
+    for field in PAGE_FIELDS:
+        builder.add_text_field(field, tokenizer_name=_ANALYSER, index_option="freq")
     return builder.build()
 
 
@@ -85,8 +90,8 @@ class KeywordIndex:
         )
         self._writer.delete_documents_by_query(beyond)
 
-    def add(self, first_key: int, document: int, entries: Iterable[Sequence[str]]) -> None:
-        """Index the chunks of one document under consecutive keys."""
+    def add(self, first_key: int, document: int, entries: Sequence[Sequence[str]]) -> None:
+        """Index the chunks of one document under consecutive keys, and the document as a whole."""
         assert self._writer is not None
         for key, entry in enumerate(entries, first_key):
             record = tantivy.Document()
@@ -96,6 +101,14 @@ class KeywordIndex:
                 if stream:
                     record.add_text(field, stream)
             self._writer.add_document(record)
+        if entries:
+            page = tantivy.Document()
+            page.add_unsigned("document", document)
+            page.add_text("name", entries[0][FIELDS.index("title")])
+            for entry in entries:
+                page.add_text("page", entry[FIELDS.index("body")])
+                page.add_text("page", entry[FIELDS.index("code")])
+            self._writer.add_document(page)
 
     def remove_documents(self, documents: Iterable[int]) -> None:
         assert self._writer is not None
@@ -132,7 +145,57 @@ class KeywordIndex:
         limit: int,
         documents: Sequence[int] | None = None,
     ) -> list[tuple[int, float]]:
-        """The best ``(key, score)``, best first; only within ``documents`` where given."""
+        """The best ``(chunk key, score)``, best first; only within ``documents`` where given."""
+        return self._best("key", terms, weights, limit, documents)
+
+    def best_of_each(
+        self, terms: Sequence[str], weights: Mapping[str, float], documents: Sequence[int]
+    ) -> list[tuple[int, float]]:
+        """The best chunk of each document that has one among the best overall."""
+        found = self._found(terms, weights, 6 * len(documents), documents)
+        addresses = [address for _, address in found]
+        owners = self._searcher.fast_field_values("document", addresses)
+        keys = self._searcher.fast_field_values("key", addresses)
+        best: dict[int, tuple[int, float]] = {}
+        for owner, key, (score, _) in zip(owners, keys, found, strict=True):
+            if owner is not None and key is not None:
+                best.setdefault(int(owner), (int(key), float(score)))
+        return list(best.values())
+
+    def search_pages(
+        self,
+        terms: Sequence[str],
+        weights: Mapping[str, float],
+        limit: int,
+        documents: Sequence[int] | None = None,
+    ) -> list[tuple[int, float]]:
+        """The best ``(document, score)`` by the whole text of each document."""
+        return self._best("document", terms, weights, limit, documents)
+
+    def _best(
+        self,
+        named: str,
+        terms: Sequence[str],
+        weights: Mapping[str, float],
+        limit: int,
+        documents: Sequence[int] | None,
+    ) -> list[tuple[int, float]]:
+        found = self._found(terms, weights, limit, documents)
+        names = self._searcher.fast_field_values(named, [address for _, address in found])
+        hits = [
+            (int(name), float(score))
+            for name, (score, _) in zip(names, found, strict=True)
+            if name is not None
+        ]
+        return sorted(hits, key=lambda hit: (-hit[1], hit[0]))
+
+    def _found(
+        self,
+        terms: Sequence[str],
+        weights: Mapping[str, float],
+        limit: int,
+        documents: Sequence[int] | None,
+    ) -> list[tuple[float, tantivy.DocAddress]]:
         scoring = self._scoring(terms, weights)
         if scoring is None or (documents is not None and not documents):
             return []
@@ -141,10 +204,7 @@ class KeywordIndex:
             scoring = Query.boolean_query(
                 [(Occur.Must, scoring), (Occur.Must, Query.const_score_query(among, 0.0))]
             )
-        found = self._searcher.search(scoring, limit=limit, count=False).hits
-        keys = self._searcher.fast_field_values("key", [address for _, address in found])
-        hits = [(int(key), float(score)) for key, (score, _) in zip(keys, found, strict=True)]
-        return sorted(hits, key=lambda hit: (-hit[1], hit[0]))
+        return self._searcher.search(scoring, limit=limit, count=False).hits
 
     def _scoring(self, terms: Sequence[str], weights: Mapping[str, float]) -> Query | None:
         clauses: list[tuple[Occur, Query]] = []
