@@ -123,16 +123,13 @@ class SearchSettings:
         "hybrid", "Search by meaning, by words, or both.", choices=("hybrid", "vector", "keyword")
     )
     top_k: int = _setting(10, "Number of hits in an answer.", low=1, high=1000)
-    vector_weight: float = _setting(0.35, "Share of meaning in a hybrid score.", low=0, high=1)
-    keyword_weight: float = _setting(0.65, "Share of words in a hybrid score.", low=0, high=1)
+    vector_weight: float = _setting(0.25, "Share of meaning in a hybrid score.", low=0, high=1)
+    keyword_weight: float = _setting(0.75, "Share of words in a hybrid score.", low=0, high=1)
     page_share: float = _setting(
-        0.5, "Share of the whole document in the score by words.", low=0, high=1
+        0.6, "Share of the whole document, not only the chunk, in a score.", low=0, high=1
     )
     name_boost: float = _setting(
-        0.1, "Lift for words found in title, headings or path.", low=0, high=1
-    )
-    document_boost: float = _setting(
-        0.2, "Lift for further matching chunks of the same document.", low=0, high=1
+        0.05, "Lift for words found in title, headings or path.", low=0, high=1
     )
     per_document: int = _setting(
         3, "Most hits from one document; 0 means any number.", low=0, high=1000

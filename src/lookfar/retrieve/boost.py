@@ -1,13 +1,10 @@
 """Small, bounded lifts for candidates whose names answer the question.
 
-Takes: a fused ranking. Gives: scores raised by title, heading and path matches
-and by what else of the document was found. Refuses: to lower a score, and to
-outweigh the text itself.
+Takes: a fused ranking. Gives: scores raised by title, heading and path matches.
+Refuses: to lower a score, and to outweigh the text itself.
 """
 
 from __future__ import annotations
-
-from collections import defaultdict
 
 from lookfar.retrieve.ranking import Candidate, Ranking, Stage
 from lookfar.store.analyser import terms_of
@@ -38,25 +35,3 @@ def name_match(weight: float) -> Stage:
 
     return boost
 
-
-def document_evidence(weight: float, most: int = 3) -> Stage:
-    """A document of which several chunks answer is likelier to be the one that was meant."""
-
-    def boost(ranking: Ranking) -> Ranking:
-        if not weight:
-            return ranking
-        by_document: dict[int, list[float]] = defaultdict(list)
-        for each in ranking.candidates:
-            by_document[each.place.document].append(each.score)
-        lift = {
-            document: weight * sum(score / (rank + 2) for rank, score in enumerate(scores[1:most]))
-            for document, scores in by_document.items()
-        }
-        return ranking.reordered(
-            each.scored(each.score + lift[each.place.document], "document", "other chunks match")
-            if lift[each.place.document] > 0
-            else each
-            for each in ranking.candidates
-        )
-
-    return boost

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 CHUNK_WEIGHTS: Mapping[str, float] = {
     "title": 0.0,
-    "headings": 1.0,
+    "headings": 0.5,
     "tags": 0.5,
     "body": 1.0,
-    "code": 0.5,
+    "code": 1.0,
 }
 """How much a match in each field of a chunk counts; chosen with bench/quality.py."""
 

@@ -6,6 +6,7 @@ questions, limits out of range, and vector search without a model.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from lookfar.errors import InvalidArgument, ModelUnavailable
@@ -18,15 +19,21 @@ if TYPE_CHECKING:
 
 _LONGEST_QUERY = 10_000
 _MOST_RESULTS = 1_000
-_MOST_TERMS = 64
+_MOST_TERMS = 256
 
 # Words that say nothing about a topic. They are dropped only while other words remain.
 _FUNCTION_WORDS = frozenset(
     "a about an and any are as at be been but by can could did do does for from get had has hav how"
     " i if in into is it its just me my no not of on or our should so some such than that the their"
-    " them then there these they this those to us was we were what when where which who whi will"
-    " with would you your".split()
+    " them then there these they this those to us was we were what when where which who why"
+    " will with would you your".split()
 )
+# A single kana is a particle or a piece of a word; pairs of them carry the meaning.
+_KANA = re.compile("[\u3041-\u3096\u30a1-\u30fc]")
+_WORD_CHARACTERS = re.compile(r"[^\W_]")
+
+# Characters per token: a model that spells a text out letter by letter does not know its words.
+_SPELT_OUT, _KNOWN = 1.5, 2.5
 
 
 def make_plan(
@@ -50,6 +57,20 @@ def make_plan(
             hint="Use mode keyword, or set embed.provider to static.",
         )
     terms = terms_of(text)
-    telling = [term for term in terms if term not in _FUNCTION_WORDS] or terms
+    telling = [term for term in terms if not _says_nothing(term)] or terms
     vector = embedder.embed([text])[0] if embedder and mode != "keyword" else None
-    return Plan(text, mode, top_k, filters, tuple(telling[:_MOST_TERMS]), vector)
+    trust = _trust(text, embedder) if embedder else 0.0
+    return Plan(text, mode, top_k, filters, tuple(telling[:_MOST_TERMS]), vector, trust)
+
+
+def _says_nothing(term: str) -> bool:
+    return term in _FUNCTION_WORDS or (len(term) == 1 and _KANA.match(term) is not None)
+
+
+def _trust(text: str, embedder: Embedder) -> float:
+    """How far the fusion may lean on the model for this question, whatever its language."""
+    tokens = embedder.count_tokens(text)
+    letters = len(_WORD_CHARACTERS.findall(text))
+    if not tokens:
+        return 0.0
+    return min(1.0, max(0.0, (letters / tokens - _SPELT_OUT) / (_KNOWN - _SPELT_OUT)))

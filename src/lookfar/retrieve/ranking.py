@@ -29,6 +29,8 @@ class Plan:
     terms: tuple[str, ...]
     """Distinct keyword terms, in the order of the question."""
     vector: NDArray[np.float32] | None
+    vector_trust: float
+    """0 to 1: how much of the question the model knows as words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lookfar.retrieve.boost import document_evidence, name_match
+from lookfar.retrieve.boost import name_match
 from lookfar.retrieve.candidates import gather
 from lookfar.retrieve.diversify import passages
 from lookfar.retrieve.excerpt import ReadSource, cite
@@ -25,7 +25,6 @@ def stages(settings: SearchSettings) -> list[Stage]:
     """What happens to scores, in order."""
     return [
         weighted_sum(settings.vector_weight, settings.keyword_weight, settings.page_share),
-        document_evidence(settings.document_boost),
         name_match(settings.name_boost),
     ]
 
