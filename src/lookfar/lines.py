@@ -1,42 +1,39 @@
 """Offsets to line numbers, for every room that makes spans.
 
-Takes: a normalised text. Gives: the line of an offset and spans with both.
-Refuses: nothing; offsets beyond the text fall on its last line.
+Takes: a normalised text. Gives: the line of an offset, and spans with both.
+Refuses: nothing; the end of the text, and what lies beyond, is on its last line.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_right
+from itertools import accumulate, count
+from operator import add
 
 from lookfar.model import Span
 
 
 class Lines:
-    """Line numbers of one text, found by bisection over its newlines."""
+    """Line numbers of one text, counted from 1; only ``\\n`` ends a line."""
 
-    __slots__ = ("_newlines",)
+    __slots__ = ("_starts",)
 
     def __init__(self, text: str) -> None:
-        newlines: list[int] = []
-        at = text.find("\n")
-        while at >= 0:
-            newlines.append(at)
-            at = text.find("\n", at + 1)
-        self._newlines = newlines
+        lengths = map(len, text.split("\n"))
+        # Sums leave out the newlines themselves; adding the line index puts them back.
+        self._starts = list(map(add, accumulate(lengths, initial=0), count()))
+        # The last sum is the end of the text. It starts no line, and neither does what
+        # follows the final newline: the end of the text belongs to its last line.
+        self._starts.pop()
+        if len(self._starts) > 1 and self._starts[-1] == len(text):
+            self._starts.pop()
 
     def line_of(self, offset: int) -> int:
-        """The line, counted from 1, that holds the character at ``offset``."""
-        return bisect_left(self._newlines, offset) + 1
-
-    def start_of(self, line: int) -> int:
-        """Offset of the first character of ``line``."""
-        if line <= 1:
-            return 0
-        return self._newlines[min(line - 2, len(self._newlines) - 1)] + 1
+        """The line that holds the character at ``offset``."""
+        return bisect_right(self._starts, offset)
 
     def span(self, start: int, end: int) -> Span:
-        """``[start, end)`` with the lines of its first and last character."""
-        return Span(start, end, self.line_of(start), self.line_of(max(start, end - 1)))
-
-    def __len__(self) -> int:
-        return len(self._newlines)
+        """``text[start:end]`` with its lines; the last is that of ``end - 1``."""
+        starts = self._starts
+        last = end - 1 if end > start else start
+        return Span(start, end, bisect_right(starts, start), bisect_right(starts, last))

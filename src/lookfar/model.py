@@ -250,6 +250,34 @@ class IndexReport:
 
 
 @dataclass(frozen=True, slots=True)
+class Reading:
+    """A document or a part of it, as the disk has it now."""
+
+    collection: str
+    uri: str
+    title: str
+    heading_path: tuple[str, ...]
+    span: Span
+    sha256: str
+    text: str
+    state: Literal["same", "changed"]
+    """Whether the file is the one that was indexed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """The heading tree of one document, as the disk has it now."""
+
+    collection: str
+    uri: str
+    title: str
+    language: str
+    lines: int
+    tags: tuple[str, ...]
+    sections: tuple[Section, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Counts:
     """How much a generation holds."""
 
@@ -257,3 +285,26 @@ class Counts:
     sections: int = 0
     chunks: int = 0
     links: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What is indexed, where, and how well."""
+
+    collection: str
+    root: str
+    index_dir: str
+    indexed: bool
+    generation: int
+    generations: tuple[int, ...]
+    created_at: str
+    counts: Counts
+    model: str
+    dimensions: int
+    current: bool
+    """The index was made with the settings now in force."""
+    disk_bytes: int
+    failures: tuple[Failure, ...]
+    stale: tuple[str, ...]
+    """Files that were added, changed or removed since; at most a hundred are named."""
+    stale_count: int

@@ -1,4 +1,4 @@
-"""Normalised text, lines, and byte offsets."""
+"""Normalised text and byte offsets."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookfar.model import Span
-from lookfar.parse.text import ByteOffsets, Lines, normalise
+from lookfar.parse.text import ByteOffsets, normalise
 
 examples = settings(max_examples=200, deadline=None, derandomize=True)
 
@@ -58,27 +57,6 @@ def test_any_bytes_give_text_that_utf8_can_hold(raw: bytes) -> None:
     assert "\r" not in text
     assert not text or text.endswith("\n")
     assert normalise(text.encode())[0].removeprefix("\ufeff") == text.removeprefix("\ufeff")
-
-
-def test_lines_count_from_one_and_only_newlines_count() -> None:
-    lines = Lines("a\u2028b\n\n\x0cc\n")
-    assert [lines.line_of(offset) for offset in range(8)] == [1, 1, 1, 1, 2, 3, 3, 3]
-    assert lines.line_of(8) == 3, "the end belongs to the last line"
-    assert lines.span(0, 4) == Span(0, 4, 1, 1)
-    assert lines.span(0, 5) == Span(0, 5, 1, 2)
-    assert lines.span(5, 5) == Span(5, 5, 3, 3)
-
-
-def test_lines_of_nothing() -> None:
-    assert Lines("").span(0, 0) == Span(0, 0, 1, 1)
-
-
-@examples
-@given(st.text(alphabet="a\n漢\x0b"))
-def test_line_of_counts_newlines_before(text: str) -> None:
-    lines = Lines(text)
-    for offset in range(len(text)):
-        assert lines.line_of(offset) == text.count("\n", 0, offset) + 1
 
 
 @examples

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import pyromark
 from pyromark import Options
 
+from lookfar.lines import Lines
 from lookfar.model import Block, BlockKind, Document, Link, LinkKind
 from lookfar.parse import frontmatter
 from lookfar.parse.links import (
@@ -32,7 +33,7 @@ from lookfar.parse.links import (
     tags_in,
 )
 from lookfar.parse.outline import Heading, sections_from, title_of
-from lookfar.parse.text import ByteOffsets, Lines
+from lookfar.parse.text import ByteOffsets
 
 _PARSER = pyromark.Markdown(
     options=Options.ENABLE_TABLES

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from lookfar.lines import Lines
 from lookfar.model import Section
-from lookfar.parse.text import Lines
 
 
 class Heading(NamedTuple):

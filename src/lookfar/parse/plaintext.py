@@ -15,9 +15,9 @@ import unicodedata
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from lookfar.lines import Lines
 from lookfar.model import Block, Document
 from lookfar.parse.outline import Heading, sections_from, title_of
-from lookfar.parse.text import Lines
 
 _DEEPEST = 6
 

@@ -1,19 +1,15 @@
-"""Bytes to normalised text, and offsets in that text to lines.
+"""Bytes to normalised text, and UTF-8 offsets in that text to characters.
 
 Takes: the raw bytes of a file. Gives: text that every other module may rely
 on (no byte-order mark, ``\\n`` line ends, a final newline, encodable as UTF-8),
-warnings for what could not be kept, and the two maps that spans need: offset to
-line, and UTF-8 byte to character. Refuses: nothing; bytes that are no valid
-text become U+FFFD and a warning.
+warnings for what could not be kept, and the map that native parsers need: UTF-8
+byte to character. Refuses: nothing; bytes that are no valid text become U+FFFD
+and a warning.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from itertools import accumulate, count
-from operator import add
-
-from lookfar.model import Span
+from itertools import accumulate
 
 _UTF8_BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
@@ -45,32 +41,6 @@ def _decode(raw: bytes) -> tuple[str, tuple[str, ...]]:
     except UnicodeDecodeError as error:
         warning = f"not valid {name} at byte {error.start}: unreadable bytes are shown as U+FFFD"
         return raw.decode(encoding, "replace"), (warning,)
-
-
-class Lines:
-    """Line numbers of one text, counted from 1; only ``\\n`` ends a line."""
-
-    __slots__ = ("_starts",)
-
-    def __init__(self, text: str) -> None:
-        lengths = map(len, text.split("\n"))
-        # Sums leave out the newlines themselves; adding the line index puts them back.
-        self._starts = list(map(add, accumulate(lengths, initial=0), count()))
-        # The last sum is the end of the text. It starts no line, and neither does what
-        # follows the final newline: the end of the text belongs to its last line.
-        self._starts.pop()
-        if len(self._starts) > 1 and self._starts[-1] == len(text):
-            self._starts.pop()
-
-    def line_of(self, offset: int) -> int:
-        """The line that holds the character at ``offset``."""
-        return bisect_right(self._starts, offset)
-
-    def span(self, start: int, end: int) -> Span:
-        """``text[start:end]`` with its lines; the last is that of ``end - 1``."""
-        starts = self._starts
-        last = end - 1 if end > start else start
-        return Span(start, end, bisect_right(starts, start), bisect_right(starts, last))
 
 
 class ByteOffsets:
