@@ -100,7 +100,10 @@ def measure(
                 )
                 ranking = rank(plan, snapshot, settings.search)
                 ranked = list(
-                    dict.fromkeys(c.place.uri.removesuffix(".md") for c in ranking.candidates)
+                    dict.fromkeys(
+                        ranking.candidates[at].place.uri.removesuffix(".md")
+                        for at in ranking.order()
+                    )
                 )
                 gains = judged[query["_id"]]
                 rows.append((ndcg(ranked, gains), reciprocal_rank(ranked, gains),

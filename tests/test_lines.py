@@ -24,6 +24,12 @@ def test_lines_of_nothing() -> None:
     assert Lines("").span(0, 0) == Span(0, 0, 1, 1)
 
 
+def test_lines_are_counted_and_found() -> None:
+    lines = Lines("ab\n\nc\n")
+    assert len(lines) == 3
+    assert [lines.start_of(line) for line in (1, 2, 3, 4)] == [0, 3, 4, 4]
+
+
 @examples
 @given(st.text(alphabet="a\n漢\x0b"))
 def test_line_of_counts_newlines_before(text: str) -> None:

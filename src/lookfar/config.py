@@ -141,7 +141,7 @@ class SearchSettings:
         4000, "Cut an excerpt to this many characters.", low=50, high=1_000_000
     )
     candidates: int = _setting(
-        200, "Chunks that each way of searching puts forward.", low=1, high=100_000
+        100, "Chunks that each way of searching puts forward.", low=1, high=100_000
     )
 
 
@@ -333,6 +333,11 @@ def values(settings: Settings) -> dict[str, Value]:
 def data_dir(environ: Mapping[str, str] | None = None) -> Path:
     """The folder for indexes when ``index.dir`` is not set."""
     return _platform_dir(environ, "XDG_DATA_HOME", ".local/share", "LOCALAPPDATA", "Local")
+
+
+def child_environment(extra: Mapping[str, str]) -> dict[str, str]:
+    """The environment that a child process of ours starts with."""
+    return {**os.environ, **extra}
 
 
 def config_file(environ: Mapping[str, str] | None = None) -> Path:

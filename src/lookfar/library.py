@@ -282,6 +282,10 @@ class Library:
             stale_count=len(stale),
         )
 
+    def verify(self) -> list[str]:
+        """Check every stored text, span, vector and keyword file; gives what is damaged."""
+        return [f"{each.artefact}: {each.detail}" for each in self._store.verify()]
+
     # -- leaving -----------------------------------------------------------
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ class Lines:
     def __init__(self, text: str) -> None:
         lengths = map(len, text.split("\n"))
         # Sums leave out the newlines themselves; adding the line index puts them back.
-        self._starts = list(map(add, accumulate(lengths, initial=0), count()))
+        self._starts: list[int] = list(map(add, accumulate(lengths, initial=0), count()))
         # The last sum is the end of the text. It starts no line, and neither does what
         # follows the final newline: the end of the text belongs to its last line.
         self._starts.pop()
@@ -31,6 +31,14 @@ class Lines:
     def line_of(self, offset: int) -> int:
         """The line that holds the character at ``offset``."""
         return bisect_right(self._starts, offset)
+
+    def __len__(self) -> int:
+        """How many lines there are; an empty text has one."""
+        return len(self._starts)
+
+    def start_of(self, line: int) -> int:
+        """The offset at which ``line`` starts; beyond the last line, where that one does."""
+        return self._starts[min(line, len(self._starts)) - 1]
 
     def span(self, start: int, end: int) -> Span:
         """``text[start:end]`` with its lines; the last is that of ``end - 1``."""

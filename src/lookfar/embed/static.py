@@ -13,8 +13,10 @@ dictionary look-up per word and one gather per chunk.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from hashlib import sha256
 from importlib.util import find_spec
@@ -23,18 +25,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lookfar.embed import tokens
 from lookfar.errors import ModelUnavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from tokenizers import Tokenizer
 
 _CJK = "\u2e80-\u2fdf\u3005-\u3007\u3041-\u3096\u30a1-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 _WORD = re.compile(r"[^\W_]+")
-_PARTS = re.compile(rf"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[{_CJK}]|[^\W\d_A-Za-z{_CJK}]+")
+_BLANKED = bytes(code if chr(code).isalnum() and code < 128 else 32 for code in range(256))
+# A run longer than any word is taken in slices, as its tokens cost the square of its length.
+_PARTS = re.compile(
+    rf"[A-Z]{{1,32}}(?![a-z])|[A-Z]?[a-z]{{1,32}}|[0-9]{{1,32}}|[{_CJK}]|[^\W\d_A-Za-z{_CJK}]{{1,32}}"
+)
+_CJK_CHARACTER = re.compile(f"[{_CJK}]")
+_LONGEST_WORD = 32
 _REMEMBERED_WORDS = 300_000
 _BULK = 64
-_ANCHOR = "a"
 
 
 class StaticEmbedder:
@@ -44,7 +51,8 @@ class StaticEmbedder:
         self._table_path, self._tokenizer_path = _model_files(folder)
         self._half = _read_table(self._table_path)
         self._full: NDArray[np.float32] | None = None
-        self._ids: dict[str, bytes] = {}
+        read = tokens.bundled if folder is None else tokens.from_library
+        self._tokens = _Tokens(lambda: read(self._tokenizer_path, self._half.shape[0]))
 
     @property
     def name(self) -> str:
@@ -56,34 +64,29 @@ class StaticEmbedder:
 
     @cached_property
     def fingerprint(self) -> str:
-        digest = sha256(b"static words lowered mean 1")
-        digest.update(np.ascontiguousarray(self._half[::97]).tobytes())
-        digest.update(str(self._tokenizer_path.stat().st_size).encode())
+        digest = sha256(b"static words lowered mean 2")
+        digest.update(np.ascontiguousarray(self._half).view(np.uint8).data)
+        digest.update(self._tokenizer_path.read_bytes())
         return f"{self.name}:{self.dimensions}:{digest.hexdigest()[:16]}"
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        words = [_WORD.findall(text) for text in texts]
-        self._learn(words)
         table = self._table(len(texts))
         vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
-        ones = np.ones(max((len(found) for found in words), default=1) * 4 + 64, dtype=np.float32)
-        for row, found in enumerate(words):
-            ids = np.frombuffer(b"".join(map(self._ids.__getitem__, found)), dtype=np.uint16)
-            if len(ids) == 0:
-                continue
-            gathered = table.take(ids, axis=0, mode="clip")
-            if len(ids) <= len(ones) and gathered.dtype == np.float32:
-                np.dot(ones[: len(ids)], gathered, out=vectors[row])
-            else:
-                vectors[row] = gathered.sum(axis=0, dtype=np.float32)
+        for row, text in enumerate(texts):
+            ids = np.frombuffer(self._ids(text), dtype=np.uint16)
+            # Float32 before the sum, so that a query and a batch round alike.
+            rows = table.take(ids, axis=0).astype(np.float32, copy=False)
+            np.dot(np.ones(len(ids), np.float32), rows, out=vectors[row])
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         np.divide(vectors, norms, out=vectors, where=norms > 0)
         return vectors
 
     def count_tokens(self, text: str) -> int:
-        found = _WORD.findall(text)
-        self._learn((found,))
-        return sum(map(len, map(self._ids.__getitem__, found))) // 2
+        return len(self._ids(text)) // 2
+
+    def _ids(self, text: str) -> bytes:
+        """The tokens of all words, two bytes each."""
+        return b"".join(map(self._tokens.__getitem__, _words(text)))
 
     def _table(self, texts: int) -> NDArray[Any]:
         """Float32 for bulk work; a single query reads its few rows from the mapped file."""
@@ -93,39 +96,42 @@ class StaticEmbedder:
             self._full = self._half.astype(np.float32)
         return self._full
 
-    def _learn(self, texts: Iterable[Sequence[str]]) -> None:
-        """Tokenize the words not met before, all at once."""
-        known = self._ids
-        if len(known) > _REMEMBERED_WORDS:
-            known.clear()
-        unseen = [word for word in set().union(*texts) if word not in known]
-        if not unseen:
-            return
-        pieces = [self._pieces(word) for word in unseen]
-        flat = [piece for word in pieces for piece in word]
-        encoded = iter(self._tokenizer.encode_batch_fast(flat, add_special_tokens=False))
-        for word, parts in zip(unseen, pieces, strict=True):
-            ids: list[int] = []
-            for part in parts:
-                found = next(encoded).ids
-                ids += found[1:] if part.startswith(_ANCHOR) and not part.isascii() else found
-            known[word] = np.array(ids, dtype=np.uint16).tobytes()
 
-    @staticmethod
-    def _pieces(word: str) -> list[str]:
-        """Lower-case parts; a CJK character is anchored so that it gets no word-start mark."""
-        if word.isascii() and (word.islower() or word[1:].islower()):
-            return [word.lower()]
-        return [
-            _ANCHOR + part if not part.isascii() and re.match(f"[{_CJK}]", part) else part.lower()
-            for part in _PARTS.findall(word)
-        ]
+class _Tokens(dict[str, bytes]):
+    """Remembers the token ids of each word; forgets everything when full."""
+
+    def __init__(self, read: Callable[[], tokens.Tokenize]) -> None:
+        super().__init__()
+        self._read = read
 
     @cached_property
-    def _tokenizer(self) -> Tokenizer:
-        from tokenizers import Tokenizer
+    def _tokenize(self) -> tokens.Tokenize:
+        return self._read()
 
-        return Tokenizer.from_file(str(self._tokenizer_path))
+    def __missing__(self, word: str) -> bytes:
+        ids = array("H")
+        for part in _parts(word):
+            ids.extend(self._tokenize(part, not _CJK_CHARACTER.match(part)))
+        found = ids.tobytes()
+        if len(word) <= _LONGEST_WORD:
+            if len(self) >= _REMEMBERED_WORDS:
+                self.clear()
+            self[word] = found
+        return found
+
+
+def _words(text: str) -> list[str]:
+    """Runs of letters and digits. Most texts are ASCII, and those split without a regex."""
+    if text.isascii():
+        return text.encode().translate(_BLANKED).decode().split()
+    return _WORD.findall(text)
+
+
+def _parts(word: str) -> list[str]:
+    """What a reader sees in an identifier, in lower case."""
+    if len(word) <= _LONGEST_WORD and word.isascii() and (word.islower() or word[1:].islower()):
+        return [word.lower()]
+    return [part.lower() for part in _PARTS.findall(word)]
 
 
 def _model_files(folder: Path | None) -> tuple[Path, Path]:
@@ -135,7 +141,7 @@ def _model_files(folder: Path | None) -> tuple[Path, Path]:
         if spec is None or not spec.submodule_search_locations:
             raise ModelUnavailable(
                 "The bundled embedding model is not installed.",
-                hint="Run: pip install wordllama, or search by keywords with embed.provider = none.",
+                hint="Run: pip install wordllama, or use keywords alone: embed.provider = none.",
             )
         package = Path(spec.submodule_search_locations[0])
         table = package / "weights" / "l2_supercat_256.safetensors"
@@ -155,8 +161,6 @@ def _model_files(folder: Path | None) -> tuple[Path, Path]:
 
 def _read_table(path: Path) -> NDArray[np.float16]:
     """Map the one float16 matrix of a safetensors file."""
-    import json
-
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if length > 1 << 20:

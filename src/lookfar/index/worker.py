@@ -12,6 +12,7 @@ crash in a native parser costs one worker, not the server.
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import subprocess
@@ -26,9 +27,9 @@ from queue import SimpleQueue
 from typing import IO, TYPE_CHECKING, Any
 
 from lookfar.chunk.headings import Sizes
-from lookfar.config import EmbedSettings
+from lookfar.config import EmbedSettings, child_environment
 from lookfar.embed.providers import open_embedder
-from lookfar.errors import LookfarError
+from lookfar.errors import IOFailed, LookfarError
 from lookfar.index.prepare import Prepared, embed, prepare
 from lookfar.model import Failure, Fingerprint, Skipped, SourceFile
 from lookfar.ports import Version
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 Missing = Callable[[Iterable[bytes]], set[bytes]]
 _LENGTH = 8
+_MOST_RESTARTS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +166,7 @@ class WorkerPool:
             return child.ask([request])
         except EOFError:
             child.restart()
-            return [
-                Failure(request.file.uri, "WORKER_CRASHED", "preparing this file ended its process")
-            ]
+            return [Failure(request.file.uri, "WORKER_CRASHED", "its parser ended the process")]
 
     def close(self) -> None:
         self._threads.shutdown(wait=True, cancel_futures=True)
@@ -179,6 +179,7 @@ class _Child:
 
     def __init__(self, recipe: Recipe) -> None:
         self._recipe = recipe
+        self._restarts = 0
         self._start()
 
     def _start(self) -> None:
@@ -188,7 +189,7 @@ class _Child:
             [sys.executable, "-m", "lookfar.index.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, **quiet},
+            env=child_environment(quiet),
         )
         _send(self._pipe_in, self._recipe)
 
@@ -203,11 +204,20 @@ class _Child:
             _send(self._pipe_in, list(batch))
         except BrokenPipeError as error:
             raise EOFError from error
-        outcomes: list[Outcome] = _receive(self._process.stdout)
+        outcomes: list[Outcome] | Exception = _receive(self._process.stdout)
+        if isinstance(outcomes, Exception):
+            raise outcomes
         return outcomes
 
     def restart(self) -> None:
         self.close()
+        self._restarts += 1
+        if self._restarts > _MOST_RESTARTS:
+            raise IOFailed(
+                f"A worker process ended {self._restarts} times.",
+                hint="Run with index.workers = 1 to see which file is at fault.",
+                developer=f"last exit status {self._process.returncode}",
+            )
         self._start()
 
     def close(self) -> None:
@@ -235,6 +245,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     sys.stdout = sys.stderr  # Whatever a library prints must not break the frames.
     requests = sys.stdin.buffer
+    gc.disable()  # Rows hold no cycles, and there are millions of them to look through.
     recipe: Recipe = _receive(requests)
     preparer = Preparer(recipe, open_embedder(recipe.embed))
     missing: Missing = set
@@ -249,7 +260,10 @@ def main() -> None:
             batch = _receive(requests)
         except EOFError:
             return
-        _send(answers, preparer.run(batch, missing))
+        try:
+            _send(answers, preparer.run(batch, missing))
+        except Exception as error:  # noqa: BLE001 - the parent decides what a failed batch means
+            _send(answers, error)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,11 @@ Refuses: to lower a score, and to outweigh the text itself.
 
 from __future__ import annotations
 
-from lookfar.retrieve.ranking import Candidate, Ranking, Stage
+from lookfar.ports import Place
+from lookfar.retrieve.ranking import Ranking, Stage
 from lookfar.store.analyser import terms_of
+
+_REACH = 5
 
 
 def name_match(weight: float) -> Stage:
@@ -17,21 +20,21 @@ def name_match(weight: float) -> Stage:
         wanted = frozenset(ranking.plan.terms)
         if not wanted or not weight:
             return ranking
-        names: dict[tuple[str, ...], float] = {}
-        lifted: list[Candidate] = []
-        for each in ranking.candidates:
-            place = each.place
-            asked = (place.uri, place.title, *place.path)
-            if asked not in names:
-                named = wanted.intersection(terms_of(" ".join(asked)))
-                names[asked] = len(named) / len(wanted)
-            share = names[asked]
-            lifted.append(
-                each.scored(each.score + weight * share, "names", f"{share:.0%} of the words")
-                if share
-                else each
-            )
-        return ranking.reordered(lifted)
+        # Whoever stands so far back that the full lift cannot bring it forward is not read.
+        seen = sorted(ranking.scores, reverse=True)[: _REACH * ranking.plan.top_k]
+        least = (seen[-1] if seen else 0.0) - weight
+        shares: dict[Place, float] = {}
+        added = [
+            weight * _share(each.place, wanted, shares) if score >= least else 0.0
+            for each, score in zip(ranking.candidates, ranking.scores, strict=True)
+        ]
+        return ranking.plus("names", added, lambda c: f"{shares[c.place]:.0%} of the words")
 
     return boost
 
+
+def _share(place: Place, wanted: frozenset[str], shares: dict[Place, float]) -> float:
+    names = terms_of(" ".join((place.uri, place.title, *place.path)))
+    share = len(wanted.intersection(names)) / len(wanted)
+    shares[place] = share
+    return share

@@ -9,16 +9,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from lookfar.retrieve.ranking import Candidate, Ranking
+from lookfar.ports import Place
+from lookfar.retrieve.ranking import Ranking
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
     """One or more neighbouring chunks of one document, scored as their best."""
 
-    best: Candidate
+    best: int
+    """Position of the best chunk in the ranking."""
+    score: float
+    place: Place
+    """Of the best chunk."""
     start: int
     end: int
     start_line: int
@@ -29,42 +34,40 @@ class Passage:
 def passages(ranking: Ranking, *, per_document: int, merge_gap: int) -> list[Passage]:
     """The best passages, best first."""
     wanted = ranking.plan.top_k
-    taken: dict[int, list[Candidate]] = defaultdict(list)
-    chosen: list[Candidate] = []
-    cap = per_document or len(ranking.candidates)
-    # Merging can only shorten the list, so a few more are taken than were asked for.
-    for each in ranking.candidates:
-        siblings = taken[each.place.document]
-        if len(siblings) < cap:
-            siblings.append(each)
-            chosen.append(each)
-        if len(chosen) >= 2 * wanted:
-            break
-    merged = [
-        passage for group in taken.values() if group for passage in _merged(group, merge_gap)
-    ]
-    merged.sort(key=lambda p: (-p.best.score, p.best.place.uri, p.start))
+    taken: dict[int, list[int]] = defaultdict(list)
+    chosen = 0
+    # Merging shortens the list, so more chunks are taken than passages were asked for.
+    for at in ranking.order():
+        siblings = taken[ranking.candidates[at].place.document]
+        if not per_document or len(siblings) < per_document:
+            siblings.append(at)
+            chosen += 1
+            if chosen >= 2 * wanted:
+                break
+    merged = [each for group in taken.values() for each in _merged(ranking, group, merge_gap)]
+    merged.sort(key=lambda passage: (-passage.score, passage.place.uri, passage.start))
     return merged[:wanted]
 
 
-def _merged(group: Sequence[Candidate], gap: int) -> list[Passage]:
+def _merged(ranking: Ranking, group: Sequence[int], gap: int) -> list[Passage]:
     """Join chunks of one document whose spans touch or nearly touch."""
     found: list[Passage] = []
-    for each in sorted(group, key=lambda c: (c.place.start, c.place.end)):
-        place = each.place
+    for at in sorted(group, key=lambda at: ranking.candidates[at].place.start):
+        place, score = ranking.candidates[at].place, ranking.scores[at]
         last = found[-1] if found else None
-        if last is not None and place.start <= last.end + gap:
-            better = each if each.score > last.best.score else last.best
-            found[-1] = Passage(
-                better,
-                last.start,
-                max(last.end, place.end),
-                last.start_line,
-                max(last.end_line, place.end_line),
-                last.chunks + 1,
-            )
-        else:
+        if last is None or place.start > last.end + gap:
             found.append(
-                Passage(each, place.start, place.end, place.start_line, place.end_line)
+                Passage(
+                    at, score, place, place.start, place.end, place.start_line, place.end_line
+                )
             )
+            continue
+        joined = replace(
+            last,
+            end=max(last.end, place.end),
+            end_line=max(last.end_line, place.end_line),
+            chunks=last.chunks + 1,
+        )
+        better = score > last.score
+        found[-1] = replace(joined, best=at, score=score, place=place) if better else joined
     return found

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Literal
 
-from lookfar.model import ROOT_HEADING, Hit, Incomplete, Span
+from lookfar.model import ROOT_HEADING, Contribution, Hit, Incomplete, Span
 
 if TYPE_CHECKING:
     from lookfar.ports import Place, Snapshot
@@ -31,14 +31,14 @@ def cite(
     *,
     collection: str,
     max_chars: int,
-    explain: bool,
+    explain: Callable[[int], tuple[Contribution, ...]] | None,
 ) -> tuple[list[Hit], list[Incomplete]]:
     """Hits for passages, in their order, and what in them is no longer true of the disk."""
     sources: dict[str, str | None] = {}
     hits: list[Hit] = []
     stale: dict[str, None] = {}
     for passage in passages:
-        place = passage.best.place
+        place = passage.place
         if place.uri not in sources:
             sources[place.uri] = read_source(place.uri)
         text, span, state = _checked(passage, sources[place.uri], snapshot)
@@ -53,12 +53,12 @@ def cite(
                 span=span,
                 sha256=sha256(text.encode("utf-8")).hexdigest(),
                 lane=place.lane,
-                score=round(passage.best.score, 6),
+                score=round(passage.score, 6),
                 text=text[:max_chars],
                 truncated=len(text) > max_chars,
                 state=state,
                 chunk_id=place.id.hex(),
-                explanation=passage.best.trail if explain else (),
+                explanation=explain(passage.best) if explain else (),
             )
         )
     notes = (
@@ -72,7 +72,7 @@ def cite(
 def _checked(
     passage: Passage, source: str | None, snapshot: Snapshot
 ) -> tuple[str, Span, State]:
-    place = passage.best.place
+    place = passage.place
     here = Span(passage.start, passage.end, passage.start_line, passage.end_line)
     if source is not None and _holds(source[place.start : place.end], place):
         if passage.chunks == 1:

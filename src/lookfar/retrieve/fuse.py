@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from operator import mul
 
 from lookfar.retrieve.ranking import Candidate, Ranking, Stage
 
@@ -29,23 +28,25 @@ def weighted_sum(vector_weight: float, keyword_weight: float, page_share: float)
         meaning = meaning if plan.vector is not None else 0.0
         words = keyword_weight if plan.mode != "vector" else 0.0
         total = meaning + words or 1.0
-        shares = [
-            lane / total * share
-            for lane in (words, meaning)
-            for share in (1 - page_share, page_share)
-        ]
-        lanes = (
-            _scaled([c.keyword for c in candidates], floor=0.0),
-            _scaled([c.page for c in candidates], floor=0.0),
-            _scaled([c.vector for c in candidates]),
-            _scaled(_page_vectors(candidates)),
-        )
-        return ranking.reordered(
-            _mixed(each, list(map(mul, shares, values)))
-            for each, *values in zip(candidates, *lanes, strict=True)
-        )
+        chunk = (1 - page_share) / total
+        page = page_share / total
+        if words:
+            by_chunk = _scaled([c.keyword for c in candidates], words * chunk, floor=0.0)
+            by_page = _scaled([c.page for c in candidates], words * page, floor=0.0)
+            ranking = ranking.plus("keyword", by_chunk, lambda c: f"bm25 {c.keyword:.3f}")
+            ranking = ranking.plus("page keyword", by_page, lambda c: f"bm25 {c.page:.3f}")
+        if meaning:
+            near = _scaled([c.vector for c in candidates], meaning * chunk)
+            page_near = _scaled(_page_vectors(candidates), meaning * page)
+            ranking = ranking.plus("vector", near, lambda c: f"cosine {c.vector:.3f}")
+            ranking = ranking.plus("page vector", page_near, _nearest_chunks)
+        return ranking
 
     return fuse
+
+
+def _nearest_chunks(_: Candidate) -> str:
+    return f"mean of the {_CHUNKS_FOR_A_PAGE} nearest chunks of the document"
 
 
 def _page_vectors(candidates: Sequence[Candidate]) -> list[float]:
@@ -60,18 +61,11 @@ def _page_vectors(candidates: Sequence[Candidate]) -> list[float]:
     return [page[each.place.document] for each in candidates]
 
 
-def _mixed(candidate: Candidate, parts: Sequence[float]) -> Candidate:
-    chunk, page, near, page_near = parts
-    candidate = candidate.scored(chunk, "keyword", f"bm25 {candidate.keyword:.3f}")
-    candidate = candidate.scored(chunk + page, "page keyword", f"bm25 {candidate.page:.3f}")
-    score = chunk + page + near
-    candidate = candidate.scored(score, "vector", f"cosine {candidate.vector:.3f}")
-    return candidate.scored(score + page_near, "page vector", "nearest chunks of the document")
-
-
-def _scaled(values: Sequence[float], floor: float | None = None) -> list[float]:
+def _scaled(values: Sequence[float], share: float, floor: float | None = None) -> list[float]:
+    """``values`` between 0 (the worst, or ``floor``) and ``share`` (the best)."""
     if not values:
         return []
     low = min(values) if floor is None else floor
     width = max(values) - low
-    return [(value - low) / width if width > 0 else 0.0 for value in values]
+    factor = share / width if width > 0 else 0.0
+    return [(value - low) * factor for value in values]

@@ -1,14 +1,16 @@
-"""What flows between stages: candidates with scores and the story of each score.
+"""What flows between stages: candidates, their scores, and the story of each score.
 
-Takes: places from a snapshot. Gives: an immutable ranking. Refuses: hidden
-changes; whoever alters a score leaves a contribution that says so.
+Takes: places from a snapshot. Gives: an immutable ranking, kept in columns because
+a question has hundreds of candidates and an answer ten. Refuses: hidden changes;
+a stage can alter scores only by adding a step that says what it added and why.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from operator import add
+from typing import TYPE_CHECKING, NamedTuple
 
 from lookfar.model import Contribution, Filters, Mode
 from lookfar.ports import Place
@@ -33,9 +35,8 @@ class Plan:
     """0 to 1: how much of the question the model knows as words."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A chunk on its way to becoming a hit."""
+class Candidate(NamedTuple):
+    """A chunk on its way to becoming a hit, with what each lane says of it."""
 
     place: Place
     keyword: float
@@ -44,26 +45,53 @@ class Candidate:
     """BM25 of the whole document."""
     vector: float
     """Cosine similarity; 0 without a model."""
-    score: float = 0.0
-    trail: tuple[Contribution, ...] = ()
 
-    def scored(self, score: float, stage: str, note: str = "") -> Candidate:
-        """The same candidate with a new score, and what the stage added to it."""
-        step = Contribution(stage, round(score - self.score, 6), note)
-        return replace(self, score=score, trail=(*self.trail, step))
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one stage added to every score."""
+
+    stage: str
+    added: Sequence[float]
+    note: Callable[[Candidate], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Candidates, best first."""
+    """Candidates with their scores so far."""
 
     plan: Plan
     candidates: tuple[Candidate, ...]
+    scores: tuple[float, ...]
+    steps: tuple[Step, ...] = ()
 
-    def reordered(self, candidates: Iterable[Candidate]) -> Ranking:
-        """A new ranking by score; ties by URI, then by position."""
-        ordered = sorted(candidates, key=lambda c: (-c.score, c.place.uri, c.place.start))
-        return replace(self, candidates=tuple(ordered))
+    def plus(
+        self, stage: str, added: Sequence[float], note: Callable[[Candidate], str]
+    ) -> Ranking:
+        """The ranking after a stage."""
+        return replace(
+            self,
+            scores=tuple(map(add, self.scores, added)),
+            steps=(*self.steps, Step(stage, added, note)),
+        )
+
+    def order(self) -> list[int]:
+        """Positions of the candidates, best first; ties by URI, then by start."""
+
+        def key(at: int) -> tuple[float, str, int]:
+            place = self.candidates[at].place
+            return (-self.scores[at], place.uri, place.start)
+
+        return sorted(range(len(self.candidates)), key=key)
+
+    def explain(self, at: int) -> tuple[Contribution, ...]:
+        """How the candidate at this position came by its score."""
+        candidate = self.candidates[at]
+        return tuple(
+            Contribution(step.stage, round(step.added[at], 6), step.note(candidate))
+            for step in self.steps
+            if step.added[at]
+        )
 
 
 Stage = Callable[[Ranking], Ranking]

@@ -30,7 +30,7 @@ def stages(settings: SearchSettings) -> list[Stage]:
 
 
 def rank(plan: Plan, snapshot: Snapshot, settings: SearchSettings) -> Ranking:
-    """All candidates, scored and ordered."""
+    """All candidates, scored."""
     ranking = gather(plan, snapshot, max(settings.candidates, plan.top_k))
     for stage in stages(settings):
         ranking = stage(ranking)
@@ -47,8 +47,9 @@ def search(
     explain: bool,
 ) -> tuple[list[Hit], list[Incomplete]]:
     """The cited answer to a plan."""
+    ranking = rank(plan, snapshot, settings)
     best = passages(
-        rank(plan, snapshot, settings),
+        ranking,
         per_document=settings.per_document,
         merge_gap=settings.merge_gap,
     )
@@ -58,5 +59,5 @@ def search(
         read_source,
         collection=collection,
         max_chars=settings.max_excerpt_chars,
-        explain=explain,
+        explain=ranking.explain if explain else None,
     )

@@ -6,9 +6,11 @@ text without a letter or digit gives an empty stream.
 
 What a reader would search for is kept whole *and* in parts: ``getUserById``,
 ``foo_bar``, ``real-time``, ``os.path`` and ``1.0.21`` each give the whole
-(lower-cased) followed by their parts. English words are lightly stemmed,
-compounds never are. Chinese, Japanese and Korean runs give every character and
-every pair of neighbours, because they have no spaces to split on.
+(lower-cased) followed by their parts. English words are lightly stemmed. Of a
+compound the whole is kept as it is, and if it is letters alone its stem too, so
+that ``webassembly`` finds ``WebAssembly``. Chinese, Japanese and Korean runs give
+every character and every pair of neighbours, because they have no spaces to
+split on.
 
 The trick that makes this quick in Python: a text is cut into runs by one
 regular expression, and what a run expands to is remembered. Documentation
@@ -27,13 +29,20 @@ _CJK = (
     "\u30a1-\u30fa\u30fc-\u30ff\u3105-\u312f\u3131-\u318e\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf"
     "\u4e00-\u9fff\ua960-\ua97c\uac00-\ud7fb\uf900-\ufaff\U00020000-\U000323af"
 )
+# Accents, and the points of Hebrew and Arabic: whoever types a query leaves them out.
+_ACCENTS = "\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u065f\u0670"
 # Vowel signs of Indic and South-East Asian scripts are not \w, yet lie inside words.
-_MARKS = "\u0300-\u036f\u0900-\u0903\u093a-\u094f\u0980-\u0dff\u0e31\u0e34-\u0e4e\u0eb1-\u0ece"
+_SIGNS = "\u0900-\u0903\u093a-\u094f\u0980-\u0dff\u0e31\u0e34-\u0e4e\u0eb1-\u0ece"
+_MARKS = _ACCENTS + _SIGNS
 
-_RUN = re.compile(rf"[\w{_MARKS}]+(?:(?:[-.'\u2019]|::)[\w{_MARKS}]+)*(?:\+\+|#(?!\w))?")
+_RUN = re.compile(rf"[\w{_MARKS}]+(?:(?:[-.']|::)[\w{_MARKS}]+)*(?:\+\+|#(?!\w))?")
 _ASCII_RUN = re.compile(r"\w+(?:(?:[-.']|::)\w+)*(?:\+\+|#(?!\w))?", re.ASCII)
 _SCRIPTS = re.compile(rf"[{_CJK}]+|[^{_CJK}]+")
-_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
+# Acronyms first, with the ``s`` that makes several of them: ``parseURLs`` is ``parse URLs``.
+_PARTS = re.compile(
+    rf"[A-Z]{{2,}}s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|(?:[^\W\d_A-Za-z]|[{_SIGNS}])+"
+)
+_STACKED_ACCENTS = re.compile("([\u0300-\u036f]{8})[\u0300-\u036f]+")
 _CJK_CHARACTER = re.compile(rf"[{_CJK}]")
 
 _LONGEST_TERM = 64
@@ -60,7 +69,9 @@ def analyse(text: str) -> str:
     """All terms of ``text`` in order, separated by spaces."""
     if text.isascii():
         return " ".join(map(_expansions.__getitem__, _ASCII_RUN.findall(text)))
-    normal = unicodedata.normalize("NFKC", text)
+    # Without a limit, sorting the accents on one letter would cost the square of their number.
+    calm = _STACKED_ACCENTS.sub(r"\1", text)
+    normal = unicodedata.normalize("NFKC", calm).replace("\u2019", "'")
     return " ".join(map(_expansions.__getitem__, _RUN.findall(normal)))
 
 
@@ -88,18 +99,25 @@ def _expand(run: str) -> str:
 
 def _word_terms(run: str) -> Iterable[str]:
     """The whole run, and its parts where it has several."""
-    whole = run.lower().strip("_.-'")
-    if whole.endswith("'s"):
-        whole = whole[:-2]
+    run = run.strip("_.-'").removesuffix("'s").removesuffix("'S")
+    whole = run.lower()
     if whole.isalpha() and (run.islower() or run[1:].islower()):
-        return (stem(whole)[:_LONGEST_TERM],) if whole else ()
+        return (stem(whole)[:_LONGEST_TERM],)
     parts = _PARTS.findall(run)
-    if len(parts) <= 1:
-        return (stem(whole)[:_LONGEST_TERM],) if whole else ()
-    lowered = [stem(part.lower())[:_LONGEST_TERM] for part in parts]
-    if len(whole) > _LONGEST_TERM:
-        return lowered
-    return (whole, *lowered)
+    if len(parts) == 1 and (len(parts[0]) == 1 or whole.isalnum()):
+        return (_part_term(run)[:_LONGEST_TERM],)
+    terms = [_part_term(part)[:_LONGEST_TERM] for part in parts]
+    if whole.isalpha() and (stemmed := stem(whole)) != whole:
+        terms.insert(0, stemmed)
+    if 0 < len(whole) <= _LONGEST_TERM:
+        terms.insert(0, whole)
+    return terms
+
+
+def _part_term(part: str) -> str:
+    if part[-1] == "s" and part[:-1].isupper():
+        return part[:-1].lower()  # APIs, IDs, URLs
+    return stem(part.lower())
 
 
 def _cjk_terms(run: str) -> list[str]:
@@ -112,36 +130,40 @@ def _cjk_terms(run: str) -> list[str]:
 
 def _fold_accents(word: str) -> str:
     """``café`` and ``cafe`` are one word to whoever types the query."""
-    return "".join(
-        character
-        for character in unicodedata.normalize("NFKD", word)
-        if not "\u0300" <= character <= "\u036f"
-    )
+    return _ACCENT.sub("", unicodedata.normalize("NFKD", word))
 
 
+_ACCENT = re.compile(f"[{_ACCENTS}]")
 _VOWELS = frozenset("aeiouy")
+_IRREGULAR = {
+    "alias": "alias", "atlas": "atlas", "bias": "bias", "canvas": "canvas", "https": "https",
+    "lens": "lens", "always": "always", "embed": "embed", "embeds": "embed", "axes": "axis",
+    "analysis": "analys", "indices": "index", "vertices": "vertex", "matrices": "matrix",
+    "appendices": "appendix", "guaranteed": "guarantee", "agreed": "agree", "children": "child",
+}  # fmt: skip
+"""Words that the rules would part from their own other forms."""
 
 
 def stem(word: str) -> str:
     """A light English stem: plurals, -ing, -ed, -ly; never shorter than three letters.
 
     Light on purpose: ``universe`` and ``university`` stay apart, and what is
-    not an English word is touched at most at its plural.
+    not an English word is touched at most at its end.
     """
     if len(word) < 4 or not word.isascii() or not word.isalpha():
         return word
+    if word in _IRREGULAR:
+        return _IRREGULAR[word]
     word = _without_plural(word)
-    if word.endswith("ing") and len(word) >= 6:
+    if word.endswith("ing") and len(word) >= 5:
         word = _tidy(word[:-3], word)
-    elif word.endswith("ed") and len(word) >= 5 and not word.endswith("eed"):
+    elif word.endswith("ied") and len(word) >= 5:
+        word = word[:-3] + "y"
+    elif word.endswith("ed") and not word.endswith("eed"):
         word = _tidy(word[:-2], word)
     elif word.endswith("ly") and len(word) >= 6:
-        word = word[:-2]
-    if len(word) >= 4 and word.endswith("e") and word[-2] not in _VOWELS:
-        return word[:-1]
-    if len(word) >= 4 and word.endswith("y") and word[-2] not in _VOWELS:
-        return word[:-1] + "i"
-    return word
+        word = _without_ly(word)
+    return _without_last_letter(word) if len(word) >= 4 else word
 
 
 def _without_plural(word: str) -> str:
@@ -149,7 +171,7 @@ def _without_plural(word: str) -> str:
         return word
     if word.endswith("ies") and len(word) > 4:
         return word[:-3] + "y"
-    if word.endswith(("sses", "shes", "ches", "xes", "zes")):
+    if word.endswith(("sses", "shes", "ches", "xes", "zes")) and len(word) > 4:
         return word[:-2]
     return word[:-1]
 
@@ -158,6 +180,32 @@ def _tidy(root: str, word: str) -> str:
     """Undo what a suffix did to its root: ``running`` -> ``run``, not ``runn``."""
     if not _VOWELS.intersection(root):
         return word
+    if len(root) == 2:
+        # ``using`` and ``aged`` have lost an e; ``being`` and ``tied`` are left alone.
+        return root + "e" if root[0] in _VOWELS and root[1] not in _VOWELS else word
     if len(root) > 3 and root[-1] == root[-2] and root[-1] not in "lsz":
         return root[:-1]
     return root
+
+
+def _without_ly(word: str) -> str:
+    """``quickly`` -> ``quick``, ``possibly`` -> ``possible``; ``supply`` is no adverb."""
+    if word.endswith("ply"):
+        return word
+    if word.endswith("bly"):
+        return word[:-1] + "e"
+    if word.endswith("ically"):
+        return word[:-4]
+    return word[:-2]
+
+
+def _without_last_letter(word: str) -> str:
+    """What the forms of a word do not share: ``cach(e)``, ``cooki(e)``, ``cancel(l)``."""
+    last, before = word[-1], word[-2]
+    if last == "e" and before not in "aeoy":
+        return word[:-1]
+    if last == "y" and before not in _VOWELS:
+        return word[:-1] + "i"
+    if last == before == "l" and len(word) >= 6:
+        return word[:-1]
+    return word

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 from zlib import decompress
 from zlib import error as ZlibError
 
@@ -26,6 +26,7 @@ _PLACE = """
     FROM chunks c JOIN documents d ON d.id = c.document
 """
 _MOST_VARIABLES = 500
+_BUFFERED_DOCUMENTS = 128
 
 T = TypeVar("T")
 
@@ -42,60 +43,60 @@ def marks(items: Sequence[Any]) -> str:
 # -- writing ---------------------------------------------------------------
 
 
-def insert_version(
-    connection: sqlite3.Connection,
-    version: Version,
-    generation: int,
-    first_key: int,
-    vector_of: Callable[[bytes], int | None],
-) -> int:
-    """Write all rows of one version; gives the new document's id."""
-    disk = version.fingerprint
-    connection.execute(
-        "INSERT OR IGNORE INTO texts (sha, body) VALUES (?, ?)", (version.text_sha, version.text)
-    )
-    cursor = connection.execute(
-        "INSERT INTO documents (uri, born, lane, language, title, body, raw_sha, text_sha, metadata,"
-        " warnings, size, mtime_ns, ctime_ns, inode, settled)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            version.uri,
-            generation,
-            version.lane,
-            version.language,
-            version.title,
-            version.body,
-            version.raw_sha,
-            version.text_sha,
-            version.metadata,
-            json.dumps(version.warnings, ensure_ascii=False),
-            disk.size,
-            disk.mtime_ns,
-            disk.ctime_ns,
-            disk.inode,
-            version.settled,
-        ),
-    )
-    identifier = cursor.lastrowid
-    assert identifier is not None
-    connection.executemany(
-        f"INSERT INTO sections VALUES ({identifier}, ?, ?, ?, ?, ?, ?, ?, ?, ?)", version.sections
-    )
-    connection.executemany(
-        f"INSERT INTO chunks VALUES (?, {identifier}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [
-            (first_key + ordinal, ordinal, row[0], vector_of(row[1]), *row[2:])
+class Inserts:
+    """Rows of many versions, written together: one statement per table, not per document."""
+
+    _STATEMENTS: ClassVar[Mapping[str, str]] = {
+        "texts": "INSERT INTO texts (sha, body) VALUES (?, ?)",
+        "documents": "INSERT INTO documents VALUES (?, ?, ?, NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "sections": "INSERT INTO sections VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "chunks": "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "embeddings": "INSERT INTO embeddings VALUES (?, ?, ?)",
+        "links": "INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "tags": "INSERT INTO tags VALUES (?, ?)",
+    }
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in self._STATEMENTS}
+
+    def text(self, sha: bytes, body: bytes) -> None:
+        self._rows["texts"].append((sha, body))
+
+    def embedding(self, row: int, content: bytes, checksum: int) -> None:
+        self._rows["embeddings"].append((row, content, checksum))
+
+    def version(
+        self,
+        document: int,
+        version: Version,
+        generation: int,
+        first_key: int,
+        vector_of: Callable[[bytes], int | None],
+    ) -> None:
+        """All rows of one version but its text and vectors."""
+        rows, disk = self._rows, version.fingerprint
+        rows["documents"].append(
+            (document, version.uri, generation, version.lane, version.language, version.title,
+             version.body, version.raw_sha, version.text_sha, version.metadata,
+             json.dumps(version.warnings, ensure_ascii=False), disk.size, disk.mtime_ns,
+             disk.ctime_ns, disk.inode, version.settled)
+        )  # fmt: skip
+        rows["sections"] += [(document, *row) for row in version.sections]
+        rows["chunks"] += [
+            (first_key + ordinal, document, ordinal, row[0], vector_of(row[1]), *row[2:])
             for ordinal, row in enumerate(version.chunks)
-        ],
-    )
-    connection.executemany(
-        f"INSERT INTO links VALUES ({identifier}, ?, ?, ?, ?, ?, ?, ?)",
-        [(ordinal, *row) for ordinal, row in enumerate(version.links)],
-    )
-    connection.executemany(
-        f"INSERT INTO tags VALUES ({identifier}, ?)", [(tag,) for tag in version.tags]
-    )
-    return identifier
+        ]
+        rows["links"] += [(document, ordinal, *row) for ordinal, row in enumerate(version.links)]
+        rows["tags"] += [(document, tag) for tag in version.tags]
+        if len(rows["documents"]) >= _BUFFERED_DOCUMENTS:
+            self.flush()
+
+    def flush(self) -> None:
+        for table, rows in self._rows.items():
+            if rows:
+                self._connection.executemany(self._STATEMENTS[table], rows)
+                rows.clear()
 
 
 def bury(connection: sqlite3.Connection, uri: str, generation: int) -> None:
@@ -254,6 +255,11 @@ def text(connection: sqlite3.Connection, text_sha: bytes) -> str:
     if row is None or sha256(raw).digest() != text_sha:
         raise _damaged_text(text_sha, "missing" if row is None else "hash differs")
     return raw.decode("utf-8")
+
+
+def has_text(connection: sqlite3.Connection, text_sha: bytes) -> bool:
+    row = connection.execute("SELECT 1 FROM texts WHERE sha = ?", (text_sha,)).fetchone()
+    return row is not None
 
 
 def _damaged_text(text_sha: bytes, why: str) -> IndexCorrupt:

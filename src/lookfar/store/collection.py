@@ -23,6 +23,7 @@ from lookfar.errors import LookfarError, NotIndexed
 from lookfar.store import files
 from lookfar.store.epoch import Epoch, EpochSnapshot, EpochWriter
 from lookfar.store.generations import Generation
+from lookfar.store.verify import Problem
 
 _CURRENT = "CURRENT"
 _ABOUT = "collection.json"
@@ -51,6 +52,10 @@ class CollectionStore:
 
     def generations(self) -> list[Generation]:
         return self._serving().generations()
+
+    def verify(self) -> list[Problem]:
+        """Everything stored that is not as it was written."""
+        return self._serving().verify()
 
     def _serving(self) -> Epoch:
         """The epoch that ``CURRENT`` names, reopened when another process moved it."""

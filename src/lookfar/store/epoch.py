@@ -23,8 +23,9 @@ from lookfar.ports import Known, Place, Version
 from lookfar.store import catalog, files, generations
 from lookfar.store.database import Readers, connect, typed_errors
 from lookfar.store.keywords import KeywordIndex
-from lookfar.store.migrations import migrate
+from lookfar.store.migrations import create_indexes, migrate
 from lookfar.store.vectors import VectorFile
+from lookfar.store.verify import Problem, verify
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -102,6 +103,11 @@ class Epoch:
         with self._readers.borrow() as connection:
             return generations.listed(connection)
 
+    def verify(self) -> list[Problem]:
+        with self._readers.borrow() as connection:
+            self._catch_up(connection)
+            return verify(self, connection)
+
     def close(self) -> None:
         self._readers.close()
 
@@ -148,7 +154,7 @@ class EpochSnapshot:
     ) -> list[tuple[Place, float]]:
         admitted = self._admitted(filters)
         listed = sorted(admitted) if admitted is not None and self._few(admitted) else None
-        fetch = limit + 32
+        fetch = limit
         while True:
             hits = self._epoch.keywords.search(terms, weights, fetch, listed)
             alive = catalog.places_by_key(
@@ -187,7 +193,7 @@ class EpochSnapshot:
         """Live documents by their whole text, best first."""
         admitted = self._admitted(filters)
         listed = sorted(admitted) if admitted is not None and self._few(admitted) else None
-        fetch = limit + 32
+        fetch = limit
         while True:
             hits = self._epoch.keywords.search_pages(terms, weights, fetch, listed)
             alive = admitted if admitted is not None else catalog.live_among(
@@ -212,7 +218,7 @@ class EpochSnapshot:
         among: NDArray[np.intp] | None = None
         if admitted is not None and self._few(admitted):
             among = self._vector_rows(admitted)
-        fetch = limit + 32
+        fetch = limit
         while True:
             vectors = self._epoch.vectors
             rows, scores = (
@@ -315,9 +321,12 @@ class EpochWriter:
         self.embedded = 0
         """Vectors added by this session."""
         self._generation = generations.active(self._connection) + 1
+        self._inserts = catalog.Inserts(self._connection)
+        self._next_document = 1 + self._highest("id", "documents")
         self._next_key = 1 + self._highest("key", "chunks")
         self._next_row = 1 + self._highest("row", "embeddings", none=-1)
         self._new: dict[bytes, int] = {}
+        self._texts: set[bytes] = set()
         self._buffer: list[bytes] = []
         epoch.keywords.open_writer(self._next_key - 1)
         graves = self._connection.execute("SELECT document FROM graves")
@@ -348,15 +357,22 @@ class EpochWriter:
             if not self._fresh:
                 catalog.bury(self._connection, version.uri, self._generation)
             self._embed(version.embedded)
-            first = self._next_key
-            identifier = catalog.insert_version(
-                self._connection, version, self._generation, first, self._row_of
+            if self._is_new_text(version.text_sha):
+                self._inserts.text(version.text_sha, version.text)
+            self._inserts.version(
+                self._next_document, version, self._generation, self._next_key, self._row_of
             )
-        self._epoch.keywords.add(first, identifier, version.entries)
+        self._epoch.keywords.add(self._next_key, self._next_document, version.entries)
         self._next_key += len(version.chunks)
+        self._next_document += 1
+
+    def _is_new_text(self, text_sha: bytes) -> bool:
+        if text_sha in self._texts:
+            return False
+        self._texts.add(text_sha)
+        return self._fresh or not catalog.has_text(self._connection, text_sha)
 
     def _embed(self, vectors: Mapping[bytes, bytes]) -> None:
-        rows: list[tuple[int, bytes, int]] = []
         for content, vector in vectors.items():
             if content in self._new:
                 continue
@@ -365,8 +381,7 @@ class EpochWriter:
             self._next_row += 1
             self._new[content] = row
             self._buffer.append(vector)
-            rows.append((row, content, crc32(vector)))
-        self._connection.executemany("INSERT OR IGNORE INTO embeddings VALUES (?, ?, ?)", rows)
+            self._inserts.embedding(row, content, crc32(vector))
         if len(self._buffer) >= _BUFFERED_ROWS:
             self._flush_vectors()
 
@@ -408,6 +423,8 @@ class EpochWriter:
         self._epoch.vectors.sync()
         stamp = self._epoch.keywords.commit()
         with typed_errors(self._epoch.catalogue):
+            self._inserts.flush()
+            create_indexes(self._connection)
             generations.activate(
                 self._connection,
                 self._generation,

@@ -1,0 +1,173 @@
+"""Rewrites the generated parts of the documentation: ``python scripts/docs.py``.
+
+Takes: the commands, the settings and the error tree as the code defines them,
+and the sample folder of ``examples``. Gives: the regions between
+``<!-- generated: NAME -->`` and ``<!-- end -->`` in docs and README, renewed.
+Refuses: to invent a region; one that is not marked is not written.
+
+A test compares the tables with the code. Regions named ``run ...`` hold the real
+output of a command over the sample folder; they are renewed here, by hand, and
+only checked to run, because scores and times differ between machines.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from click.testing import CliRunner
+
+from lookfar import config, errors
+from lookfar.parse.formats import FORMATS
+from lookfar.serve.cli import cli
+
+ROOT = Path(__file__).parent.parent
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+REGION = re.compile(r"(<!-- generated: ([^>]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def regions(text: str) -> Iterator[tuple[str, str]]:
+    """The names and contents of the generated parts of a page."""
+    for match in REGION.finditer(text):
+        yield match[2], match[0][len(match[1]) : -len(match[3])]
+
+
+def table(name: str) -> str | None:
+    """What a region should hold by the code, or None for one that is run."""
+    kind, _, rest = name.partition(" ")
+    if kind == "options":
+        return options(cli.commands[rest])
+    if kind == "run":
+        return None
+    tables = {"commands": commands, "settings": settings, "errors": codes, "formats": formats}
+    return tables[kind]()
+
+
+def commands() -> str:
+    rows = [
+        f"| [`lookfar {name}`](commands/{name}.md) | {command.get_short_help_str(200)} |"
+        for name, command in cli.commands.items()
+    ]
+    return _rows("| command | what it does |", rows)
+
+
+def options(command: click.Command) -> str:
+    """Usage, arguments and options of a command."""
+    context = click.Context(command, info_name=f"lookfar {command.name}")
+    usage = " ".join(command.collect_usage_pieces(context))
+    rows = []
+    for parameter in command.get_params(context):
+        record = parameter.get_help_record(context) if isinstance(parameter, click.Option) else None
+        if record is not None:
+            names, text = (part.replace("|", "\\|") for part in record)
+            rows.append(f"| `{names}` | {text} |")
+    return f"```\n{context.info_name} {usage}\n```\n\n" + _rows("| option | meaning |", rows)
+
+
+def settings() -> str:
+    """One table of settings for each section."""
+    parts, section = [], None
+    rows: list[str] = []
+    for doc in [*config.describe(), None]:
+        name = doc.key.rpartition(".")[0] if doc else ""
+        if section is not None and (doc is None or name != section):
+            parts.append((f"### {section}\n\n" if section else "") + _rows(_SETTINGS_HEAD, rows))
+            rows = []
+        if doc is not None:
+            section = name
+            rows.append(_setting(doc))
+    return "\n".join(parts)
+
+
+_SETTINGS_HEAD = "| key | type | default | accepts | meaning |"
+
+
+def _setting(doc: config.SettingDoc) -> str:
+    default = doc.default
+    if isinstance(default, bool):
+        default = str(default).lower()
+    shown = "`" + str(default) + "`" if default not in ("", ()) else "empty"
+    accepts = ", ".join(f"`{each}`" if each else "empty" for each in doc.choices)
+    if doc.range:
+        accepts = "{:,} to {:,}".format(*doc.range)
+    meaning = doc.description
+    if doc.presets:
+        presets = ", ".join(f"{name} {value}" for name, value in doc.presets.items())
+        meaning += f" Presets: {presets}."
+    if not doc.project_file:
+        meaning += " Not in a folder's own file."
+    return f"| `{doc.key}` | {doc.type} | {shown} | {accepts} | {meaning} |"
+
+
+def codes() -> str:
+    """Every error with its exit code; what to do about it is written by hand below."""
+    rows = [f"| [`{cls.code}`](#{cls.code.lower()}) | {cls.exit_code} |" for cls in error_classes()]
+    return _rows("| code | exit code |", rows)
+
+
+def error_classes() -> list[type[errors.LookfarError]]:
+    """The whole tree, the base first."""
+    found = [errors.LookfarError]
+    for cls in found:
+        found += cls.__subclasses__()
+    return sorted(found, key=lambda cls: (cls.exit_code, cls.code))
+
+
+def formats() -> str:
+    rows = [
+        f"| {each.name} | {', '.join(f'`{ending}`' for ending in each.extensions)} | {each.reads} |"
+        for each in FORMATS
+    ]
+    return _rows("| format | files | what is understood |", rows)
+
+
+def _rows(head: str, rows: list[str]) -> str:
+    columns = head.count("|") - 1
+    return "\n".join([head, "|" + "---|" * columns, *rows]) + "\n"
+
+
+def run(name: str, work: Path) -> str:
+    """The output of ``run lookfar ...`` over the sample folder."""
+    arguments = shlex.split(name.removeprefix("run lookfar "))
+    result = CliRunner().invoke(cli, [*arguments, "--index-dir", str(work / "indexes")])
+    shown = result.stdout + (result.stderr if result.exit_code else "")
+    shown = shown.replace(str(work / "indexes"), "~/.local/share/lookfar")
+    shown = shown.replace(str(work.resolve()), "/home/me").replace(str(work), "/home/me")
+    command = name.removeprefix("run ")
+    language = "sh" if not result.exit_code else ""
+    return f"```{language}\n$ {command}\n{shown.rstrip()}\n```\n"
+
+
+def renewed(text: str, work: Path) -> str:
+    def region(match: re.Match[str]) -> str:
+        name = match[2]
+        content = run(name, work) if name.startswith("run ") else table(name)
+        return f"{match[1]}{content}{match[3]}"
+
+    return REGION.sub(region, text)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        shutil.copytree(ROOT / "examples" / "handbook", work / "handbook")
+        os.chdir(work)
+        CliRunner().invoke(cli, ["index", "handbook", "--index-dir", str(work / "indexes")])
+        for page in PAGES:
+            before = page.read_text(encoding="utf-8")
+            after = renewed(before, work)
+            if after != before:
+                page.write_text(after, encoding="utf-8")
+                sys.stdout.write(f"renewed {page.relative_to(ROOT)}\n")
+        os.chdir(ROOT)
+
+
+if __name__ == "__main__":
+    main()

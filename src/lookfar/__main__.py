@@ -1,0 +1,8 @@
+"""Makes ``python -m lookfar`` the same as the ``lookfar`` command."""
+
+from __future__ import annotations
+
+from lookfar.serve.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,277 @@
+"""The ``lookfar`` command: arguments in, results on stdout, the rest on stderr.
+
+Takes: a command line. Gives: what the library answers, for people or with
+``--json`` for scripts. Refuses: to know how anything is found or stored; and to
+import the library before a command needs it, so that ``--help`` is instant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from lookfar import __version__
+from lookfar.errors import InvalidArgument, NotIndexed, RootNotFound
+from lookfar.serve import jsonshape, progress
+from lookfar.serve.exits import GuardedGroup, write, write_json
+
+if TYPE_CHECKING:
+    from lookfar.library import Library
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+_HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+def main() -> None:
+    """The entry point of the installed command."""
+    cli(prog_name="lookfar")
+
+
+@click.group(cls=GuardedGroup, context_settings=_HELP, invoke_without_command=True)
+@click.version_option(__version__, "--version", message="lookfar %(version)s")
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Search your documentation by meaning and by words, with citations that are
+    checked against the files. Everything stays on this machine.
+    """
+    if ctx.invoked_subcommand is None:
+        write(ctx.get_help())
+
+
+# --- what every command accepts ---------------------------------------------------------------
+
+
+def _common(command: Command) -> Command:
+    for option in reversed(
+        (
+            click.option(
+                "--index-dir", metavar="DIR", help="Folder that holds the indexes of all folders."
+            ),
+            click.option(
+                "--set",
+                "settings",
+                metavar="KEY=VALUE",
+                multiple=True,
+                help="Override a setting, such as chunk.max_tokens=800. Repeatable.",
+            ),
+            click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+            click.option(
+                "--verbose", is_flag=True, help="On an error, show what a developer needs."
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@contextmanager
+def _opened(path: str, options: dict[str, Any]) -> Iterator[Library]:
+    """The library of a folder, with this command's settings."""
+    from lookfar.library import Library
+
+    chosen = _settings(options["settings"])
+    with Library.open(path, index_dir=options["index_dir"], settings=chosen) as library:
+        try:
+            yield library
+        except NotIndexed as error:
+            raise NotIndexed(
+                f"The folder {path!r} has not been indexed yet.",
+                hint=f"Run: lookfar index {_quoted(path)}",
+                developer=error.developer,
+            ) from error
+
+
+def _settings(given: tuple[str, ...]) -> dict[str, Any]:
+    """``KEY=VALUE`` texts as typed values; what does not fit is left for the settings to refuse."""
+    from lookfar.config import describe
+
+    types = {doc.key: doc.type for doc in describe()}
+    chosen: dict[str, Any] = {}
+    for each in given:
+        key, equals, text = each.partition("=")
+        if not equals or not key.strip():
+            raise InvalidArgument(
+                f"--set {each!r} is not a setting and its value.",
+                hint="Write it like this: --set chunk.max_tokens=800",
+            )
+        chosen[key.strip()] = _typed(text.strip(), types.get(key.strip(), "text"))
+    return chosen
+
+
+def _typed(text: str, kind: str) -> Any:
+    if kind == "boolean":
+        return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
+    if kind == "list":
+        return [part.strip() for part in text.split(",") if part.strip()]
+    if kind in ("integer", "number"):
+        try:
+            return int(text) if kind == "integer" else float(text)
+        except ValueError:
+            return text
+    return text
+
+
+def _quoted(text: str) -> str:
+    plain = text.replace("/", "").replace(".", "").replace("-", "").replace("_", "")
+    return text if plain.isalnum() or text == "." else '"' + text.replace('"', '\\"') + '"'
+
+
+# --- the commands -----------------------------------------------------------------------------
+
+
+@cli.command()
+@click.argument("path")
+@click.option("--rebuild", is_flag=True, help="Read everything again, not only what changed.")
+@click.option("--quiet", is_flag=True, help="Show no progress and no report.")
+@_common
+def index(path: str, rebuild: bool, quiet: bool, as_json: bool, **options: Any) -> None:
+    """Index a folder, or bring its index up to date.
+
+    PATH is the folder. It is only read; the index lies elsewhere.
+    """
+    with _opened(path, options) as library:
+        with progress.shown(library.collection, quiet=quiet) as tell:
+            done = library.index(rebuild=rebuild, on_progress=tell)
+        if as_json:
+            write_json(jsonshape.report(done, str(library.index_dir)))
+        elif not quiet:
+            from lookfar.serve import render
+
+            write(render.report(done, str(library.index_dir)))
+
+
+@cli.command()
+@click.argument("query")
+@click.argument("path", nargs=-1, metavar="[PATH]")
+@click.option("--top-k", "-k", type=int, metavar="N", help="Number of hits.")
+@click.option(
+    "--mode",
+    type=click.Choice(("hybrid", "vector", "keyword")),
+    help="Search by meaning (vector), by words (keyword), or both (hybrid).",
+)
+@click.option("--prefix", default="", metavar="TEXT", help="Only URIs that start with this.")
+@click.option("--glob", default="", metavar="GLOB", help="Only URIs that match, like guide/**.")
+@click.option("--uri", "uris", multiple=True, metavar="URI", help="Only this document. Repeatable.")
+@click.option("--heading", default="", metavar="TEXT", help="Only below headings with this text.")
+@click.option("--tag", "tags", multiple=True, help="Only documents with this tag. Repeatable.")
+@click.option("--as-of", type=int, metavar="N", help="Ask an earlier generation of the index.")
+@click.option("--explain", is_flag=True, help="Show how each score came about.")
+@_common
+def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> None:
+    """Find the passages that answer QUERY.
+
+    PATH is the folder to search (default: this one). A folder that was never
+    indexed is indexed first.
+    """
+    from lookfar.model import Filters
+
+    filters = Filters(
+        prefix=options["prefix"],
+        uris=options["uris"],
+        glob=options["glob"],
+        heading=options["heading"],
+        tags=options["tags"],
+    )
+    with _opened(_folder_of(query, path), options) as library:
+        first = not library.indexed and options["as_of"] is None
+        if first:
+            click.echo("This folder is not indexed yet: indexing it first.", err=True)
+        with progress.shown(library.collection, at_once=first) as tell:
+            found = library.search(
+                query,
+                mode=options["mode"],
+                top_k=options["top_k"],
+                filters=filters,
+                explain=options["explain"],
+                as_of=options["as_of"],
+                on_progress=tell,
+            )
+    if as_json:
+        write_json(jsonshape.answer(found, explain=options["explain"]))
+    else:
+        from lookfar.serve import render
+
+        write(render.answer(found, explain=options["explain"]))
+
+
+def _folder_of(query: str, paths: tuple[str, ...]) -> str:
+    """The folder to search, or advice for someone who forgot the quotes."""
+    if not paths:
+        return "."
+    if len(paths) == 1 and Path(paths[0]).exists():
+        return paths[0]
+    if len(paths) == 1 and not paths[0].replace("-", "").isalnum():
+        return paths[0]  # It reads like a path: opening it says best what is wrong.
+    *words, last = paths
+    folder = f" {_quoted(last)}" if Path(last).is_dir() else ""
+    quoted = " ".join((query, *words) if folder else (query, *paths)).replace('"', "'")
+    hint = f'A query of several words needs quotes: lookfar search "{quoted}"{folder}'
+    if len(paths) == 1:
+        raise RootNotFound(f"The folder {last!r} does not exist.", hint=hint)
+    raise InvalidArgument(
+        f"Search takes one query and one folder, and was given {len(paths) + 1} words.", hint=hint
+    )
+
+
+@cli.command()
+@click.argument("target")
+@click.argument("path", default=".")
+@_common
+def read(target: str, path: str, as_json: bool, **options: Any) -> None:
+    """Print a document, a section or some lines.
+
+    TARGET is a URI (guide.md), a URI and a heading (guide.md#Install, or
+    "guide.md#Install > Linux"), or a URI and lines (guide.md:10-20). PATH is the
+    indexed folder (default: this one).
+    """
+    with _opened(path, options) as library:
+        found = library.read(target)
+    if as_json:
+        write_json(jsonshape.reading(found))
+        return
+    from lookfar.serve import render
+
+    if found.state == "changed":
+        click.echo("This document changed since it was indexed; shown as it is now.", err=True)
+    write(render.reading(found))
+
+
+@cli.command()
+@click.argument("uri")
+@click.argument("path", default=".")
+@_common
+def outline(uri: str, path: str, as_json: bool, **options: Any) -> None:
+    """Show the headings of a document and their lines.
+
+    URI names the document. PATH is the indexed folder (default: this one).
+    """
+    with _opened(path, options) as library:
+        found = library.outline(uri)
+    if as_json:
+        write_json(jsonshape.outline(found))
+    else:
+        from lookfar.serve import render
+
+        write(render.outline(found))
+
+
+@cli.command()
+@click.argument("path", default=".")
+@_common
+def status(path: str, as_json: bool, **options: Any) -> None:
+    """Tell what is indexed, and what is out of date.
+
+    PATH is the folder to tell about (default: this one).
+    """
+    with _opened(path, options) as library:
+        found = library.status()
+    if as_json:
+        write_json(jsonshape.status(found))
+    else:
+        from lookfar.serve import render
+
+        write(render.status(found))

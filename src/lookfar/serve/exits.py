@@ -1,0 +1,156 @@
+"""How a command ends: every exception as one sentence, one hint and one exit code.
+
+Takes: whatever a command raises. Gives: ``error CODE: message`` and ``hint:`` on
+stderr, or with ``--json`` the error object on stdout, and the exit code of
+``docs/errors.md``. Refuses: to show a stack trace unless ``--verbose`` asks.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from difflib import get_close_matches
+from io import StringIO
+from typing import Any
+
+import click
+
+from lookfar.errors import InvalidArgument, LookfarError, from_os_error
+from lookfar.serve.jsonshape import error as error_shape
+from lookfar.serve.printable import safe_json, safe_name, safe_text
+
+INTERRUPTED = 130
+"""What shells report for a program that Ctrl-C ended."""
+
+
+class GuardedGroup(click.Group):
+    """A group of commands that never ends in a stack trace."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        given = list(sys.argv[1:] if args is None else args)
+        if not standalone_mode:
+            return super().main(given, prog_name, complete_var, False, **extra)
+        _forgive_narrow_terminals()
+        sys.exit(self._run(given, prog_name or "lookfar", complete_var, extra))
+
+    def _run(
+        self, given: list[str], prog_name: str, complete_var: str | None, extra: dict[str, Any]
+    ) -> int:
+        options = given[: given.index("--")] if "--" in given else given
+        as_json, verbose = "--json" in options, "--verbose" in options
+        try:
+            # Ctx.exit() comes back as a number, any other result is a command's own.
+            result = super().main(given, prog_name, complete_var, False, **extra)
+            sys.stdout.flush()
+            return result if isinstance(result, int) else 0
+        except (KeyboardInterrupt, click.Abort):
+            click.echo("\nStopped. The last finished index is intact.", err=True)
+            return INTERRUPTED
+        except click.ClickException as error:
+            return _tell(_usage(error), as_json, verbose)
+        except LookfarError as error:
+            return _tell(error, as_json, verbose)
+        except OSError as error:
+            if _reader_left(error):
+                return 0
+            return _tell(from_os_error(error, "working"), as_json, verbose)
+        except Exception as error:
+            return _tell(_unexpected(error), as_json, verbose)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """In the order in which a person meets them, not the alphabet's."""
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            near = get_close_matches(name, self.commands, n=1, cutoff=0.5)
+            raise InvalidArgument(
+                f"There is no command {name!r}.",
+                hint=f"Did you mean {near[0]}?" if near else "See: lookfar --help",
+                details={"candidates": near},
+            )
+        return super().resolve_command(ctx, args)
+
+
+def write(text: str) -> None:
+    """Results, and nothing else, go to stdout."""
+    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+
+def write_json(value: Any) -> None:
+    write(safe_json(value, ascii_only=not _speaks_unicode()))
+
+
+def _tell(error: LookfarError, as_json: bool, verbose: bool) -> int:
+    try:
+        if verbose:
+            shown = "".join(traceback.format_exception(error.__cause__ or error))
+            click.echo(safe_text(f"{shown}{error.code}: {error.developer}"), err=True)
+        if as_json:
+            write_json(error_shape(error))
+            sys.stdout.flush()
+        else:
+            click.echo(f"error {error.code}: {safe_name(error.message)}", err=True)
+            click.echo(f"hint: {safe_name(error.hint)}", err=True)
+    except OSError as failure:
+        if not _reader_left(failure):
+            raise
+    return error.exit_code
+
+
+def _usage(error: click.ClickException) -> LookfarError:
+    """What click says about arguments, in our shape."""
+    if isinstance(error, click.FileError):
+        return LookfarError(error.format_message(), hint="Check the path.")
+    ctx = getattr(error, "ctx", None)
+    hint = f"See: {ctx.command_path if ctx else 'lookfar'} --help"
+    message = error.format_message()
+    if isinstance(error, click.NoSuchOption):
+        message = f"There is no option {error.option_name}."
+        if error.possibilities:
+            hint = f"Did you mean {' or '.join(sorted(error.possibilities))}? {hint}"
+    return InvalidArgument(message, hint=hint)
+
+
+def _unexpected(error: Exception) -> LookfarError:
+    kind = type(error).__name__
+    told = LookfarError(
+        f"Something went wrong inside Lookfar ({kind}).",
+        hint="This is a bug. Run the command again with --verbose and report what it prints.",
+        developer=f"{kind}: {error}",
+    )
+    told.__cause__ = error
+    return told
+
+
+def _reader_left(error: OSError) -> bool:
+    """Whether ``| head`` or its like has read enough; then let Python close the pipe in peace."""
+    if error.errno != (errno.EINVAL if os.name == "nt" else errno.EPIPE):
+        return False
+    sys.stdout, sys.stderr = StringIO(), StringIO()
+    return True
+
+
+def _speaks_unicode() -> bool:
+    return (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
+
+
+def _forgive_narrow_terminals() -> None:
+    """A character that the terminal cannot show is written out instead of ending us."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")

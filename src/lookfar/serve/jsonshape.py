@@ -1,0 +1,163 @@
+"""The JSON that scripts rely on: one plain object for each kind of result.
+
+Takes: the frozen data of :mod:`lookfar.model`. Gives: dicts whose keys are
+described in ``docs/json.md``; keys are added, never renamed or removed, within
+a major version. Refuses: to leave out a key because it is empty, apart from
+``explanation``, which is there exactly when it was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lookfar.errors import LookfarError
+    from lookfar.model import (
+        Answer,
+        Failure,
+        Hit,
+        IndexReport,
+        Outline,
+        Reading,
+        Section,
+        Span,
+        Status,
+    )
+
+Json = dict[str, Any]
+
+
+def answer(found: Answer, *, explain: bool = False) -> Json:
+    """The result of ``lookfar search --json``."""
+    return {
+        "query": found.query,
+        "mode": found.mode,
+        "hits": [hit(each, explain=explain) for each in found.hits],
+        "generation": found.generation,
+        "took_ms": round(found.took_ms, 3),
+        "incomplete": [
+            {"reason": each.reason, "detail": each.detail, "uris": list(each.uris)}
+            for each in found.incomplete
+        ],
+    }
+
+
+def hit(found: Hit, *, explain: bool = False) -> Json:
+    shape: Json = {
+        "collection": found.collection,
+        "uri": found.uri,
+        "title": found.title,
+        "heading_path": list(found.heading_path),
+        **_span(found.span),
+        "sha256": found.sha256,
+        "lane": found.lane,
+        "score": found.score,
+        "text": found.text,
+        "truncated": found.truncated,
+        "state": found.state,
+        "chunk_id": found.chunk_id,
+    }
+    if explain:
+        shape["explanation"] = [
+            {"stage": each.stage, "value": float(each.value), "note": each.note}
+            for each in found.explanation
+        ]
+    return shape
+
+
+def report(done: IndexReport, index_dir: str) -> Json:
+    """The result of ``lookfar index --json``."""
+    return {
+        "collection": done.collection,
+        "root": done.root,
+        "index_dir": index_dir,
+        "generation": done.generation,
+        "added": done.added,
+        "changed": done.changed,
+        "removed": done.removed,
+        "unchanged": done.unchanged,
+        "chunks_embedded": done.chunks_embedded,
+        "failures": _failures(done.failures),
+        "skipped": dict(done.skipped),
+        "seconds": round(done.seconds, 3),
+        "text_bytes": done.text_bytes,
+    }
+
+
+def reading(read: Reading) -> Json:
+    """The result of ``lookfar read --json``."""
+    return {
+        "collection": read.collection,
+        "uri": read.uri,
+        "title": read.title,
+        "heading_path": list(read.heading_path),
+        **_span(read.span),
+        "sha256": read.sha256,
+        "text": read.text,
+        "state": read.state,
+    }
+
+
+def outline(tree: Outline) -> Json:
+    """The result of ``lookfar outline --json``."""
+    return {
+        "collection": tree.collection,
+        "uri": tree.uri,
+        "title": tree.title,
+        "language": tree.language,
+        "lines": tree.lines,
+        "tags": list(tree.tags),
+        "sections": [_section(each) for each in tree.sections],
+    }
+
+
+def status(state: Status) -> Json:
+    """The result of ``lookfar status --json``."""
+    return {
+        "collection": state.collection,
+        "root": state.root,
+        "index_dir": state.index_dir,
+        "indexed": state.indexed,
+        "generation": state.generation,
+        "generations": list(state.generations),
+        "created_at": state.created_at,
+        "documents": state.counts.documents,
+        "sections": state.counts.sections,
+        "chunks": state.counts.chunks,
+        "links": state.counts.links,
+        "model": state.model,
+        "dimensions": state.dimensions,
+        "current": state.current,
+        "disk_bytes": state.disk_bytes,
+        "failures": _failures(state.failures),
+        "stale": list(state.stale),
+        "stale_count": state.stale_count,
+    }
+
+
+def error(raised: LookfarError) -> Json:
+    """What any command prints with ``--json`` when it fails."""
+    return {"error": raised.as_dict()}
+
+
+def _span(span: Span) -> Json:
+    return {
+        "start": span.start,
+        "end": span.end,
+        "start_line": span.start_line,
+        "end_line": span.end_line,
+    }
+
+
+def _section(section: Section) -> Json:
+    return {
+        "level": section.level,
+        "title": section.title,
+        "heading_path": list(section.path),
+        **_span(section.span),
+    }
+
+
+def _failures(failures: Iterable[Failure]) -> list[Json]:
+    return [{"uri": each.uri, "code": each.code, "message": each.message} for each in failures]

@@ -1,0 +1,40 @@
+"""Hostile text made safe to show: a document must not be able to drive a terminal.
+
+Takes: any text, from a document, a file name or an error. Gives: the same text
+with control characters written out (``\\x1b``), so that nothing in it can move
+the cursor, set a title, reorder what is read, or fake a line of our output.
+Refuses: nothing; tabs and line ends stay in texts and are written out in names.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+# C0 but tab and newline, DEL, C1, and the characters that reorder what is displayed.
+_UNSAFE = "\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufff9-\ufffb"
+_UNSAFE_IN_TEXT = re.compile(f"[{_UNSAFE}]")
+_UNSAFE_IN_NAME = re.compile(f"[{_UNSAFE}\t\n\u2028\u2029]")
+_UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029\ud800-\udfff]")
+
+
+def _written_out(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def safe_text(text: str) -> str:
+    """Several lines, with their tabs and line ends."""
+    return _UNSAFE_IN_TEXT.sub(_written_out, text)
+
+
+def safe_name(text: str) -> str:
+    """Something that belongs on one line: a URI, a heading, a message."""
+    return _UNSAFE_IN_NAME.sub(_written_out, text)
+
+
+def safe_json(value: Any, *, ascii_only: bool = False) -> str:
+    """One JSON object in which the same characters are escapes, so that no value is altered."""
+    text = json.dumps(value, ensure_ascii=ascii_only, indent=2, allow_nan=False)
+    return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

@@ -1,0 +1,250 @@
+"""Results for people: short, coloured on a terminal, plain everywhere else.
+
+Takes: the frozen data of :mod:`lookfar.model`. Gives: text for stdout. Refuses:
+to interpret anything in a document: no markup, no escape sequence and no
+control character of it reaches the terminal as such.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from lookfar.serve.printable import safe_name, safe_text
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from lookfar.model import Answer, Failure, Hit, IndexReport, Outline, Reading, Status
+
+_EXCERPT_LINES = 5
+_LONGEST_LINE = 160
+_NAMED_FAILURES = 5
+_NAMED_FILES = 10
+_MB = 1_000_000
+_WORD = re.compile(r"\w+")
+
+_STATES = {
+    "moved": "moved within its file since it was indexed",
+    "changed": "CHANGED on the disk since it was indexed: this is the indexed text",
+    "gone": "GONE from the disk since it was indexed: this is the indexed text",
+}
+_SKIPPED = {
+    "denied": "denied: secrets, dependencies, build output (target/, build/, ...)",
+    "excluded": "excluded by your settings",
+    "ignored": "ignored by .gitignore",
+    "binary": "binary",
+    "not_included": "not among sources.include",
+    "too_large": "larger than sources.max_file_bytes",
+    "too_deep": "deeper than sources.max_depth",
+    "symlink": "symbolic links",
+    "hard_link": "files with further names (hard links)",
+    "no_parser": "of a format that is not understood",
+    "not_a_file": "pipes, sockets and devices",
+}
+
+
+def answer(found: Answer, *, explain: bool = False) -> str:
+    """The hits of a search, numbered, and what may be missing from them."""
+    lines: list[Text] = []
+    words = _telling_words(found.query)
+    for number, hit in enumerate(found.hits, start=1):
+        lines += _hit(number, hit, words, explain)
+        lines.append(_line())
+    if not found.hits:
+        lines += [_line(("Nothing found.", "bold")), _line()]
+    count = f"{len(found.hits)} hit{'s' * (len(found.hits) != 1)}"
+    footer = f"{count} in {found.took_ms:.0f} ms, {found.mode}, generation {found.generation}"
+    lines.append(_line((footer, "dim")))
+    for note in found.incomplete:
+        lines.append(_line((f"incomplete ({note.reason}): {note.detail}", "yellow")))
+        lines += [_line((f"  {uri}", "yellow")) for uri in _some(note.uris, _NAMED_FAILURES)]
+    return _printed(lines)
+
+
+def _hit(number: int, hit: Hit, words: frozenset[str], explain: bool) -> Iterator[Text]:
+    place = f"{hit.uri}:{hit.span.start_line}-{hit.span.end_line}"
+    yield _line((f"{number}. ", "bold"), (place, "bold cyan"), (f"  {hit.score:.3f}", "dim"))
+    yield _line(("   " + " > ".join(hit.heading_path), "green"))
+    if hit.state != "same":
+        yield _line((f"   {_STATES[hit.state]}", "bold red"))
+    text_lines = hit.text.rstrip("\n").split("\n")
+    chosen = _window([safe_text(each).expandtabs(4) for each in text_lines], words)
+    for offset, content in chosen:
+        line = _line((f"   {hit.span.start_line + offset:>5}  ", "dim"))
+        line.append_text(_highlighted(_cut(content), words))
+        yield line
+    if explain:
+        for part in hit.explanation:
+            yield _line((f"   {part.value:+.4f}  {part.stage}: {part.note}", "dim"))
+
+
+def _window(lines: Sequence[str], words: frozenset[str]) -> list[tuple[int, str]]:
+    """The few neighbouring lines that say most about the question, with their numbers."""
+    told = [(number, line) for number, line in enumerate(lines) if line.strip()]
+    if told and told[0][1].lstrip().startswith("#") and len(told) > 1:
+        told = told[1:]  # The heading is in the breadcrumb already.
+    scores = [len(words & _terms(line)) if words else 0 for _, line in told]
+    starts = range(max(len(told) - _EXCERPT_LINES, 0) + 1)
+    # Of equally good windows the one that opens with a match, and of those the first.
+    best = max(
+        starts,
+        key=lambda at: (sum(scores[at : at + _EXCERPT_LINES]), any(scores[at : at + 1]), -at),
+    )
+    return told[best : best + _EXCERPT_LINES]
+
+
+def report(done: IndexReport, index_dir: str) -> str:
+    """What an indexing pass did."""
+    total = done.added + done.changed + done.unchanged
+    speed = done.text_bytes / _MB / done.seconds if done.seconds else 0.0
+    lines = [
+        _line(
+            (f"{total:,} documents", "bold"),
+            (f" in {done.root}: {done.added:,} added, {done.changed:,} changed, ", ""),
+            (f"{done.removed:,} removed, {done.unchanged:,} unchanged", ""),
+        ),
+        _line(
+            (f"{done.chunks_embedded:,} chunks embedded in {done.seconds:.1f} s", ""),
+            (f", {speed:.1f} MB/s" if done.text_bytes else "", ""),
+        ),
+        _line((f"generation {done.generation} in {index_dir}", "dim")),
+    ]
+    if not total:
+        lines.insert(1, _line(("Nothing to search: no file here was indexed.", "bold yellow")))
+    if denied := done.skipped.get("denied", 0):
+        lines.append(_line((f"{denied:,} skipped, {_SKIPPED['denied']}", "yellow")))
+    others = [(why, count) for why, count in done.skipped.items() if why != "denied" and count]
+    for why, count in sorted(others, key=lambda each: -each[1]):
+        lines.append(_line((f"{count:,} skipped, {_SKIPPED.get(why, why)}", "dim")))
+    lines += _failures(done.failures)
+    return _printed(lines)
+
+
+def reading(read: Reading) -> str:
+    """A document or a part of it: to a terminal made safe, to a file or pipe exactly."""
+    if not sys.stdout.isatty():
+        return read.text
+    return safe_text(read.text)
+
+
+def outline(tree: Outline) -> str:
+    """The heading tree, each heading with its first line."""
+    width = len(str(tree.lines))
+    head = f"{tree.uri}  {tree.lines:,} lines, {tree.language}"
+    lines = [_line((head, "bold cyan"))]
+    if tree.tags:
+        lines.append(_line((f"tags: {', '.join(tree.tags)}", "dim")))
+    for section in tree.sections:
+        indent = "  " * (section.level - 1)
+        lines.append(
+            _line((f"{section.span.start_line:>{width}}  ", "dim"), (indent + section.title, ""))
+        )
+    if not tree.sections:
+        lines.append(_line(("no headings", "dim")))
+    return _printed(lines)
+
+
+def status(state: Status) -> str:
+    """What is indexed, where, and how well."""
+    lines = [_line((state.collection, "bold"), (f"  {state.root}", ""))]
+    if not state.indexed:
+        lines.append(_line(("not indexed yet; run: lookfar index PATH", "yellow")))
+        lines.append(_line((f"its index will lie in {state.index_dir}", "dim")))
+        return _printed(lines)
+    counts, kept = state.counts, ", ".join(map(str, state.generations))
+    model = f"{state.model}, {state.dimensions} dimensions" if state.dimensions else "none"
+    rows = [
+        ("documents", f"{counts.documents:,}"),
+        ("sections", f"{counts.sections:,}"),
+        ("chunks", f"{counts.chunks:,}"),
+        ("links", f"{counts.links:,}"),
+        ("generation", f"{state.generation} of {state.created_at} (kept: {kept})"),
+        ("model", model),
+        ("index", f"{state.index_dir} ({_size(state.disk_bytes)})"),
+    ]
+    lines += [_line((f"{name:<11}", "dim"), (value, "")) for name, value in rows]
+    if not state.current:
+        lines.append(
+            _line(("made with other settings: the next search or index renews it", "yellow"))
+        )
+    if state.stale_count:
+        count = f"{state.stale_count:,} file{'s' * (state.stale_count != 1)}"
+        lines.append(_line((f"{count} added, changed or removed since:", "yellow")))
+        lines += [_line((f"  {uri}", "yellow")) for uri in _some(state.stale, _NAMED_FILES)]
+    else:
+        lines.append(_line(("true to the disk", "green")))
+    lines += _failures(state.failures)
+    return _printed(lines)
+
+
+def _failures(failures: Sequence[Failure]) -> Iterator[Text]:
+    if failures:
+        count = f"{len(failures):,} file{'s' * (len(failures) != 1)}"
+        yield _line((f"{count} could not be read:", "bold red"))
+    shown = [f"  {each.uri}: {each.code}: {each.message}" for each in failures]
+    for each in _some(shown, _NAMED_FAILURES):
+        yield _line((each, "red"))
+
+
+def _some(names: Sequence[str], most: int) -> list[str]:
+    more = [f"... and {len(names) - most:,} more"] if len(names) > most else []
+    return [*names[:most], *more]
+
+
+def _size(count: int) -> str:
+    return f"{count / _MB:,.1f} MB" if count >= _MB else f"{count / 1000:,.0f} kB"
+
+
+# --- query words ------------------------------------------------------------------------------
+
+
+def _terms(text: str) -> frozenset[str]:
+    from lookfar.store.analyser import terms_of
+
+    return frozenset(terms_of(text))
+
+
+def _telling_words(query: str) -> frozenset[str]:
+    """The terms worth highlighting; short function words would light up everywhere."""
+    terms = _terms(query)
+    return frozenset(term for term in terms if len(term) > 3 or not term.isascii()) or terms
+
+
+def _highlighted(line: str, words: frozenset[str]) -> Text:
+    from rich.text import Text
+
+    shown = Text(line)
+    for match in _WORD.finditer(line):
+        if words & _terms(match[0]):
+            shown.stylize("bold yellow", match.start(), match.end())
+    return shown
+
+
+# --- onto the terminal ------------------------------------------------------------------------
+
+
+def _line(*parts: tuple[str, str]) -> Text:
+    from rich.text import Text
+
+    line = Text()
+    for content, style in parts:
+        line.append(safe_name(content), style or None)
+    return line
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _LONGEST_LINE else line[: _LONGEST_LINE - 3] + "..."
+
+
+def _printed(lines: Iterable[Text]) -> str:
+    """Lines as stdout should get them: rich knows about terminals, NO_COLOR and TERM."""
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    with console.capture() as captured:
+        for line in lines:
+            console.print(line)
+    return captured.get()

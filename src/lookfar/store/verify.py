@@ -1,0 +1,119 @@
+"""Is what is stored what was written? Every text, span, vector and keyword file is checked.
+
+Takes: an epoch. Gives: the problems found, each with the artefact it is in.
+Refuses: to repair; whoever asked decides, and rebuilding from the sources always works.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from lookfar.errors import LookfarError
+from lookfar.store import catalog
+
+if TYPE_CHECKING:
+    from lookfar.store.epoch import Epoch
+
+_FOOTER_MAGIC = 1337
+_UNCHECKED = frozenset({"meta.json", ".managed.json"})
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is not as it was written."""
+
+    artefact: str
+    """``catalogue``, ``texts``, ``vectors`` or ``keywords``."""
+    detail: str
+
+
+def verify(epoch: Epoch, connection: sqlite3.Connection) -> list[Problem]:
+    """Check everything that the catalogue names; gives an empty list for a sound epoch."""
+    try:
+        return [
+            *_catalogue(connection),
+            *_texts(connection),
+            *_vectors(epoch, connection),
+            *_keywords(epoch, connection),
+        ]
+    except sqlite3.DatabaseError as error:
+        return [Problem("catalogue", f"{type(error).__name__}: {error}")]
+
+
+def _catalogue(connection: sqlite3.Connection) -> Iterator[Problem]:
+    for (line,) in connection.execute("PRAGMA integrity_check(20)"):
+        if line != "ok":
+            yield Problem("catalogue", line)
+
+
+def _texts(connection: sqlite3.Connection) -> Iterator[Problem]:
+    """Each text against its hash, and each chunk's slice of it against the chunk's."""
+    documents = connection.execute("SELECT id, uri, text_sha FROM documents ORDER BY id").fetchall()
+    for identifier, uri, text_sha in documents:
+        try:
+            text = catalog.text(connection, text_sha)
+        except (LookfarError, UnicodeDecodeError) as error:
+            yield Problem("texts", f"{uri}: {error}")
+            continue
+        spans = connection.execute(
+            "SELECT start, end, sha FROM chunks WHERE document = ?", (identifier,)
+        )
+        for start, end, sha in spans:
+            if sha256(text[start:end].encode("utf-8")).digest() != sha:
+                yield Problem("catalogue", f"{uri}: the span {start}-{end} does not fit its text")
+
+
+def _vectors(epoch: Epoch, connection: sqlite3.Connection) -> Iterator[Problem]:
+    recorded = connection.execute("SELECT row, checksum FROM embeddings ORDER BY row").fetchall()
+    if not recorded:
+        return
+    count = recorded[-1][0] + 1
+    try:
+        found = epoch.vectors.checksums(count)
+    except LookfarError as error:
+        yield Problem("vectors", error.developer)
+        return
+    for row, checksum in recorded:
+        if found[row] != checksum:
+            yield Problem("vectors", f"row {row} differs from what was written")
+    missing = connection.execute(
+        "SELECT count(*) FROM chunks c WHERE c.vector IS NOT NULL"
+        " AND NOT EXISTS (SELECT 1 FROM embeddings e WHERE e.row = c.vector)"
+    ).fetchone()[0]
+    if missing:
+        yield Problem("vectors", f"{missing} chunks name a row that does not exist")
+
+
+def _keywords(epoch: Epoch, connection: sqlite3.Connection) -> Iterator[Problem]:
+    folder = epoch.folder / "keywords"
+    for path in sorted(folder.iterdir()):
+        if path.is_file() and path.name not in _UNCHECKED and path.suffix != ".lock":
+            why = _damage(path)
+            if why:
+                yield Problem("keywords", f"{path.name}: {why}")
+    (chunks,) = connection.execute("SELECT count(*) FROM chunks").fetchone()
+    (pages,) = connection.execute("SELECT count(DISTINCT document) FROM chunks").fetchone()
+    (graves,) = connection.execute("SELECT count(*) FROM graves").fetchone()
+    entries = len(epoch.keywords)
+    if entries < chunks + pages or (not graves and entries != chunks + pages):
+        yield Problem("keywords", f"{entries} entries for {chunks} chunks and {pages} documents")
+
+
+def _damage(path: Path) -> str:
+    """Compare a tantivy file with the checksum in its footer."""
+    data = path.read_bytes()
+    if len(data) < 8 or int.from_bytes(data[-4:], "little") != _FOOTER_MAGIC:
+        return "its footer is gone"
+    length = int.from_bytes(data[-8:-4], "little")
+    try:
+        expected = json.loads(data[-8 - length : -8])["crc"]
+    except (ValueError, KeyError):
+        return "its footer is unreadable"
+    return "" if crc32(data[: -8 - length]) == expected else "its checksum differs"
