@@ -30,7 +30,12 @@ from lookfar.serve.cli import cli
 
 ROOT = Path(__file__).parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
-REGION = re.compile(r"(<!-- generated: ([^>]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+REGION = re.compile(r"(<!-- generated: ([^\n]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+_FLEETING = re.compile(
+    r"\d+ ms|\"took_ms\": [\d.]+|in [\d.]+ s\b|\d{4}-\d\d-\d\dT[\d:+]+|-[0-9a-f]{16}|\(\d+ kB\)"
+)
+"""What differs from run to run, and is no reason to rewrite a page."""
 
 
 def regions(text: str) -> Iterator[tuple[str, str]]:
@@ -60,7 +65,8 @@ def commands() -> str:
 
 def options(command: click.Command) -> str:
     """Usage, arguments and options of a command."""
-    context = click.Context(command, info_name=f"lookfar {command.name}")
+    above = click.Context(cli, info_name="lookfar", **cli.context_settings)
+    context = click.Context(command, parent=above, info_name=command.name)
     usage = " ".join(command.collect_usage_pieces(context))
     rows = []
     for parameter in command.get_params(context):
@@ -68,7 +74,7 @@ def options(command: click.Command) -> str:
         if record is not None:
             names, text = (part.replace("|", "\\|") for part in record)
             rows.append(f"| `{names}` | {text} |")
-    return f"```\n{context.info_name} {usage}\n```\n\n" + _rows("| option | meaning |", rows)
+    return f"```\n{context.command_path} {usage}\n```\n\n" + _rows("| option | meaning |", rows)
 
 
 def settings() -> str:
@@ -149,7 +155,8 @@ def renewed(text: str, work: Path) -> str:
     def region(match: re.Match[str]) -> str:
         name = match[2]
         content = run(name, work) if name.startswith("run ") else table(name)
-        return f"{match[1]}{content}{match[3]}"
+        after = f"{match[1]}{content}{match[3]}"
+        return match[0] if _FLEETING.sub("", after) == _FLEETING.sub("", match[0]) else after
 
     return REGION.sub(region, text)
 

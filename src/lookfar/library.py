@@ -237,7 +237,7 @@ class Library:
             near = get_close_matches(uri, snapshot.uris(), n=3, cutoff=0.4)
             raise NotFound(
                 f"There is no document {uri!r} in this index.",
-                hint=f"Nearest: {', '.join(near)}." if near else "List them with: lookfar status",
+                hint=f"Nearest: {', '.join(near)}." if near else "Give its path below the folder.",
                 details={"candidates": near},
             )
         same = sha256(text.encode("utf-8")).digest() == known["text_sha"]

@@ -42,7 +42,9 @@ def prose(tokens: int) -> str:
 # --- sections ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ["", "\n", "  \n\t\n", "---\ntitle: x\n---\n", "---\na: 1\n---\n\n \n"])
+@pytest.mark.parametrize(
+    "text", ["", "\n", "  \n\t\n", "---\ntitle: x\n---\n", "---\na: 1\n---\n\n \n"]
+)
 def test_a_blank_document_has_no_chunks(text: str) -> None:
     assert chunks_of(text) == []
 
@@ -55,7 +57,9 @@ def test_a_file_without_headings_is_called_root() -> None:
 
 
 def test_each_section_is_a_chunk_with_its_breadcrumb() -> None:
-    text = f"# A\n\n{prose(30)}\n\n## B\n\n{prose(30)}\n\n### C\n\n{prose(40)}\n\n# D\n\n{prose(30)}\n"
+    text = (
+        f"# A\n\n{prose(30)}\n\n## B\n\n{prose(30)}\n\n### C\n\n{prose(40)}\n\n# D\n\n{prose(30)}\n"
+    )
     chunks = chunks_of(text)
     assert [each.path for each in chunks] == [("A",), ("A", "B"), ("A", "B", "C"), ("D",)]
     assert [each.section for each in chunks] == [0, 1, 2, 3]
@@ -170,7 +174,9 @@ def test_chinese_is_split_at_its_full_stops() -> None:
 
 
 @pytest.mark.parametrize(
-    "character", ["e\u0301", "👩‍💻", "👍🏽", "🇯🇵", "か\u3099", "❤\ufe0f", "👨‍👩‍👧‍👦", "नि"], ids=ascii
+    "character",
+    ["e\u0301", "👩‍💻", "👍🏽", "🇯🇵", "か\u3099", "❤\ufe0f", "👨‍👩‍👧‍👦", "नि"],
+    ids=ascii,
 )
 @pytest.mark.parametrize("shift", range(3))
 def test_a_character_is_not_cut_from_its_marks(character: str, shift: int) -> None:
@@ -369,7 +375,9 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize("sizes", [Sizes(450, 600, 50), Sizes(100, 100, 20, 25)], ids=["", "overlap"])
+@pytest.mark.parametrize(
+    "sizes", [Sizes(450, 600, 50), Sizes(100, 100, 20, 25)], ids=["", "overlap"]
+)
 def test_hostile_documents_are_quick(name: str, sizes: Sizes) -> None:
     document = document_of(HOSTILE[name])
     started = time.perf_counter()

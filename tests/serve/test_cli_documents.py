@@ -84,7 +84,9 @@ def test_targets_that_are_not_there(
     assert result.stdout == ""
 
 
-@pytest.mark.parametrize("target", ["../outside.md", "/etc/passwd", "..", "", "#", ":1-2", "a\0b"])
+@pytest.mark.parametrize(
+    "target", ["../outside.md", "/etc/passwd", "..", "", "#", ":1-2", "a\0b", "caf\udce9.md"]
+)
 def test_targets_that_reach_out(target: str, handbook: Path, run: Run) -> None:
     (handbook.parent / "outside.md").write_text("secret")
     result = run("read", target, handbook)

@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from lookfar.model import Failure, IndexReport
+from lookfar.serve import render
+
 Ask = Callable[..., dict[str, Any]]
 Run = Callable[..., Result]
 Process = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -28,7 +31,7 @@ def test_the_report_says_what_was_done(handbook: Path, run: Run) -> None:
     result = run("index", handbook)
     assert result.exit_code == 0
     assert "4 added, 0 changed, 0 removed, 0 unchanged" in result.stdout
-    assert re.search(r"\d+ chunks? embedded in [\d.]+ s, [\d.]+ MB/s", result.stdout)
+    assert re.search(r"\d+ chunks? embedded in [\d.]+ s\n", result.stdout)
     assert "generation 1 in " in result.stdout
 
     (handbook / "onboarding.md").unlink()
@@ -36,6 +39,22 @@ def test_the_report_says_what_was_done(handbook: Path, run: Run) -> None:
     result = run("index", handbook)
     assert "1 added, 0 changed, 1 removed, 3 unchanged" in result.stdout
     assert "generation 2" in result.stdout
+
+
+def test_the_report_says_how_fast_it_was_when_there_was_enough(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("# A\n\n" + "a line of words\n" * 10_000)
+    assert re.search(r"embedded in [\d.]+ s, [\d.]+ MB/s\n", run("index", tmp_path / "docs").stdout)
+
+
+def test_failures_are_named_with_code_and_reason() -> None:
+    failures = tuple(Failure(f"{n}.md\x1b", "IO_ERROR", "the disk said no") for n in range(9))
+    done = IndexReport("c", "r", 1, 0, 0, 0, 3, 0, failures, {"too_large": 2}, 1.0, 0)
+    shown = render.report(done, "d")
+    assert "9 files could not be read:" in shown
+    assert "  0.md\\x1b: IO_ERROR: the disk said no" in shown
+    assert "... and 4 more" in shown
+    assert "2 skipped, larger than sources.max_file_bytes" in shown
 
 
 def test_the_json_report_is_stable(handbook: Path, ask: Ask) -> None:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import Result
 
+from lookfar.model import Answer, Hit, Span
+from lookfar.serve import render
+
 Ask = Callable[..., dict[str, Any]]
 Run = Callable[..., Result]
 
+
+with_model = pytest.mark.skipif(find_spec("wordllama") is None, reason="has no bundled model")
 
 ANSWER_KEYS = ["query", "mode", "hits", "generation", "took_ms", "incomplete"]
 HIT_TYPES = {
@@ -70,7 +76,7 @@ def test_incomplete_answers_say_so(handbook: Path, ask: Ask, run: Run) -> None:
     assert "incomplete (stale)" in run("search", "keys", handbook).stdout
 
 
-@pytest.mark.parametrize("model", ["hash", "static"])
+@pytest.mark.parametrize("model", ["hash", pytest.param("static", marks=with_model)])
 def test_every_cited_span_is_in_the_files(handbook: Path, ask: Ask, model: str) -> None:
     """The promise itself, checked with a reader of our own."""
     (handbook / "windows.md").write_bytes(
@@ -179,6 +185,21 @@ def test_forgotten_quotes_are_noticed(
     assert f"lookfar search {suggestion} operations" in with_folder.stderr
 
 
+def test_a_long_line_is_cut_around_its_match(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("# A\n\n" + "filler " * 300 + "zyzzyva " + "more " * 99)
+    shown = run("search", "zyzzyva", tmp_path / "docs").stdout
+    assert " zyzzyva more" in shown
+    assert max(map(len, shown.splitlines())) < 200
+
+
+def test_a_citation_that_no_longer_holds_says_so() -> None:
+    span = Span(0, 5, 1, 1)
+    for state, word in (("changed", "CHANGED"), ("gone", "GONE"), ("moved", "moved")):
+        hit = Hit("c", "a.md", "", ("A",), span, "", "docs", 1.0, "text\n", False, state, "")
+        assert word in render.answer(Answer("q", "hybrid", (hit,), 1, 1.0))
+
+
 def test_a_missing_path_is_not_taken_for_a_word(run: Run) -> None:
     result = run("search", "keys", "./no/such/folder")
     assert result.exit_code == 3
@@ -192,6 +213,7 @@ def test_the_folder_defaults_to_this_one(
     assert ask("search", "signing key")["hits"][0]["uri"] == "security/keys.md"
 
 
+@with_model
 def test_the_bundled_model_finds_other_words(handbook: Path, ask: Ask) -> None:
     found = ask("search", "revert a faulty deployment", handbook, model="static")
     assert found["hits"][0]["uri"] == "operations/releases.md"

@@ -76,6 +76,22 @@ def test_a_mistyped_option_is_recognised(run: Run) -> None:
     assert "Did you mean --top-k?" in result.stderr
 
 
+def test_an_option_before_its_command_is_told_where_to_go(run: Run) -> None:
+    assert "after the command" in run("--verbose", "search", "x").stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [("index", ""), ("search", "x", ""), ("status", ""), ("status", "--index-dir", "")]
+)
+def test_an_empty_folder_name_is_not_this_folder(
+    arguments: tuple[str, ...], run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert "is empty." in result.stderr
+
+
 def test_missing_arguments(run: Run) -> None:
     result = run("search")
     assert result.exit_code == 2

@@ -42,6 +42,8 @@ _CJK_CHARACTER = re.compile(f"[{_CJK}]")
 _LONGEST_WORD = 32
 _REMEMBERED_WORDS = 300_000
 _BULK = 64
+_LONGEST_HEADER = 1 << 20
+_MOST_ROWS = 1 << 16
 
 
 class StaticEmbedder:
@@ -161,20 +163,20 @@ def _model_files(folder: Path | None) -> tuple[Path, Path]:
 
 def _read_table(path: Path) -> NDArray[np.float16]:
     """Map the one float16 matrix of a safetensors file."""
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        if length > 1 << 20:
-            raise _not_a_table(path, "the header is too long")
-        try:
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if length > _LONGEST_HEADER:
+                raise ValueError("the header is too long")
             header = json.loads(file.read(length))
-        except ValueError as error:
-            raise _not_a_table(path, str(error)) from error
-    matrices = [entry for entry in header.values() if len(entry.get("shape", ())) == 2]
-    if len(matrices) != 1 or matrices[0]["dtype"] != "F16" or matrices[0]["shape"][0] > 65536:
-        raise _not_a_table(path, "it does not hold exactly one float16 matrix")
-    begin, _ = matrices[0]["data_offsets"]
-    rows, columns = matrices[0]["shape"]
-    return np.memmap(path, np.float16, "r", offset=8 + length + begin, shape=(rows, columns))
+        (matrix,) = (entry for entry in header.values() if len(entry.get("shape", ())) == 2)
+        rows, columns = matrix["shape"]
+        if matrix["dtype"] != "F16" or rows > _MOST_ROWS:
+            raise ValueError("it does not hold one float16 matrix")
+        start = 8 + length + matrix["data_offsets"][0]
+        return np.memmap(path, np.float16, "r", offset=start, shape=(rows, columns))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise _not_a_table(path, str(error)) from error
 
 
 def _not_a_table(path: Path, why: str) -> ModelUnavailable:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 from lookfar.errors import ModelUnavailable
@@ -33,27 +34,28 @@ def bundled(path: Path, rows: int) -> Tokenize:
             raise ValueError("it has more tokens than the model")
     except ValueError as error:
         raise _not_a_tokenizer(path, str(error)) from error
-    id_of: Callable[[str], int | None] = vocabulary.get
+
+    def merged(left: str, right: str) -> int:
+        found: int = vocabulary.get(left + right, rows)
+        return found
+
+    def spelt(symbol: str) -> list[int]:
+        if symbol in vocabulary:
+            return [vocabulary[symbol]]
+        return [vocabulary[f"<0x{byte:02X}>"] for byte in symbol.encode("utf-8", "replace")]
 
     def tokenize(text: str, starts_word: bool) -> list[int]:
         symbols = [_WORD_START, *text] if starts_word else list(text)
-        while True:
-            best, where = rows, -1
-            for at in range(len(symbols) - 1):
-                merged = id_of(symbols[at] + symbols[at + 1])
-                if merged is not None and merged < best:
-                    best, where = merged, at
-            if where < 0:
-                break
-            symbols[where : where + 2] = [symbols[where] + symbols[where + 1]]
-        ids: list[int] = []
-        for symbol in symbols:
-            known = id_of(symbol)
-            ids += _bytes_of(symbol) if known is None else (known,)
-        return ids
-
-    def _bytes_of(symbol: str) -> list[int]:
-        return [vocabulary[f"<0x{byte:02X}>"] for byte in symbol.encode("utf-8", "replace")]
+        pairs = [merged(left, right) for left, right in pairwise(symbols)]
+        while pairs and (best := min(pairs)) < rows:
+            at = pairs.index(best)
+            del pairs[at]
+            symbols[at : at + 2] = [symbols[at] + symbols[at + 1]]
+            if at > 0:
+                pairs[at - 1] = merged(symbols[at - 1], symbols[at])
+            if at < len(pairs):
+                pairs[at] = merged(symbols[at], symbols[at + 1])
+        return [id_ for symbol in symbols for id_ in spelt(symbol)]
 
     return tokenize
 

@@ -73,6 +73,9 @@ def _opened(path: str, options: dict[str, Any]) -> Iterator[Library]:
     """The library of a folder, with this command's settings."""
     from lookfar.library import Library
 
+    for what, given in (("PATH", path), ("--index-dir", options["index_dir"])):
+        if given == "":  # As from a variable that is not set: never taken for this folder.
+            raise InvalidArgument(f"{what} is empty.", hint="Name a folder; . is this one.")
     chosen = _settings(options["settings"])
     with Library.open(path, index_dir=options["index_dir"], settings=chosen) as library:
         try:
@@ -113,6 +116,11 @@ def _typed(text: str, kind: str) -> Any:
         except ValueError:
             return text
     return text
+
+
+def _utf8(text: str) -> str:
+    """An argument as text: bytes that are no text name nothing that could be indexed."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _quoted(text: str) -> str:
@@ -157,7 +165,9 @@ def index(path: str, rebuild: bool, quiet: bool, as_json: bool, **options: Any) 
 @click.option("--glob", default="", metavar="GLOB", help="Only URIs that match, like guide/**.")
 @click.option("--uri", "uris", multiple=True, metavar="URI", help="Only this document. Repeatable.")
 @click.option("--heading", default="", metavar="TEXT", help="Only below headings with this text.")
-@click.option("--tag", "tags", multiple=True, help="Only documents with this tag. Repeatable.")
+@click.option(
+    "--tag", "tags", multiple=True, help="Only documents with this tag. Repeatable: all of them."
+)
 @click.option("--as-of", type=int, metavar="N", help="Ask an earlier generation of the index.")
 @click.option("--explain", is_flag=True, help="Show how each score came about.")
 @_common
@@ -170,11 +180,11 @@ def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> 
     from lookfar.model import Filters
 
     filters = Filters(
-        prefix=options["prefix"],
-        uris=options["uris"],
-        glob=options["glob"],
-        heading=options["heading"],
-        tags=options["tags"],
+        prefix=_utf8(options["prefix"]),
+        uris=tuple(map(_utf8, options["uris"])),
+        glob=_utf8(options["glob"]),
+        heading=_utf8(options["heading"]),
+        tags=tuple(map(_utf8, options["tags"])),
     )
     with _opened(_folder_of(query, path), options) as library:
         first = not library.indexed and options["as_of"] is None
@@ -182,7 +192,7 @@ def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> 
             click.echo("This folder is not indexed yet: indexing it first.", err=True)
         with progress.shown(library.collection, at_once=first) as tell:
             found = library.search(
-                query,
+                _utf8(query),
                 mode=options["mode"],
                 top_k=options["top_k"],
                 filters=filters,
@@ -229,7 +239,7 @@ def read(target: str, path: str, as_json: bool, **options: Any) -> None:
     indexed folder (default: this one).
     """
     with _opened(path, options) as library:
-        found = library.read(target)
+        found = library.read(_utf8(target))
     if as_json:
         write_json(jsonshape.reading(found))
         return
@@ -250,7 +260,7 @@ def outline(uri: str, path: str, as_json: bool, **options: Any) -> None:
     URI names the document. PATH is the indexed folder (default: this one).
     """
     with _opened(path, options) as library:
-        found = library.outline(uri)
+        found = library.outline(_utf8(uri))
     if as_json:
         write_json(jsonshape.outline(found))
     else:

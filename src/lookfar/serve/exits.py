@@ -120,9 +120,16 @@ def _usage(error: click.ClickException) -> LookfarError:
     message = error.format_message()
     if isinstance(error, click.NoSuchOption):
         message = f"There is no option {error.option_name}."
-        if error.possibilities:
+        if ctx is not None and ctx.parent is None and _belongs_to_commands(ctx, error.option_name):
+            hint = f"Write it after the command: lookfar search QUERY {error.option_name}"
+        elif error.possibilities:
             hint = f"Did you mean {' or '.join(sorted(error.possibilities))}? {hint}"
     return InvalidArgument(message, hint=hint)
+
+
+def _belongs_to_commands(ctx: click.Context, option: str) -> bool:
+    commands = ctx.command.commands.values() if isinstance(ctx.command, click.Group) else ()
+    return any(option in parameter.opts for command in commands for parameter in command.params)
 
 
 def _unexpected(error: Exception) -> LookfarError:

@@ -24,7 +24,16 @@ _LONGEST_LINE = 160
 _NAMED_FAILURES = 5
 _NAMED_FILES = 10
 _MB = 1_000_000
+_WORTH_A_SPEED = 100_000
 _WORD = re.compile(r"\w+")
+_FUNCTION_WORDS = frozenset(
+    (
+        *("and", "any", "are", "can", "could", "did", "does", "for", "from", "get", "had", "has"),
+        *("have", "how", "into", "its", "not", "our", "should", "that", "the", "their", "them"),
+        *("there", "these", "they", "this", "those", "was", "were", "what", "when", "where"),
+        *("which", "who", "why", "will", "with", "would", "you", "your"),
+    )
+)
 
 _STATES = {
     "moved": "moved within its file since it was indexed",
@@ -42,6 +51,8 @@ _SKIPPED = {
     "symlink": "symbolic links",
     "hard_link": "files with further names (hard links)",
     "no_parser": "of a format that is not understood",
+    "ignore_file": "ignore files that cannot be used",
+    "bad_name": "with a name that is not text",
     "not_a_file": "pipes, sockets and devices",
 }
 
@@ -55,7 +66,7 @@ def answer(found: Answer, *, explain: bool = False) -> str:
         lines.append(_line())
     if not found.hits:
         lines += [_line(("Nothing found.", "bold")), _line()]
-    count = f"{len(found.hits)} hit{'s' * (len(found.hits) != 1)}"
+    count = _count(len(found.hits), "hit")
     footer = f"{count} in {found.took_ms:.0f} ms, {found.mode}, generation {found.generation}"
     lines.append(_line((footer, "dim")))
     for note in found.incomplete:
@@ -71,45 +82,48 @@ def _hit(number: int, hit: Hit, words: frozenset[str], explain: bool) -> Iterato
     if hit.state != "same":
         yield _line((f"   {_STATES[hit.state]}", "bold red"))
     text_lines = hit.text.rstrip("\n").split("\n")
-    chosen = _window([safe_text(each).expandtabs(4) for each in text_lines], words)
+    shown_lines = [safe_text(each).expandtabs(4) for each in text_lines]
+    chosen = _window(shown_lines, words, hit.heading_path[-1])
     for offset, content in chosen:
         line = _line((f"   {hit.span.start_line + offset:>5}  ", "dim"))
-        line.append_text(_highlighted(_cut(content), words))
+        line.append_text(_highlighted(_cut(content, words), words))
         yield line
     if explain:
         for part in hit.explanation:
             yield _line((f"   {part.value:+.4f}  {part.stage}: {part.note}", "dim"))
 
 
-def _window(lines: Sequence[str], words: frozenset[str]) -> list[tuple[int, str]]:
+def _window(lines: Sequence[str], words: frozenset[str], heading: str) -> list[tuple[int, str]]:
     """The few neighbouring lines that say most about the question, with their numbers."""
     told = [(number, line) for number, line in enumerate(lines) if line.strip()]
     if told and told[0][1].lstrip().startswith("#") and len(told) > 1:
         told = told[1:]  # The heading is in the breadcrumb already.
-    scores = [len(words & _terms(line)) if words else 0 for _, line in told]
-    starts = range(max(len(told) - _EXCERPT_LINES, 0) + 1)
-    # Of equally good windows the one that opens with a match, and of those the first.
-    best = max(
-        starts,
-        key=lambda at: (sum(scores[at : at + _EXCERPT_LINES]), any(scores[at : at + 1]), -at),
-    )
+    found = [words & _terms(line) for _, line in told]
+    if not any(found):  # Found by meaning alone: start at the section that was found.
+        found = [frozenset({heading} & {line.strip("#= ")}) for _, line in told]
+
+    def worth(at: int) -> tuple[int, int, bool, int]:
+        """Different words first, then all of them, then a match in the first line."""
+        inside = found[at : at + _EXCERPT_LINES]
+        return len(frozenset().union(*inside)), sum(map(len, inside)), any(inside[:1]), -at
+
+    best = max(range(max(len(told) - _EXCERPT_LINES, 0) + 1), key=worth)
     return told[best : best + _EXCERPT_LINES]
 
 
 def report(done: IndexReport, index_dir: str) -> str:
     """What an indexing pass did."""
     total = done.added + done.changed + done.unchanged
-    speed = done.text_bytes / _MB / done.seconds if done.seconds else 0.0
+    embedded = f"{_count(done.chunks_embedded, 'chunk')} embedded in {done.seconds:.1f} s"
+    if done.text_bytes >= _WORTH_A_SPEED and done.seconds:
+        embedded += f", {done.text_bytes / _MB / done.seconds:.1f} MB/s"
     lines = [
         _line(
-            (f"{total:,} documents", "bold"),
+            (_count(total, "document"), "bold"),
             (f" in {done.root}: {done.added:,} added, {done.changed:,} changed, ", ""),
             (f"{done.removed:,} removed, {done.unchanged:,} unchanged", ""),
         ),
-        _line(
-            (f"{done.chunks_embedded:,} chunks embedded in {done.seconds:.1f} s", ""),
-            (f", {speed:.1f} MB/s" if done.text_bytes else "", ""),
-        ),
+        _line((embedded, "")),
         _line((f"generation {done.generation} in {index_dir}", "dim")),
     ]
     if not total:
@@ -151,7 +165,7 @@ def status(state: Status) -> str:
     """What is indexed, where, and how well."""
     lines = [_line((state.collection, "bold"), (f"  {state.root}", ""))]
     if not state.indexed:
-        lines.append(_line(("not indexed yet; run: lookfar index PATH", "yellow")))
+        lines.append(_line(("not indexed yet; search it, or run: lookfar index", "yellow")))
         lines.append(_line((f"its index will lie in {state.index_dir}", "dim")))
         return _printed(lines)
     counts, kept = state.counts, ", ".join(map(str, state.generations))
@@ -171,7 +185,7 @@ def status(state: Status) -> str:
             _line(("made with other settings: the next search or index renews it", "yellow"))
         )
     if state.stale_count:
-        count = f"{state.stale_count:,} file{'s' * (state.stale_count != 1)}"
+        count = _count(state.stale_count, "file")
         lines.append(_line((f"{count} added, changed or removed since:", "yellow")))
         lines += [_line((f"  {uri}", "yellow")) for uri in _some(state.stale, _NAMED_FILES)]
     else:
@@ -182,8 +196,7 @@ def status(state: Status) -> str:
 
 def _failures(failures: Sequence[Failure]) -> Iterator[Text]:
     if failures:
-        count = f"{len(failures):,} file{'s' * (len(failures) != 1)}"
-        yield _line((f"{count} could not be read:", "bold red"))
+        yield _line((f"{_count(len(failures), 'file')} could not be read:", "bold red"))
     shown = [f"  {each.uri}: {each.code}: {each.message}" for each in failures]
     for each in _some(shown, _NAMED_FAILURES):
         yield _line((each, "red"))
@@ -192,6 +205,10 @@ def _failures(failures: Sequence[Failure]) -> Iterator[Text]:
 def _some(names: Sequence[str], most: int) -> list[str]:
     more = [f"... and {len(names) - most:,} more"] if len(names) > most else []
     return [*names[:most], *more]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def _size(count: int) -> str:
@@ -208,9 +225,21 @@ def _terms(text: str) -> frozenset[str]:
 
 
 def _telling_words(query: str) -> frozenset[str]:
-    """The terms worth highlighting; short function words would light up everywhere."""
+    """The terms worth highlighting; function words would light up everywhere."""
     terms = _terms(query)
-    return frozenset(term for term in terms if len(term) > 3 or not term.isascii()) or terms
+    telling = (term for term in terms if len(term) > 2 or not term.isascii())
+    return frozenset(telling) - _FUNCTION_WORDS or terms
+
+
+def _cut(line: str, words: frozenset[str]) -> str:
+    """A line that is short enough to read, and holds its first match."""
+    if len(line) <= _LONGEST_LINE:
+        return line
+    found = (match.start() for match in _WORD.finditer(line) if words & _terms(match[0]))
+    at = next(found, 0)
+    start = at - _LONGEST_LINE // 4 if at > _LONGEST_LINE * 3 // 4 else 0
+    end = start + _LONGEST_LINE
+    return "..." * (start > 0) + line[start:end] + "..." * (end < len(line))
 
 
 def _highlighted(line: str, words: frozenset[str]) -> Text:
@@ -233,10 +262,6 @@ def _line(*parts: tuple[str, str]) -> Text:
     for content, style in parts:
         line.append(safe_name(content), style or None)
     return line
-
-
-def _cut(line: str) -> str:
-    return line if len(line) <= _LONGEST_LINE else line[: _LONGEST_LINE - 3] + "..."
 
 
 def _printed(lines: Iterable[Text]) -> str:

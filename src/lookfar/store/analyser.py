@@ -22,6 +22,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from itertools import pairwise
 
 # Han, kana, hangul, bopomofo, and the marks that only occur between them.
 _CJK = (
@@ -42,7 +43,7 @@ _SCRIPTS = re.compile(rf"[{_CJK}]+|[^{_CJK}]+")
 _PARTS = re.compile(
     rf"[A-Z]{{2,}}s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|(?:[^\W\d_A-Za-z]|[{_SIGNS}])+"
 )
-_STACKED_ACCENTS = re.compile("([\u0300-\u036f]{8})[\u0300-\u036f]+")
+_WORDLESS = re.compile(r"[^\w\s\x00-\x7f]{32,}")
 _CJK_CHARACTER = re.compile(rf"[{_CJK}]")
 
 _LONGEST_TERM = 64
@@ -69,9 +70,8 @@ def analyse(text: str) -> str:
     """All terms of ``text`` in order, separated by spaces."""
     if text.isascii():
         return " ".join(map(_expansions.__getitem__, _ASCII_RUN.findall(text)))
-    # Without a limit, sorting the accents on one letter would cost the square of their number.
-    calm = _STACKED_ACCENTS.sub(r"\1", text)
-    normal = unicodedata.normalize("NFKC", calm).replace("\u2019", "'")
+    normal = unicodedata.normalize("NFKC", _WORDLESS.sub(_without_marks, text))
+    normal = normal.replace("\u2019", "'")
     return " ".join(map(_expansions.__getitem__, _RUN.findall(normal)))
 
 
@@ -83,6 +83,11 @@ def terms_of(text: str) -> list[str]:
 def has_cjk(text: str) -> bool:
     """Whether any Chinese, Japanese or Korean character stands in ``text``."""
     return not text.isascii() and _CJK_CHARACTER.search(text) is not None
+
+
+def _without_marks(stacked: re.Match[str]) -> str:
+    """No letter has so many marks, and to sort them would cost the square of their number."""
+    return "".join(mark for mark in stacked[0] if not unicodedata.combining(mark))
 
 
 def _expand(run: str) -> str:
@@ -104,7 +109,7 @@ def _word_terms(run: str) -> Iterable[str]:
     if whole.isalpha() and (run.islower() or run[1:].islower()):
         return (stem(whole)[:_LONGEST_TERM],)
     parts = _PARTS.findall(run)
-    if len(parts) == 1 and (len(parts[0]) == 1 or whole.isalnum()):
+    if len(parts) == 1 and (len(parts[0]) == 1 or parts[0] == run):
         return (_part_term(run)[:_LONGEST_TERM],)
     terms = [_part_term(part)[:_LONGEST_TERM] for part in parts]
     if whole.isalpha() and (stemmed := stem(whole)) != whole:
@@ -122,7 +127,7 @@ def _part_term(part: str) -> str:
 
 def _cjk_terms(run: str) -> list[str]:
     terms: list[str] = []
-    for left, right in zip(run, run[1:], strict=False):
+    for left, right in pairwise(run):
         terms += (left, left + right)
     terms.append(run[-1])
     return terms

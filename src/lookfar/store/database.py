@@ -13,7 +13,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from lookfar.errors import DiskFull, IndexBusy, IndexCorrupt, IndexReadOnly, LookfarError
+from lookfar.errors import (
+    DiskFull,
+    IndexBusy,
+    IndexCorrupt,
+    IndexReadOnly,
+    IOFailed,
+    LookfarError,
+)
 
 _BUSY_SECONDS = 5.0
 _OPEN_TRIES = 5
@@ -21,9 +28,11 @@ _OPEN_TRIES = 5
 
 @contextmanager
 def typed_errors(path: Path) -> Iterator[None]:
-    """Name what SQLite complains about."""
+    """Name what SQLite complains about; a mistake of our own stays what it is."""
     try:
         yield
+    except sqlite3.ProgrammingError:
+        raise
     except sqlite3.Error as error:
         raise _typed(error, path) from error
 
@@ -31,70 +40,101 @@ def typed_errors(path: Path) -> Iterator[None]:
 def connect(path: Path, *, write: bool) -> sqlite3.Connection:
     """Open a catalogue; a cold start of many processes may need a second try."""
     mode = "rwc" if write else "rw"
-    for attempt in range(_OPEN_TRIES):
+    for attempt in range(1, _OPEN_TRIES + 1):
         try:
-            return _connect(path, mode)
-        except sqlite3.OperationalError as error:
+            return _open(path, f"mode={mode}")
+        except sqlite3.Error as error:
+            kind = _kind(error)
+            if kind in _CANNOT_WRITE and not write and path.exists():
+                return _connect_read_only(path)
             # WAL recovery by another process shows as "locked" despite the busy time-out.
-            if "readonly" in str(error) or "unable to open" in str(error):
-                return _connect_read_only(path, error)
-            if attempt == _OPEN_TRIES - 1 or "locked" not in str(error):
+            if kind not in _BUSY or attempt == _OPEN_TRIES:
                 raise _typed(error, path) from error
-            time.sleep(0.05 * (attempt + 1))
-        except sqlite3.DatabaseError as error:
-            raise _typed(error, path) from error
+            time.sleep(0.05 * attempt)
     raise AssertionError("unreachable")
 
 
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    uri = f"{path.absolute().as_uri()}?mode={mode}"
+def _open(path: Path, options: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        f"{path.absolute().as_uri()}?{options}",
+        uri=True,
+        timeout=_BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
     )
-    connection.execute("PRAGMA cache_size=-16384")
-    connection.execute("PRAGMA mmap_size=1073741824")
-    connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    return connection
-
-
-def _connect_read_only(path: Path, cause: sqlite3.OperationalError) -> sqlite3.Connection:
-    """On a read-only disk nobody can be writing, so the file may be taken as it stands."""
-    if not path.exists():
-        raise _typed(cause, path) from cause
     try:
-        connection = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode=ro&immutable=1",
-            uri=True,
-            isolation_level=None,
-            check_same_thread=False,
-        )
+        connection.execute("PRAGMA cache_size=-16384")
+        connection.execute("PRAGMA mmap_size=1073741824")
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except sqlite3.Error as error:
-        raise _typed(error, path) from error
+    except BaseException:
+        connection.close()
+        raise
     return connection
+
+
+def _connect_read_only(path: Path) -> sqlite3.Connection:
+    """Read where we may not write, though someone else may.
+
+    SQLite needs its ``-wal`` and ``-shm`` files for that. Where they are absent and
+    cannot be made, the last writer left nothing in them, and the file may be taken
+    as it stands.
+    """
+    with typed_errors(path):
+        try:
+            return _open(path, "mode=ro")
+        except sqlite3.OperationalError as error:
+            if _kind(error) not in _CANNOT_WRITE or _has_log(path):
+                raise
+        return _open(path, "mode=ro&immutable=1")
+
+
+def _has_log(path: Path) -> bool:
+    log = path.with_name(f"{path.name}-wal")
+    return log.exists() and log.stat().st_size > 0
+
+
+_BUSY = frozenset((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED))
+_CANNOT_WRITE = frozenset((sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM))
+
+
+def _kind(error: sqlite3.Error) -> int:
+    """The primary result code; the extended ones say more than anyone here asks."""
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
 
 
 def _typed(error: sqlite3.Error, path: Path) -> LookfarError:
-    text = str(error)
-    developer = f"sqlite {getattr(error, 'sqlite_errorname', '?')}: {text} ({path.name})"
-    if "locked" in text or "busy" in text:
+    kind = _kind(error)
+    developer = f"sqlite {getattr(error, 'sqlite_errorname', '?')}: {error} ({path.name})"
+    if kind in _BUSY:
         return IndexBusy(
             "Another process is using this index and did not let go in time.",
             hint="Try again in a moment.",
             developer=developer,
         )
-    if "full" in text:
+    if kind == sqlite3.SQLITE_FULL:
         return DiskFull(
             "There is no disk space left while writing the index.",
             hint="Free some space and run the same command again; the last finished index is intact.",
             developer=developer,
         )
-    if "readonly" in text or "read-only" in text:
+    if kind == sqlite3.SQLITE_IOERR:
+        return IOFailed(
+            "The disk failed while the index was being read or written.",
+            hint="Check the disk and run the same command again; the last finished index is intact.",
+            developer=developer,
+            details={"path": str(path)},
+        )
+    if kind in _CANNOT_WRITE and path.exists():
         return IndexReadOnly(
             "The index cannot be written.",
             hint="Check the permissions of the index folder, or choose another with --index-dir.",
             developer=developer,
         )
+    return damaged(path, developer)
+
+
+def damaged(path: Path, developer: str) -> IndexCorrupt:
+    """What every sign of damage in a catalogue comes out as."""
     return IndexCorrupt(
         "The index is damaged or is not a Lookfar index.",
         hint="Rebuild it from the sources: lookfar index PATH --rebuild.",
@@ -118,17 +158,19 @@ class Readers:
             connection = self._idle.get_nowait()
         except Empty:
             connection = connect(self._path, write=False)
-        with typed_errors(self._path):
-            try:
+        sound = False
+        try:
+            with typed_errors(self._path):
                 connection.execute("BEGIN")
                 yield connection
-            finally:
-                if connection.in_transaction:
-                    connection.execute("COMMIT")
-                if self._closed:
-                    connection.close()
-                else:
-                    self._idle.put(connection)
+                connection.execute("COMMIT")
+            sound = True
+        finally:
+            # After an error nobody knows what state it is in; a new one is cheap.
+            if sound and not self._closed:
+                self._idle.put(connection)
+            else:
+                connection.close()
 
     def close(self) -> None:
         self._closed = True

@@ -12,7 +12,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -35,14 +35,23 @@ def make_folder(path: Path) -> None:
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Replace ``path`` so that a reader, or a crash, sees the old bytes or the new ones."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """Replace ``path`` so that a reader, or a crash, sees the old bytes or the new ones.
+
+    Only the holder of the writer lock may call this: the temporary file has one
+    name, so that what a crash left of it is overwritten and not piled up.
+    """
+    temporary = path.with_name(f".{path.name}.tmp")
     with disk(f"writing {path.name}"):
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        try:
+            with temporary.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except OSError:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
         sync_folder(path.parent)
 
 
@@ -91,6 +100,29 @@ def remove(path: Path) -> None:
             path.unlink(missing_ok=True)
 
 
+def size_of(path: Path) -> int:
+    """Bytes of all files below ``path``; what vanishes while it is counted counts nothing."""
+    total = 0
+    for each in path.rglob("*"):
+        with suppress(OSError):
+            total += each.stat().st_size if each.is_file() else 0
+    return total
+
+
+def link_all(folder: Path, into: Path, *, copied: str) -> None:
+    """Name the files of ``folder`` in ``into`` too; the one called ``copied`` is copied.
+
+    For a library that insists on a writable folder where ours is not. Links that
+    exist stay: index files never change under one name, except the copied one.
+    """
+    with disk(f"reading {folder.name}"):
+        shutil.copyfile(folder / copied, into / copied)
+        for path in folder.iterdir():
+            link = into / path.name
+            if path.suffix != ".lock" and not link.is_symlink() and path.name != copied:
+                link.symlink_to(path)
+
+
 class WriterLock:
     """At most one writer per collection, over all processes. The kernel frees it on any death."""
 
@@ -102,17 +134,23 @@ class WriterLock:
         """Take the lock, or raise ``IndexBusy`` when ``wait_seconds`` have passed."""
         with disk("opening the writer lock"):
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
-        deadline = time.monotonic() + wait_seconds
-        while not _try_lock(descriptor):
-            if time.monotonic() >= deadline:
-                os.close(descriptor)
-                raise IndexBusy(
-                    "Another process is updating this index.",
-                    hint="Wait for it to finish and try again; searching works meanwhile.",
-                    developer=f"writer lock held: {self._path}",
-                )
-            time.sleep(0.02)
+        try:
+            self._await(descriptor, time.monotonic() + wait_seconds)
+        except BaseException:
+            os.close(descriptor)
+            raise
         self._descriptor = descriptor
+
+    def _await(self, descriptor: int, deadline: float) -> None:
+        with disk("taking the writer lock"):
+            while not _try_lock(descriptor):
+                if time.monotonic() >= deadline:
+                    raise IndexBusy(
+                        "Another process is updating this index.",
+                        hint="Wait for it to finish and try again; searching works meanwhile.",
+                        developer=f"writer lock held: {self._path}",
+                    )
+                time.sleep(0.02)
 
     def release(self) -> None:
         if self._descriptor is not None:

@@ -5,20 +5,25 @@ a set of terms. Refuses: to analyse; every text passes ``analyser`` first, at
 index and at query time alike.
 
 Like the vectors it runs ahead of the catalogue, never behind: it is committed
-first, and chunks the catalogue does not know are dropped when the next writer
+first, and documents the catalogue does not know are dropped when the next writer
 starts.
 """
 
 from __future__ import annotations
 
+import errno
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Lock
 
 import tantivy
 from tantivy import Occur, Query
 
-from lookfar.errors import IndexCorrupt
+from lookfar.errors import IndexCorrupt, LookfarError
 from lookfar.ports import Entry
 from lookfar.store import files
 
@@ -28,6 +33,9 @@ PAGE_FIELDS = ("name", "page")
 
 _HEAP_BYTES = 96_000_000
 _ANALYSER = "whitespace"
+_META = "meta.json"
+_OS_ERROR = re.compile(r"\bos error (\d+)|\bcode: (\d+)")
+_CANNOT_WRITE = frozenset((errno.EROFS, errno.EACCES, errno.EPERM))
 
 
 def _schema() -> tantivy.Schema:
@@ -46,97 +54,124 @@ class KeywordIndex:
 
     def __init__(self, folder: Path, *, create: bool = False) -> None:
         self._folder = folder
-        if create:
-            files.make_folder(folder)
-        try:
-            self._schema = _schema()
-            self._index = (
-                tantivy.Index(self._schema, path=str(folder), reuse=False)
-                if create
-                else tantivy.Index.open(str(folder))
-            )
-        except Exception as error:
-            raise _damaged(folder, error) from error
-        self._index.register_tokenizer(
-            _ANALYSER, tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build()
-        )
-        self._index.config_reader(reload_policy="manual")
+        self._linked: TemporaryDirectory[str] | None = None
+        self._reloading = Lock()
         self._writer: tantivy.IndexWriter | None = None
-        self._searcher = self._index.searcher()
+        self._schema = _schema()
+        self._index = self._create() if create else self._open()
+        self.view = self._look()
+        """What the last reload made visible; a reader keeps the one it began with."""
+
+    def _create(self) -> tantivy.Index:
+        files.make_folder(self._folder)
+        with _writing():
+            index = tantivy.Index(self._schema, path=str(self._folder), reuse=False)
+        return _with_terms(index)
+
+    def _open(self) -> tantivy.Index:
+        with _reading(self._folder):
+            try:
+                return _with_terms(tantivy.Index.open(str(self._folder)))
+            except ValueError as error:
+                if _number(error) not in _CANNOT_WRITE:
+                    raise
+            return _with_terms(tantivy.Index.open(self._link()))
+
+    def _link(self) -> str:
+        """A folder of links to this one: tantivy locks even to read, and here it may not."""
+        if self._linked is None:
+            self._linked = TemporaryDirectory(prefix="lookfar-", ignore_cleanup_errors=True)
+        files.link_all(self._folder, Path(self._linked.name), copied=_META)
+        return self._linked.name
+
+    def _look(self) -> KeywordView:
+        # The stamp before the reader: a view may hold more than its stamp says, never less.
+        stamp = self.committed()
+        with _reading(self._folder):
+            if self._linked is not None:
+                self._link()
+            self._index.reload()
+            return KeywordView(self._folder, self._schema, self._index.searcher(), stamp)
 
     def committed(self) -> int:
         """The stamp of the last commit on disk, to compare with what the catalogue recorded."""
-        try:
-            return int(json.loads((self._folder / "meta.json").read_bytes())["opstamp"])
-        except (OSError, ValueError, KeyError) as error:
-            raise _damaged(self._folder, error) from error
+        with _reading(self._folder):
+            return int(json.loads((self._folder / _META).read_bytes())["opstamp"])
 
     def reload(self) -> None:
         """See what the last commit of any process made visible."""
-        self._index.reload()
-        self._searcher = self._index.searcher()
+        with self._reloading:
+            self.view = self._look()
 
     # -- writing -----------------------------------------------------------
 
-    def open_writer(self, known_keys: int) -> None:
-        """Start writing; drop what a crashed writer left beyond the catalogue's last key."""
-        self._writer = self._index.writer(_HEAP_BYTES, 1)
+    def open_writer(self, known_documents: int) -> None:
+        """Start writing; drop what a crashed writer left beyond the catalogue's last document."""
         beyond = Query.range_query(
             self._schema,
-            "key",
+            "document",
             tantivy.FieldType.Unsigned,
-            lower_bound=known_keys + 1,
+            lower_bound=known_documents + 1,
             use_inverted_index=True,
         )
-        self._writer.delete_documents_by_query(beyond)
+        with _writing():
+            self._writer = self._index.writer(_HEAP_BYTES, 1)
+            self._writer.delete_documents_by_query(beyond)
 
     def add(self, first_key: int, document: int, entries: Sequence[Sequence[str]]) -> None:
         """Index the chunks of one document under consecutive keys, and the document as a whole."""
         assert self._writer is not None
-        for key, entry in enumerate(entries, first_key):
-            record = tantivy.Document()
-            record.add_unsigned("key", key)
-            record.add_unsigned("document", document)
-            for field, stream in zip(FIELDS, entry, strict=True):
-                if stream:
-                    record.add_text(field, stream)
-            self._writer.add_document(record)
-        if entries:
-            page = tantivy.Document()
-            page.add_unsigned("document", document)
-            page.add_text("name", entries[0][FIELDS.index("title")])
-            for entry in entries:
-                page.add_text("page", entry[FIELDS.index("body")])
-                page.add_text("page", entry[FIELDS.index("code")])
-            self._writer.add_document(page)
+        with _writing():
+            for key, entry in enumerate(entries, first_key):
+                record = tantivy.Document()
+                record.add_unsigned("key", key)
+                record.add_unsigned("document", document)
+                for field, stream in zip(FIELDS, entry, strict=True):
+                    if stream:
+                        record.add_text(field, stream)
+                self._writer.add_document(record)
+            if entries:
+                self._writer.add_document(_page(document, entries))
 
     def remove_documents(self, documents: Iterable[int]) -> None:
         assert self._writer is not None
-        for document in documents:
-            self._writer.delete_documents_by_term("document", document)
+        with _writing():
+            for document in documents:
+                self._writer.delete_documents_by_term("document", document)
 
     def commit(self) -> int:
         """Make everything since the last commit durable; gives the stamp to record."""
         assert self._writer is not None
-        with files.disk("writing the keyword index"):
-            try:
-                stamp = self._writer.commit()
-            except (ValueError, RuntimeError) as error:
-                raise _write_failed(error) from error
-        return int(stamp)
+        with _writing():
+            return int(self._writer.commit())
 
     def abandon(self) -> None:
         """Forget everything since the last commit."""
         if self._writer is not None:
-            self._writer.rollback()
+            # Where even that fails, letting go has the same effect: nothing was committed.
+            with suppress(Exception):
+                self._writer.rollback()
             self._writer = None
 
     def close_writer(self) -> None:
+        """Let merges finish. One that fails costs nothing: the next writer tries it again."""
         if self._writer is not None:
-            self._writer.wait_merging_threads()
+            with suppress(Exception):
+                self._writer.wait_merging_threads()
             self._writer = None
 
-    # -- searching ---------------------------------------------------------
+
+class KeywordView:
+    """The state of one commit: later commits, merges and deletions do not show in it."""
+
+    def __init__(
+        self, folder: Path, schema: tantivy.Schema, searcher: tantivy.Searcher, stamp: int
+    ) -> None:
+        self._folder = folder
+        self._schema = schema
+        self._searcher = searcher
+        self.stamp = stamp
+        """At least this commit is visible."""
 
     def search(
         self,
@@ -154,8 +189,9 @@ class KeywordIndex:
         """The best chunk of each document that has one among the best overall."""
         found = self._found(terms, weights, 6 * len(documents), documents)
         addresses = [address for _, address in found]
-        owners = self._searcher.fast_field_values("document", addresses)
-        keys = self._searcher.fast_field_values("key", addresses)
+        with _reading(self._folder):
+            owners = self._searcher.fast_field_values("document", addresses)
+            keys = self._searcher.fast_field_values("key", addresses)
         best: dict[int, tuple[int, float]] = {}
         for owner, key, (score, _) in zip(owners, keys, found, strict=True):
             if owner is not None and key is not None:
@@ -181,7 +217,8 @@ class KeywordIndex:
         documents: Sequence[int] | None,
     ) -> list[tuple[int, float]]:
         found = self._found(terms, weights, limit, documents)
-        names = self._searcher.fast_field_values(named, [address for _, address in found])
+        with _reading(self._folder):
+            names = self._searcher.fast_field_values(named, [address for _, address in found])
         hits = [
             (int(name), float(score))
             for name, (score, _) in zip(names, found, strict=True)
@@ -196,15 +233,16 @@ class KeywordIndex:
         limit: int,
         documents: Sequence[int] | None,
     ) -> list[tuple[float, tantivy.DocAddress]]:
-        scoring = self._scoring(terms, weights)
-        if scoring is None or (documents is not None and not documents):
-            return []
-        if documents is not None:
-            among = Query.term_set_query(self._schema, "document", list(documents))
-            scoring = Query.boolean_query(
-                [(Occur.Must, scoring), (Occur.Must, Query.const_score_query(among, 0.0))]
-            )
-        return self._searcher.search(scoring, limit=limit, count=False).hits
+        with _reading(self._folder):
+            scoring = self._scoring(terms, weights)
+            if scoring is None or (documents is not None and not documents):
+                return []
+            if documents is not None:
+                among = Query.term_set_query(self._schema, "document", list(documents))
+                scoring = Query.boolean_query(
+                    [(Occur.Must, scoring), (Occur.Must, Query.const_score_query(among, 0.0))]
+                )
+            return self._searcher.search(scoring, limit=limit, count=False).hits
 
     def _scoring(self, terms: Sequence[str], weights: Mapping[str, float]) -> Query | None:
         clauses: list[tuple[Occur, Query]] = []
@@ -223,19 +261,55 @@ class KeywordIndex:
         return self._searcher.num_docs
 
 
-def _damaged(folder: Path, error: Exception) -> IndexCorrupt:
-    return IndexCorrupt(
-        "The keyword index is damaged.",
-        hint="Rebuild it from the sources: lookfar index PATH --rebuild.",
-        developer=f"{folder.name}: {type(error).__name__}: {error}",
-        details={"path": str(folder)},
+def _with_terms(index: tantivy.Index) -> tantivy.Index:
+    """Split on spaces and nothing else; reload when told and not before."""
+    index.register_tokenizer(
+        _ANALYSER, tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build()
     )
+    index.config_reader(reload_policy="manual")
+    return index
 
 
-def _write_failed(error: Exception) -> OSError:
-    """tantivy reports a full disk as text; give it back its number."""
-    import errno
+def _page(document: int, entries: Sequence[Sequence[str]]) -> tantivy.Document:
+    page = tantivy.Document()
+    page.add_unsigned("document", document)
+    page.add_text("name", entries[0][FIELDS.index("title")])
+    for entry in entries:
+        page.add_text("page", entry[FIELDS.index("body")])
+        page.add_text("page", entry[FIELDS.index("code")])
+    return page
 
-    text = str(error)
-    number = errno.ENOSPC if "No space" in text or "StorageFull" in text else errno.EIO
-    return OSError(number, text)
+
+@contextmanager
+def _reading(folder: Path) -> Iterator[None]:
+    """Whatever tantivy says while it reads its own files, it says about damage."""
+    try:
+        yield
+    except LookfarError:
+        raise
+    except BaseException as error:
+        # A panic of the native code is no ``Exception``, but it is no wish to exit either.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise IndexCorrupt(
+            "The keyword index is damaged.",
+            hint="Rebuild it from the sources: lookfar index PATH --rebuild.",
+            developer=f"{folder.name}: {type(error).__name__}: {error}",
+            details={"path": str(folder)},
+        ) from error
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    """tantivy reports what the disk said as text; give it back its number."""
+    with files.disk("writing the keyword index"):
+        try:
+            yield
+        except (ValueError, RuntimeError) as error:
+            raise OSError(_number(error) or errno.EIO, str(error)) from error
+
+
+def _number(error: Exception) -> int:
+    """The operating system's number in one of tantivy's messages, or 0."""
+    found = _OS_ERROR.search(str(error))
+    return int(found[1] or found[2]) if found else 0

@@ -1,0 +1,125 @@
+"""What programs may rely on: the names of the package, and that threads may share a library."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+
+import pytest
+
+import lookfar
+
+NAMES = [
+    "Answer", "Filters", "Hit", "IndexReport", "Library", "LookfarError", "Outline", "Reading",
+    "Span", "Status", "__version__",
+]  # fmt: skip
+HANDBOOK = Path(__file__).parent.parent / "examples" / "handbook"
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Iterator[lookfar.Library]:
+    shutil.copytree(HANDBOOK, tmp_path / "handbook")
+    with lookfar.Library.open(
+        tmp_path / "handbook",
+        index_dir=tmp_path / "indexes",
+        settings={"embed.provider": "hash"},
+    ) as library:
+        yield library
+
+
+def test_the_names_are_pinned() -> None:
+    assert sorted(lookfar.__all__) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_name_can_be_imported(name: str) -> None:
+    assert getattr(lookfar, name) is not None
+
+
+def test_other_names_are_refused() -> None:
+    with pytest.raises(AttributeError, match="Librarian"):
+        lookfar.Librarian  # noqa: B018
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    pyproject = (HANDBOOK.parent.parent / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'\nversion = "{lookfar.__version__}"\n' in pyproject
+
+
+def test_importing_the_package_is_instant() -> None:
+    program = "import sys, lookfar; print(*sys.modules)"
+    shown = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    ).stdout.split()
+    assert not {"numpy", "tantivy", "click", "lookfar.library"} & set(shown)
+
+
+def test_results_are_frozen(library: lookfar.Library) -> None:
+    answer = library.search("keys")
+    assert isinstance(answer, lookfar.Answer)
+    assert isinstance(answer.hits[0], lookfar.Hit)
+    assert isinstance(answer.hits[0].span, lookfar.Span)
+    with pytest.raises(FrozenInstanceError):
+        answer.hits[0].uri = "other"  # type: ignore[misc]
+
+
+def test_each_call_gives_what_it_promises(library: lookfar.Library) -> None:
+    assert not library.indexed
+    assert isinstance(library.index(), lookfar.IndexReport)
+    assert library.indexed
+    assert isinstance(library.read("onboarding.md"), lookfar.Reading)
+    assert isinstance(library.outline("onboarding.md"), lookfar.Outline)
+    assert isinstance(library.status(), lookfar.Status)
+    with pytest.raises(lookfar.LookfarError):
+        library.read("absent.md")
+
+
+QUESTIONS = ("signing key", "first week", "undo a migration", "ship a release") * 8
+
+
+def test_threads_may_share_a_library(library: lookfar.Library) -> None:
+    library.index()
+    alone = [[hit.chunk_id for hit in library.search(each).hits] for each in QUESTIONS]
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(library.search, QUESTIONS))
+    assert [[hit.chunk_id for hit in answer.hits] for answer in answers] == alone
+
+
+def test_threads_may_start_on_a_folder_never_indexed(library: lookfar.Library) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(library.search, QUESTIONS[:8]))
+    assert all(answer.hits for answer in answers)
+
+
+def test_threads_may_index_while_others_search(library: lookfar.Library, tmp_path: Path) -> None:
+    library.index()
+
+    def change(number: int) -> None:
+        (tmp_path / "handbook" / f"new-{number}.md").write_text(f"# New {number}\n\nsigning key\n")
+        library.index(wait_seconds=30)
+
+    with ThreadPoolExecutor(6) as threads:
+        changes = [threads.submit(change, number) for number in range(4)]
+        answers = list(threads.map(library.search, QUESTIONS))
+        for each in changes:
+            each.result()
+    assert all(answer.hits for answer in answers)
+    assert library.status().counts.documents == 8
+
+
+def test_async_code_calls_it_through_threads(library: lookfar.Library) -> None:
+    async def ask() -> list[lookfar.Answer]:
+        return await asyncio.gather(
+            *(asyncio.to_thread(library.search, question) for question in QUESTIONS[:8])
+        )
+
+    assert [answer.hits[0].uri for answer in asyncio.run(ask())[:2]] == [
+        "security/keys.md",
+        "onboarding.md",
+    ]
