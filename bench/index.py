@@ -58,7 +58,9 @@ def _family(process: int) -> list[int]:
     found = [process]
     for children in Path(f"/proc/{process}/task").glob("*/children"):
         try:
-            found += [each for child in children.read_text().split() for each in _family(int(child))]
+            found += [
+                each for child in children.read_text().split() for each in _family(int(child))
+            ]
         except OSError:
             continue
     return found
@@ -110,9 +112,7 @@ def stages(library: Library, share: int) -> None:
         ],
     )
     chunks = report("chunk", lambda: [chunk(d, sizes, embedder.count_tokens) for d in documents])
-    report(
-        "analyse", lambda: [_entries(d, c) for d, c in zip(documents, chunks, strict=True)]
-    )
+    report("analyse", lambda: [_entries(d, c) for d, c in zip(documents, chunks, strict=True)])
     report(
         "embed",
         lambda: [
@@ -131,7 +131,9 @@ def main() -> None:
     parser.add_argument("--share", type=int, default=4, help="profile every Nth file")
     given = parser.parse_args()
     paths = [path for path in given.folder.rglob("*") if path.is_file()]
-    base, _, size = timed(lambda: sum(len(path.read_bytes().decode("utf-8", "replace")) for path in paths))
+    base, _, size = timed(
+        lambda: sum(len(path.read_bytes().decode("utf-8", "replace")) for path in paths)
+    )
     print(f"baseline: read and decode {len(paths):,} files: {size / 1e6 / base:.0f} MB/s")
     for number in range(given.rounds):
         with TemporaryDirectory() as index, Library.open(given.folder, index_dir=index) as library:

@@ -16,10 +16,13 @@ import json
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import quantiles
 from tempfile import mkdtemp
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -28,7 +31,10 @@ from lookfar.retrieve.candidates import gather
 from lookfar.retrieve.diversify import passages
 from lookfar.retrieve.excerpt import cite
 from lookfar.retrieve.plan import make_plan
+from lookfar.retrieve.ranking import Plan
 from lookfar.retrieve.search import search, stages
+
+T = TypeVar("T")
 
 
 def percentiles(seconds: list[float]) -> str:
@@ -46,39 +52,50 @@ def in_process(library: Library, queries: list[str]) -> None:
     chosen = library.settings.search
 
     def ask(text: str, mode: str) -> None:
-        plan = make_plan(
-            text, mode=mode, top_k=10, filters=Filters(), embedder=library._embedder  # type: ignore[arg-type]
-        )
+        plan = _plan(library, text, mode)
         with library._store.snapshot() as snapshot:
             search(plan, snapshot, chosen, library._source, collection="bench", explain=False)
 
     for mode in ("keyword", "vector", "hybrid"):
         for text in queries[:20]:
             ask(text, mode)
-        print(f"{mode:8} {percentiles([clock(lambda t=text: ask(t, mode)) for text in queries])}")  # type: ignore[misc]
-    full = [clock(lambda t=text: library.search(t)) for text in queries]  # type: ignore[misc]
+        print(f"{mode:8} {percentiles([clock(partial(ask, text, mode)) for text in queries])}")
+    full = [clock(partial(library.search, text)) for text in queries]
     print(f"library  {percentiles(full)}  (with the freshness check)")
     steps(library, queries)
 
 
-def steps(library: Library, queries: list[str]) -> None:
-    spent: dict[str, list[float]] = {}
+def _plan(library: Library, text: str, mode: str) -> Plan:
+    return make_plan(
+        text,
+        mode=mode,  # type: ignore[arg-type]
+        top_k=10,
+        filters=Filters(),
+        embedder=library._embedder,
+    )
 
-    def step(name: str, run: Callable[[], object]) -> object:
+
+def steps(library: Library, queries: list[str]) -> None:
+    """What each step of a hybrid query costs."""
+    spent: dict[str, list[float]] = defaultdict(list)
+
+    def step(name: str, run: Callable[..., T], *given: Any, **named: Any) -> T:
         started = time.perf_counter()
-        result = run()
-        spent.setdefault(name, []).append(time.perf_counter() - started)
+        result = run(*given, **named)
+        spent[name].append(time.perf_counter() - started)
         return result
 
     chosen = library.settings.search
     for text in queries:
-        plan = step("plan", lambda: make_plan(text, mode="hybrid", top_k=10, filters=Filters(), embedder=library._embedder))  # noqa: B023, E501
+        plan = step("plan", _plan, library, text, "hybrid")
         with library._store.snapshot() as snapshot:
-            ranking = step("candidates", lambda: gather(plan, snapshot, chosen.candidates))  # type: ignore[arg-type] # noqa: B023
+            ranking = step("candidates", gather, plan, snapshot, chosen.candidates)
             for stage in stages(chosen):
-                ranking = step("stages", lambda: stage(ranking))  # type: ignore[arg-type] # noqa: B023
-            best = step("diversify", lambda: passages(ranking, per_document=3, merge_gap=200))  # type: ignore[arg-type] # noqa: B023
-            step("excerpt", lambda: cite(best, snapshot, library._source, collection="", max_chars=4000, explain=None))  # type: ignore[arg-type] # noqa: B023, E501
+                ranking = step("stages", stage, ranking)
+            best = step("diversify", passages, ranking, per_document=3, merge_gap=200)
+            source = library._source
+            limits = {"collection": "", "max_chars": 4000, "explain": None}
+            step("excerpt", cite, best, snapshot, source, **limits)
     for name, seconds in spent.items():
         print(f"  {name:12} {percentiles(seconds)}")
 
@@ -93,21 +110,23 @@ def scan_baseline(library: Library, rounds: int = 20) -> None:
 
 
 def cold_process(folder: Path, index: Path, queries: list[str], rounds: int = 10) -> None:
-    bare = [clock(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True)) for _ in range(rounds)]
-    command = [sys.executable, "-m", "lookfar", "search", "--json", "--index-dir", str(index)]
-    asked = [
-        clock(lambda q=query: subprocess.run([*command, q, str(folder)], check=True, capture_output=True))  # type: ignore[misc]  # noqa: E501
-        for query in queries[:rounds]
-    ]
-    helped = [
-        clock(lambda: subprocess.run([sys.executable, "-m", "lookfar", "--help"], check=True, capture_output=True))
-        for _ in range(rounds)
-    ]
-    middle = sorted(bare)[rounds // 2]
-    for name, seconds in (("python -c pass", bare), ("lookfar --help", helped), ("lookfar search", asked)):
-        ranked = sorted(seconds)
-        print(f"{name:15} median {ranked[len(ranked) // 2] * 1000:5.0f} ms  worst {ranked[-1] * 1000:5.0f} ms"
-              f"  {ranked[len(ranked) // 2] / middle:4.1f}x a bare interpreter")  # fmt: skip
+    def spawn(*arguments: str) -> Callable[[], object]:
+        command = [sys.executable, *arguments]
+        return partial(subprocess.run, command, check=True, capture_output=True)
+
+    search_in = ("-m", "lookfar", "search", "--json", "--index-dir", str(index))
+    runs = {
+        "python -c pass": [clock(spawn("-c", "pass")) for _ in range(rounds)],
+        "lookfar --help": [clock(spawn("-m", "lookfar", "--help")) for _ in range(rounds)],
+        "lookfar search": [clock(spawn(*search_in, q, str(folder))) for q in queries[:rounds]],
+    }
+    bare = sorted(runs["python -c pass"])[rounds // 2]
+    for name, seconds in runs.items():
+        middle, worst = sorted(seconds)[len(seconds) // 2], max(seconds)
+        print(
+            f"{name:15} median {middle * 1000:5.0f} ms  worst {worst * 1000:5.0f} ms"
+            f"  {middle / bare:4.1f}x a bare interpreter"
+        )
 
 
 def main() -> None:
@@ -118,7 +137,9 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=200)
     given = parser.parse_args()
     index = given.index_dir or Path(mkdtemp(prefix="lookfar-query-"))
-    queries = [json.loads(line)["text"] for line in given.queries.open(encoding="utf-8")][: given.most]
+    queries = [json.loads(line)["text"] for line in given.queries.open(encoding="utf-8")][
+        : given.most
+    ]
     with Library.open(given.folder, index_dir=index) as library:
         library.index()
         scan_baseline(library)

@@ -1,10 +1,10 @@
 """Lookfar: one local-first retrieval server for agents and the people who run them.
 
-    from lookfar import Library
+from lookfar import Library
 
-    with Library.open("docs") as library:
-        for hit in library.search("how do I roll back?").hits:
-            print(hit.uri, hit.span.start_line, hit.text)
+with Library.open("docs") as library:
+    for hit in library.search("how do I roll back?").hits:
+        print(hit.uri, hit.span.start_line, hit.text)
 """
 
 from __future__ import annotations

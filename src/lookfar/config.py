@@ -93,7 +93,7 @@ class ChunkSettings:
     hard_max_tokens: int = _setting(
         600, "Size that only an unbreakable block may exceed.", low=16, high=64_000
     )
-    min_tokens: int = _setting(50, "Smaller chunks are joined to a neighbour.", low=0, high=16_000)
+    min_tokens: int = _setting(100, "Smaller chunks are joined to a neighbour.", low=0, high=16_000)
     overlap_tokens: int = _setting(
         0, "Tokens that a chunk repeats from the one before it.", low=0, high=16_000
     )

@@ -52,6 +52,10 @@ class LookfarError(Exception):
     def __str__(self) -> str:
         return self.message
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Errors cross process boundaries, and pickle by itself forgets keyword arguments.
+        return _restored, (type(self), self.message, self.hint, self.developer, self.details)
+
     def as_dict(self) -> dict[str, Any]:
         """The one JSON shape of an error, on every face of the product."""
         return {
@@ -61,6 +65,12 @@ class LookfarError(Exception):
             "developer_message": f"{self.code}: {self.developer}",
             "details": dict(self.details),
         }
+
+
+def _restored(
+    kind: type[LookfarError], message: str, hint: str, developer: str, details: Mapping[str, Any]
+) -> LookfarError:
+    return kind(message, hint=hint, developer=developer, details=details)
 
 
 class InvalidArgument(LookfarError):
@@ -138,7 +148,7 @@ def from_os_error(error: OSError, what: str) -> IOFailed:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFull(
             f"There is no disk space left while {what}.",
-            hint="Free some space and run the same command again; the last finished index is intact.",
+            hint="Free some space and run the command again; the last finished index is intact.",
             developer=developer,
             details=details,
         )
@@ -158,7 +168,7 @@ def from_os_error(error: OSError, what: str) -> IOFailed:
         )
     return IOFailed(
         f"The disk failed while {what}: {error.strerror or error}.",
-        hint="Check the disk and run the same command again; the last finished index is intact.",
+        hint="Check the disk and run the command again; the last finished index is intact.",
         developer=developer,
         details=details,
     )

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from lookfar import config
-from lookfar.errors import NotFound
+from lookfar.errors import InvalidArgument, ModelUnavailable, NotFound
 from lookfar.index import freshness
 from lookfar.index.build import Build, OnProgress, epoch_fingerprint, policy_from
 from lookfar.model import (
@@ -60,6 +60,7 @@ class Library:
         self.collection = name
         self._store = CollectionStore(Path(settings.index.dir) / f"{slug}-{key}")
         self._walk: Walk | None = None
+        self._without_model = ""
         self._building = Lock()
 
     @classmethod
@@ -104,7 +105,7 @@ class Library:
         on_progress: OnProgress | None = None,
         wait_seconds: float = 0.0,
     ) -> IndexReport:
-        """Make the index true to the disk. Only what changed is read; all of it with ``rebuild``."""
+        """Make the index true to the disk: what changed is read, with ``rebuild`` everything."""
         with self._building:
             before = None if rebuild else self._walk
             report, self._walk = self._build(on_progress).run(
@@ -119,9 +120,16 @@ class Library:
 
     @cached_property
     def _embedder(self) -> Embedder | None:
+        """The model; without the default one, words alone have to do."""
         from lookfar.embed.providers import open_embedder
 
-        return open_embedder(self.settings.embed)
+        try:
+            return open_embedder(self.settings.embed)
+        except ModelUnavailable as missing:
+            if self.settings.origin.get("embed.provider", "default") != "default":
+                raise
+            self._without_model = missing.message
+            return None
 
     # -- asking ------------------------------------------------------------
 
@@ -160,6 +168,8 @@ class Library:
                 explain=explain,
             )
             notes += _failed(snapshot)
+            if self._without_model:
+                notes.append(Incomplete("no_model", f"{self._without_model} Words only."))
             generation = snapshot.generation
         took = (time.perf_counter() - started) * 1000
         return Answer(query, plan.mode, tuple(hits), generation, took, (*notes, *stale))
@@ -174,12 +184,13 @@ class Library:
             self.index(on_progress=on_progress, wait_seconds=600.0)
             return []
         with self._store.snapshot() as snapshot:
-            known = snapshot.known()
+            known, left_out = snapshot.known(), snapshot.left_out()
         with self._building:
             found = freshness.ensure(
                 self.root,
                 policy_from(self.settings),
                 known,
+                left_out,
                 lambda walked: self._build().run(before=walked),
                 self._walk,
             )
@@ -198,6 +209,7 @@ class Library:
 
     def read(self, target: str) -> Reading:
         """A document (``URI``), a section (``URI#Heading``) or lines (``URI:10-20``)."""
+        _refuse_half_characters(target)
         with self._store.snapshot() as snapshot:
             wanted = parse_target(target, exists=snapshot.document(target) is not None)
             document, state = self._current(snapshot, wanted.uri)
@@ -216,6 +228,7 @@ class Library:
 
     def outline(self, uri: str) -> Outline:
         """The heading tree of a document."""
+        _refuse_half_characters(uri)
         with self._store.snapshot() as snapshot:
             document, _ = self._current(snapshot, uri)
         return Outline(
@@ -262,12 +275,13 @@ class Library:
         with self._store.snapshot() as snapshot:
             counts, failures = snapshot.counts(), tuple(snapshot.failures())
             generation, known = snapshot.generation, snapshot.known()
+            left_out = snapshot.left_out()
         stale: tuple[str, ...] = ()
         if check:
             from lookfar.sources.walk import walk
 
             self._walk = walk(self.root, policy_from(self.settings), before=self._walk)
-            _, stale = freshness.differences(self._walk, known)
+            _, stale = freshness.differences(self._walk, known, left_out)
         return Status(
             **about,
             indexed=True,
@@ -302,6 +316,15 @@ class Library:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _refuse_half_characters(name: str) -> None:
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InvalidArgument(
+            "That name holds half of a character.", hint="Send valid Unicode text."
+        ) from error
 
 
 def _failed(snapshot: Snapshot) -> list[Incomplete]:

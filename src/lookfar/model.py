@@ -245,6 +245,9 @@ class IndexReport:
     chunks_embedded: int
     failures: tuple[Failure, ...]
     skipped: Mapping[str, int]
+    """How many entries stayed out, by reason."""
+    skipped_examples: Mapping[str, tuple[str, ...]]
+    """The first few of each reason."""
     seconds: float
     text_bytes: int
 

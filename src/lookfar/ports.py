@@ -105,6 +105,18 @@ class Known(NamedTuple):
     raw_sha: bytes
 
 
+class LeftOut(NamedTuple):
+    """A file or folder that a pass saw and did not store, and how the disk showed it then."""
+
+    uri: str
+    failed: bool
+    """It could not be read or parsed; otherwise it is simply nothing to store."""
+    code: str
+    message: str
+    fingerprint: Fingerprint
+    settled: bool
+
+
 class Place(NamedTuple):
     """A chunk of a live document, with what ranking and citing need."""
 
@@ -189,7 +201,9 @@ class Writer(Protocol):
 
     def remove(self, uri: str) -> None: ...
 
-    def record_failures(self, failures: Sequence[Failure]) -> None: ...
+    def leave_out(self, files: Sequence[LeftOut]) -> None:
+        """Remember these, and only these, as what the disk has and the store has not."""
+        ...
 
     def activate(self, manifest: Mapping[str, Any]) -> int:
         """Make all of it one new generation, or nothing of it."""

@@ -34,7 +34,19 @@ HEADINGS = st.tuples(st.integers(1, 6), st.sampled_from(["A", "B", "Bé", "漢",
 )
 BLANK = st.sampled_from(["", " ", "\n\n", "\t\n"])
 HTML = st.just("<div>\n" + "text. more\n" * 12 + "</div>")
-BLOCKS = HEADINGS | LINES | FENCES | TABLES | LISTS | BLANK | HTML | st.just("x" * 300)
+SHORT = st.sampled_from(["a", "b c.", "漢"])
+BLOCKS = (
+    HEADINGS
+    | HEADINGS
+    | SHORT
+    | LINES
+    | FENCES
+    | TABLES
+    | LISTS
+    | BLANK
+    | HTML
+    | st.just("x" * 300)
+)
 TEXTS = st.lists(BLOCKS, max_size=14).map("\n\n".join) | st.text(max_size=200)
 SIZES = st.sampled_from(
     [
@@ -151,9 +163,9 @@ def _own_end(document: Document, section: Section) -> int:
     return following[0].span.start if following else len(document.text)
 
 
-SECTION = st.lists(LINES | FENCES | LISTS | HEADINGS.map("#".__add__), min_size=1, max_size=5).map(
-    lambda blocks: "\n\n".join(block for block in blocks if not block.startswith("# "))
-)
+SECTION = st.lists(
+    SHORT | LINES | FENCES | LISTS | HEADINGS.map("#".__add__), min_size=1, max_size=5
+).map(lambda blocks: "\n\n".join(block for block in blocks if not block.startswith("# ")))
 
 
 @examples

@@ -110,9 +110,25 @@ def test_identifiers_are_the_words_in_them(embedder: StaticEmbedder) -> None:
     assert nearness(embedder, "get_user-by.ID", "Get User By Id") == pytest.approx(1, abs=1e-6)
 
 
-def test_a_foreign_word_that_starts_with_a_keeps_its_start(embedder: StaticEmbedder) -> None:
-    assert embedder.count_tokens("año") == 1
-    assert nearness(embedder, "año", "nuevo") > 0.1
+@pytest.mark.parametrize(
+    ("word", "parts"),
+    [
+        ("Word", ["word"]),
+        ("HTTPServer", ["http", "server"]),
+        ("getUserByID", ["get", "user", "by", "id"]),
+        ("utf8", ["utf8"]),
+        ("UTF8", ["utf", "8"]),
+        ("café", ["café"]),
+        ("Äpfel", ["äpfel"]),
+        ("caféBar", ["café", "bar"]),
+        ("Привет", ["привет"]),
+        ("Kubernetesの設定", ["kubernetes", "の", "設", "定"]),
+        ("x" * 70, ["x" * 32, "x" * 32, "x" * 6]),
+        ("٣", []),
+    ],
+)
+def test_words_fall_into_parts(word: str, parts: list[str]) -> None:
+    assert static._parts(word) == parts
 
 
 def test_the_quick_words_are_those_of_the_pattern() -> None:

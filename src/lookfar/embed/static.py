@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 _CJK = "\u2e80-\u2fdf\u3005-\u3007\u3041-\u3096\u30a1-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 _WORD = re.compile(r"[^\W_]+")
 _BLANKED = bytes(code if chr(code).isalnum() and code < 128 else 32 for code in range(256))
+# Letters that start no part of an identifier: of any script but CJK, where each is a word.
+_SMALL = rf"[^\W\d_A-Z{_CJK}]"
 # A run longer than any word is taken in slices, as its tokens cost the square of its length.
-_PARTS = re.compile(
-    rf"[A-Z]{{1,32}}(?![a-z])|[A-Z]?[a-z]{{1,32}}|[0-9]{{1,32}}|[{_CJK}]|[^\W\d_A-Za-z{_CJK}]{{1,32}}"
-)
+_PARTS = re.compile(rf"[A-Z]{{1,32}}(?!{_SMALL})|[A-Z]?{_SMALL}{{1,32}}|[0-9]{{1,32}}|[{_CJK}]")
 _CJK_CHARACTER = re.compile(f"[{_CJK}]")
 _LONGEST_WORD = 32
 _REMEMBERED_WORDS = 300_000
@@ -111,10 +111,12 @@ class _Tokens(dict[str, bytes]):
         return self._read()
 
     def __missing__(self, word: str) -> bytes:
-        ids = array("H")
-        for part in _parts(word):
-            ids.extend(self._tokenize(part, not _CJK_CHARACTER.match(part)))
-        found = ids.tobytes()
+        parts = _parts(word)
+        if len(parts) == 1:
+            ids = self._tokenize(parts[0], not _CJK_CHARACTER.match(parts[0]))
+            found = array("H", ids).tobytes()
+        else:
+            found = b"".join(map(self.__getitem__, parts))
         if len(word) <= _LONGEST_WORD:
             if len(self) >= _REMEMBERED_WORDS:
                 self.clear()
@@ -131,7 +133,8 @@ def _words(text: str) -> list[str]:
 
 def _parts(word: str) -> list[str]:
     """What a reader sees in an identifier, in lower case."""
-    if len(word) <= _LONGEST_WORD and word.isascii() and (word.islower() or word[1:].islower()):
+    plain = (word.islower() or word[1:].islower()) and len(word) <= _LONGEST_WORD
+    if plain and (word.isascii() or not _CJK_CHARACTER.search(word)):
         return [word.lower()]
     return [part.lower() for part in _PARTS.findall(word)]
 

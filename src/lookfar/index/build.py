@@ -16,11 +16,13 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from lookfar.chunk.headings import Sizes
+from lookfar.config import EmbedSettings
 from lookfar.errors import InvalidArgument
 from lookfar.index.reconcile import Changes, compare
 from lookfar.index.worker import Outcome, Preparer, Recipe, Request, Unchanged, WorkerPool
-from lookfar.model import Failure, IndexReport, Skipped
-from lookfar.ports import Version
+from lookfar.model import Failure, Fingerprint, IndexReport, Skipped
+from lookfar.ports import LeftOut, Version
+from lookfar.sources.fingerprints import settled
 from lookfar.sources.policy import DEFAULT_EXCLUDE, Policy
 from lookfar.sources.walk import Walk, walk
 from lookfar.store.migrations import FORMAT
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from lookfar.ports import Embedder, Known
     from lookfar.sources.confine import Root
     from lookfar.store.collection import CollectionStore
-    from lookfar.store.epoch import EpochWriter
+    from lookfar.store.session import EpochWriter
 
 CHUNKING = 1
 """Raise whenever the same text and sizes would give other chunks or terms."""
@@ -41,6 +43,8 @@ _BATCH_BYTES = 512_000
 _BATCH_FILES = 64
 _WORTH_PROCESSES = 4_000_000
 _WITHOUT_MODEL = "none"
+_UNLISTED = "this folder could not be listed"
+_NOWHERE = Fingerprint(0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +109,14 @@ class Build:
         self._embedder = embedder
         self._on_progress = on_progress or (lambda _: None)
         self._tally: Counter[str] = Counter()
-        self._failures: list[Failure] = []
-        self._left: Counter[str] = Counter()
+        self._left: list[LeftOut] = []
+        self._began = time.time_ns()
 
     def run(
         self, *, before: Walk | None = None, rebuild: bool = False, wait_seconds: float = 0.0
     ) -> tuple[IndexReport, Walk]:
         """Walk, compare, write, activate. Gives the walk too, to speed up the next one."""
         started = time.perf_counter()
-        seen = walk(self._root, policy_from(self._settings), before=before)
         with self._store.writer(
             epoch_fingerprint(self._settings, self._embedder),
             self._embedder.dimensions if self._embedder else 1,
@@ -122,11 +125,14 @@ class Build:
             rebuild=rebuild,
             wait_seconds=wait_seconds,
         ) as writer:
+            # Inside the lock: what another writer stored while this one waited for it would
+            # be missing from an earlier walk, and taken for deleted.
+            seen = walk(self._root, policy_from(self._settings), before=before)
             known = writer.known()
-            changes = compare(seen, known)
+            changes = compare(seen, known, writer.left_out())
             self._refuse_too_many(changes, known)
             self._write(writer, changes, known, writer.catalogue)
-            generation = self._finish(writer, changes, known, started)
+            generation = self._finish(writer, changes, seen, known, started)
             self._tally["embedded"] = writer.embedded
         return self._report(changes, seen, generation, started), seen
 
@@ -153,8 +159,8 @@ class Build:
         total = Progress(0, len(changes.read), 0, changes.bytes)
         self._on_progress(total)
         for requests, outcomes in self._outcomes(writer, changes, catalogue):
-            for outcome in outcomes:
-                self._apply(writer, outcome, known)
+            for request, outcome in zip(requests, outcomes, strict=True):
+                self._apply(writer, request, outcome, known)
             done_files += len(requests)
             done_bytes += sum(request.file.fingerprint.size for request in requests)
             self._on_progress(
@@ -168,7 +174,8 @@ class Build:
             root=self._root,
             max_file_bytes=self._settings.sources.max_file_bytes,
             sizes=sizes_from(self._settings),
-            embed=self._settings.embed,
+            # A parent that goes without its model has children that do.
+            embed=self._settings.embed if self._embedder else EmbedSettings(_WITHOUT_MODEL),
             catalogue=catalogue,
         )
         batches = list(_batched(changes.read))
@@ -184,7 +191,9 @@ class Build:
         finally:
             pool.close()
 
-    def _apply(self, writer: EpochWriter, outcome: Outcome, known: dict[str, Known]) -> None:
+    def _apply(
+        self, writer: EpochWriter, request: Request, outcome: Outcome, known: dict[str, Known]
+    ) -> None:
         before = known.get(outcome.uri)
         match outcome:
             case Version():
@@ -196,17 +205,33 @@ class Build:
                 writer.touch(before.document, outcome.fingerprint, outcome.settled)
                 self._tally["same"] += 1
             case Skipped():
-                self._left[outcome.reason] += 1
+                self._leave(request, outcome.reason, outcome.detail, failed=False)
                 if before:
                     writer.remove(outcome.uri)
                     self._tally["removed"] += 1
             case Failure():
-                self._failures.append(outcome)
+                self._leave(request, outcome.code, outcome.message, failed=True)
+
+    def _leave(self, request: Request, code: str, message: str, *, failed: bool) -> None:
+        # By the walk's fingerprint, which is older than the reading: a change since then shows.
+        disk = request.file.fingerprint
+        steady = settled(disk, self._began)
+        self._left.append(LeftOut(request.file.uri, failed, code, message, disk, steady))
 
     def _finish(
-        self, writer: EpochWriter, changes: Changes, known: dict[str, Known], started: float
+        self,
+        writer: EpochWriter,
+        changes: Changes,
+        seen: Walk,
+        known: dict[str, Known],
+        started: float,
     ) -> int:
-        writer.record_failures(self._failures)
+        self._left += changes.left
+        self._left += (
+            LeftOut(uri or ".", True, "PERMISSION_DENIED", _UNLISTED, _NOWHERE, False)
+            for uri in seen.unreadable
+        )
+        writer.leave_out(self._left)
         self._tally["removed"] += len(changes.gone)
         touched = self._tally["added"] + self._tally["changed"] + self._tally["removed"]
         if not touched and not writer.fresh:
@@ -223,20 +248,17 @@ class Build:
             "added": self._tally["added"],
             "changed": self._tally["changed"],
             "removed": self._tally["removed"],
-            "failures": len(self._failures),
+            "failures": sum(each.failed for each in self._left),
             "seconds": round(time.perf_counter() - started, 3),
         }
 
     def _report(
         self, changes: Changes, seen: Walk, generation: int, started: float
     ) -> IndexReport:
-        skipped = Counter(seen.skipped_counts) + self._left
+        skipped = Counter(seen.skipped_counts)
+        skipped.update(each.code for each in self._left if not each.failed)
         if changes.without_parser:
             skipped["no_parser"] += changes.without_parser
-        unreadable = [
-            Failure(uri or ".", "PERMISSION_DENIED", "this folder could not be listed")
-            for uri in seen.unreadable
-        ]
         return IndexReport(
             collection=self._collection,
             root=self._root.path,
@@ -246,11 +268,23 @@ class Build:
             removed=self._tally["removed"],
             unchanged=changes.same + self._tally["same"],
             chunks_embedded=self._tally["embedded"],
-            failures=(*unreadable, *self._failures),
+            failures=tuple(
+                Failure(each.uri, each.code, each.message)
+                for each in sorted(self._left)
+                if each.failed
+            ),
             skipped=dict(sorted(skipped.items())),
+            skipped_examples=_examples(seen),
             seconds=time.perf_counter() - started,
             text_bytes=self._tally["text_bytes"],
         )
+
+
+def _examples(seen: Walk, most: int = 5) -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {}
+    for each in seen.skipped:
+        found.setdefault(each.reason, []).append(each.uri)
+    return {reason: tuple(uris[:most]) for reason, uris in sorted(found.items())}
 
 
 def _batched(requests: Sequence[Request]) -> Iterator[list[Request]]:

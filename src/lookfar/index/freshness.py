@@ -8,16 +8,17 @@ silent about what it left.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lookfar.errors import IndexBusy, IOFailed
-from lookfar.index.reconcile import Changes, compare
+from lookfar.index.reconcile import Changes, compare, stale
 from lookfar.model import Incomplete
 from lookfar.sources.walk import Walk, walk
 
 if TYPE_CHECKING:
-    from lookfar.ports import Known
+    from lookfar.ports import Known, LeftOut
     from lookfar.sources.confine import Root
     from lookfar.sources.policy import Policy
 
@@ -48,22 +49,19 @@ class Freshness:
         return found
 
 
-def differences(walked: Walk, known: Mapping[str, Known]) -> tuple[Changes, tuple[str, ...]]:
+def differences(
+    walked: Walk, known: Mapping[str, Known], left_out: Mapping[str, LeftOut]
+) -> tuple[Changes, tuple[str, ...]]:
     """The changes between disk and store, and the URIs they concern."""
-    changes = compare(walked, known)
-    moved = [
-        request.file.uri
-        for request in changes.read
-        if request.file.uri not in known
-        or known[request.file.uri].fingerprint != request.file.fingerprint
-    ]
-    return changes, tuple(sorted((*moved, *changes.gone)))
+    changes = compare(walked, known, left_out)
+    return changes, tuple(stale(changes, walked, known, left_out))
 
 
 def ensure(
     root: Root,
     policy: Policy,
     known: Mapping[str, Known],
+    left_out: Mapping[str, LeftOut],
     update: Callable[[Walk], object],
     before: Walk | None,
 ) -> Freshness:
@@ -71,14 +69,10 @@ def ensure(
     if len(known) > _MOST_CHECKED:
         return Freshness((), checked=False, walk=before)
     walked = walk(root, policy, before=before)
-    changes, stale = differences(walked, known)
-    if not stale:
-        return Freshness((), checked=True, walk=walked)
-    if len(stale) <= _FEW_FILES and changes.bytes <= _FEW_BYTES:
-        try:
+    changes, moved = differences(walked, known, left_out)
+    if moved and len(moved) <= _FEW_FILES and changes.bytes <= _FEW_BYTES:
+        # Someone else may be writing, or nobody can: answer from what there is, and say so.
+        with suppress(IndexBusy, IOFailed):
             update(walked)
-        except (IndexBusy, IOFailed):
-            # Someone else is writing, or nobody can: answer from what there is, and say so.
-            return Freshness(stale, checked=True, walk=walked)
-        return Freshness((), checked=True, walk=walked)
-    return Freshness(stale, checked=True, walk=walked)
+            moved = ()
+    return Freshness(moved, checked=True, walk=walked)

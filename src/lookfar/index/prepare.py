@@ -8,9 +8,11 @@ reason; it never raises for what a file contains.
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import islice
 from typing import TYPE_CHECKING
 from zlib import compress
 
@@ -138,29 +140,32 @@ def _chunk_row(document: Document, each: Chunk) -> ChunkRow:
 
 
 def _entries(document: Document, chunks: Sequence[Chunk]) -> list[tuple[str, ...]]:
-    """What the keyword index sees of each chunk: prose and code apart, so each can weigh its own."""
+    """What the keyword index sees of each chunk: prose and code apart, each with its weight."""
     title = analyse(document.title)
-    tags = analyse(" ".join((*document.tags, *document.aliases)))
     code = [block for block in document.blocks if block.kind in ("fence", "indented")]
+    ends = [block.end for block in code]
+    paths: dict[tuple[str, ...], str] = {}
+    tags = analyse(" ".join((*document.tags, *document.aliases)))
     entries: list[tuple[str, ...]] = []
     for each in chunks:
-        prose, programs = _apart(document.text, each, code)
-        entries.append(
-            (title, analyse(" ".join(each.path)), tags, analyse(prose), analyse(programs))
-        )
+        if each.path not in paths:
+            paths[each.path] = analyse(" ".join(each.path))
+        prose, programs = _apart(document.text, each, code, ends)
+        entries.append((title, paths[each.path], tags, analyse(prose), analyse(programs)))
     return entries
 
 
-def _apart(text: str, each: Chunk, code: Sequence[Block]) -> tuple[str, str]:
+def _apart(text: str, each: Chunk, code: Sequence[Block], ends: Sequence[int]) -> tuple[str, str]:
+    """The prose and the programs of one chunk; ``ends`` are those of the ``code`` blocks."""
     prose: list[str] = []
     programs: list[str] = []
     at, end = each.span.start, each.span.end
-    for block in code:
-        start, stop = block.start, block.end
-        if stop <= at or start >= end:
-            continue
-        prose.append(text[at : max(at, start)])
-        programs.append(text[max(at, start) : min(stop, end)])
-        at = min(stop, end)
+    for block in islice(code, bisect_right(ends, at), None):
+        if block.start >= end:
+            break
+        start, stop = max(at, block.start), min(block.end, end)
+        prose.append(text[at:start])
+        programs.append(text[start:stop])
+        at = stop
     prose.append(text[at:end])
     return "".join(prose), "".join(programs)

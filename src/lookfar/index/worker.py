@@ -15,12 +15,15 @@ from __future__ import annotations
 import gc
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -36,7 +39,7 @@ from lookfar.ports import Version
 from lookfar.sources.confine import Refused, Root
 from lookfar.sources.fingerprints import content_hash, is_binary, settled
 from lookfar.store import catalog
-from lookfar.store.database import connect
+from lookfar.store.database import connect, typed_errors
 
 if TYPE_CHECKING:
     from lookfar.ports import Embedder
@@ -117,7 +120,7 @@ class Preparer:
                 sizes=self._recipe.sizes,
                 count_tokens=self._count,
             )
-        except Exception as error:  # noqa: BLE001 - one hostile file must not stop the rest
+        except Exception as error:  # One hostile file must not stop the rest.
             return Failure(uri, "PARSE_FAILED", f"{type(error).__name__}: {error}")
         return prepared or Skipped(uri, "no_parser", "no parser knows this format")
 
@@ -191,7 +194,9 @@ class _Child:
             stdout=subprocess.PIPE,
             env=child_environment(quiet),
         )
-        _send(self._pipe_in, self._recipe)
+        # A child that is dead already shows it when it is asked.
+        with suppress(BrokenPipeError):
+            _send(self._pipe_in, self._recipe)
 
     @property
     def _pipe_in(self) -> IO[bytes]:
@@ -204,10 +209,10 @@ class _Child:
             _send(self._pipe_in, list(batch))
         except BrokenPipeError as error:
             raise EOFError from error
-        outcomes: list[Outcome] | Exception = _receive(self._process.stdout)
-        if isinstance(outcomes, Exception):
-            raise outcomes
-        return outcomes
+        answer: list[Outcome] | LookfarError = _receive(self._process.stdout)
+        if isinstance(answer, LookfarError):
+            raise answer
+        return answer
 
     def restart(self) -> None:
         self.close()
@@ -236,34 +241,64 @@ def _receive(pipe: IO[bytes]) -> Any:
     length = pipe.read(_LENGTH)
     if len(length) < _LENGTH:
         raise EOFError
-    data = pipe.read(int.from_bytes(length, "little"))
+    expected = int.from_bytes(length, "little")
+    data = pipe.read(expected)
+    if len(data) < expected:  # The other side died while it was speaking.
+        raise EOFError
     return pickle.loads(data)
 
 
 def main() -> None:
-    """The child's side: a recipe, then batches until the parent closes the pipe."""
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    """The child's side: a recipe, then batches until the parent closes the pipe or dies."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer.
+    answers = sys.stdout.buffer
     sys.stdout = sys.stderr  # Whatever a library prints must not break the frames.
-    requests = sys.stdin.buffer
     gc.disable()  # Rows hold no cycles, and there are millions of them to look through.
-    recipe: Recipe = _receive(requests)
-    preparer = Preparer(recipe, open_embedder(recipe.embed))
-    missing: Missing = set
-    if recipe.catalogue is not None:
-        connection = connect(recipe.catalogue, write=False)
+    try:
+        _serve(sys.stdin.buffer, answers)
+    except (EOFError, BrokenPipeError):
+        # Nobody is there any more. Leave at once: closing the pipe would fail a second time.
+        os._exit(0)
 
-        def missing(contents: Iterable[bytes]) -> set[bytes]:
+
+def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
+    """Answer every batch with its outcomes, or with the error that the parent is to raise."""
+    recipe: Recipe = _receive(requests)
+    work: Callable[[Sequence[Request]], list[Outcome]] | None = None
+    while True:
+        batch: Sequence[Request] = _receive(requests)
+        answer: list[Outcome] | LookfarError
+        try:
+            work = work or _workshop(recipe)
+            answer = work(batch)
+        except LookfarError as error:
+            answer = error
+        except Exception as error:
+            answer = _unforeseen(error)
+        _send(answers, answer)
+
+
+def _workshop(recipe: Recipe) -> Callable[[Sequence[Request]], list[Outcome]]:
+    preparer = Preparer(recipe, open_embedder(recipe.embed))
+    if recipe.catalogue is None:
+        return lambda batch: preparer.run(batch, set)
+    path = recipe.catalogue
+    connection = connect(path, write=False)
+
+    def missing(contents: Iterable[bytes]) -> set[bytes]:
+        with typed_errors(path):
             return catalog.unembedded(connection, contents)
 
-    while True:
-        try:
-            batch = _receive(requests)
-        except EOFError:
-            return
-        try:
-            _send(answers, preparer.run(batch, missing))
-        except Exception as error:  # noqa: BLE001 - the parent decides what a failed batch means
-            _send(answers, error)
+    return lambda batch: preparer.run(batch, missing)
+
+
+def _unforeseen(error: Exception) -> LookfarError:
+    """Any error in a form that is sure to cross a pipe."""
+    return IOFailed(
+        "A worker process could not prepare its files.",
+        hint="Run with index.workers = 1 to see which file is at fault.",
+        developer="".join(traceback.format_exception(error)),
+    )
 
 
 if __name__ == "__main__":

@@ -57,9 +57,7 @@ def gather(plan: Plan, snapshot: Snapshot, limit: int) -> Ranking:
         unread = {place.document for place in places.values()}.difference(page)
         page |= snapshot.page_scores(plan.terms, PAGE_WEIGHTS, sorted(unread))
     candidates = tuple(
-        Candidate(
-            place, keyword.get(key, 0.0), page.get(place.document, 0.0), vector.get(key, 0.0)
-        )
+        Candidate(place, keyword.get(key, 0.0), page.get(place.document, 0.0), vector.get(key, 0.0))
         for key, place in places.items()
     )
     return Ranking(plan, candidates, (0.0,) * len(candidates))

@@ -1,8 +1,8 @@
 """No document crowds out the others, and neighbours answer as one.
 
 Takes: a scored ranking. Gives: at most so many passages per document, where
-chunks that stand beside each other are one passage. Refuses: to drop a
-candidate that no cap concerns.
+chunks that stand beside each other and answer about equally well are one passage.
+Refuses: to let the number of hits asked for change what a hit spans.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from dataclasses import dataclass, replace
 
 from lookfar.ports import Place
 from lookfar.retrieve.ranking import Ranking
+
+_POOL = 50
+_AS_GOOD = 0.75
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,32 +37,29 @@ class Passage:
 def passages(ranking: Ranking, *, per_document: int, merge_gap: int) -> list[Passage]:
     """The best passages, best first."""
     wanted = ranking.plan.top_k
-    taken: dict[int, list[int]] = defaultdict(list)
-    chosen = 0
-    # Merging shortens the list, so more chunks are taken than passages were asked for.
-    for at in ranking.order():
-        siblings = taken[ranking.candidates[at].place.document]
-        if not per_document or len(siblings) < per_document:
-            siblings.append(at)
-            chosen += 1
-            if chosen >= 2 * wanted:
-                break
-    merged = [each for group in taken.values() for each in _merged(ranking, group, merge_gap)]
+    groups: dict[int, list[int]] = defaultdict(list)
+    # A pool of fixed size, so that asking for one hit or for ten cites the same spans.
+    for at in ranking.order()[: max(_POOL, 2 * wanted)]:
+        groups[ranking.candidates[at].place.document].append(at)
+    merged = [
+        each
+        for group in groups.values()
+        for each in _merged(ranking, group, merge_gap)[: per_document or None]
+    ]
     merged.sort(key=lambda passage: (-passage.score, passage.place.uri, passage.start))
     return merged[:wanted]
 
 
 def _merged(ranking: Ranking, group: Sequence[int], gap: int) -> list[Passage]:
-    """Join chunks of one document whose spans touch or nearly touch."""
+    """Join chunks of one document whose spans nearly touch, if they answer alike; best first."""
     found: list[Passage] = []
     for at in sorted(group, key=lambda at: ranking.candidates[at].place.start):
         place, score = ranking.candidates[at].place, ranking.scores[at]
         last = found[-1] if found else None
-        if last is None or place.start > last.end + gap:
+        alike = last is not None and min(score, last.score) >= _AS_GOOD * max(score, last.score)
+        if last is None or not alike or place.start > last.end + gap:
             found.append(
-                Passage(
-                    at, score, place, place.start, place.end, place.start_line, place.end_line
-                )
+                Passage(at, score, place, place.start, place.end, place.start_line, place.end_line)
             )
             continue
         joined = replace(
@@ -70,4 +70,4 @@ def _merged(ranking: Ranking, group: Sequence[int], gap: int) -> list[Passage]:
         )
         better = score > last.score
         found[-1] = replace(joined, best=at, score=score, place=place) if better else joined
-    return found
+    return sorted(found, key=lambda passage: (-passage.score, passage.start))

@@ -69,9 +69,7 @@ def cite(
     return hits, notes
 
 
-def _checked(
-    passage: Passage, source: str | None, snapshot: Snapshot
-) -> tuple[str, Span, State]:
+def _checked(passage: Passage, source: str | None, snapshot: Snapshot) -> tuple[str, Span, State]:
     place = passage.place
     here = Span(passage.start, passage.end, passage.start_line, passage.end_line)
     if source is not None and _holds(source[place.start : place.end], place):

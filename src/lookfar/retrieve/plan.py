@@ -23,17 +23,21 @@ _MOST_TERMS = 256
 
 # Words that say nothing about a topic. They are dropped only while other words remain.
 _FUNCTION_WORDS = frozenset(
-    "a about an and any are as at be been but by can could did do does for from get had has hav how"
-    " i if in into is it its just me my no not of on or our should so some such than that the their"
-    " them then there these they this those to us was we were what when where which who why"
-    " will with would you your".split()
+    terms_of(
+        """
+    a about an and any are as at be been but by can could did do does for from get had has have
+    how i if in into is it its just me my no not of on or our should so some such than that the
+    their them then there these they this those to us was we were what when where which who why
+    will with would you your
+    """
+    )
 )
 # A single kana is a particle or a piece of a word; pairs of them carry the meaning.
 _KANA = re.compile("[\u3041-\u3096\u30a1-\u30fc]")
 _WORD_CHARACTERS = re.compile(r"[^\W_]")
 
 # Characters per token: a model that spells a text out letter by letter does not know its words.
-_SPELT_OUT, _KNOWN = 1.5, 2.5
+_SPELT_OUT, _KNOWN = 1.5, 2.0
 
 
 def make_plan(
@@ -42,6 +46,10 @@ def make_plan(
     """Read the question once, for all stages."""
     if not text.strip():
         raise InvalidArgument("The query is empty.", hint="Ask for something.")
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise InvalidArgument(
+            "The query holds half of a character.", hint="Send valid Unicode text."
+        )
     if len(text) > _LONGEST_QUERY:
         raise InvalidArgument(
             f"The query has {len(text):,} characters.",
@@ -59,6 +67,8 @@ def make_plan(
     terms = terms_of(text)
     telling = [term for term in terms if not _says_nothing(term)] or terms
     vector = embedder.embed([text])[0] if embedder and mode != "keyword" else None
+    if vector is not None and not vector.any():
+        vector = None  # No word that the model knows: it has nothing to say.
     trust = _trust(text, embedder) if embedder else 0.0
     return Plan(text, mode, top_k, filters, tuple(telling[:_MOST_TERMS]), vector, trust)
 

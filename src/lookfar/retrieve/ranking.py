@@ -65,9 +65,7 @@ class Ranking:
     scores: tuple[float, ...]
     steps: tuple[Step, ...] = ()
 
-    def plus(
-        self, stage: str, added: Sequence[float], note: Callable[[Candidate], str]
-    ) -> Ranking:
+    def plus(self, stage: str, added: Sequence[float], note: Callable[[Candidate], str]) -> Ranking:
         """The ranking after a stage."""
         return replace(
             self,

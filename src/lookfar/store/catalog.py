@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, ClassVar, TypeVar
-from zlib import decompress
-from zlib import error as ZlibError
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from lookfar.errors import IndexCorrupt
 from lookfar.model import Counts, Failure, Fingerprint, Section, Span
-from lookfar.ports import PATH_SEPARATOR, Known, Place, Version
+from lookfar.ports import PATH_SEPARATOR, Known, LeftOut, Place, Version
 
 ALIVE = "d.born <= :g AND (d.died IS NULL OR d.died > :g)"
 _PLACE = """
@@ -48,7 +47,8 @@ class Inserts:
 
     _STATEMENTS: ClassVar[Mapping[str, str]] = {
         "texts": "INSERT INTO texts (sha, body) VALUES (?, ?)",
-        "documents": "INSERT INTO documents VALUES (?, ?, ?, NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "documents": "INSERT INTO documents VALUES"
+        " (?, ?, ?, NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         "sections": "INSERT INTO sections VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         "chunks": "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         "embeddings": "INSERT INTO embeddings VALUES (?, ?, ?)",
@@ -116,15 +116,69 @@ def touch(
     )
 
 
-def replace_failures(connection: sqlite3.Connection, failures: Sequence[Failure]) -> None:
-    connection.execute("DELETE FROM failures")
+def replace_left_out(connection: sqlite3.Connection, files: Sequence[LeftOut]) -> None:
+    connection.execute("DELETE FROM left_out")
     connection.executemany(
-        "INSERT OR REPLACE INTO failures VALUES (?, ?, ?)",
-        [(failure.uri, failure.code, failure.message) for failure in failures],
+        "INSERT OR REPLACE INTO left_out VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (each.uri, each.failed, each.code, each.message, disk.size, disk.mtime_ns,
+             disk.ctime_ns, disk.inode, each.settled)
+            for each in files
+            for disk in (each.fingerprint,)
+        ],
+    )  # fmt: skip
+
+
+def record_keywords(connection: sqlite3.Connection, stamp: int) -> None:
+    """The commit of the keyword index that holds all this catalogue names."""
+    connection.execute("INSERT OR REPLACE INTO meta VALUES ('keywords_stamp', ?)", (str(stamp),))
+
+
+def record_marks(connection: sqlite3.Connection, document: int, key: int) -> None:
+    """The highest numbers ever given out; what is purged never gives its number to another."""
+    connection.executemany(
+        "INSERT OR REPLACE INTO meta VALUES (?, ?)",
+        [("last_document", str(document)), ("last_key", str(key))],
     )
 
 
 # -- reading ---------------------------------------------------------------
+
+
+class Marks(NamedTuple):
+    """The highest numbers given out so far."""
+
+    document: int
+    key: int
+    row: int
+
+
+def high_marks(connection: sqlite3.Connection) -> Marks:
+    return Marks(
+        number(connection, "last_document"),
+        number(connection, "last_key"),
+        vector_rows(connection) - 1,
+    )
+
+
+def keywords_stamp(connection: sqlite3.Connection) -> int:
+    """The commit of the keyword index that a reader needs at least."""
+    return number(connection, "keywords_stamp")
+
+
+def vector_rows(connection: sqlite3.Connection) -> int:
+    """How many rows of the vector file this catalogue knows."""
+    (last,) = connection.execute("SELECT max(row) FROM embeddings").fetchone()
+    return 0 if last is None else int(last) + 1
+
+
+def number(connection: sqlite3.Connection, key: str) -> int:
+    """A number kept in ``meta``; 0 before it is first recorded."""
+    row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    try:
+        return int(row[0]) if row else 0
+    except (TypeError, ValueError) as error:
+        raise damaged_row(f"meta {key}: {error}") from error
 
 
 def known(connection: sqlite3.Connection) -> dict[str, Known]:
@@ -141,7 +195,7 @@ def known(connection: sqlite3.Connection) -> dict[str, Known]:
 
 def _place(row: tuple[Any, ...]) -> Place:
     path = tuple(row[7].split(PATH_SEPARATOR)) if row[7] else ()
-    return Place(*row[:7], path, *row[8:])
+    return Place._make((*row[:7], path, *row[8:]))
 
 
 def places_by_key(
@@ -210,8 +264,11 @@ def live_document(
     if row is None:
         return None
     named = dict(zip((column[0] for column in cursor.description), row, strict=True))
-    named.update(json.loads(named.pop("metadata")))
-    named["warnings"] = json.loads(named["warnings"])
+    try:
+        named.update(json.loads(named.pop("metadata")))
+        named["warnings"] = json.loads(named["warnings"])
+    except (TypeError, ValueError) as error:
+        raise damaged_row(f"document {uri}: {error}") from error
     named["tags"] = [
         tag
         for (tag,) in connection.execute(
@@ -238,6 +295,8 @@ def sections(connection: sqlite3.Connection, document: int) -> list[Section]:
         (document,),
     )
     for ordinal, parent, level, title, start, end, start_line, end_line, body in rows:
+        if parent >= len(found):
+            raise damaged_row(f"document {document}: section {ordinal} stands in {parent}")
         above = found[parent].path if parent >= 0 else ()
         path = (*above, title) if level else ()
         span = Span(start, end, start_line, end_line)
@@ -248,12 +307,14 @@ def sections(connection: sqlite3.Connection, document: int) -> list[Section]:
 def text(connection: sqlite3.Connection, text_sha: bytes) -> str:
     """The stored normalised text, checked against its hash."""
     row = connection.execute("SELECT body FROM texts WHERE sha = ?", (text_sha,)).fetchone()
+    if row is None:
+        raise damaged_row(f"text {text_sha.hex()}: missing")
     try:
-        raw = decompress(row[0]) if row else b""
-    except ZlibError as error:
-        raise _damaged_text(text_sha, str(error)) from error
-    if row is None or sha256(raw).digest() != text_sha:
-        raise _damaged_text(text_sha, "missing" if row is None else "hash differs")
+        raw = zlib.decompress(row[0])
+    except (zlib.error, TypeError) as error:
+        raise damaged_row(f"text {text_sha.hex()}: {error}") from error
+    if sha256(raw).digest() != text_sha:
+        raise damaged_row(f"text {text_sha.hex()}: hash differs")
     return raw.decode("utf-8")
 
 
@@ -262,11 +323,11 @@ def has_text(connection: sqlite3.Connection, text_sha: bytes) -> bool:
     return row is not None
 
 
-def _damaged_text(text_sha: bytes, why: str) -> IndexCorrupt:
+def damaged_row(developer: str) -> IndexCorrupt:
     return IndexCorrupt(
-        "A stored text failed its check.",
+        "What is stored of a document failed its check.",
         hint="Rebuild the index from the sources: lookfar index PATH --rebuild.",
-        developer=f"text {text_sha.hex()}: {why}",
+        developer=developer,
     )
 
 
@@ -283,8 +344,20 @@ def counts(connection: sqlite3.Connection, generation: int) -> Counts:
     return Counts(count("documents"), count("sections"), count("chunks"), count("links"))
 
 
+def left_out(connection: sqlite3.Connection) -> dict[str, LeftOut]:
+    """What the last pass saw on the disk and did not store."""
+    rows = connection.execute(
+        "SELECT uri, failed, code, message, settled, size, mtime_ns, ctime_ns, inode"
+        " FROM left_out ORDER BY uri"
+    )
+    return {
+        uri: LeftOut(uri, bool(failed), code, message, Fingerprint(*disk), bool(settled))
+        for uri, failed, code, message, settled, *disk in rows
+    }
+
+
 def failures(connection: sqlite3.Connection) -> list[Failure]:
-    rows = connection.execute("SELECT uri, code, message FROM failures ORDER BY uri")
+    rows = connection.execute("SELECT uri, code, message FROM left_out WHERE failed ORDER BY uri")
     return [Failure(*row) for row in rows]
 
 

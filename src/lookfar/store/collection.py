@@ -13,20 +13,26 @@ read a folder that holds no finished index, and a second writer.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
-from lookfar.errors import LookfarError, NotIndexed
+from lookfar.errors import IndexCorrupt, LookfarError, NotIndexed
 from lookfar.store import files
-from lookfar.store.epoch import Epoch, EpochSnapshot, EpochWriter
+from lookfar.store.database import damaged
+from lookfar.store.epoch import Epoch, EpochSnapshot
 from lookfar.store.generations import Generation
+from lookfar.store.session import EpochWriter
 from lookfar.store.verify import Problem
 
 _CURRENT = "CURRENT"
 _ABOUT = "collection.json"
+_EPOCH = re.compile(r"epoch-[0-9]{1,9}")
+
+T = TypeVar("T")
 
 
 class CollectionStore:
@@ -43,30 +49,42 @@ class CollectionStore:
         return (self.folder / _CURRENT).is_file()
 
     def fingerprint(self) -> str:
-        return self._serving().fingerprint
+        return self._try(lambda epoch: epoch.fingerprint)
 
     @contextmanager
     def snapshot(self, generation: int | None = None) -> Iterator[EpochSnapshot]:
-        with self._serving().snapshot(generation) as snapshot:
-            yield snapshot
+        with ExitStack() as stack:
+            yield self._try(lambda epoch: stack.enter_context(epoch.snapshot(generation)))
 
     def generations(self) -> list[Generation]:
-        return self._serving().generations()
+        return self._try(Epoch.generations)
 
     def verify(self) -> list[Problem]:
         """Everything stored that is not as it was written."""
-        return self._serving().verify()
+        try:
+            return self._try(Epoch.verify)
+        except IndexCorrupt as error:
+            return [Problem("index", error.developer)]
+
+    def _try(self, ask: Callable[[Epoch], T]) -> T:
+        """Ask the serving epoch; once more if another took over while it was being opened."""
+        while True:
+            name = self._serving_name()
+            try:
+                return ask(self._serving())
+            except LookfarError:
+                if name == self._serving_name():
+                    raise
 
     def _serving(self) -> Epoch:
         """The epoch that ``CURRENT`` names, reopened when another process moved it."""
-        try:
-            name = (self.folder / _CURRENT).read_text("utf-8").strip()
-        except FileNotFoundError as error:
+        name = self._serving_name()
+        if not name:
             raise NotIndexed(
                 "This folder has not been indexed yet.",
                 hint="Run: lookfar index PATH",
                 developer=f"no {_CURRENT} in {self.folder}",
-            ) from error
+            )
         with self._opening:
             if self._epoch is None or self._epoch.folder.name != name:
                 opened = Epoch(self.folder / name)
@@ -74,6 +92,17 @@ class CollectionStore:
                     self._epoch.close()
                 self._epoch = opened
             return self._epoch
+
+    def _serving_name(self) -> str:
+        """What ``CURRENT`` says; empty where there is no finished index."""
+        with files.disk(f"reading {_CURRENT}"):
+            try:
+                name = (self.folder / _CURRENT).read_bytes().strip().decode("ascii", "replace")
+            except FileNotFoundError:
+                return ""
+        if _EPOCH.fullmatch(name) is None:
+            raise damaged(self.folder / _CURRENT, f"{_CURRENT} names no epoch: {name[:40]!r}")
+        return name
 
     @contextmanager
     def writer(
@@ -92,16 +121,15 @@ class CollectionStore:
         lock.acquire(wait_seconds)
         with lock:
             epoch = None if rebuild else self._fitting(fingerprint)
-            fresh = epoch is None
-            if epoch is None:
-                epoch = self._create(fingerprint, dimensions)
-            session = EpochWriter(epoch, retain, fresh=fresh)
-            try:
-                yield session
-            finally:
-                session.close()
-            if fresh and session.activated:
-                self._publish(epoch, about)
+            if epoch is not None:
+                with closing(EpochWriter(epoch, retain, fresh=False)) as session:
+                    yield session
+                return
+            with self._new_epoch(fingerprint, dimensions) as epoch:
+                with closing(EpochWriter(epoch, retain, fresh=True)) as session:
+                    yield session
+                if session.activated:
+                    self._publish(epoch, about)
 
     def _fitting(self, fingerprint: str) -> Epoch | None:
         if not self.exists:
@@ -109,37 +137,51 @@ class CollectionStore:
         epoch = self._serving()
         return epoch if epoch.fingerprint == fingerprint else None
 
-    def _create(self, fingerprint: str, dimensions: int) -> Epoch:
-        numbers = [int(path.name.removeprefix("epoch-")) for path in self._epoch_folders()]
-        serving = self._serving_name()
-        for path in self._epoch_folders():
+    @contextmanager
+    def _new_epoch(self, fingerprint: str, dimensions: int) -> Iterator[Epoch]:
+        """An empty epoch; if it is not published, it goes, and its disk space with it."""
+        serving, after = self._succeeded()
+        old = self._epoch_folders()
+        for path in old:
             if path.name != serving:
                 files.remove(path)
-        folder = self.folder / f"epoch-{max(numbers, default=0) + 1}"
-        return Epoch.create(folder, fingerprint, dimensions)
+        highest = max((_number(name) for name in (serving, *(p.name for p in old))), default=0)
+        folder = self.folder / f"epoch-{highest + 1}"
+        try:
+            with closing(Epoch.create(folder, fingerprint, dimensions, after)) as epoch:
+                yield epoch
+        finally:
+            with suppress(LookfarError):
+                if self._serving_name() != folder.name:
+                    files.remove(folder)
+
+    def _succeeded(self) -> tuple[str, int]:
+        """The name and the active generation of the epoch to be replaced, as far as it can tell."""
+        try:
+            serving = self._serving_name()
+        except IndexCorrupt:
+            return "", 0
+        try:
+            return serving, self._serving().active() if serving else 0
+        except LookfarError:
+            return serving, 0
 
     def _publish(self, epoch: Epoch, about: Mapping[str, Any]) -> None:
         files.write_atomic(
             self.folder / _ABOUT, json.dumps(about, indent=2, sort_keys=True).encode()
         )
         files.write_atomic(self.folder / _CURRENT, epoch.folder.name.encode())
-        epoch.close()
         for path in self._epoch_folders():
             if path != epoch.folder:
-                try:
+                # A reader elsewhere may still map it (Windows); the next epoch clears it away.
+                with suppress(LookfarError):
                     files.remove(path)
-                except LookfarError:
-                    # A reader elsewhere still maps it (Windows); the next epoch clears it away.
-                    continue
-
-    def _serving_name(self) -> str:
-        return (self.folder / _CURRENT).read_text("utf-8").strip() if self.exists else ""
 
     def _epoch_folders(self) -> list[Path]:
         return sorted(
             path
             for path in self.folder.glob("epoch-*")
-            if path.name.removeprefix("epoch-").isdigit()
+            if _EPOCH.fullmatch(path.name)
         )
 
     def about(self) -> dict[str, Any]:
@@ -150,9 +192,13 @@ class CollectionStore:
         return found if isinstance(found, dict) else {}
 
     def disk_bytes(self) -> int:
-        return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
+        return files.size_of(self.folder)
 
     def close(self) -> None:
         if self._epoch is not None:
             self._epoch.close()
             self._epoch = None
+
+
+def _number(epoch_name: str) -> int:
+    return int(epoch_name.removeprefix("epoch-") or 0)

@@ -114,13 +114,13 @@ def _typed(error: sqlite3.Error, path: Path) -> LookfarError:
     if kind == sqlite3.SQLITE_FULL:
         return DiskFull(
             "There is no disk space left while writing the index.",
-            hint="Free some space and run the same command again; the last finished index is intact.",
+            hint="Free some space and run the command again; the last finished index is intact.",
             developer=developer,
         )
     if kind == sqlite3.SQLITE_IOERR:
         return IOFailed(
             "The disk failed while the index was being read or written.",
-            hint="Check the disk and run the same command again; the last finished index is intact.",
+            hint="Check the disk and run the command again; the last finished index is intact.",
             developer=developer,
             details={"path": str(path)},
         )

@@ -14,6 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from lookfar.errors import InvalidArgument
+from lookfar.store import catalog
+
+ACTIVE = "active"
+"""The key in ``meta`` of the number that readers get."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +32,7 @@ class Generation:
 
 def active(connection: sqlite3.Connection) -> int:
     """The number that readers get; 0 before the first activation."""
-    row = connection.execute("SELECT value FROM meta WHERE key = 'active'").fetchone()
-    return int(row[0]) if row else 0
+    return catalog.number(connection, ACTIVE)
 
 
 def activate(
@@ -40,17 +43,20 @@ def activate(
         "INSERT INTO generations (number, created_at, manifest) VALUES (?, ?, ?)",
         (number, created_at, json.dumps(manifest, sort_keys=True)),
     )
-    connection.execute("INSERT OR REPLACE INTO meta VALUES ('active', ?)", (str(number),))
+    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (ACTIVE, str(number)))
 
 
 def listed(connection: sqlite3.Connection) -> list[Generation]:
     rows = connection.execute(
         "SELECT number, created_at, pinned, manifest FROM generations ORDER BY number"
     )
-    return [
-        Generation(number, created, bool(pinned), json.loads(manifest))
-        for number, created, pinned, manifest in rows
-    ]
+    try:
+        return [
+            Generation(number, created, bool(pinned), json.loads(manifest))
+            for number, created, pinned, manifest in rows
+        ]
+    except (TypeError, ValueError) as error:
+        raise catalog.damaged_row(f"generations: {error}") from error
 
 
 def resolve(connection: sqlite3.Connection, wanted: int | None) -> int:
@@ -82,7 +88,12 @@ def retire(connection: sqlite3.Connection, retain: int) -> list[int]:
 
 
 def purge(connection: sqlite3.Connection, documents: list[int]) -> None:
-    """Remove every row of these document versions, and the texts that no other version has."""
+    """Remove every row of these document versions, and the texts that no other version has.
+
+    Their keyword entries go with the next commit of that index. Those of the graves
+    found here went with the one just made, so these graves are closed.
+    """
+    connection.execute("DELETE FROM graves")
     for identifier in documents:
         (text,) = connection.execute(
             "SELECT text_sha FROM documents WHERE id = ?", (identifier,)

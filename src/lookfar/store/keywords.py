@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -23,7 +24,7 @@ from threading import Lock
 import tantivy
 from tantivy import Occur, Query
 
-from lookfar.errors import IndexCorrupt, LookfarError
+from lookfar.errors import IndexCorrupt, LookfarError, from_os_error
 from lookfar.ports import Entry
 from lookfar.store import files
 
@@ -116,6 +117,8 @@ class KeywordIndex:
         )
         with _writing():
             self._writer = self._index.writer(_HEAP_BYTES, 1)
+            for left in self._folder.glob(".tmp*"):
+                files.remove(left)
             self._writer.delete_documents_by_query(beyond)
 
     def add(self, first_key: int, document: int, entries: Sequence[Sequence[str]]) -> None:
@@ -135,9 +138,10 @@ class KeywordIndex:
 
     def remove_documents(self, documents: Iterable[int]) -> None:
         assert self._writer is not None
+        # By query: deleting by term silently matches nothing in a field of numbers.
+        among = Query.term_set_query(self._schema, "document", list(documents))
         with _writing():
-            for document in documents:
-                self._writer.delete_documents_by_term("document", document)
+            self._writer.delete_documents_by_query(among)
 
     def commit(self) -> int:
         """Make everything since the last commit durable; gives the stamp to record."""
@@ -282,7 +286,7 @@ def _page(document: int, entries: Sequence[Sequence[str]]) -> tantivy.Document:
 
 @contextmanager
 def _reading(folder: Path) -> Iterator[None]:
-    """Whatever tantivy says while it reads its own files, it says about damage."""
+    """What tantivy cannot read of its own files is damaged, unless the disk is to blame."""
     try:
         yield
     except LookfarError:
@@ -291,6 +295,10 @@ def _reading(folder: Path) -> Iterator[None]:
         # A panic of the native code is no ``Exception``, but it is no wish to exit either.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
+        number = error.errno if isinstance(error, OSError) else _number(error)
+        if number and number != errno.ENOENT:
+            blame = OSError(number, os.strerror(number), str(folder))
+            raise from_os_error(blame, "reading the keyword index") from error
         raise IndexCorrupt(
             "The keyword index is damaged.",
             hint="Rebuild it from the sources: lookfar index PATH --rebuild.",
@@ -309,7 +317,7 @@ def _writing() -> Iterator[None]:
             raise OSError(_number(error) or errno.EIO, str(error)) from error
 
 
-def _number(error: Exception) -> int:
+def _number(error: BaseException) -> int:
     """The operating system's number in one of tantivy's messages, or 0."""
     found = _OS_ERROR.search(str(error))
     return int(found[1] or found[2]) if found else 0

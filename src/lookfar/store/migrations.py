@@ -106,9 +106,18 @@ CREATE TABLE tags (
 -- Documents purged here whose keyword entries the next commit of that index removes.
 CREATE TABLE graves (document INTEGER PRIMARY KEY);
 
--- Files that could not be read or parsed at the last pass; their old rows still serve.
-CREATE TABLE failures (
-    uri TEXT PRIMARY KEY, code TEXT NOT NULL, message TEXT NOT NULL
+-- What the last pass saw and did not store, and how the disk showed it then. Where it failed
+-- (it could not be read or parsed), an older version may still serve.
+CREATE TABLE left_out (
+    uri TEXT PRIMARY KEY,
+    failed INTEGER NOT NULL,
+    code TEXT NOT NULL,
+    message TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL,
+    ctime_ns INTEGER NOT NULL,
+    inode INTEGER NOT NULL,
+    settled INTEGER NOT NULL
 ) WITHOUT ROWID;
 """
 
@@ -128,8 +137,8 @@ FORMAT = len(_STEPS)
 """The format this program writes; part of every epoch's fingerprint."""
 
 
-def migrate(connection: sqlite3.Connection) -> None:
-    """Bring a catalogue up to ``FORMAT``."""
+def check(connection: sqlite3.Connection) -> int:
+    """The format of a catalogue; refuses one that this program is too old to read."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > FORMAT:
         raise IndexCorrupt(
@@ -137,6 +146,12 @@ def migrate(connection: sqlite3.Connection) -> None:
             hint="Upgrade Lookfar, or choose another folder with --index-dir.",
             developer=f"catalogue format {version}, this program knows {FORMAT}",
         )
+    return int(version)
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring a catalogue up to ``FORMAT``."""
+    version = check(connection)
     for number, step in enumerate(_STEPS[version:], version + 1):
         connection.executescript(f"BEGIN;{step};PRAGMA user_version={number};COMMIT;")
 

@@ -10,13 +10,14 @@ before the catalogue names them, and what it does not name is overwritten later.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 from zlib import crc32
 
 import numpy as np
 
-from lookfar.errors import IndexCorrupt
+from lookfar.errors import IndexCorrupt, from_os_error
 from lookfar.store import files
 
 if TYPE_CHECKING:
@@ -52,52 +53,69 @@ class VectorFile:
         files.sync(self.path)
 
     def rows(self, count: int) -> NDArray[np.float16]:
-        """The first ``count`` rows, mapped; the mapping grows when the file has."""
-        if count > len(self._mapped):
-            self._mapped = self._map(count)
+        """The first ``count`` rows, mapped; the mapping grows when the file has.
+
+        What was mapped stays readable when the file is removed, but not when it is cut
+        short: then the process would die of reading it. So its size is checked each time.
+        """
+        if count:
+            size = self._checked_size(count)
+            if count > len(self._mapped):
+                self._mapped = self._map(size)
         return self._mapped[:count]
 
-    def _map(self, count: int) -> NDArray[np.float16]:
+    def _checked_size(self, count: int) -> int:
+        expected = _MAGIC + str(self.dimensions).encode()
         try:
             with self.path.open("rb") as file:
                 header = file.read(_HEADER)
-            expected = _MAGIC + str(self.dimensions).encode()
-            size = self.path.stat().st_size
-        except OSError as error:
+                size = os.fstat(file.fileno()).st_size
+        except FileNotFoundError as error:
             raise _damaged(self.path, str(error)) from error
+        except OSError as error:
+            raise from_os_error(error, f"reading {self.path.name}") from error
         if header.rstrip(b"\0") != expected or size < _HEADER + count * self._row_bytes:
             raise _damaged(self.path, f"{size} bytes cannot hold {count} rows of {expected!r}")
+        return size
+
+    def _map(self, size: int) -> NDArray[np.float16]:
         available = (size - _HEADER) // self._row_bytes
         mapped = np.memmap(
             self.path, np.float16, "r", offset=_HEADER, shape=(available, self.dimensions)
         )
         return mapped.view(np.ndarray)
 
-    def nearest(
-        self, query: NDArray[np.float32], count: int, limit: int
-    ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """The ``limit`` best of the first ``count`` rows, best first, ties by row."""
-        scores = _dots(query, self.rows(count))
-        return _best(scores, limit)
-
-    def nearest_among(
-        self, query: NDArray[np.float32], rows: NDArray[np.intp], count: int, limit: int
-    ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """The same over the given rows only, each of which is scored."""
-        scores = _dots(query, self.rows(count)[rows])
-        best, values = _best(scores, limit)
-        return rows[best], values
-
-    def scores(
-        self, query: NDArray[np.float32], rows: Sequence[int], count: int
-    ) -> NDArray[np.float64]:
-        if not rows:
-            return np.empty(0)
-        return _dots(query, self.rows(count)[np.asarray(rows, dtype=np.intp)])
-
     def checksums(self, count: int) -> list[int]:
         """CRC-32 of every row, to compare with what the catalogue recorded."""
         return [crc32(row.tobytes()) for row in self.rows(count)]
+
+    def scores(
+        self, query: NDArray[np.float32], rows: NDArray[np.float16], wanted: Sequence[int]
+    ) -> NDArray[np.float64]:
+        """The similarity of each wanted one of ``rows``."""
+        if not wanted:
+            return np.empty(0)
+        return _dots(query, rows[self._existing(np.asarray(wanted, dtype=np.intp), rows)])
+
+    def nearest(
+        self,
+        query: NDArray[np.float32],
+        rows: NDArray[np.float16],
+        limit: int,
+        among: NDArray[np.intp] | None = None,
+    ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """The ``limit`` best of ``rows``, or of those ``among`` them: best first, ties by row."""
+        if among is None:
+            return _best(_dots(query, rows), limit)
+        best, values = _best(_dots(query, rows[self._existing(among, rows)]), limit)
+        return among[best], values
+
+    def _existing(
+        self, wanted: NDArray[np.intp], rows: NDArray[np.float16]
+    ) -> NDArray[np.intp]:
+        if len(wanted) and not 0 <= wanted.min() <= wanted.max() < len(rows):
+            raise _damaged(self.path, f"the catalogue names a row that is not among {len(rows)}")
+        return wanted
 
 
 def _dots(query: NDArray[np.float32], rows: NDArray[np.float16]) -> NDArray[np.float64]:

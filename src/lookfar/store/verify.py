@@ -19,10 +19,11 @@ from lookfar.errors import LookfarError
 from lookfar.store import catalog
 
 if TYPE_CHECKING:
-    from lookfar.store.epoch import Epoch
+    from lookfar.store.keywords import KeywordView
+    from lookfar.store.vectors import VectorFile
 
 _FOOTER_MAGIC = 1337
-_UNCHECKED = frozenset({"meta.json", ".managed.json"})
+_PARTS = ("fast", "fieldnorm", "idx", "pos", "store", "term")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +31,20 @@ class Problem:
     """One thing that is not as it was written."""
 
     artefact: str
-    """``catalogue``, ``texts``, ``vectors`` or ``keywords``."""
+    """``catalogue``, ``texts``, ``vectors`` or ``keywords``; ``index`` if it cannot be opened."""
     detail: str
 
 
-def verify(epoch: Epoch, connection: sqlite3.Connection) -> list[Problem]:
+def verify(
+    connection: sqlite3.Connection, vectors: VectorFile, folder: Path, keywords: KeywordView
+) -> list[Problem]:
     """Check everything that the catalogue names; gives an empty list for a sound epoch."""
     try:
         return [
             *_catalogue(connection),
             *_texts(connection),
-            *_vectors(epoch, connection),
-            *_keywords(epoch, connection),
+            *_vectors(vectors, connection),
+            *_keywords(folder, keywords, connection),
         ]
     except sqlite3.DatabaseError as error:
         return [Problem("catalogue", f"{type(error).__name__}: {error}")]
@@ -70,13 +73,13 @@ def _texts(connection: sqlite3.Connection) -> Iterator[Problem]:
                 yield Problem("catalogue", f"{uri}: the span {start}-{end} does not fit its text")
 
 
-def _vectors(epoch: Epoch, connection: sqlite3.Connection) -> Iterator[Problem]:
+def _vectors(vectors: VectorFile, connection: sqlite3.Connection) -> Iterator[Problem]:
     recorded = connection.execute("SELECT row, checksum FROM embeddings ORDER BY row").fetchall()
     if not recorded:
         return
     count = recorded[-1][0] + 1
     try:
-        found = epoch.vectors.checksums(count)
+        found = vectors.checksums(count)
     except LookfarError as error:
         yield Problem("vectors", error.developer)
         return
@@ -91,29 +94,48 @@ def _vectors(epoch: Epoch, connection: sqlite3.Connection) -> Iterator[Problem]:
         yield Problem("vectors", f"{missing} chunks name a row that does not exist")
 
 
-def _keywords(epoch: Epoch, connection: sqlite3.Connection) -> Iterator[Problem]:
-    folder = epoch.folder / "keywords"
-    for path in sorted(folder.iterdir()):
-        if path.is_file() and path.name not in _UNCHECKED and path.suffix != ".lock":
+def _keywords(
+    folder: Path, view: KeywordView, connection: sqlite3.Connection
+) -> Iterator[Problem]:
+    try:
+        for path in _segment_files(folder):
             why = _damage(path)
-            if why:
+            if why and path in _segment_files(folder):  # A writer may have merged it away.
                 yield Problem("keywords", f"{path.name}: {why}")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        yield Problem("keywords", f"meta.json: {type(error).__name__}: {error}")
     (chunks,) = connection.execute("SELECT count(*) FROM chunks").fetchone()
     (pages,) = connection.execute("SELECT count(DISTINCT document) FROM chunks").fetchone()
     (graves,) = connection.execute("SELECT count(*) FROM graves").fetchone()
-    entries = len(epoch.keywords)
-    if entries < chunks + pages or (not graves and entries != chunks + pages):
+    entries = len(view)
+    # More than that are there for a while: of purged documents, or of a writer that died.
+    ahead = graves or view.stamp > catalog.keywords_stamp(connection)
+    if entries < chunks + pages or (not ahead and entries != chunks + pages):
         yield Problem("keywords", f"{entries} entries for {chunks} chunks and {pages} documents")
+
+
+def _segment_files(folder: Path) -> list[Path]:
+    """The files that the last commit consists of; what a crash left beside them is no matter."""
+    found: list[Path] = []
+    for segment in json.loads((folder / "meta.json").read_bytes())["segments"]:
+        name = segment["segment_id"].replace("-", "")
+        found += (folder / f"{name}.{part}" for part in _PARTS)
+        if segment["deletes"]:
+            found.append(folder / f"{name}.{segment['deletes']['opstamp']}.del")
+    return found
 
 
 def _damage(path: Path) -> str:
     """Compare a tantivy file with the checksum in its footer."""
-    data = path.read_bytes()
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        return error.strerror or str(error)
     if len(data) < 8 or int.from_bytes(data[-4:], "little") != _FOOTER_MAGIC:
         return "its footer is gone"
     length = int.from_bytes(data[-8:-4], "little")
     try:
         expected = json.loads(data[-8 - length : -8])["crc"]
-    except (ValueError, KeyError):
+    except (ValueError, KeyError, TypeError):
         return "its footer is unreadable"
     return "" if crc32(data[: -8 - length]) == expected else "its checksum differs"

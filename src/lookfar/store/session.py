@@ -1,0 +1,195 @@
+"""A write session: everything of one pass, invisible until it is activated.
+
+Takes: an epoch, in the hands of the holder of the writer lock. Gives: one new
+generation, or nothing. Refuses: to be half done; whatever goes wrong before the
+catalogue's one commit leaves the generation before it as it was.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+from lookfar.ports import Known, LeftOut, Version
+from lookfar.store import catalog, files, generations
+from lookfar.store.database import connect, typed_errors
+from lookfar.store.migrations import create_indexes
+
+if TYPE_CHECKING:
+    from lookfar.model import Fingerprint
+    from lookfar.store.epoch import Epoch
+
+_BUFFERED_ROWS = 4096
+
+
+class EpochWriter:
+    """A write session: one transaction, invisible until ``activate``."""
+
+    def __init__(self, epoch: Epoch, retain: int, *, fresh: bool) -> None:
+        self._epoch = epoch
+        self._retain = retain
+        self.fresh = self._fresh = fresh
+        self.activated = False
+        self.embedded = 0
+        """Vectors added by this session."""
+        self._done = False
+        self._new: dict[bytes, int] = {}
+        self._texts: set[bytes] = set()
+        self._buffer: list[bytes] = []
+        self._connection = connect(epoch.catalogue, write=True)
+        try:
+            with typed_errors(epoch.catalogue):
+                self._begin()
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self) -> None:
+        if self._fresh:
+            # Nobody reads an epoch before it is published, so a crash costs nothing to undo.
+            self._connection.execute("PRAGMA journal_mode=OFF")
+            self._connection.execute("PRAGMA synchronous=OFF")
+        self._connection.execute("BEGIN IMMEDIATE")
+        self._generation = generations.active(self._connection) + 1
+        self._inserts = catalog.Inserts(self._connection)
+        marks = catalog.high_marks(self._connection)
+        self._next_document, self._next_key, self._next_row = (mark + 1 for mark in marks)
+        self._epoch.keywords.open_writer(marks.document)
+        graves = self._connection.execute("SELECT document FROM graves")
+        self._epoch.keywords.remove_documents([identifier for (identifier,) in graves])
+
+    @property
+    def catalogue(self) -> Path | None:
+        """Where other processes may look up existing vectors; there are none in a new epoch."""
+        return None if self._fresh else self._epoch.catalogue
+
+    def known(self) -> dict[str, Known]:
+        with typed_errors(self._epoch.catalogue):
+            return catalog.known(self._connection)
+
+    def missing(self, contents: Iterable[bytes]) -> set[bytes]:
+        unseen = [content for content in contents if content not in self._new]
+        if self._fresh:
+            return set(unseen)
+        with typed_errors(self._epoch.catalogue):
+            return catalog.unembedded(self._connection, unseen)
+
+    def put(self, version: Version) -> None:
+        """Store a version in place of the live one of the same URI, if there is one."""
+        with typed_errors(self._epoch.catalogue):
+            if not self._fresh:
+                catalog.bury(self._connection, version.uri, self._generation)
+            self._embed(version.embedded)
+            if self._is_new_text(version.text_sha):
+                self._inserts.text(version.text_sha, version.text)
+            self._inserts.version(
+                self._next_document, version, self._generation, self._next_key, self._row_of
+            )
+        self._epoch.keywords.add(self._next_key, self._next_document, version.entries)
+        self._next_key += len(version.chunks)
+        self._next_document += 1
+
+    def _is_new_text(self, text_sha: bytes) -> bool:
+        if text_sha in self._texts:
+            return False
+        self._texts.add(text_sha)
+        return self._fresh or not catalog.has_text(self._connection, text_sha)
+
+    def _embed(self, vectors: Mapping[bytes, bytes]) -> None:
+        for content, vector in vectors.items():
+            if content in self._new:
+                continue
+            self.embedded += 1
+            row = self._next_row
+            self._next_row += 1
+            self._new[content] = row
+            self._buffer.append(vector)
+            self._inserts.embedding(row, content, crc32(vector))
+        if len(self._buffer) >= _BUFFERED_ROWS:
+            self._flush_vectors()
+
+    def _flush_vectors(self) -> None:
+        if self._buffer:
+            first = self._next_row - len(self._buffer)
+            self._epoch.vectors.append(first, b"".join(self._buffer))
+            self._buffer.clear()
+
+    def _row_of(self, content: bytes) -> int | None:
+        if content in self._new:
+            return self._new[content]
+        if self._fresh:
+            return None
+        found = self._connection.execute(
+            "SELECT row FROM embeddings WHERE content = ?", (content,)
+        ).fetchone()
+        return None if found is None else int(found[0])
+
+    def touch(self, document: int, fingerprint: Fingerprint, settled: bool) -> None:
+        with typed_errors(self._epoch.catalogue):
+            catalog.touch(self._connection, document, fingerprint, settled)
+
+    def remove(self, uri: str) -> None:
+        with typed_errors(self._epoch.catalogue):
+            catalog.bury(self._connection, uri, self._generation)
+
+    def left_out(self) -> dict[str, LeftOut]:
+        with typed_errors(self._epoch.catalogue):
+            return catalog.left_out(self._connection)
+
+    def leave_out(self, files: Sequence[LeftOut]) -> None:
+        with typed_errors(self._epoch.catalogue):
+            catalog.replace_left_out(self._connection, files)
+
+    def commit_touches(self) -> int:
+        """Keep what was learnt of the disk when no document changed: the generation stays."""
+        with typed_errors(self._epoch.catalogue):
+            self._connection.execute("COMMIT")
+        self.close()
+        return self._generation - 1
+
+    def activate(self, manifest: Mapping[str, Any]) -> int:
+        """Derived indexes first, durable; then the catalogue, in one commit."""
+        self._flush_vectors()
+        self._epoch.vectors.sync()
+        stamp = self._epoch.keywords.commit()
+        with typed_errors(self._epoch.catalogue):
+            self._inserts.flush()
+            create_indexes(self._connection)
+            generations.activate(
+                self._connection,
+                self._generation,
+                datetime.now(UTC).isoformat(timespec="seconds"),
+                manifest,
+            )
+            catalog.record_keywords(self._connection, stamp)
+            catalog.record_marks(self._connection, self._next_document - 1, self._next_key - 1)
+            retired = generations.retire(self._connection, self._retain)
+            generations.purge(self._connection, retired)
+            self._connection.execute("COMMIT")
+            self.activated = True
+            if self._fresh:
+                self._connection.execute("PRAGMA journal_mode=WAL")
+        self._done = True
+        self._connection.close()
+        self._epoch.keywords.close_writer()
+        if self._fresh:
+            files.sync(self._epoch.catalogue)
+            files.sync_folder(self._epoch.folder)
+        return self._generation
+
+    def close(self) -> None:
+        """Leave; without ``activate`` nothing has happened."""
+        if self._done:
+            return
+        self._done = True
+        # The transaction ends with its connection; a failing roll-back must not hide its cause.
+        with suppress(sqlite3.Error):
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        self._connection.close()
+        self._epoch.keywords.abandon()

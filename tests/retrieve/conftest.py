@@ -1,0 +1,66 @@
+"""Places and rankings small enough to work out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from lookfar.model import Filters, Mode
+from lookfar.ports import Place
+from lookfar.retrieve.ranking import Candidate, Plan, Ranking
+
+
+def place(
+    key: int,
+    *,
+    document: int = 1,
+    uri: str = "a.md",
+    title: str = "",
+    path: tuple[str, ...] = (),
+    start: int = 0,
+    end: int = 10,
+) -> Place:
+    return Place(
+        key=key,
+        id=bytes(16),
+        document=document,
+        vector=key,
+        uri=uri,
+        title=title,
+        lane="docs",
+        path=path,
+        ordinal=key,
+        part=1,
+        parts=1,
+        start=start,
+        end=end,
+        start_line=1,
+        end_line=1,
+        overlap=0,
+        sha=bytes(32),
+    )
+
+
+def ranking(
+    candidates: list[Candidate],
+    scores: list[float] | None = None,
+    *,
+    mode: Mode = "hybrid",
+    terms: tuple[str, ...] = ("word",),
+    vector: object = object(),
+    trust: float = 1.0,
+    top_k: int = 10,
+) -> Ranking:
+    plan = Plan("word", mode, top_k, Filters(), terms, vector, trust)  # type: ignore[arg-type]
+    return Ranking(plan, tuple(candidates), tuple(scores or [0.0] * len(candidates)))
+
+
+@pytest.fixture
+def make_place() -> Callable[..., Place]:
+    return place
+
+
+@pytest.fixture
+def make_ranking() -> Callable[..., Ranking]:
+    return ranking

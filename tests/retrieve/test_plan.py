@@ -1,0 +1,70 @@
+"""What a question turns into before anything is searched."""
+
+from __future__ import annotations
+
+import pytest
+
+from lookfar.embed.hashed import HashedEmbedder
+from lookfar.embed.static import StaticEmbedder
+from lookfar.errors import InvalidArgument, ModelUnavailable
+from lookfar.model import Filters, Mode
+from lookfar.ports import Embedder
+from lookfar.retrieve.plan import make_plan
+from lookfar.retrieve.ranking import Plan
+
+
+def plan(
+    text: str, mode: Mode = "hybrid", top_k: int = 10, embedder: Embedder | None = None
+) -> Plan:
+    return make_plan(text, mode=mode, top_k=top_k, filters=Filters(), embedder=embedder)
+
+
+def test_function_words_are_dropped_while_others_remain() -> None:
+    assert plan("how do I configure the cluster").terms == ("configur", "cluster")
+    assert plan("to be or not to be").terms == ("to", "be", "or", "not")
+
+
+def test_single_kana_are_dropped_but_pairs_stay() -> None:
+    terms = plan("設定のしかた").terms
+    assert "の" not in terms
+    assert {"設", "設定", "しか"} <= set(terms)
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t"])
+def test_an_empty_question_is_refused(text: str) -> None:
+    with pytest.raises(InvalidArgument, match="empty"):
+        plan(text)
+
+
+@pytest.mark.parametrize("top_k", [0, -1, 1001])
+def test_impossible_numbers_of_hits_are_refused(top_k: int) -> None:
+    with pytest.raises(InvalidArgument, match="top_k"):
+        plan("word", top_k=top_k)
+
+
+def test_too_long_and_broken_questions_are_refused() -> None:
+    with pytest.raises(InvalidArgument, match="characters"):
+        plan("a" * 10_001)
+    with pytest.raises(InvalidArgument, match="half"):
+        plan("word \ud800")
+
+
+def test_vector_search_without_a_model_is_refused() -> None:
+    with pytest.raises(ModelUnavailable, match="needs an embedding model"):
+        plan("word", mode="vector")
+
+
+def test_keyword_search_embeds_nothing() -> None:
+    embedder = HashedEmbedder()
+    assert plan("word", mode="keyword", embedder=embedder).vector is None
+    assert embedder.embedded == []
+
+
+def test_a_question_without_words_has_no_vector() -> None:
+    assert plan("!!! ???", embedder=HashedEmbedder()).vector is None
+
+
+def test_the_model_is_trusted_only_where_it_knows_the_words() -> None:
+    static = StaticEmbedder()
+    assert plan("how do I drain a node", embedder=static).vector_trust == 1.0
+    assert plan("ノードを安全に退避させるには", embedder=static).vector_trust == 0.0

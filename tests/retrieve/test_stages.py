@@ -1,0 +1,170 @@
+"""Each stage on cases whose outcome can be worked out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from lookfar.ports import Place
+from lookfar.retrieve.boost import name_match
+from lookfar.retrieve.diversify import passages
+from lookfar.retrieve.fuse import weighted_sum
+from lookfar.retrieve.ranking import Candidate, Ranking
+from lookfar.store.analyser import terms_of
+
+MakePlace = Callable[..., Place]
+MakeRanking = Callable[..., Ranking]
+
+
+def test_ties_go_by_uri_then_by_start(make_place: MakePlace, make_ranking: MakeRanking) -> None:
+    candidates = [
+        Candidate(make_place(1, uri="b.md", start=0), 0, 0, 0),
+        Candidate(make_place(2, uri="a.md", start=9), 0, 0, 0),
+        Candidate(make_place(3, uri="a.md", start=5), 0, 0, 0),
+    ]
+    assert make_ranking(candidates, [0.5, 0.5, 0.5]).order() == [2, 1, 0]
+
+
+def test_fusion_is_the_weighted_sum_of_scaled_scores(
+    make_place: MakePlace, make_ranking: MakeRanking
+) -> None:
+    """Caught: swapping the chunk and page shares."""
+    candidates = [
+        Candidate(make_place(1, document=1), keyword=4.0, page=10.0, vector=0.2),
+        Candidate(make_place(2, document=2), keyword=2.0, page=5.0, vector=0.6),
+    ]
+    fused = weighted_sum(0.25, 0.75, 0.6)(make_ranking(candidates))
+    # Words: of the best chunk (4 and 2 of 4) and page (10 and 5 of 10); meaning: min to max.
+    assert fused.scores == pytest.approx((0.75 * 1.0, 0.75 * 0.5 + 0.25 * 1.0))
+
+
+def test_fusion_gives_vectors_no_say_where_the_model_knows_no_word(
+    make_place: MakePlace, make_ranking: MakeRanking
+) -> None:
+    candidates = [
+        Candidate(make_place(1, document=1), 1.0, 1.0, 0.0),
+        Candidate(make_place(2, document=2), 0.5, 0.5, 1.0),
+    ]
+    fused = weighted_sum(0.25, 0.75, 0.6)(make_ranking(candidates, trust=0.0))
+    assert fused.scores == pytest.approx((1.0, 0.5))
+
+
+@pytest.mark.parametrize(("mode", "best"), [("keyword", 0), ("vector", 1)])
+def test_single_modes_listen_to_one_lane(
+    make_place: MakePlace, make_ranking: MakeRanking, mode: str, best: int
+) -> None:
+    candidates = [
+        Candidate(make_place(1, document=1), 5.0, 5.0, 0.1),
+        Candidate(make_place(2, document=2), 1.0, 1.0, 0.9),
+    ]
+    vector = None if mode == "keyword" else object()
+    ranking = make_ranking(candidates, mode=mode, vector=vector)
+    fused = weighted_sum(0.25, 0.75, 0.6)(ranking)
+    assert fused.order()[0] == best
+    assert fused.scores[best] == pytest.approx(1.0)
+
+
+def test_a_page_is_as_near_as_the_mean_of_its_three_nearest_chunks(
+    make_place: MakePlace, make_ranking: MakeRanking
+) -> None:
+    near = [0.9, 0.6, 0.6, 0.0]
+    candidates = [
+        *(Candidate(make_place(at, document=1), 0, 0, value) for at, value in enumerate(near)),
+        Candidate(make_place(9, document=2), 0, 0, 0.5),
+    ]
+    fused = weighted_sum(1.0, 0.0, 1.0)(make_ranking(candidates, mode="vector"))
+    # Document 1 has the mean 0.7, document 2 has 0.5: the best and the worst page.
+    assert fused.scores == pytest.approx((1, 1, 1, 1, 0))
+
+
+def test_every_score_is_the_sum_of_its_explanation(
+    make_place: MakePlace, make_ranking: MakeRanking
+) -> None:
+    candidates = [
+        Candidate(make_place(1, document=1, title="Word"), 3.0, 2.0, 0.4),
+        Candidate(make_place(2, document=2), 1.0, 4.0, 0.8),
+    ]
+    ranked = name_match(0.05)(weighted_sum(0.25, 0.75, 0.6)(make_ranking(candidates)))
+    for at, score in enumerate(ranked.scores):
+        assert sum(each.value for each in ranked.explain(at)) == pytest.approx(score, abs=1e-5)
+    assert [each.stage for each in ranked.explain(0)][-1] == "names"
+
+
+@pytest.mark.parametrize(
+    ("where", "lift"),
+    [
+        ({"title": "Rotate keys"}, 0.1),
+        ({"path": ("Keys", "Rotating")}, 0.1),
+        ({"uri": "keys/rotate.md"}, 0.1),
+        ({"title": "Keys"}, 0.05),
+        ({"title": "Other"}, 0.0),
+    ],
+)
+def test_names_lift_by_the_share_of_the_question_they_hold(
+    make_place: MakePlace, make_ranking: MakeRanking, where: dict[str, object], lift: float
+) -> None:
+    ranking = make_ranking(
+        [Candidate(make_place(1, **where), 0, 0, 0)], [0.5], terms=tuple(terms_of("rotate keys"))
+    )
+    assert name_match(0.1)(ranking).scores == pytest.approx((0.5 + lift,))
+
+
+def test_neighbours_that_answer_alike_become_one_passage(
+    make_place: MakePlace, make_ranking: MakeRanking
+) -> None:
+    candidates = [
+        Candidate(make_place(1, start=0, end=100), 0, 0, 0),
+        Candidate(make_place(2, start=150, end=250), 0, 0, 0),
+        Candidate(make_place(3, start=900, end=950), 0, 0, 0),
+    ]
+    found = passages(make_ranking(candidates, [0.8, 0.9, 0.7]), per_document=3, merge_gap=200)
+    assert [(p.start, p.end, p.chunks, p.score) for p in found] == [
+        (0, 250, 2, 0.9),
+        (900, 950, 1, 0.7),
+    ]
+    assert found[0].place.key == 2
+
+
+def test_a_much_weaker_neighbour_stays_out_of_the_span(
+    make_place: MakePlace, make_ranking: MakeRanking
+) -> None:
+    candidates = [
+        Candidate(make_place(1, start=0, end=100), 0, 0, 0),
+        Candidate(make_place(2, start=100, end=200), 0, 0, 0),
+    ]
+    found = passages(make_ranking(candidates, [0.9, 0.2]), per_document=3, merge_gap=200)
+    assert [(p.start, p.end) for p in found] == [(0, 100), (100, 200)]
+
+
+def test_how_many_hits_are_asked_for_does_not_change_what_they_span(
+    make_place: MakePlace, make_ranking: MakeRanking
+) -> None:
+    """Caught: merging within the asked number of hits only."""
+    candidates = [
+        Candidate(make_place(at, start=at * 100, end=at * 100 + 90), 0, 0, 0) for at in range(4)
+    ]
+    scores = [0.9, 0.8, 0.85, 0.8]
+    one = passages(make_ranking(candidates, scores, top_k=1), per_document=3, merge_gap=200)
+    many = passages(make_ranking(candidates, scores, top_k=9), per_document=3, merge_gap=200)
+    assert one == many[:1]
+
+
+@pytest.mark.parametrize(("cap", "kept"), [(1, 1), (2, 2), (0, 4)])
+def test_a_document_gives_at_most_so_many_passages(
+    make_place: MakePlace, make_ranking: MakeRanking, cap: int, kept: int
+) -> None:
+    candidates = [
+        Candidate(make_place(at, start=at * 1000, end=at * 1000 + 10), 0, 0, 0) for at in range(4)
+    ]
+    candidates.append(Candidate(make_place(9, document=2, uri="b.md"), 0, 0, 0))
+    ranking = make_ranking(candidates, [0.9, 0.8, 0.7, 0.6, 0.1])
+    found = passages(ranking, per_document=cap, merge_gap=0)
+    assert sum(p.place.document == 1 for p in found) == kept
+    assert sum(p.place.document == 2 for p in found) == 1
+
+
+def test_nothing_gives_nothing(make_ranking: MakeRanking) -> None:
+    empty = name_match(0.1)(weighted_sum(0.25, 0.75, 0.6)(make_ranking([])))
+    assert empty.scores == ()
+    assert passages(empty, per_document=3, merge_gap=200) == []

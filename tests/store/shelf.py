@@ -1,0 +1,129 @@
+"""A collection on a real disk, written and read as the indexer and the ranking do."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import lookfar.errors
+from lookfar.chunk.headings import Sizes
+from lookfar.embed.hashed import HashedEmbedder
+from lookfar.index.prepare import embed, prepare
+from lookfar.model import Filters, Fingerprint
+from lookfar.ports import Place, Version
+from lookfar.store.analyser import terms_of
+from lookfar.store.collection import CollectionStore
+from lookfar.store.epoch import EpochSnapshot
+from lookfar.store.session import EpochWriter
+
+SIZES = Sizes(
+    max_tokens=60, hard_max_tokens=80, min_tokens=1, overlap_tokens=0, merge_small=False
+)
+WEIGHTS = {"title": 0.5, "headings": 0.5, "tags": 0.5, "body": 1.0, "code": 1.0}
+PAGE_WEIGHTS = {"name": 0.5, "page": 1.0}
+Elsewhere = Callable[..., "subprocess.CompletedProcess[str]"]
+"""Runs some lines in another process."""
+SOURCE = Path(lookfar.errors.__file__).parents[1]
+
+
+class Shelf:
+    """One collection: ``write`` makes a generation of URIs and texts, ``None`` removes."""
+
+    def __init__(self, folder: Path, retain: int = 3, fingerprint: str = "one") -> None:
+        self.embedder = HashedEmbedder()
+        self.store = CollectionStore(folder)
+        self.retain = retain
+        self.fingerprint = fingerprint
+
+    @contextmanager
+    def session(self, *, rebuild: bool = False, wait: float = 0.0) -> Iterator[EpochWriter]:
+        with self.store.writer(
+            self.fingerprint,
+            self.embedder.dimensions,
+            about={"root": "/nowhere"},
+            retain=self.retain,
+            rebuild=rebuild,
+            wait_seconds=wait,
+        ) as session:
+            yield session
+
+    def version(self, uri: str, text: str, session: EpochWriter) -> Version:
+        raw = text.encode()
+        prepared = prepare(
+            uri,
+            raw,
+            Fingerprint(len(raw), 1, 1, 1),
+            settled=True,
+            sizes=SIZES,
+            count_tokens=self.embedder.count_tokens,
+        )
+        assert prepared is not None
+        embed([prepared], self.embedder, session.missing)
+        return prepared.version
+
+    def fill(self, session: EpochWriter, texts: Mapping[str, str | None]) -> None:
+        for uri, text in texts.items():
+            if text is None:
+                session.remove(uri)
+            else:
+                session.put(self.version(uri, text, session))
+
+    def write(self, texts: Mapping[str, str | None], *, rebuild: bool = False) -> int:
+        with self.session(rebuild=rebuild) as session:
+            self.fill(session, texts)
+            return session.activate({})
+
+    def found(self, query: str, limit: int = 50, **filters: object) -> list[str]:
+        """URIs by words, each as often as it has chunks in the answer."""
+        with self.store.snapshot() as snapshot:
+            return [place.uri for place, _ in words(snapshot, query, limit, **filters)]
+
+    def everything(self) -> dict[str, str]:
+        with self.store.snapshot() as snapshot:
+            return {uri: snapshot.text(uri) or "" for uri in snapshot.uris()}
+
+
+def words(
+    snapshot: EpochSnapshot, query: str, limit: int = 50, **filters: object
+) -> list[tuple[Place, float]]:
+    return snapshot.keyword_search(
+        terms_of(query), WEIGHTS, limit, Filters(**filters)  # type: ignore[arg-type]
+    )
+
+
+def pages(
+    snapshot: EpochSnapshot, query: str, limit: int = 50, **filters: object
+) -> list[tuple[int, float]]:
+    return snapshot.page_search(
+        terms_of(query), PAGE_WEIGHTS, limit, Filters(**filters)  # type: ignore[arg-type]
+    )
+
+
+def rows_of(shelf: Shelf, statement: str) -> list[tuple[object, ...]]:
+    """What the catalogue of the serving epoch answers."""
+    name = (shelf.store.folder / "CURRENT").read_text()
+    with closing(sqlite3.connect(shelf.store.folder / name / "catalogue.db")) as connection:
+        return connection.execute(statement).fetchall()
+
+
+def change_row(shelf: Shelf, statement: str, values: Sequence[object] = ()) -> None:
+    """Damage or pin something behind the store's back."""
+    name = (shelf.store.folder / "CURRENT").read_text()
+    with closing(sqlite3.connect(shelf.store.folder / name / "catalogue.db")) as connection:
+        connection.execute(statement, values)
+        connection.commit()
+
+
+def epoch_folder(shelf: Shelf) -> Path:
+    return shelf.store.folder / (shelf.store.folder / "CURRENT").read_text()
+
+
+def python(code: str, *arguments: object) -> list[str]:
+    """The command line of another process that can import Lookfar and these helpers."""
+    prelude = f"import sys; sys.path[:0] = [{str(SOURCE)!r}, {str(Path(__file__).parent)!r}]\n"
+    return [sys.executable, "-c", prelude + textwrap.dedent(code), *map(str, arguments)]

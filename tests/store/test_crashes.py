@@ -1,0 +1,206 @@
+"""All or nothing: exceptions, deaths between two commits, and kill -9 at any moment."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from shelf import Elsewhere, Shelf, epoch_folder, pages, python, words
+
+from lookfar.store.session import EpochWriter
+
+BEFORE = {
+    "a.md": "# Alpha\n\nthe first crimson text\n",
+    "b.md": "# Beta\n\nthe second crimson text\n",
+    "c.md": "# Gamma\n\nthe third crimson text\n",
+}
+UPDATE: dict[str, str | None] = {
+    "b.md": "# Beta\n\nsecond and turquoise now\n",
+    "c.md": None,
+    "d.md": "# Delta\n\na fourth, turquoise text\n",
+}
+AFTER = {"a.md": BEFORE["a.md"], "b.md": UPDATE["b.md"], "d.md": UPDATE["d.md"]}
+
+
+def shown(shelf: Shelf) -> dict[str, object]:
+    """All that readers can tell of the active generation, whatever numbers lie below it."""
+    with shelf.store.snapshot() as snapshot:
+        uri_of = {snapshot.document(uri)["id"]: uri for uri in snapshot.uris()}  # type: ignore[index]
+        query = shelf.embedder.embed(["crimson turquoise text"])[0]
+        from lookfar.model import Filters
+
+        return {
+            "texts": {uri: snapshot.text(uri) for uri in snapshot.uris()},
+            "counts": snapshot.counts(),
+            "words": {
+                term: sorted((place.uri, place.start, place.sha) for place, _ in words(snapshot, term))
+                for term in ("crimson", "turquoise", "text", "beta")
+            },
+            "pages": {
+                term: sorted(uri_of[document] for document, _ in pages(snapshot, term))
+                for term in ("crimson", "turquoise", "text", "beta")
+            },
+            "near": sorted(
+                (round(score, 6), place.uri, place.start)
+                for place, score in snapshot.vector_search(query, 50, Filters())
+            ),
+        }
+
+
+@pytest.fixture
+def rebuilt(tmp_path: Path) -> dict[str, object]:
+    """What an index made from scratch shows after the update."""
+    fresh = Shelf(tmp_path / "fresh")
+    fresh.write(AFTER)  # type: ignore[arg-type]
+    found = shown(fresh)
+    fresh.store.close()
+    return found
+
+
+def test_an_exception_before_activation_changes_nothing(
+    shelf: Shelf, rebuilt: dict[str, object]
+) -> None:
+    """Seen to fail when ``abandon`` committed instead of rolling back."""
+    shelf.write(BEFORE)
+    before = shown(shelf)
+
+    def fail_half_way() -> None:
+        with shelf.session() as session:
+            shelf.fill(session, UPDATE)
+            raise RuntimeError("in the middle")
+
+    with pytest.raises(RuntimeError):
+        fail_half_way()
+    assert shown(shelf) == before
+    shelf.store.close()
+    assert shown(shelf) == before
+    assert shelf.store.verify() == []
+    shelf.write(UPDATE)
+    assert shown(shelf) == rebuilt
+
+
+def test_an_exception_during_the_catalogue_s_commit_changes_nothing(
+    shelf: Shelf, rebuilt: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The keyword index is ahead then, here and for every other reader, and nobody can tell."""
+    shelf.write(BEFORE)
+    before = shown(shelf)
+    with monkeypatch.context() as patched:
+        patched.setattr("lookfar.store.catalog.Inserts.flush", lambda self: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            shelf.write(UPDATE)
+    assert shown(shelf) == before
+    other = Shelf(shelf.store.folder)
+    assert shown(other) == before
+    assert other.store.verify() == []
+    shelf.write(UPDATE)
+    assert shown(shelf) == shown(other) == rebuilt
+    other.store.close()
+
+
+DIE_BETWEEN = """
+    import os, sys
+    from pathlib import Path
+    from shelf import Shelf
+    from lookfar.store import catalog
+    sys.path.append(sys.argv[2])
+    from test_crashes import UPDATE
+    catalog.Inserts.flush = lambda self: os._exit(9)  # after vectors and keywords are durable
+    Shelf(Path(sys.argv[1])).write({**UPDATE, "e.md": "# Ghost\\n\\nturquoise ghost\\n"})
+"""
+
+
+def test_a_death_between_the_two_commits_leaves_the_old_generation_and_no_ghosts(
+    shelf: Shelf, rebuilt: dict[str, object], elsewhere: Elsewhere
+) -> None:
+    """Seen to fail when the next writer dropped entries by chunk key: the whole-document entry
+
+    of the dead writer's documents has no key, stayed, and answered for the next document
+    that got its number.
+    """
+    shelf.write(BEFORE)
+    before = shown(shelf)
+    died = elsewhere(DIE_BETWEEN, shelf.store.folder, Path(__file__).parent)
+    assert died.returncode == 9, died.stderr
+    again = Shelf(shelf.store.folder)
+    assert shown(again) == shown(shelf) == before
+    assert again.store.verify() == []
+    again.write(UPDATE)
+    assert shown(again) == shown(shelf) == rebuilt
+    assert again.store.verify() == []
+    again.store.close()
+
+
+KILLED = """
+    import sys
+    from pathlib import Path
+    from shelf import Shelf
+    shelf = Shelf(Path(sys.argv[1]))
+    print("ready", flush=True)
+    for round in range(int(sys.argv[2]), 1000):
+        shelf.write({f"{n}.md": f"# {n}\\n\\nround {round} word{n}\\n" for n in range(40)},
+                    rebuild=sys.argv[3] == "rebuild")
+"""
+
+
+@pytest.mark.parametrize("how", ["first", "update", "rebuild"])
+def test_after_kill_9_at_any_moment_the_index_serves_or_is_made_anew(
+    tmp_path: Path, how: str
+) -> None:
+    """Seen to fail when a fresh epoch was published before it was filled."""
+    chance = random.Random(how)
+    folder = tmp_path / "index"
+    shelf = Shelf(folder)
+    rounds = 0
+    for _ in range(5):
+        if how == "first":
+            shelf.store.close()
+            folder = tmp_path / f"index{rounds}"
+            shelf = Shelf(folder)
+        else:
+            shelf.write({f"{n}.md": f"# {n}\n\nround {rounds} word{n}\n" for n in range(40)})
+        process = subprocess.Popen(
+            python(KILLED, folder, rounds, how), stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(chance.uniform(0, 0.1))
+        process.kill()
+        process.communicate()
+        if shelf.store.exists:
+            texts = shelf.everything()
+            seen = {text.split("round ")[1].split()[0] for text in texts.values()}
+            assert len(texts) == 40
+            assert len(seen) == 1, "one generation is shown, not a mix"
+            assert sorted(shelf.found(f"round {seen.pop()}")) == sorted(texts)
+        shelf.write({"late.md": "written after\n"})
+        assert shelf.found("written") == ["late.md"]
+        shelf.write({"late.md": None})
+        assert shelf.store.verify() == []
+        rounds += 100
+    shelf.store.close()
+
+
+def test_a_session_that_cannot_begin_leaves_no_lock_behind(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen to fail when the connection of a session that failed to begin stayed open."""
+    shelf.write(BEFORE)
+    with monkeypatch.context() as patched:
+        patched.setattr(EpochWriter, "_begin", lambda self: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            shelf.write(UPDATE)
+    assert shelf.write(UPDATE) == 2
+
+
+def test_left_over_epochs_are_cleared_away(shelf: Shelf) -> None:
+    shelf.write(BEFORE)
+    for name in ("epoch-7", "epoch-3"):
+        (shelf.store.folder / name).mkdir()
+        (shelf.store.folder / name / "catalogue.db").write_bytes(b"half")
+    shelf.write(BEFORE, rebuild=True)
+    assert epoch_folder(shelf).name == "epoch-8"
+    assert [path.name for path in shelf.store.folder.glob("epoch-*")] == ["epoch-8"]

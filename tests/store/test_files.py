@@ -1,0 +1,143 @@
+"""Writes that are whole or absent, and a lock that dies with its process."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from shelf import Elsewhere, python
+
+from lookfar.errors import DiskFull, IndexBusy, IndexReadOnly, IOFailed, PermissionDenied
+from lookfar.store import files
+
+HOLD = """
+    import sys, time
+    from pathlib import Path
+    from lookfar.store.files import WriterLock
+    lock = WriterLock(Path(sys.argv[1]))
+    lock.acquire()
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_an_atomic_write_replaces_the_bytes_and_leaves_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "CURRENT"
+    files.write_atomic(path, b"old")
+    files.write_atomic(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert os.listdir(tmp_path) == ["CURRENT"]
+
+
+def test_a_failed_atomic_write_keeps_the_old_bytes_and_no_temporary_file(small_disk: Path) -> None:
+    """Seen to fail when the temporary file was left behind, and when the target was opened."""
+    path = small_disk / "CURRENT"
+    files.write_atomic(path, b"old")
+    with pytest.raises(DiskFull) as raised:
+        files.write_atomic(path, b"x" * 4_000_000)
+    assert raised.value.hint
+    assert path.read_bytes() == b"old"
+    assert os.listdir(small_disk) == ["CURRENT"]
+
+
+def test_what_a_crash_left_of_an_atomic_write_is_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "CURRENT"
+    (tmp_path / ".CURRENT.tmp").write_bytes(b"half of someth")
+    files.write_atomic(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert os.listdir(tmp_path) == ["CURRENT"]
+
+
+def test_bytes_are_appended_at_their_offset_over_what_a_crash_left(tmp_path: Path) -> None:
+    path = tmp_path / "rows"
+    files.append(path, 0, b"head")
+    files.append(path, 4, b"lost in a crash")
+    files.append(path, 4, memoryview(b"kept"))
+    assert path.read_bytes() == b"headkept in a crash"
+    assert path.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (errno.ENOSPC, DiskFull),
+        (errno.EDQUOT, DiskFull),
+        (errno.EROFS, IndexReadOnly),
+        (errno.EACCES, PermissionDenied),
+        (errno.EIO, IOFailed),
+    ],
+)
+def test_the_system_s_refusals_are_typed(number: int, kind: type[IOFailed]) -> None:
+    with pytest.raises(IOFailed) as raised, files.disk("writing"):
+        raise OSError(number, os.strerror(number), "/somewhere")
+    assert type(raised.value) is kind
+    assert raised.value.hint
+    assert errno.errorcode[number] in raised.value.developer
+
+
+def test_what_is_already_gone_is_removed(tmp_path: Path) -> None:
+    files.remove(tmp_path / "never")
+    (tmp_path / "folder" / "inner").mkdir(parents=True)
+    files.remove(tmp_path / "folder")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_link_to_a_folder_is_removed_and_not_what_it_points_at(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "kept")
+    files.remove(tmp_path / "link")
+    assert os.listdir(tmp_path) == ["kept"]
+
+
+def test_a_second_process_is_refused_and_a_killed_holder_lets_go(
+    tmp_path: Path, elsewhere: Elsewhere
+) -> None:
+    """Seen to fail when the lock was a file whose existence counted."""
+    path = tmp_path / "writer.lock"
+    holder = subprocess.Popen(python(HOLD, path), stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    with pytest.raises(IndexBusy) as raised:
+        files.WriterLock(path).acquire()
+    assert raised.value.hint
+    holder.send_signal(signal.SIGKILL)
+    holder.communicate()
+    lock = files.WriterLock(path)
+    lock.acquire(wait_seconds=5.0)
+    other = elsewhere(
+        "import sys; from pathlib import Path; from lookfar.store.files import WriterLock;"
+        "WriterLock(Path(sys.argv[1])).acquire()",
+        path,
+    )
+    assert "IndexBusy" in other.stderr
+    lock.release()
+
+
+def test_a_thread_waits_for_the_lock_as_long_as_it_was_told(tmp_path: Path) -> None:
+    path = tmp_path / "writer.lock"
+    first, second = files.WriterLock(path), files.WriterLock(path)
+    first.acquire()
+    started = time.monotonic()
+    with pytest.raises(IndexBusy):
+        second.acquire(wait_seconds=0.2)
+    assert 0.2 <= time.monotonic() - started < 2
+    threading.Timer(0.2, first.release).start()
+    second.acquire(wait_seconds=5.0)
+    second.release()
+
+
+def test_refused_locks_leak_no_descriptors(tmp_path: Path) -> None:
+    path = tmp_path / "writer.lock"
+    with files.WriterLock(path) as held:
+        held.acquire()
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(20):
+            with pytest.raises(IndexBusy):
+                files.WriterLock(path).acquire()
+        assert len(os.listdir("/proc/self/fd")) == before
