@@ -53,7 +53,8 @@ def ranking(
     top_k: int = 10,
 ) -> Ranking:
     plan = Plan("word", mode, top_k, Filters(), terms, vector, trust)  # type: ignore[arg-type]
-    return Ranking(plan, tuple(candidates), tuple(scores or [0.0] * len(candidates)))
+    empty = Ranking(plan, tuple(candidates), (0.0,) * len(candidates))
+    return empty.plus("made", scores, lambda _: "by hand") if scores else empty
 
 
 @pytest.fixture

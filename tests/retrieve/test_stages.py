@@ -137,6 +137,19 @@ def test_a_much_weaker_neighbour_stays_out_of_the_span(
     assert [(p.start, p.end) for p in found] == [(0, 100), (100, 200)]
 
 
+def test_what_the_document_earned_does_not_make_its_chunks_alike(
+    make_place: MakePlace, make_ranking: MakeRanking
+) -> None:
+    """Caught: comparing whole scores, by which a good page became one long passage."""
+    candidates = [
+        Candidate(make_place(1, start=0, end=100), 0, 0, 0),
+        Candidate(make_place(2, start=100, end=200), 0, 0, 0),
+    ]
+    ranking = make_ranking(candidates, [0.4, 0.1])
+    ranking = ranking.plus("page", [0.6, 0.6], lambda _: "", whole_document=True)
+    assert len(passages(ranking, per_document=3, merge_gap=200)) == 2
+
+
 def test_how_many_hits_are_asked_for_does_not_change_what_they_span(
     make_place: MakePlace, make_ranking: MakeRanking
 ) -> None:

@@ -6,14 +6,11 @@ inside the file; ``None`` means that no format here claims the name.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import cache
+from importlib import import_module
 from typing import NamedTuple
 
-from lookfar.model import Document
-from lookfar.parse import markdown, plaintext
-
-Parser = Callable[[str, str], Document]
-"""URI and normalised text to a document."""
+from lookfar.ports import Parser
 
 
 class Format(NamedTuple):
@@ -24,7 +21,8 @@ class Format(NamedTuple):
     extensions: tuple[str, ...]
     reads: str
     """What is understood, in a few words."""
-    parse: Parser
+    parser: str
+    """``module.function`` in this room: loaded when a file needs it, since a search does not."""
 
 
 FORMATS: tuple[Format, ...] = (
@@ -33,35 +31,46 @@ FORMATS: tuple[Format, ...] = (
         "markdown",
         (".md", ".markdown", ".mdown", ".mkd", ".mdx"),
         "headings, code, tables, HTML, links, wikilinks, tags, YAML and TOML front matter",
-        markdown.parse,
+        "markdown.parse",
     ),
     Format(
-        "Plain text", "text", (".txt", ".text"), "the text as one section", plaintext.parse_text
+        "Plain text", "text", (".txt", ".text"), "the text as one section", "plaintext.parse_text"
     ),
     Format(
         "reStructuredText",
         "rst",
         (".rst",),
         "titles, literal blocks, code directives",
-        plaintext.parse_rst,
+        "plaintext.parse_rst",
     ),
     Format(
         "AsciiDoc",
         "asciidoc",
         (".adoc", ".asciidoc", ".asc"),
         "titles, listing and literal blocks",
-        plaintext.parse_asciidoc,
+        "plaintext.parse_asciidoc",
     ),
-    Format("Org", "org", (".org",), "headings, source and example blocks", plaintext.parse_org),
+    Format("Org", "org", (".org",), "headings, source and example blocks", "plaintext.parse_org"),
 )
 
-_BY_EXTENSION: dict[str, Parser] = {
-    extension: entry.parse for entry in FORMATS for extension in entry.extensions
-}
+_BY_EXTENSION = {extension: entry for entry in FORMATS for extension in entry.extensions}
 
 
-def parser_for(uri: str) -> Parser | None:
-    """The parser for a POSIX-relative URI, or ``None`` when its format is unknown here."""
+def format_of(uri: str) -> Format | None:
+    """The format of a POSIX-relative URI by its extension, or ``None``."""
     name = uri.rpartition("/")[2]
     stem, dot, extension = name.rpartition(".")
     return _BY_EXTENSION.get(f".{extension.lower()}") if stem and dot else None
+
+
+def parser_for(uri: str) -> Parser | None:
+    """The parser for a URI, or ``None`` when its format is unknown here."""
+    found = format_of(uri)
+    return _loaded(found.parser) if found else None
+
+
+@cache
+def _loaded(parser: str) -> Parser:
+    module, _, function = parser.partition(".")
+    loaded: Parser = getattr(import_module(f"lookfar.parse.{module}"), function)
+    return loaded

@@ -56,8 +56,7 @@ def _merged(ranking: Ranking, group: Sequence[int], gap: int) -> list[Passage]:
     for at in sorted(group, key=lambda at: ranking.candidates[at].place.start):
         place, score = ranking.candidates[at].place, ranking.scores[at]
         last = found[-1] if found else None
-        alike = last is not None and min(score, last.score) >= _AS_GOOD * max(score, last.score)
-        if last is None or not alike or place.start > last.end + gap:
+        if last is None or place.start > last.end + gap or not _alike(ranking, at, last.best):
             found.append(
                 Passage(at, score, place, place.start, place.end, place.start_line, place.end_line)
             )
@@ -71,3 +70,9 @@ def _merged(ranking: Ranking, group: Sequence[int], gap: int) -> list[Passage]:
         better = score > last.score
         found[-1] = replace(joined, best=at, score=score, place=place) if better else joined
     return sorted(found, key=lambda passage: (-passage.score, passage.start))
+
+
+def _alike(ranking: Ranking, left: int, right: int) -> bool:
+    """Whether two chunks of one document answer about equally well by themselves."""
+    worse, better = sorted((ranking.own(left), ranking.own(right)))
+    return worse >= _AS_GOOD * better

@@ -34,12 +34,14 @@ def weighted_sum(vector_weight: float, keyword_weight: float, page_share: float)
             by_chunk = _scaled([c.keyword for c in candidates], words * chunk, floor=0.0)
             by_page = _scaled([c.page for c in candidates], words * page, floor=0.0)
             ranking = ranking.plus("keyword", by_chunk, lambda c: f"bm25 {c.keyword:.3f}")
-            ranking = ranking.plus("page keyword", by_page, lambda c: f"bm25 {c.page:.3f}")
+            ranking = ranking.plus(
+                "page keyword", by_page, lambda c: f"bm25 {c.page:.3f}", whole_document=True
+            )
         if meaning:
             near = _scaled([c.vector for c in candidates], meaning * chunk)
             page_near = _scaled(_page_vectors(candidates), meaning * page)
             ranking = ranking.plus("vector", near, lambda c: f"cosine {c.vector:.3f}")
-            ranking = ranking.plus("page vector", page_near, _nearest_chunks)
+            ranking = ranking.plus("page vector", page_near, _nearest_chunks, whole_document=True)
         return ranking
 
     return fuse

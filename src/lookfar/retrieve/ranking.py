@@ -54,6 +54,8 @@ class Step:
     stage: str
     added: Sequence[float]
     note: Callable[[Candidate], str]
+    whole_document: bool
+    """It judged the document, and so added the same to all of its chunks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +67,19 @@ class Ranking:
     scores: tuple[float, ...]
     steps: tuple[Step, ...] = ()
 
-    def plus(self, stage: str, added: Sequence[float], note: Callable[[Candidate], str]) -> Ranking:
+    def plus(
+        self,
+        stage: str,
+        added: Sequence[float],
+        note: Callable[[Candidate], str],
+        *,
+        whole_document: bool = False,
+    ) -> Ranking:
         """The ranking after a stage."""
         return replace(
             self,
             scores=tuple(map(add, self.scores, added)),
-            steps=(*self.steps, Step(stage, added, note)),
+            steps=(*self.steps, Step(stage, added, note, whole_document)),
         )
 
     def order(self) -> list[int]:
@@ -81,6 +90,10 @@ class Ranking:
             return (-self.scores[at], place.uri, place.start)
 
         return sorted(range(len(self.candidates)), key=key)
+
+    def own(self, at: int) -> float:
+        """The part of a score that the chunk earned itself, not its document."""
+        return sum(step.added[at] for step in self.steps if not step.whole_document)
 
     def explain(self, at: int) -> tuple[Contribution, ...]:
         """How the candidate at this position came by its score."""

@@ -12,9 +12,9 @@ that ``webassembly`` finds ``WebAssembly``. Chinese, Japanese and Korean runs gi
 every character and every pair of neighbours, because they have no spaces to
 split on.
 
-The trick that makes this quick in Python: a text is cut into runs by one
-regular expression, and what a run expands to is remembered. Documentation
-repeats its words so much that nearly every run is one dictionary look-up.
+The trick that makes this quick in Python: a text is cut into runs, and what a
+run expands to is remembered. Documentation repeats its words so much that nearly
+every run is one dictionary look-up.
 """
 
 from __future__ import annotations
@@ -38,6 +38,10 @@ _MARKS = _ACCENTS + _SIGNS
 
 _RUN = re.compile(rf"[\w{_MARKS}]+(?:(?:[-.']|::)[\w{_MARKS}]+)*(?:\+\+|#(?!\w))?")
 _ASCII_RUN = re.compile(r"\w+(?:(?:[-.']|::)\w+)*(?:\+\+|#(?!\w))?", re.ASCII)
+# What can be no part of an ASCII run is blanked, so that a text splits without a regex.
+_BLANKED = bytes(
+    code if chr(code).isascii() and chr(code).isalnum() or chr(code) in "_-.':+#" else ord(" ") for code in range(256)
+)
 _SCRIPTS = re.compile(rf"[{_CJK}]+|[^{_CJK}]+")
 # Acronyms first, with the ``s`` that makes several of them: ``parseURLs`` is ``parse URLs``.
 _PARTS = re.compile(
@@ -52,10 +56,11 @@ _REMEMBERED_RUNS = 200_000
 
 
 class _Expansions(dict[str, str]):
-    """Remembers what each run expands to; forgets everything when full."""
+    """Remembers what each run, with what clings to it, expands to; forgets all when full."""
 
     def __missing__(self, run: str) -> str:
-        expanded = _expand(run)
+        runs = _ASCII_RUN.findall(run) if run.isascii() else (run,)
+        expanded = " ".join(filter(None, map(_expand, runs)))
         if len(run) <= _REMEMBERED_LENGTH:
             if len(self) >= _REMEMBERED_RUNS:
                 self.clear()
@@ -69,7 +74,8 @@ _expansions = _Expansions()
 def analyse(text: str) -> str:
     """All terms of ``text`` in order, separated by spaces."""
     if text.isascii():
-        return " ".join(map(_expansions.__getitem__, _ASCII_RUN.findall(text)))
+        pieces = text.encode().translate(_BLANKED).decode().split()
+        return " ".join(filter(None, map(_expansions.__getitem__, pieces)))
     normal = unicodedata.normalize("NFKC", _WORDLESS.sub(_without_marks, text))
     normal = normal.replace("\u2019", "'")
     return " ".join(map(_expansions.__getitem__, _RUN.findall(normal)))

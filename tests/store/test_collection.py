@@ -1,0 +1,117 @@
+"""Epochs: another model or chunking is built beside the serving index and takes over at once."""
+
+from __future__ import annotations
+
+import pytest
+from shelf import Shelf, epoch_folder
+
+from lookfar.errors import IndexBusy, IndexCorrupt, NotIndexed
+
+
+def other(shelf: Shelf, fingerprint: str = "two") -> Shelf:
+    return Shelf(shelf.store.folder, fingerprint=fingerprint)
+
+
+def test_a_folder_without_an_index_is_not_indexed(shelf: Shelf) -> None:
+    assert not shelf.store.exists
+    with pytest.raises(NotIndexed) as raised:
+        shelf.found("anything")
+    assert "lookfar index" in raised.value.hint
+
+
+def test_another_fingerprint_builds_beside_and_takes_over(shelf: Shelf) -> None:
+    shelf.write({"a.md": "old\n"})
+    changed = other(shelf)
+    with changed.session() as session:
+        assert session.fresh
+        assert session.known() == {}
+        changed.fill(session, {"a.md": "new\n"})
+        assert shelf.everything() == {"a.md": "old\n"}
+        session.activate({})
+        assert shelf.everything() == {"a.md": "old\n"}, "not before it is published"
+    assert shelf.everything() == {"a.md": "new\n"}
+    assert shelf.store.fingerprint() == "two"
+    assert [path.name for path in shelf.store.folder.glob("epoch-*")] == ["epoch-2"]
+    changed.store.close()
+
+
+def test_generation_numbers_only_grow(shelf: Shelf) -> None:
+    """Seen to fail when a new epoch began to count at 1 again."""
+    assert [shelf.write({"a.md": f"{n}\n"}) for n in range(3)] == [1, 2, 3]
+    assert shelf.write({"a.md": "x\n"}, rebuild=True) == 4
+    assert other(shelf).write({"a.md": "y\n"}) == 5
+    assert [each.number for each in shelf.store.generations()] == [5]
+
+
+@pytest.mark.parametrize("rebuild", [True, False])
+def test_a_failure_in_the_middle_leaves_the_old_epoch_serving(shelf: Shelf, rebuild: bool) -> None:
+    shelf.write({"a.md": "old\n"})
+    broken = shelf if rebuild else other(shelf)
+
+    def fail() -> None:
+        with broken.session(rebuild=rebuild) as session:
+            broken.fill(session, {"a.md": "new\n"})
+            raise RuntimeError("in the middle")
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert shelf.everything() == {"a.md": "old\n"}
+    assert [path.name for path in shelf.store.folder.glob("epoch-*")] == ["epoch-1"]
+    broken.write({"a.md": "new\n"}, rebuild=rebuild)
+    assert shelf.everything() == {"a.md": "new\n"}
+
+
+def test_a_second_writer_is_refused_while_reading_goes_on(shelf: Shelf) -> None:
+    shelf.write({"a.md": "old\n"})
+    with shelf.session() as session:
+        shelf.fill(session, {"a.md": "new\n"})
+        with pytest.raises(IndexBusy):
+            other(shelf, "one").write({"a.md": "other\n"})
+        assert shelf.everything() == {"a.md": "old\n"}
+        session.activate({})
+    assert shelf.everything() == {"a.md": "new\n"}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"epoch-99", b"../../etc", b"", b"\xff\xfe\x00", b"epoch-", b"epoch-1/../epoch-1", b"x" * 99],
+)
+def test_a_current_that_names_no_epoch_is_damage_and_can_be_rebuilt(
+    shelf: Shelf, content: bytes
+) -> None:
+    """Seen to fail when ``CURRENT`` was joined to the folder unread."""
+    shelf.write({"a.md": "old\n"})
+    (shelf.store.folder / "CURRENT").write_bytes(content)
+    for act in (shelf.everything, lambda: shelf.write({"a.md": "new\n"}), shelf.store.fingerprint):
+        with pytest.raises(IndexCorrupt) as raised:
+            act()
+        assert "--rebuild" in raised.value.hint
+    assert shelf.store.verify() != []
+    shelf.write({"a.md": "new\n"}, rebuild=True)
+    assert shelf.everything() == {"a.md": "new\n"}
+    assert shelf.store.verify() == []
+    assert len(list(shelf.store.folder.glob("epoch-*"))) == 1
+
+
+def test_an_epoch_that_current_names_but_nobody_has_is_not_built_in_sight(shelf: Shelf) -> None:
+    """Seen to fail when the new epoch got the missing one's name: readers saw it half built."""
+    shelf.write({"a.md": "old\n"})
+    name = epoch_folder(shelf).name
+    import shutil
+
+    shelf.store.close()
+    shutil.rmtree(epoch_folder(shelf))
+    with shelf.session(rebuild=True) as session:
+        shelf.fill(session, {"a.md": "new\n"})
+        assert not (shelf.store.folder / name).exists()
+        session.activate({})
+    assert shelf.everything() == {"a.md": "new\n"}
+
+
+def test_what_an_index_is_about_is_written_down(shelf: Shelf) -> None:
+    assert shelf.store.about() == {}
+    shelf.write({"a.md": "text\n"})
+    assert shelf.store.about() == {"root": "/nowhere"}
+    assert shelf.store.disk_bytes() > 1000
+    (shelf.store.folder / "collection.json").write_bytes(b"{")
+    assert shelf.store.about() == {}

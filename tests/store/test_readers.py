@@ -1,0 +1,196 @@
+"""Readers beside a writer: new states at once, old ones kept, nothing mixed, nothing leaked."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import threading
+from pathlib import Path
+
+from shelf import Shelf, pages, python, words
+
+from lookfar.model import Filters
+
+FILES = 12
+
+
+def mark(number: int) -> str:
+    """A number as one word of letters, which no analyser takes apart."""
+    return "mark" + "".join(chr(ord("a") + int(digit)) for digit in str(number))
+
+
+def state(number: int) -> dict[str, str | None]:
+    """Every generation says its number in every document; one document comes and goes."""
+    texts: dict[str, str | None] = {
+        f"{n}.md": f"# Page {n}\n\n{mark(number)} common word{n}\n" for n in range(FILES)
+    }
+    texts["odd.md"] = f"{mark(number)} common\n" if number % 2 else None
+    return texts
+
+
+def check(shelf: Shelf) -> int:
+    """All lanes of one snapshot come from one state, which is complete."""
+    with shelf.store.snapshot() as snapshot:
+        number = snapshot.generation
+        expected = {uri for uri, text in state(number).items() if text is not None}
+        by_words = {place.uri for place, _ in words(snapshot, "common")}
+        assert by_words == expected, (number, by_words ^ expected)
+        assert {place.uri for place, _ in words(snapshot, mark(number))} == expected
+        assert len(pages(snapshot, mark(number))) == len(expected)
+        assert words(snapshot, mark(number + 1)) == []
+        vector = shelf.embedder.embed([f"{mark(number)} common"])[0]
+        near = snapshot.vector_search(vector, 100, Filters())
+        assert {place.uri for place, _ in near} == expected
+        for uri in expected:
+            assert f"{mark(number)} " in (snapshot.text(uri) or "")
+        return number
+
+
+def test_readers_see_whole_generations_while_fifty_are_activated(shelf: Shelf) -> None:
+    """Seen to fail when all snapshots shared the newest keyword searcher, and when a reader took
+
+    the stamp of the keyword index after the searcher instead of before it.
+    """
+    shelf.retain = 1
+    shelf.write(state(1))
+    problems: list[BaseException] = []
+    checked = [0, 0]
+    over = threading.Event()
+
+    def read(at: int) -> None:
+        last = 0
+        try:
+            while not over.is_set():
+                number = check(shelf)
+                assert number >= last
+                last = number
+                checked[at] += 1
+        except BaseException as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=read, args=(at,)) for at in range(2)]
+    for thread in threads:
+        thread.start()
+    for number in range(2, 52):
+        assert shelf.write(state(number)) == number
+        if problems:
+            break
+    over.set()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    assert min(checked) > 20
+    assert check(shelf) == 51
+
+
+def test_a_snapshot_keeps_its_state_whatever_happens_after(shelf: Shelf) -> None:
+    """Seen to fail when later commits of the keyword index showed through."""
+    shelf.retain = 1
+    shelf.write({"a.md": "crimson one\n", "b.md": "crimson two\n"})
+    vector = shelf.embedder.embed(["crimson"])[0]
+    with shelf.store.snapshot() as old:
+        before = words(old, "crimson"), pages(old, "crimson")
+        for number in range(5):
+            shelf.write({"a.md": f"turquoise {number}\n", "b.md": None, f"{number}.md": "crimson\n"})
+            with shelf.store.snapshot() as new:
+                assert {place.uri for place, _ in words(new, "crimson")} >= {f"{number}.md"}
+        shelf.write({"new.md": "crimson\n"}, rebuild=True)
+        assert shelf.found("crimson") == ["new.md"]
+        assert (words(old, "crimson"), pages(old, "crimson")) == before
+        assert old.text("a.md") == "crimson one\n"
+        near = old.vector_search(vector, 10, Filters())
+        assert {place.uri for place, _ in near} == {"a.md", "b.md"}
+
+
+READER = """
+    import sys
+    from pathlib import Path
+    from shelf import Shelf
+    from test_readers import check
+    shelf = Shelf(Path(sys.argv[1]))
+    for line in sys.stdin:
+        print(check(shelf), flush=True)
+"""
+
+
+def test_another_process_sees_a_generation_as_soon_as_it_is_activated(shelf: Shelf) -> None:
+    """Seen to fail when a reader never reloaded the keyword index."""
+    shelf.write(state(1))
+    reader = subprocess.Popen(
+        python(READER, shelf.store.folder),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert reader.stdin is not None
+    assert reader.stdout is not None
+    seen = []
+    for number in range(2, 8):
+        shelf.write(state(number), rebuild=number == 5)
+        reader.stdin.write("?\n")
+        reader.stdin.flush()
+        seen.append(reader.stdout.readline().strip())
+    _, errors = reader.communicate(timeout=10)
+    assert errors == ""
+    assert seen == [str(number) for number in range(2, 8)]
+
+
+def test_readers_do_not_notice_that_epochs_are_replaced(shelf: Shelf) -> None:
+    """Seen to fail when an epoch that went away while it was being opened was called damage."""
+    shelf.write(state(1))
+    problems: list[BaseException] = []
+    over = threading.Event()
+
+    def read() -> None:
+        try:
+            while not over.is_set():
+                mine = Shelf(shelf.store.folder)
+                check(mine)
+                check(shelf)
+                mine.store.close()
+        except BaseException as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=read) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for number in range(2, 22):
+        shelf.write({u: t for u, t in state(number).items() if t}, rebuild=True)
+    over.set()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+
+
+def _open_things() -> tuple[int, int]:
+    gc.collect()
+    return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+
+
+def test_opening_and_closing_leaks_nothing(shelf: Shelf, tmp_path: Path) -> None:
+    """Seen to fail when a session that was not activated kept its connection."""
+    shelf.write(state(1))
+
+    def cycle(number: int) -> None:
+        mine = Shelf(shelf.store.folder)
+        check(mine)
+        if number % 5 == 0:
+            with mine.session() as session:
+                shelf.fill(session, {"x.md": "left\n"})
+        mine.store.close()
+        unfinished = Shelf(tmp_path / "never")
+        if number % 10 == 0:
+            with unfinished.session() as session:
+                shelf.fill(session, {"x.md": "left\n"})
+            assert not unfinished.store.exists
+            assert list((tmp_path / "never").glob("epoch-*")) == []
+
+    cycle(0)
+    before = _open_things()
+    for number in range(1, 51):
+        cycle(number)
+    after = _open_things()
+    assert after[0] <= before[0] + 1
+    assert after[1] <= before[1] + 1
