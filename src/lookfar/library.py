@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from lookfar import config
-from lookfar.errors import InvalidArgument, ModelUnavailable, NotFound
+from lookfar.errors import InvalidArgument, IOFailed, ModelUnavailable, NotFound
 from lookfar.index import freshness
 from lookfar.index.build import Build, OnProgress, epoch_fingerprint, policy_from
 from lookfar.model import (
@@ -163,7 +163,7 @@ class Library:
                 plan,
                 snapshot,
                 chosen,
-                self._source,
+                self._readable,
                 collection=self.collection,
                 explain=explain,
             )
@@ -196,6 +196,13 @@ class Library:
             )
             self._walk = found.walk
         return found.notes()
+
+    def _readable(self, uri: str) -> str | None:
+        """The same for citing: one file that the disk refuses must not cost the whole answer."""
+        try:
+            return self._source(uri)
+        except IOFailed:
+            return None
 
     def _source(self, uri: str) -> str | None:
         """A document's normalised text as the disk has it now."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from shelf import Elsewhere, Shelf, python
+
 
 @pytest.fixture
 def elsewhere() -> Elsewhere:
@@ -30,17 +31,18 @@ def shelf(tmp_path: Path) -> Iterator[Shelf]:
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 2 MiB that a test may fill or make read-only."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)],
-        capture_output=True,
-        text=True,
-        check=False,
-    ) if os.name == "posix" else None  # fmt: skip
-    if mounted is None or mounted.returncode:
-        pytest.skip(f"cannot mount a small disk here: {mounted and mounted.stderr.strip()}")
-    yield disk
-    subprocess.run(["umount", "-l", str(disk)], check=False)
+def small_disk() -> Iterator[Path]:
+    """A disk of 2 MiB that a test may fill or make read-only, and every user can reach."""
+    with tempfile.TemporaryDirectory() as name:
+        disk = Path(name)
+        disk.chmod(0o755)
+        command = ["mount", "-t", "tmpfs", "-o", "size=2m,mode=755", "tmpfs", name]
+        try:
+            subprocess.run(command, capture_output=True, text=True, check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            why = getattr(error, "stderr", "") or str(error)
+            pytest.skip(f"cannot mount a small disk here: {why.strip()}")
+        try:
+            yield disk
+        finally:
+            subprocess.run(["umount", "-l", name], check=False)

@@ -21,9 +21,7 @@ from lookfar.store.collection import CollectionStore
 from lookfar.store.epoch import EpochSnapshot
 from lookfar.store.session import EpochWriter
 
-SIZES = Sizes(
-    max_tokens=60, hard_max_tokens=80, min_tokens=1, overlap_tokens=0, merge_small=False
-)
+SIZES = Sizes(max_tokens=60, hard_max_tokens=80, min_tokens=1, overlap_tokens=0, merge_small=False)
 WEIGHTS = {"title": 0.5, "headings": 0.5, "tags": 0.5, "body": 1.0, "code": 1.0}
 PAGE_WEIGHTS = {"name": 0.5, "page": 1.0}
 Elsewhere = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -92,7 +90,10 @@ def words(
     snapshot: EpochSnapshot, query: str, limit: int = 50, **filters: object
 ) -> list[tuple[Place, float]]:
     return snapshot.keyword_search(
-        terms_of(query), WEIGHTS, limit, Filters(**filters)  # type: ignore[arg-type]
+        terms_of(query),
+        WEIGHTS,
+        limit,
+        Filters(**filters),  # type: ignore[arg-type]
     )
 
 
@@ -100,7 +101,10 @@ def pages(
     snapshot: EpochSnapshot, query: str, limit: int = 50, **filters: object
 ) -> list[tuple[int, float]]:
     return snapshot.page_search(
-        terms_of(query), PAGE_WEIGHTS, limit, Filters(**filters)  # type: ignore[arg-type]
+        terms_of(query),
+        PAGE_WEIGHTS,
+        limit,
+        Filters(**filters),  # type: ignore[arg-type]
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from shelf import Elsewhere, Shelf, epoch_folder, pages, python, words
 
+from lookfar.model import Filters
 from lookfar.store.session import EpochWriter
 
 BEFORE = {
@@ -22,6 +23,7 @@ UPDATE: dict[str, str | None] = {
     "c.md": None,
     "d.md": "# Delta\n\na fourth, turquoise text\n",
 }
+TERMS = ("crimson", "turquoise", "text", "beta")
 AFTER = {"a.md": BEFORE["a.md"], "b.md": UPDATE["b.md"], "d.md": UPDATE["d.md"]}
 
 
@@ -30,18 +32,16 @@ def shown(shelf: Shelf) -> dict[str, object]:
     with shelf.store.snapshot() as snapshot:
         uri_of = {snapshot.document(uri)["id"]: uri for uri in snapshot.uris()}  # type: ignore[index]
         query = shelf.embedder.embed(["crimson turquoise text"])[0]
-        from lookfar.model import Filters
-
         return {
             "texts": {uri: snapshot.text(uri) for uri in snapshot.uris()},
             "counts": snapshot.counts(),
             "words": {
-                term: sorted((place.uri, place.start, place.sha) for place, _ in words(snapshot, term))
-                for term in ("crimson", "turquoise", "text", "beta")
+                term: sorted((at.uri, at.start, at.sha) for at, _ in words(snapshot, term))
+                for term in TERMS
             },
             "pages": {
                 term: sorted(uri_of[document] for document, _ in pages(snapshot, term))
-                for term in ("crimson", "turquoise", "text", "beta")
+                for term in TERMS
             },
             "near": sorted(
                 (round(score, 6), place.uri, place.start)
@@ -63,7 +63,7 @@ def rebuilt(tmp_path: Path) -> dict[str, object]:
 def test_an_exception_before_activation_changes_nothing(
     shelf: Shelf, rebuilt: dict[str, object]
 ) -> None:
-    """Seen to fail when ``abandon`` committed instead of rolling back."""
+    """Seen to fail when leaving a session committed the catalogue instead of rolling back."""
     shelf.write(BEFORE)
     before = shown(shelf)
 

@@ -88,7 +88,7 @@ def test_a_catalogue_that_may_not_be_written_is_read_and_not_written(
 def test_what_a_killed_writer_left_in_the_log_is_read_from_a_read_only_disk(
     small_disk: Path, elsewhere: Elsewhere
 ) -> None:
-    """Seen to fail when the file was read as immutable: then the newest commits are missing."""
+    """Seen to fail when readers opened catalogues as immutable: the newest commit was missing."""
     there = Shelf(small_disk / "index")
     there.write({"a.md": "first\n"})
     there.store.close()
@@ -112,7 +112,10 @@ def test_what_a_killed_writer_left_in_the_log_is_read_from_a_read_only_disk(
 
 
 def test_many_processes_open_a_cold_index_at_once(shelf: Shelf) -> None:
-    """Seen to fail (2 of 5 runs) with the retries in ``connect`` removed."""
+    """Forty cold starts. Not seen to fail without the retries in ``connect``: what they are for
+
+    happened twice in 480 starts elsewhere, too seldom for a quick test to wait for.
+    """
     shelf.write({f"{n}.md": f"text number {n}\n" for n in range(5)})
     shelf.store.close()
     code = """

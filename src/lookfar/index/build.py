@@ -252,9 +252,7 @@ class Build:
             "seconds": round(time.perf_counter() - started, 3),
         }
 
-    def _report(
-        self, changes: Changes, seen: Walk, generation: int, started: float
-    ) -> IndexReport:
+    def _report(self, changes: Changes, seen: Walk, generation: int, started: float) -> IndexReport:
         skipped = Counter(seen.skipped_counts)
         skipped.update(each.code for each in self._left if not each.failed)
         if changes.without_parser:

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 Missing = Callable[[Iterable[bytes]], set[bytes]]
 _LENGTH = 8
+# Not "-m": run as __main__, what a child pickles would name a module the parent does not have.
+_CHILD = "from lookfar.index.worker import main; main()"
 _MOST_RESTARTS = 20
 
 
@@ -189,7 +191,7 @@ class _Child:
         # Two numerical threads in each of several processes only get in each other's way.
         quiet = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "0"}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "lookfar.index.worker"],
+            [sys.executable, "-c", _CHILD],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=child_environment(quiet),
@@ -299,7 +301,3 @@ def _unforeseen(error: Exception) -> LookfarError:
         hint="Run with index.workers = 1 to see which file is at fault.",
         developer="".join(traceback.format_exception(error)),
     )
-
-
-if __name__ == "__main__":
-    main()

@@ -106,9 +106,7 @@ def bury(connection: sqlite3.Connection, uri: str, generation: int) -> None:
     )
 
 
-def touch(
-    connection: sqlite3.Connection, document: int, disk: Fingerprint, settled: bool
-) -> None:
+def touch(connection: sqlite3.Connection, document: int, disk: Fingerprint, settled: bool) -> None:
     connection.execute(
         "UPDATE documents SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, settled = ?"
         " WHERE id = ?",
@@ -246,9 +244,7 @@ def live_among(
     return frozenset(found)
 
 
-def neighbours(
-    connection: sqlite3.Connection, document: int, first: int, last: int
-) -> list[Place]:
+def neighbours(connection: sqlite3.Connection, document: int, first: int, last: int) -> list[Place]:
     statement = f"{_PLACE} WHERE c.document = ? AND c.ordinal BETWEEN ? AND ? ORDER BY c.ordinal"
     return [_place(row) for row in connection.execute(statement, (document, first, last))]
 
@@ -333,8 +329,10 @@ def damaged_row(developer: str) -> IndexCorrupt:
 
 def counts(connection: sqlite3.Connection, generation: int) -> Counts:
     def count(table: str) -> int:
-        joined = "documents d" if table == "documents" else (
-            f"{table} t JOIN documents d ON d.id = t.document"
+        joined = (
+            "documents d"
+            if table == "documents"
+            else (f"{table} t JOIN documents d ON d.id = t.document")
         )
         row = connection.execute(
             f"SELECT count(*) FROM {joined} WHERE {ALIVE}", {"g": generation}

@@ -178,11 +178,7 @@ class CollectionStore:
                     files.remove(path)
 
     def _epoch_folders(self) -> list[Path]:
-        return sorted(
-            path
-            for path in self.folder.glob("epoch-*")
-            if _EPOCH.fullmatch(path.name)
-        )
+        return sorted(path for path in self.folder.glob("epoch-*") if _EPOCH.fullmatch(path.name))
 
     def about(self) -> dict[str, Any]:
         try:

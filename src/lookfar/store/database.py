@@ -46,7 +46,7 @@ def connect(path: Path, *, write: bool) -> sqlite3.Connection:
         except sqlite3.Error as error:
             kind = _kind(error)
             if kind in _CANNOT_WRITE and not write and path.exists():
-                return _connect_read_only(path)
+                return _connect_read_only(path, error)
             # WAL recovery by another process shows as "locked" despite the busy time-out.
             if kind not in _BUSY or attempt == _OPEN_TRIES:
                 raise _typed(error, path) from error
@@ -54,13 +54,20 @@ def connect(path: Path, *, write: bool) -> sqlite3.Connection:
     raise AssertionError("unreachable")
 
 
-def _open(path: Path, options: str) -> sqlite3.Connection:
+class Frozen(sqlite3.Connection):
+    """A connection that would not notice if the file changed: for one use only."""
+
+
+def _open(
+    path: Path, options: str, factory: type[sqlite3.Connection] = sqlite3.Connection
+) -> sqlite3.Connection:
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?{options}",
         uri=True,
         timeout=_BUSY_SECONDS,
         isolation_level=None,
         check_same_thread=False,
+        factory=factory,
     )
     try:
         connection.execute("PRAGMA cache_size=-16384")
@@ -72,20 +79,16 @@ def _open(path: Path, options: str) -> sqlite3.Connection:
     return connection
 
 
-def _connect_read_only(path: Path) -> sqlite3.Connection:
-    """Read where we may not write, though someone else may.
+def _connect_read_only(path: Path, cause: sqlite3.Error) -> sqlite3.Connection:
+    """Read where SQLite can neither find nor make the ``-wal`` and ``-shm`` files it wants.
 
-    SQLite needs its ``-wal`` and ``-shm`` files for that. Where they are absent and
-    cannot be made, the last writer left nothing in them, and the file may be taken
-    as it stands.
+    Where they are absent, the last writer left nothing in them, and the file may be
+    taken as it stands.
     """
     with typed_errors(path):
-        try:
-            return _open(path, "mode=ro")
-        except sqlite3.OperationalError as error:
-            if _kind(error) not in _CANNOT_WRITE or _has_log(path):
-                raise
-        return _open(path, "mode=ro&immutable=1")
+        if _has_log(path):
+            raise cause
+        return _open(path, "mode=ro&immutable=1", Frozen)
 
 
 def _has_log(path: Path) -> bool:
@@ -167,7 +170,7 @@ class Readers:
             sound = True
         finally:
             # After an error nobody knows what state it is in; a new one is cheap.
-            if sound and not self._closed:
+            if sound and not self._closed and not isinstance(connection, Frozen):
                 self._idle.put(connection)
             else:
                 connection.close()

@@ -135,9 +135,7 @@ class Epoch:
         self._readers.close()
 
 
-def _admitted(
-    connection: sqlite3.Connection, generation: int, filters: Filters
-) -> frozenset[int]:
+def _admitted(connection: sqlite3.Connection, generation: int, filters: Filters) -> frozenset[int]:
     where, values = [catalog.ALIVE], {"g": generation, "prefix": filters.prefix}
     if filters.prefix:
         where.append("substr(d.uri, 1, length(:prefix)) = :prefix")
@@ -205,9 +203,7 @@ class EpochSnapshot:
     ) -> list[tuple[Place, float]]:
         """One chunk of each named live document: the best by words, else the first."""
         best = dict(self._keywords.best_of_each(terms, weights, documents))
-        places = list(
-            catalog.places_by_key(self._connection, list(best), self.generation).values()
-        )
+        places = list(catalog.places_by_key(self._connection, list(best), self.generation).values())
         bare = set(documents).difference(place.document for place in places)
         places += catalog.first_places(self._connection, sorted(bare), self.generation)
         return [
@@ -223,8 +219,12 @@ class EpochSnapshot:
         fetch = limit
         while True:
             hits = self._keywords.search_pages(terms, weights, fetch, listed)
-            alive = admitted if admitted is not None else catalog.live_among(
-                self._connection, [document for document, _ in hits], self.generation
+            alive = (
+                admitted
+                if admitted is not None
+                else catalog.live_among(
+                    self._connection, [document for document, _ in hits], self.generation
+                )
             )
             kept = [hit for hit in hits if hit[0] in alive]
             if len(kept) >= limit or len(hits) < fetch:

@@ -261,6 +261,15 @@ class KeywordView:
     def document_frequency(self, term: str, field: str = "body") -> int:
         return self._searcher.doc_freq(field, term)
 
+    def entries_of(self, documents: Sequence[int]) -> int:
+        """How many entries, of chunks and of wholes, these documents have."""
+        if not documents:
+            return 0
+        among = Query.term_set_query(self._schema, "document", list(documents))
+        with _reading(self._folder):
+            found = self._searcher.search(among, limit=1, count=True)
+            return int(found.count)  # type: ignore[attr-defined]  # its stubs forget it
+
     def __len__(self) -> int:
         return self._searcher.num_docs
 

@@ -59,6 +59,8 @@ class EpochWriter:
         self._inserts = catalog.Inserts(self._connection)
         marks = catalog.high_marks(self._connection)
         self._next_document, self._next_key, self._next_row = (mark + 1 for mark in marks)
+        # Rows appended behind a cut would make the file look whole again.
+        self._epoch.vectors.rows(marks.row + 1)
         self._epoch.keywords.open_writer(marks.document)
         graves = self._connection.execute("SELECT document FROM graves")
         self._epoch.keywords.remove_documents([identifier for (identifier,) in graves])

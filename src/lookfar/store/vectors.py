@@ -110,9 +110,7 @@ class VectorFile:
         best, values = _best(_dots(query, rows[self._existing(among, rows)]), limit)
         return among[best], values
 
-    def _existing(
-        self, wanted: NDArray[np.intp], rows: NDArray[np.float16]
-    ) -> NDArray[np.intp]:
+    def _existing(self, wanted: NDArray[np.intp], rows: NDArray[np.float16]) -> NDArray[np.intp]:
         if len(wanted) and not 0 <= wanted.min() <= wanted.max() < len(rows):
             raise _damaged(self.path, f"the catalogue names a row that is not among {len(rows)}")
         return wanted
@@ -127,9 +125,7 @@ def _dots(query: NDArray[np.float32], rows: NDArray[np.float16]) -> NDArray[np.f
     return np.asarray(numkong.cdist(half, rows, "dot")).reshape(-1)
 
 
-def _best(
-    scores: NDArray[np.float64], limit: int
-) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+def _best(scores: NDArray[np.float64], limit: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     if limit < len(scores):
         # All rows tied with the last of the best, so that the cut does not depend on layout.
         edge = np.partition(scores, len(scores) - limit)[len(scores) - limit]

@@ -94,9 +94,7 @@ def _vectors(vectors: VectorFile, connection: sqlite3.Connection) -> Iterator[Pr
         yield Problem("vectors", f"{missing} chunks name a row that does not exist")
 
 
-def _keywords(
-    folder: Path, view: KeywordView, connection: sqlite3.Connection
-) -> Iterator[Problem]:
+def _keywords(folder: Path, view: KeywordView, connection: sqlite3.Connection) -> Iterator[Problem]:
     try:
         for path in _segment_files(folder):
             why = _damage(path)
@@ -105,13 +103,16 @@ def _keywords(
     except (OSError, ValueError, KeyError, TypeError) as error:
         yield Problem("keywords", f"meta.json: {type(error).__name__}: {error}")
     (chunks,) = connection.execute("SELECT count(*) FROM chunks").fetchone()
-    (pages,) = connection.execute("SELECT count(DISTINCT document) FROM chunks").fetchone()
-    (graves,) = connection.execute("SELECT count(*) FROM graves").fetchone()
-    entries = len(view)
-    # More than that are there for a while: of purged documents, or of a writer that died.
-    ahead = graves or view.stamp > catalog.keywords_stamp(connection)
-    if entries < chunks + pages or (not ahead and entries != chunks + pages):
-        yield Problem("keywords", f"{entries} entries for {chunks} chunks and {pages} documents")
+    owners = [row[0] for row in connection.execute("SELECT DISTINCT document FROM chunks")]
+    try:
+        # Of these only: purged documents and those of a writer that died may be there too.
+        entries = view.entries_of(owners)
+    except LookfarError as error:
+        yield Problem("keywords", error.developer)
+        return
+    if entries != chunks + len(owners):
+        found = f"{entries} entries for {chunks} chunks and {len(owners)} documents"
+        yield Problem("keywords", found)
 
 
 def _segment_files(folder: Path) -> list[Path]:
