@@ -154,7 +154,7 @@ def open_to_all(folder: Path) -> None:
 
 
 def test_a_user_who_may_only_read_sees_what_the_owner_writes(small_disk: Path) -> None:
-    """Seen to fail when whoever may not write read the catalogue as immutable."""
+    """Seen to fail when a connection that sees no changes was kept for the next question."""
     if os.getuid():
         pytest.skip("only root can become somebody else")
     shelf = Shelf(small_disk / "index")

@@ -98,7 +98,7 @@ def test_a_link_to_a_folder_is_removed_and_not_what_it_points_at(tmp_path: Path)
 def test_a_second_process_is_refused_and_a_killed_holder_lets_go(
     tmp_path: Path, elsewhere: Elsewhere
 ) -> None:
-    """Seen to fail when the lock was a file whose existence counted."""
+    """Seen to fail when a lock that someone else holds was granted."""
     path = tmp_path / "writer.lock"
     holder = subprocess.Popen(python(HOLD, path), stdout=subprocess.PIPE, text=True)
     assert holder.stdout is not None

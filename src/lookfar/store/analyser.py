@@ -20,6 +20,7 @@ every run is one dictionary look-up.
 from __future__ import annotations
 
 import re
+import string
 import unicodedata
 from collections.abc import Iterable
 from itertools import pairwise
@@ -39,9 +40,8 @@ _MARKS = _ACCENTS + _SIGNS
 _RUN = re.compile(rf"[\w{_MARKS}]+(?:(?:[-.']|::)[\w{_MARKS}]+)*(?:\+\+|#(?!\w))?")
 _ASCII_RUN = re.compile(r"\w+(?:(?:[-.']|::)\w+)*(?:\+\+|#(?!\w))?", re.ASCII)
 # What can be no part of an ASCII run is blanked, so that a text splits without a regex.
-_BLANKED = bytes(
-    code if chr(code).isascii() and chr(code).isalnum() or chr(code) in "_-.':+#" else ord(" ") for code in range(256)
-)
+_KEPT = frozenset(string.ascii_letters + string.digits + "_-.':+#")
+_BLANKED = bytes(code if chr(code) in _KEPT else ord(" ") for code in range(256))
 _SCRIPTS = re.compile(rf"[{_CJK}]+|[^{_CJK}]+")
 # Acronyms first, with the ``s`` that makes several of them: ``parseURLs`` is ``parse URLs``.
 _PARTS = re.compile(
