@@ -24,8 +24,8 @@ from lookfar import Library
 from lookfar.chunk.headings import chunk
 from lookfar.chunk.identity import embedded_text
 from lookfar.embed.providers import open_embedder
-from lookfar.index.build import policy_from, sizes_from
 from lookfar.index.prepare import _entries
+from lookfar.index.recipe import policy_from, sizes_from
 from lookfar.parse.formats import parser_for
 from lookfar.parse.text import normalise
 from lookfar.sources.walk import walk

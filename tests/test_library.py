@@ -15,7 +15,7 @@ import pytest
 from lookfar.errors import Ambiguous, IndexCorrupt, InvalidArgument, NotFound, NotIndexed
 from lookfar.index import freshness
 from lookfar.library import Library
-from lookfar.model import Answer, Filters
+from lookfar.model import Answer, Filters, Mode
 
 HASH = {"embed.provider": "hash", "index.workers": 1}
 
@@ -93,7 +93,7 @@ def test_a_folder_too_large_to_compare_says_so(
     library: Library, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library.index()
-    monkeypatch.setattr(freshness, "_MOST_CHECKED", 1)
+    monkeypatch.setattr(freshness, "MOST_CHECKED", 1)
     (root / "late.md").write_text("okapi\n")
     answer = library.search("okapi", mode="keyword")
     assert [note.reason for note in answer.incomplete] == ["unchecked"]
@@ -309,3 +309,21 @@ def test_a_library_is_shared_by_threads_while_it_changes(library: Library, root:
     library.index()
     assert verified(library.search("lemur text", top_k=50), root) > 10
     assert library.verify() == []
+
+
+@pytest.mark.parametrize("heading", ["API keys", "api KEYS", "Keys > API", "Rotation"])
+def test_a_heading_inside_a_joined_chunk_is_found(tmp_path: Path, heading: str) -> None:
+    """Seen to fail: matching the chunk's own path, which names only what its parts share."""
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "keys.md").write_text(
+        "# Keys\n\nAll of them.\n\n## API keys\n\nLong ones.\n\n### Rotation\n\nEach year.\n"
+    )
+    (folder / "other.md").write_text("# Other\n\nKeys and rotation of crops.\n")
+    settings = {"embed.provider": "hash"}
+    with Library.open(folder, index_dir=tmp_path / "index", settings=settings) as library:
+        modes: tuple[Mode, ...] = ("keyword", "vector", "hybrid")
+        for mode in modes:
+            found = library.search("rotation of keys", mode=mode, filters=Filters(heading=heading))
+            assert {hit.uri for hit in found.hits} == {"keys.md"}
+        assert library.search("rotation", filters=Filters(heading="Absent")).hits == ()

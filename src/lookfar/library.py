@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from lookfar import config
 from lookfar.errors import InvalidArgument, IOFailed, ModelUnavailable, NotFound
 from lookfar.index import freshness
-from lookfar.index.build import Build, OnProgress, epoch_fingerprint, policy_from
+from lookfar.index.recipe import epoch_fingerprint, policy_from
 from lookfar.model import (
     Answer,
     Counts,
@@ -44,6 +44,7 @@ from lookfar.sources.confine import Refused, Root
 from lookfar.store.collection import CollectionStore
 
 if TYPE_CHECKING:
+    from lookfar.index.build import Build, OnProgress
     from lookfar.ports import Embedder, Snapshot
     from lookfar.sources.walk import Walk
 
@@ -114,6 +115,8 @@ class Library:
         return report
 
     def _build(self, on_progress: OnProgress | None = None) -> Build:
+        from lookfar.index.build import Build
+
         return Build(
             self.root, self.collection, self._store, self.settings, self._embedder, on_progress
         )
@@ -184,6 +187,8 @@ class Library:
             self.index(on_progress=on_progress, wait_seconds=600.0)
             return []
         with self._store.snapshot() as snapshot:
+            if snapshot.size() > freshness.MOST_CHECKED:
+                return [freshness.UNCHECKED]
             known, left_out = snapshot.known(), snapshot.left_out()
         with self._building:
             found = freshness.ensure(

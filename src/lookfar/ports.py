@@ -43,7 +43,6 @@ class Embedder(Protocol):
 class Entry(NamedTuple):
     """One chunk as a keyword index sees it: term streams, by field."""
 
-    title: str
     headings: str
     tags: str
     body: str
@@ -90,6 +89,7 @@ class Version:
     sections: list[SectionRow]
     chunks: list[ChunkRow]
     links: list[LinkRow]
+    title_terms: str
     entries: list[tuple[str, ...]]
     """One per chunk, in the order of ``Entry``'s fields."""
     embedded: dict[bytes, bytes]
@@ -154,7 +154,7 @@ class Snapshot(Protocol):
         terms: Sequence[str],
         weights: Mapping[str, float],
         documents: Sequence[int],
-        heading: str = "",
+        filters: Filters,
     ) -> list[tuple[Place, float]]: ...
 
     def page_search(
@@ -180,6 +180,8 @@ class Snapshot(Protocol):
     def text(self, uri: str) -> str | None: ...
 
     def neighbours(self, document: int, first: int, last: int) -> list[Place]: ...
+
+    def size(self) -> int: ...
 
     def counts(self) -> Counts: ...
 

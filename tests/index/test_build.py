@@ -17,7 +17,7 @@ import lookfar.errors
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.errors import InvalidArgument, RootNotFound
 from lookfar.index import worker
-from lookfar.index.build import policy_from
+from lookfar.index.recipe import policy_from
 from lookfar.index.reconcile import compare
 from lookfar.index.worker import Preparer
 from lookfar.library import Library
@@ -103,7 +103,8 @@ def test_a_file_written_just_before_it_was_read_is_hashed_again(
 
 AS_NOBODY = """
 import os, sys
-import mmap, numkong, lookfar.retrieve.search, lookfar.embed.hashed, lookfar.parse.markdown
+import mmap, numkong, lookfar.index.build, lookfar.retrieve.search
+import lookfar.embed.hashed, lookfar.parse.markdown
 from lookfar.library import Library
 os.setgid(65534); os.setuid(65534)
 library = Library.open(sys.argv[1], index_dir=sys.argv[2],

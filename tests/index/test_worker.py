@@ -21,7 +21,8 @@ from lookfar.config import EmbedSettings
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.errors import IndexCorrupt, IOFailed, LookfarError
 from lookfar.index import worker
-from lookfar.index.worker import Preparer, Recipe, Request, Unchanged, WorkerPool
+from lookfar.index.reconcile import Request
+from lookfar.index.worker import Preparer, Recipe, Unchanged, WorkerPool
 from lookfar.model import Failure
 from lookfar.ports import Version
 from lookfar.sources.confine import Root

@@ -177,6 +177,19 @@ def test_a_document_gives_at_most_so_many_passages(
     assert sum(p.place.document == 2 for p in found) == 1
 
 
+def test_many_chunks_of_one_document_leave_room_for_the_others(
+    make_place: MakePlace, make_ranking: MakeRanking
+) -> None:
+    """Caught: filling the pool before looking at whose the chunks are."""
+    candidates = [
+        Candidate(make_place(at, document=at // 40, start=at * 999, end=at * 999), 0, 0, 0)
+        for at in range(160)
+    ]
+    scores = [1.0 - at / 1000 for at in range(160)]
+    found = passages(make_ranking(candidates, scores), per_document=3, merge_gap=0)
+    assert {passage.place.document for passage in found} == {0, 1, 2, 3}
+
+
 def test_nothing_gives_nothing(make_ranking: MakeRanking) -> None:
     empty = name_match(0.1)(weighted_sum(0.25, 0.75, 0.6)(make_ranking([])))
     assert empty.scores == ()

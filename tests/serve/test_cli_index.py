@@ -23,7 +23,7 @@ Process = Callable[..., "subprocess.CompletedProcess[str]"]
 
 REPORT_KEYS = [
     "collection", "root", "index_dir", "generation", "added", "changed", "removed", "unchanged",
-    "chunks_embedded", "failures", "skipped", "seconds", "text_bytes",
+    "chunks_embedded", "failures", "skipped", "skipped_examples", "seconds", "text_bytes",
 ]  # fmt: skip
 
 
@@ -49,7 +49,9 @@ def test_the_report_says_how_fast_it_was_when_there_was_enough(tmp_path: Path, r
 
 def test_failures_are_named_with_code_and_reason() -> None:
     failures = tuple(Failure(f"{n}.md\x1b", "IO_ERROR", "the disk said no") for n in range(9))
-    done = IndexReport("c", "r", 1, 0, 0, 0, 3, 0, failures, {"too_large": 2}, 1.0, 0)
+    done = IndexReport(
+        "c", "r", 1, 0, 0, 0, 3, 0, failures, {"too_large": 2}, {"too_large": ("x.md",)}, 1.0, 0
+    )
     shown = render.report(done, "d")
     assert "9 files could not be read:" in shown
     assert "  0.md\\x1b: IO_ERROR: the disk said no" in shown

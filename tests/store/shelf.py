@@ -23,7 +23,7 @@ from lookfar.store.session import EpochWriter
 
 SIZES = Sizes(max_tokens=60, hard_max_tokens=80, min_tokens=1, overlap_tokens=0, merge_small=False)
 WEIGHTS = {"title": 0.5, "headings": 0.5, "tags": 0.5, "body": 1.0, "code": 1.0}
-PAGE_WEIGHTS = {"name": 0.5, "page": 1.0}
+PAGE_WEIGHTS = {"title": 0.5, "page": 1.0}
 Elsewhere = Callable[..., "subprocess.CompletedProcess[str]"]
 """Runs some lines in another process."""
 SOURCE = Path(lookfar.errors.__file__).parents[1]

@@ -174,7 +174,7 @@ def test_nothing_found_is_an_empty_answer(library: Shelf, tmp_path: Path) -> Non
         assert words(snapshot, "amber", prefix="nowhere/") == []
         assert words(snapshot, "amber", heading="no such heading") == []
         assert pages(snapshot, "zebra") == []
-        assert snapshot.best_of_each(["amber"], {"body": 1.0}, []) == []
+        assert snapshot.best_of_each(["amber"], {"body": 1.0}, [], Filters()) == []
         assert snapshot.page_scores(["amber"], {"page": 1.0}, []) == {}
         vector = library.embedder.embed(["amber"])[0]
         assert snapshot.vector_search(vector, 5, Filters(prefix="nowhere/")) == []

@@ -12,18 +12,22 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from lookfar.chunk.headings import Sizes
 from lookfar.config import EmbedSettings
 from lookfar.errors import InvalidArgument
-from lookfar.index.reconcile import Changes, compare
-from lookfar.index.worker import Outcome, Preparer, Recipe, Request, Unchanged, WorkerPool
+from lookfar.index.recipe import (
+    CHUNKING,
+    WITHOUT_MODEL,
+    epoch_fingerprint,
+    policy_from,
+    sizes_from,
+)
+from lookfar.index.reconcile import Changes, Request, compare
+from lookfar.index.worker import Outcome, Preparer, Recipe, Unchanged, WorkerPool
 from lookfar.model import Failure, Fingerprint, IndexReport, Skipped
 from lookfar.ports import LeftOut, Version
 from lookfar.sources.fingerprints import settled
-from lookfar.sources.policy import DEFAULT_EXCLUDE, Policy
 from lookfar.sources.walk import Walk, walk
 from lookfar.store.migrations import FORMAT
 
@@ -36,13 +40,9 @@ if TYPE_CHECKING:
     from lookfar.store.collection import CollectionStore
     from lookfar.store.session import EpochWriter
 
-CHUNKING = 1
-"""Raise whenever the same text and sizes would give other chunks or terms."""
-
 _BATCH_BYTES = 512_000
 _BATCH_FILES = 64
 _WORTH_PROCESSES = 4_000_000
-_WITHOUT_MODEL = "none"
 _UNLISTED = "this folder could not be listed"
 _NOWHERE = Fingerprint(0, 0, 0, 0)
 
@@ -58,36 +58,6 @@ class Progress:
 
 
 OnProgress = Callable[[Progress], None]
-
-
-def policy_from(settings: Settings) -> Policy:
-    sources = settings.sources
-    return Policy(
-        include=sources.include,
-        exclude=(*DEFAULT_EXCLUDE, *sources.exclude),
-        respect_ignore_files=sources.respect_ignore_files,
-        max_file_bytes=sources.max_file_bytes,
-        max_depth=sources.max_depth,
-        max_files=sources.max_files,
-    )
-
-
-def sizes_from(settings: Settings) -> Sizes:
-    chunking = settings.chunk
-    return Sizes(
-        max_tokens=chunking.max_tokens,
-        hard_max_tokens=chunking.hard_max_tokens,
-        min_tokens=chunking.min_tokens,
-        overlap_tokens=chunking.overlap_tokens,
-        merge_small=chunking.merge_small,
-    )
-
-
-def epoch_fingerprint(settings: Settings, embedder: Embedder | None) -> str:
-    """Equal exactly when chunks and vectors of two passes can live in one epoch."""
-    model = embedder.fingerprint if embedder else _WITHOUT_MODEL
-    recipe = f"format {FORMAT}; chunking {CHUNKING}; {sizes_from(settings)}; model {model}"
-    return sha256(recipe.encode()).hexdigest()[:32]
 
 
 class Build:
@@ -175,7 +145,7 @@ class Build:
             max_file_bytes=self._settings.sources.max_file_bytes,
             sizes=sizes_from(self._settings),
             # A parent that goes without its model has children that do.
-            embed=self._settings.embed if self._embedder else EmbedSettings(_WITHOUT_MODEL),
+            embed=self._settings.embed if self._embedder else EmbedSettings(WITHOUT_MODEL),
             catalogue=catalogue,
         )
         batches = list(_batched(changes.read))
@@ -242,8 +212,8 @@ class Build:
         return {
             "format": FORMAT,
             "chunking": CHUNKING,
-            "model": self._embedder.name if self._embedder else _WITHOUT_MODEL,
-            "model_fingerprint": self._embedder.fingerprint if self._embedder else _WITHOUT_MODEL,
+            "model": self._embedder.name if self._embedder else WITHOUT_MODEL,
+            "model_fingerprint": self._embedder.fingerprint if self._embedder else WITHOUT_MODEL,
             "documents_before": len(known),
             "added": self._tally["added"],
             "changed": self._tally["changed"],

@@ -24,8 +24,15 @@ if TYPE_CHECKING:
 
 _FEW_FILES = 32
 _FEW_BYTES = 2_000_000
-_MOST_CHECKED = 5_000
 _MOST_NAMED = 100
+
+MOST_CHECKED = 5_000
+"""Documents above which a question does not wait for a look at the disk."""
+
+UNCHECKED = Incomplete(
+    "unchecked",
+    "this folder is too large to compare with the disk at every question; run: lookfar index",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +40,15 @@ class Freshness:
     """What a check found, and the walk to hand to the next one."""
 
     stale: tuple[str, ...]
-    checked: bool
-    walk: Walk | None
+    walk: Walk
 
     def notes(self) -> list[Incomplete]:
         """What an answer has to admit."""
-        found: list[Incomplete] = []
-        if not self.checked:
-            detail = "this folder is too large to compare with the disk at every question"
-            found.append(Incomplete("unchecked", f"{detail}; run: lookfar index"))
-        if self.stale:
-            count = len(self.stale)
-            detail = f"{count:,} file{'s' * (count > 1)} changed since the last indexing"
-            found.append(Incomplete("stale", detail, self.stale[:_MOST_NAMED]))
-        return found
+        if not self.stale:
+            return []
+        count = len(self.stale)
+        detail = f"{count:,} file{'s' * (count > 1)} changed since the last indexing"
+        return [Incomplete("stale", detail, self.stale[:_MOST_NAMED])]
 
 
 def differences(
@@ -66,8 +68,6 @@ def ensure(
     before: Walk | None,
 ) -> Freshness:
     """Compare the disk with the store, and bring a few changed files up to date first."""
-    if len(known) > _MOST_CHECKED:
-        return Freshness((), checked=False, walk=before)
     walked = walk(root, policy, before=before)
     changes, moved = differences(walked, known, left_out)
     if moved and len(moved) <= _FEW_FILES and changes.bytes <= _FEW_BYTES:
@@ -75,4 +75,4 @@ def ensure(
         with suppress(IndexBusy, IOFailed):
             update(walked)
             moved = ()
-    return Freshness(moved, checked=True, walk=walked)
+    return Freshness(moved, walked)

@@ -81,6 +81,7 @@ def prepare(
             (link.kind, link.target, link.anchor, link.text, link.start, link.end)
             for link in document.links
         ],
+        title_terms=analyse(document.title),
         entries=_entries(document, chunks),
         embedded={},
     )  # fmt: skip
@@ -141,7 +142,6 @@ def _chunk_row(document: Document, each: Chunk) -> ChunkRow:
 
 def _entries(document: Document, chunks: Sequence[Chunk]) -> list[tuple[str, ...]]:
     """What the keyword index sees of each chunk: prose and code apart, each with its weight."""
-    title = analyse(document.title)
     code = [block for block in document.blocks if block.kind in ("fence", "indented")]
     ends = [block.end for block in code]
     paths: dict[tuple[str, ...], str] = {}
@@ -151,7 +151,7 @@ def _entries(document: Document, chunks: Sequence[Chunk]) -> list[tuple[str, ...
         if each.path not in paths:
             paths[each.path] = analyse(" ".join(each.path))
         prose, programs = _apart(document.text, each, code, ends)
-        entries.append((title, paths[each.path], tags, analyse(prose), analyse(programs)))
+        entries.append((paths[each.path], tags, analyse(prose), analyse(programs)))
     return entries
 
 

@@ -10,12 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lookfar.index.worker import Request
 from lookfar.model import SourceFile
-from lookfar.parse.formats import parser_for
+from lookfar.parse.formats import format_of
 from lookfar.ports import Known, LeftOut
 from lookfar.sources.fingerprints import unchanged
 from lookfar.sources.walk import Walk
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One file to look at, and the hash it had when it was last stored."""
+
+    file: SourceFile
+    raw_sha: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +58,7 @@ def compare(
     for file in walk.files:
         before = known.get(file.uri)
         out = left_out.get(file.uri)
-        if before is None and parser_for(file.uri) is None:
+        if before is None and format_of(file.uri) is None:
             without_parser += 1
             continue
         present.add(file.uri)

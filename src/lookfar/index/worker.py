@@ -34,7 +34,8 @@ from lookfar.config import EmbedSettings, child_environment
 from lookfar.embed.providers import open_embedder
 from lookfar.errors import IOFailed, LookfarError
 from lookfar.index.prepare import Prepared, embed, prepare
-from lookfar.model import Failure, Fingerprint, Skipped, SourceFile
+from lookfar.index.reconcile import Request
+from lookfar.model import Failure, Fingerprint, Skipped
 from lookfar.ports import Version
 from lookfar.sources.confine import Refused, Root
 from lookfar.sources.fingerprints import content_hash, is_binary, settled
@@ -49,14 +50,6 @@ _LENGTH = 8
 # Not "-m": run as __main__, what a child pickles would name a module the parent does not have.
 _CHILD = "from lookfar.index.worker import main; main()"
 _MOST_RESTARTS = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One file to look at, and the hash it had when it was last stored."""
-
-    file: SourceFile
-    raw_sha: bytes | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from lookfar.ports import Place, Snapshot
 
 CHUNK_WEIGHTS: Mapping[str, float] = {
-    "title": 0.0,
     "headings": 0.5,
     "tags": 0.5,
     "body": 1.0,
@@ -27,7 +26,7 @@ CHUNK_WEIGHTS: Mapping[str, float] = {
 }
 """How much a match in each field of a chunk counts; chosen with bench/quality.py."""
 
-PAGE_WEIGHTS: Mapping[str, float] = {"name": 0.5, "page": 1.0}
+PAGE_WEIGHTS: Mapping[str, float] = {"title": 0.5, "page": 1.0}
 """The same for the document as a whole: its title, and all of its text."""
 
 
@@ -43,7 +42,7 @@ def gather(plan: Plan, snapshot: Snapshot, limit: int) -> Ranking:
         found = snapshot.keyword_search(plan.terms, CHUNK_WEIGHTS, limit, filters)
         covered = {place.document for place, _ in found}
         bare = [document for document in page if document not in covered]
-        found += snapshot.best_of_each(plan.terms, CHUNK_WEIGHTS, bare, filters.heading)
+        found += snapshot.best_of_each(plan.terms, CHUNK_WEIGHTS, bare, filters)
         keyword = {place.key: score for place, score in found}
         places.update((place.key, place) for place, _ in found)
     if plan.vector is not None:

@@ -15,6 +15,7 @@ from lookfar.ports import Place
 from lookfar.retrieve.ranking import Ranking
 
 _POOL = 50
+_POOL_PER_DOCUMENT = 8
 _AS_GOOD = 0.75
 
 
@@ -38,9 +39,14 @@ def passages(ranking: Ranking, *, per_document: int, merge_gap: int) -> list[Pas
     """The best passages, best first."""
     wanted = ranking.plan.top_k
     groups: dict[int, list[int]] = defaultdict(list)
-    # A pool of fixed size, so that asking for one hit or for ten cites the same spans.
-    for at in ranking.order()[: max(_POOL, 2 * wanted)]:
-        groups[ranking.candidates[at].place.document].append(at)
+    # A pool whose size does not follow ``top_k``, so that asking for one hit or for ten cites
+    # the same spans; few per document, so that one cannot fill it.
+    left = max(_POOL, 5 * wanted)
+    for at in ranking.order():
+        group = groups[ranking.candidates[at].place.document]
+        if len(group) < _POOL_PER_DOCUMENT and left:
+            group.append(at)
+            left -= 1
     merged = [
         each
         for group in groups.values()

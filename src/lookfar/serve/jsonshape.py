@@ -80,6 +80,7 @@ def report(done: IndexReport, index_dir: str) -> Json:
         "chunks_embedded": done.chunks_embedded,
         "failures": _failures(done.failures),
         "skipped": dict(done.skipped),
+        "skipped_examples": {why: list(uris) for why, uris in done.skipped_examples.items()},
         "seconds": round(done.seconds, 3),
         "text_bytes": done.text_bytes,
     }

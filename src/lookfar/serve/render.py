@@ -130,6 +130,7 @@ def report(done: IndexReport, index_dir: str) -> str:
         lines.insert(1, _line(("Nothing to search: no file here was indexed.", "bold yellow")))
     if denied := done.skipped.get("denied", 0):
         lines.append(_line((f"{denied:,} skipped, {_SKIPPED['denied']}", "yellow")))
+        lines += [_line((f"  {uri}", "dim")) for uri in done.skipped_examples.get("denied", ())]
     others = [(why, count) for why, count in done.skipped.items() if why != "denied" and count]
     for why, count in sorted(others, key=lambda each: -each[1]):
         lines.append(_line((f"{count:,} skipped, {_SKIPPED.get(why, why)}", "dim")))

@@ -327,6 +327,17 @@ def damaged_row(developer: str) -> IndexCorrupt:
     )
 
 
+def document_count(connection: sqlite3.Connection, generation: int) -> int:
+    row = connection.execute(
+        f"SELECT count(*) FROM documents d WHERE {ALIVE}", {"g": generation}
+    ).fetchone()
+    return int(row[0])
+
+
+def highest_document(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT ifnull(max(id), 0) FROM documents").fetchone()[0])
+
+
 def counts(connection: sqlite3.Connection, generation: int) -> Counts:
     def count(table: str) -> int:
         joined = (

@@ -21,6 +21,7 @@ from lookfar.store import catalog, files, generations
 from lookfar.store.database import Readers, connect, damaged, typed_errors
 from lookfar.store.keywords import KeywordIndex, KeywordView
 from lookfar.store.migrations import check, migrate
+from lookfar.store.scope import Scope, resolve
 from lookfar.store.vectors import VectorFile
 from lookfar.store.verify import Problem, verify
 
@@ -32,6 +33,7 @@ _KEYWORDS = "keywords"
 _VECTORS = "vectors.f16"
 _FEW_DOCUMENTS = 0.05
 _MOST_LISTED = 5_000
+_REMEMBERED_SCOPES = 64
 
 
 class Epoch:
@@ -48,7 +50,7 @@ class Epoch:
             self._readers.close()
             raise
         self.vectors = VectorFile(folder / _VECTORS, dimensions)
-        self._scopes: dict[tuple[int, Filters], frozenset[int]] = {}
+        self._scopes: dict[tuple[int, Filters], Scope] = {}
 
     def _identity(self) -> tuple[str, int]:
         with self._readers.borrow() as connection:
@@ -106,16 +108,14 @@ class Epoch:
             self.keywords.reload()
             connection.execute("BEGIN")
 
-    def scope(
-        self, connection: sqlite3.Connection, generation: int, filters: Filters
-    ) -> frozenset[int]:
-        """The documents that filters admit, remembered for the next page of the same query."""
+    def scope(self, connection: sqlite3.Connection, generation: int, filters: Filters) -> Scope:
+        """What filters admit, remembered for the next page of the same query."""
         asked = (generation, filters)
         found = self._scopes.get(asked)
         if found is None:
-            if len(self._scopes) > 64:
+            if len(self._scopes) > _REMEMBERED_SCOPES:
                 self._scopes.clear()
-            found = self._scopes[asked] = _admitted(connection, generation, filters)
+            found = self._scopes[asked] = resolve(connection, generation, filters)
         return found
 
     def generations(self) -> list[generations.Generation]:
@@ -133,28 +133,6 @@ class Epoch:
 
     def close(self) -> None:
         self._readers.close()
-
-
-def _admitted(connection: sqlite3.Connection, generation: int, filters: Filters) -> frozenset[int]:
-    where, values = [catalog.ALIVE], {"g": generation, "prefix": filters.prefix}
-    if filters.prefix:
-        where.append("substr(d.uri, 1, length(:prefix)) = :prefix")
-    for number, tag in enumerate(filters.tags):
-        values[f"tag{number}"] = tag
-        where.append(
-            f"EXISTS (SELECT 1 FROM tags t WHERE t.document = d.id AND t.tag = :tag{number})"
-        )
-    if filters.lanes:
-        values.update({f"lane{number}": lane for number, lane in enumerate(filters.lanes)})
-        named = ",".join(f":lane{number}" for number in range(len(filters.lanes)))
-        where.append(f"d.lane IN ({named})")
-    rows = connection.execute(
-        f"SELECT d.id, d.uri FROM documents d WHERE {' AND '.join(where)}", values
-    )
-    if not filters.uris:
-        return frozenset(identifier for identifier, _ in rows)
-    wanted = frozenset(filters.uris)
-    return frozenset(identifier for identifier, uri in rows if uri in wanted)
 
 
 class EpochSnapshot:
@@ -177,8 +155,8 @@ class EpochSnapshot:
     def keyword_search(
         self, terms: Sequence[str], weights: Mapping[str, float], limit: int, filters: Filters
     ) -> list[tuple[Place, float]]:
-        admitted = self._admitted(filters)
-        listed = sorted(admitted) if admitted is not None and self._few(admitted) else None
+        scope = self._scope(filters)
+        listed = self._listed(scope)
         fetch = limit
         while True:
             hits = self._keywords.search(terms, weights, fetch, listed)
@@ -188,7 +166,7 @@ class EpochSnapshot:
             kept = [
                 (alive[key], score)
                 for key, score in hits
-                if key in alive and _passes(alive[key], admitted, filters.heading)
+                if key in alive and (scope is None or scope.admits(alive[key]))
             ]
             if len(kept) >= limit or len(hits) < fetch:
                 return kept[:limit]
@@ -199,29 +177,32 @@ class EpochSnapshot:
         terms: Sequence[str],
         weights: Mapping[str, float],
         documents: Sequence[int],
-        heading: str = "",
+        filters: Filters,
     ) -> list[tuple[Place, float]]:
         """One chunk of each named live document: the best by words, else the first."""
+        scope = self._scope(filters)
         best = dict(self._keywords.best_of_each(terms, weights, documents))
         places = list(catalog.places_by_key(self._connection, list(best), self.generation).values())
         bare = set(documents).difference(place.document for place in places)
         places += catalog.first_places(self._connection, sorted(bare), self.generation)
         return [
-            (place, best.get(place.key, 0.0)) for place in places if _passes(place, None, heading)
+            (place, best.get(place.key, 0.0))
+            for place in places
+            if scope is None or scope.admits(place)
         ]
 
     def page_search(
         self, terms: Sequence[str], weights: Mapping[str, float], limit: int, filters: Filters
     ) -> list[tuple[int, float]]:
         """Live documents by their whole text, best first."""
-        admitted = self._admitted(filters)
-        listed = sorted(admitted) if admitted is not None and self._few(admitted) else None
+        scope = self._scope(filters)
+        listed = self._listed(scope)
         fetch = limit
         while True:
             hits = self._keywords.search_pages(terms, weights, fetch, listed)
             alive = (
-                admitted
-                if admitted is not None
+                scope.documents
+                if scope is not None
                 else catalog.live_among(
                     self._connection, [document for document, _ in hits], self.generation
                 )
@@ -240,10 +221,9 @@ class EpochSnapshot:
     def vector_search(
         self, query: NDArray[np.float32], limit: int, filters: Filters
     ) -> list[tuple[Place, float]]:
-        admitted = self._admitted(filters)
-        among: NDArray[np.intp] | None = None
-        if admitted is not None and self._few(admitted):
-            among = self._vector_rows(admitted)
+        scope = self._scope(filters)
+        listed = self._listed(scope)
+        among = None if listed is None else self._vector_rows(listed)
         fetch = limit
         while True:
             rows, scores = self._epoch.vectors.nearest(query, self._rows, fetch, among)
@@ -252,7 +232,7 @@ class EpochSnapshot:
                 (place, float(score))
                 for row, score in zip(rows.tolist(), scores, strict=True)
                 for place in alive.get(row, ())
-                if _passes(place, admitted, filters.heading)
+                if scope is None or scope.admits(place)
             ]
             if len(kept) >= limit or len(rows) < fetch:
                 return kept[:limit]
@@ -264,22 +244,21 @@ class EpochSnapshot:
         found = iter(self._epoch.vectors.scores(query, self._rows, rows).tolist())
         return [0.0 if place.vector is None else next(found) for place in places]
 
-    def _admitted(self, filters: Filters) -> frozenset[int] | None:
-        documents_only = Filters(filters.prefix, filters.uris, "", "", filters.tags, filters.lanes)
-        if not documents_only:
+    def _scope(self, filters: Filters) -> Scope | None:
+        if not filters:
             return None
-        return self._epoch.scope(self._connection, self.generation, documents_only)
+        return self._epoch.scope(self._connection, self.generation, filters)
 
-    def _few(self, documents: frozenset[int]) -> bool:
-        """Whether naming the documents is cheaper than skipping what is not among them."""
-        if len(documents) > _MOST_LISTED:
-            return False
-        (total,) = self._connection.execute("SELECT max(id) FROM documents").fetchone()
-        return len(documents) <= max(20, (total or 0) * _FEW_DOCUMENTS)
+    def _listed(self, scope: Scope | None) -> list[int] | None:
+        """The admitted documents, if naming them is cheaper than skipping all others."""
+        if scope is None or len(scope.documents) > _MOST_LISTED:
+            return None
+        few = max(20, catalog.highest_document(self._connection) * _FEW_DOCUMENTS)
+        return sorted(scope.documents) if len(scope.documents) <= few else None
 
-    def _vector_rows(self, documents: frozenset[int]) -> NDArray[np.intp]:
+    def _vector_rows(self, documents: Sequence[int]) -> NDArray[np.intp]:
         rows: set[int] = set()
-        for some in catalog.batches(sorted(documents)):
+        for some in catalog.batches(documents):
             found = self._connection.execute(
                 "SELECT vector FROM chunks WHERE vector IS NOT NULL AND document IN"
                 f" ({catalog.marks(some)})",
@@ -305,6 +284,10 @@ class EpochSnapshot:
     def neighbours(self, document: int, first: int, last: int) -> list[Place]:
         return catalog.neighbours(self._connection, document, first, last)
 
+    def size(self) -> int:
+        """How many documents are alive."""
+        return catalog.document_count(self._connection, self.generation)
+
     def counts(self) -> Counts:
         return catalog.counts(self._connection, self.generation)
 
@@ -319,9 +302,3 @@ class EpochSnapshot:
 
     def missing(self, contents: Iterable[bytes]) -> set[bytes]:
         return catalog.unembedded(self._connection, contents)
-
-
-def _passes(place: Place, admitted: frozenset[int] | None, heading: str) -> bool:
-    if admitted is not None and place.document not in admitted:
-        return False
-    return not heading or heading.casefold() in " > ".join(place.path).casefold()

@@ -29,7 +29,7 @@ from lookfar.ports import Entry
 from lookfar.store import files
 
 FIELDS = Entry._fields
-PAGE_FIELDS = ("name", "page")
+PAGE_FIELDS = ("title", "page")
 """Of the one entry per document that stands beside those of its chunks."""
 
 _HEAP_BYTES = 96_000_000
@@ -121,7 +121,9 @@ class KeywordIndex:
                 files.remove(left)
             self._writer.delete_documents_by_query(beyond)
 
-    def add(self, first_key: int, document: int, entries: Sequence[Sequence[str]]) -> None:
+    def add(
+        self, first_key: int, document: int, title: str, entries: Sequence[Sequence[str]]
+    ) -> None:
         """Index the chunks of one document under consecutive keys, and the document as a whole."""
         assert self._writer is not None
         with _writing():
@@ -134,7 +136,7 @@ class KeywordIndex:
                         record.add_text(field, stream)
                 self._writer.add_document(record)
             if entries:
-                self._writer.add_document(_page(document, entries))
+                self._writer.add_document(_page(document, title, entries))
 
     def remove_documents(self, documents: Iterable[int]) -> None:
         assert self._writer is not None
@@ -283,10 +285,10 @@ def _with_terms(index: tantivy.Index) -> tantivy.Index:
     return index
 
 
-def _page(document: int, entries: Sequence[Sequence[str]]) -> tantivy.Document:
+def _page(document: int, title: str, entries: Sequence[Sequence[str]]) -> tantivy.Document:
     page = tantivy.Document()
     page.add_unsigned("document", document)
-    page.add_text("name", entries[0][FIELDS.index("title")])
+    page.add_text("title", title)
     for entry in entries:
         page.add_text("page", entry[FIELDS.index("body")])
         page.add_text("page", entry[FIELDS.index("code")])

@@ -1,0 +1,54 @@
+"""What decides how a file turns into rows, taken from the settings.
+
+Takes: settings and an embedder. Gives: the policy, the chunk sizes, and the
+fingerprint that tells whether two passes can share an epoch. Refuses: heavy
+imports; a question asks for these before it knows whether anything changed.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from lookfar.chunk.parts import Sizes
+from lookfar.sources.policy import DEFAULT_EXCLUDE, Policy
+from lookfar.store.migrations import FORMAT
+
+if TYPE_CHECKING:
+    from lookfar.config import Settings
+    from lookfar.ports import Embedder
+
+CHUNKING = 1
+"""Raise whenever the same text and sizes would give other chunks or terms."""
+
+WITHOUT_MODEL = "none"
+
+
+def policy_from(settings: Settings) -> Policy:
+    sources = settings.sources
+    return Policy(
+        include=sources.include,
+        exclude=(*DEFAULT_EXCLUDE, *sources.exclude),
+        respect_ignore_files=sources.respect_ignore_files,
+        max_file_bytes=sources.max_file_bytes,
+        max_depth=sources.max_depth,
+        max_files=sources.max_files,
+    )
+
+
+def sizes_from(settings: Settings) -> Sizes:
+    chunking = settings.chunk
+    return Sizes(
+        max_tokens=chunking.max_tokens,
+        hard_max_tokens=chunking.hard_max_tokens,
+        min_tokens=chunking.min_tokens,
+        overlap_tokens=chunking.overlap_tokens,
+        merge_small=chunking.merge_small,
+    )
+
+
+def epoch_fingerprint(settings: Settings, embedder: Embedder | None) -> str:
+    """Equal exactly when chunks and vectors of two passes can live in one epoch."""
+    model = embedder.fingerprint if embedder else WITHOUT_MODEL
+    recipe = f"format {FORMAT}; chunking {CHUNKING}; {sizes_from(settings)}; model {model}"
+    return sha256(recipe.encode()).hexdigest()[:32]

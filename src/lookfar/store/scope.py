@@ -1,0 +1,105 @@
+"""What filters admit: documents, and under a heading the spans of its sections.
+
+Takes: filters and a generation. Gives: a test for one chunk, cheap enough to run
+before the best are chosen. Refuses: globs; whoever plans a query spells them out
+as URIs.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lookfar.model import Filters
+from lookfar.ports import Place
+from lookfar.store import catalog
+
+_BETWEEN_HEADINGS = re.compile(r"\s*(?:>|→)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Admitted documents; with a heading asked for, where in each it applies."""
+
+    documents: frozenset[int]
+    spans: Mapping[int, Sequence[tuple[int, int]]] | None
+
+    def admits(self, place: Place) -> bool:
+        if place.document not in self.documents:
+            return False
+        if self.spans is None:
+            return True
+        return any(
+            place.start < end and start < place.end for start, end in self.spans[place.document]
+        )
+
+
+def resolve(connection: sqlite3.Connection, generation: int, filters: Filters) -> Scope:
+    """All that ``filters`` admit in ``generation``."""
+    documents = _documents(connection, generation, filters)
+    if not filters.heading:
+        return Scope(documents, None)
+    spans: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for document, start, end in _sections(connection, generation, filters.heading):
+        if document in documents:
+            spans[document].append((start, end))
+    return Scope(documents.intersection(spans), spans)
+
+
+def _documents(connection: sqlite3.Connection, generation: int, filters: Filters) -> frozenset[int]:
+    values: dict[str, Any] = {"g": generation, "prefix": filters.prefix}
+    where = [catalog.ALIVE]
+    if filters.prefix:
+        where.append("substr(d.uri, 1, length(:prefix)) = :prefix")
+    for number, tag in enumerate(filters.tags):
+        values[f"tag{number}"] = tag
+        where.append(
+            f"EXISTS (SELECT 1 FROM tags t WHERE t.document = d.id AND t.tag = :tag{number})"
+        )
+    if filters.lanes:
+        values.update({f"lane{number}": lane for number, lane in enumerate(filters.lanes)})
+        named = ",".join(f":lane{number}" for number in range(len(filters.lanes)))
+        where.append(f"d.lane IN ({named})")
+    rows = connection.execute(
+        f"SELECT d.id, d.uri FROM documents d WHERE {' AND '.join(where)}", values
+    )
+    if not filters.uris:
+        return frozenset(identifier for identifier, _ in rows)
+    wanted = frozenset(filters.uris)
+    return frozenset(identifier for identifier, uri in rows if uri in wanted)
+
+
+def _sections(
+    connection: sqlite3.Connection, generation: int, heading: str
+) -> Iterator[tuple[int, int, int]]:
+    """Document and span of every section whose heading path contains ``heading``.
+
+    A section's span covers what stands under it, so its subsections need no look.
+    """
+    *outer, last = (part.casefold() for part in _BETWEEN_HEADINGS.split(heading))
+    rows = connection.execute(
+        "SELECT s.document, s.ordinal, s.title, s.start, s.end FROM sections s"
+        f" JOIN documents d ON d.id = s.document WHERE {catalog.ALIVE} AND s.level > 0",
+        {"g": generation},
+    )
+    found = [
+        (document, ordinal, start, end)
+        for document, ordinal, title, start, end in rows
+        if last in title.casefold()
+    ]
+    for document, ordinal, start, end in found:
+        if not outer or _stands_under(connection, document, ordinal, outer):
+            yield document, start, end
+
+
+def _stands_under(
+    connection: sqlite3.Connection, document: int, ordinal: int, outer: Sequence[str]
+) -> bool:
+    path = catalog.sections(connection, document)[ordinal].path[:-1]
+    return len(path) >= len(outer) and all(
+        part in title.casefold() for part, title in zip(outer, path[-len(outer) :], strict=True)
+    )
