@@ -42,6 +42,8 @@ _ASCII_RUN = re.compile(r"\w+(?:(?:[-.']|::)\w+)*(?:\+\+|#(?!\w))?", re.ASCII)
 # What can be no part of an ASCII run is blanked, so that a text splits without a regex.
 _KEPT = frozenset(string.ascii_letters + string.digits + "_-.':+#")
 _BLANKED = bytes(code if chr(code) in _KEPT else ord(" ") for code in range(256))
+_CLINGING = "-.':"
+"""At either end of a run these are punctuation."""
 _SCRIPTS = re.compile(rf"[{_CJK}]+|[^{_CJK}]+")
 # Acronyms first, with the ``s`` that makes several of them: ``parseURLs`` is ``parse URLs``.
 _PARTS = re.compile(
@@ -59,8 +61,12 @@ class _Expansions(dict[str, str]):
     """Remembers what each run, with what clings to it, expands to; forgets all when full."""
 
     def __missing__(self, run: str) -> str:
-        runs = _ASCII_RUN.findall(run) if run.isascii() else (run,)
-        expanded = " ".join(filter(None, map(_expand, runs)))
+        bare = run.strip(_CLINGING)
+        if bare != run:
+            expanded = self[bare] if bare else ""
+        else:
+            runs = _ASCII_RUN.findall(run) if run.isascii() else (run,)
+            expanded = " ".join(filter(None, map(_expand, runs)))
         if len(run) <= _REMEMBERED_LENGTH:
             if len(self) >= _REMEMBERED_RUNS:
                 self.clear()
