@@ -6,7 +6,7 @@ sentence of contract, and the records that cross them. Refuses: implementations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -191,7 +191,7 @@ class Snapshot(Protocol):
 class Writer(Protocol):
     """The one writer of a collection; nothing it does is visible before ``activate``."""
 
-    def known(self) -> dict[str, Known]: ...
+    def known(self, uris: Collection[str] | None = None) -> dict[str, Known]: ...
 
     def missing(self, contents: Iterable[bytes]) -> set[bytes]:
         """Which contents have no vector yet."""

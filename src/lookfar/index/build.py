@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ from lookfar.index.worker import Outcome, Preparer, Recipe, Unchanged, WorkerPoo
 from lookfar.model import Failure, Fingerprint, IndexReport, Skipped
 from lookfar.ports import LeftOut, Version
 from lookfar.sources.fingerprints import settled
-from lookfar.sources.walk import Walk, walk
+from lookfar.sources.walk import Walk, glance, walk
 from lookfar.store.migrations import FORMAT
 
 if TYPE_CHECKING:
@@ -83,10 +83,21 @@ class Build:
         self._began = time.time_ns()
 
     def run(
-        self, *, before: Walk | None = None, rebuild: bool = False, wait_seconds: float = 0.0
-    ) -> tuple[IndexReport, Walk]:
-        """Walk, compare, write, activate. Gives the walk too, to speed up the next one."""
+        self,
+        *,
+        before: Walk | None = None,
+        only: Collection[str] | None = None,
+        rebuild: bool = False,
+        wait_seconds: float = 0.0,
+    ) -> tuple[IndexReport, Walk | None]:
+        """Walk, compare, write, activate. Gives the walk too, to speed up the next one.
+
+        With ``only``, nothing but these URIs is looked at; one that ends in ``/`` names a
+        folder, for which everything is walked.
+        """
         started = time.perf_counter()
+        if only is not None and (rebuild or any(uri.endswith("/") for uri in only)):
+            only = None
         with self._store.writer(
             epoch_fingerprint(self._settings, self._embedder),
             self._embedder.dimensions if self._embedder else 1,
@@ -97,14 +108,25 @@ class Build:
         ) as writer:
             # Inside the lock: what another writer stored while this one waited for it would
             # be missing from an earlier walk, and taken for deleted.
-            seen = walk(self._root, policy_from(self._settings), before=before)
-            known = writer.known()
-            changes = compare(seen, known, writer.left_out())
+            if writer.fresh:
+                only = None
+            policy = policy_from(self._settings)
+            seen = (
+                walk(self._root, policy, before=before)
+                if only is None
+                else glance(self._root, policy, only)
+            )
+            known = writer.known(only)
+            left_out = writer.left_out()
+            changes = compare(seen, known, left_out)
             self._refuse_too_many(changes, known)
+            if only is not None:
+                self._left += (each for uri, each in left_out.items() if uri not in only)
             self._write(writer, changes, known, writer.catalogue)
             generation = self._finish(writer, changes, seen, known, started)
             self._tally["embedded"] = writer.embedded
-        return self._report(changes, seen, generation, started), seen
+        walked = seen if only is None else before
+        return self._report(changes, seen, generation, started), walked
 
     def _refuse_too_many(self, changes: Changes, known: dict[str, Known]) -> None:
         total = len(changes.read) + changes.same

@@ -20,7 +20,7 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
@@ -122,6 +122,34 @@ def walk(root: Root, policy: Policy, *, before: Walk | None = None) -> Walk:
         unreadable=tuple(sorted(walker.unreadable)),
         over_limit=len(walker.files) > policy.max_files,
         memory=_Memory(root.path, root.allow_hard_links, policy, walker.folders),
+    )
+
+
+def glance(root: Root, policy: Policy, uris: Collection[str]) -> Walk:
+    """What a walk would find at these URIs alone, without looking at anything else."""
+    files: list[SourceFile] = []
+    skipped: list[Skipped] = []
+    unreadable: list[str] = []
+    for uri in sorted(uris):
+        try:
+            verdict = verdict_on(root, policy, uri)
+            disk = root.stat(uri) if verdict is None else None
+        except LookfarError:
+            unreadable.append(uri)
+            continue
+        if verdict is not None:
+            skipped.append(Skipped(uri, verdict.reason, verdict.rule))
+        elif disk is not None and disk.size > policy.max_file_bytes:
+            skipped.append(Skipped(uri, "too_large", f"{disk.size} bytes"))
+        elif disk is not None:
+            files.append(SourceFile(uri, disk))
+    return Walk(
+        files=tuple(files),
+        skipped=tuple(skipped),
+        skipped_counts=dict(Counter(each.reason for each in skipped)),
+        unreadable=tuple(unreadable),
+        over_limit=False,
+        memory=_Memory(root.path, root.allow_hard_links, policy, {}),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -179,16 +179,28 @@ def number(connection: sqlite3.Connection, key: str) -> int:
         raise damaged_row(f"meta {key}: {error}") from error
 
 
-def known(connection: sqlite3.Connection) -> dict[str, Known]:
-    """Every live document with what the disk said of it."""
+def known(connection: sqlite3.Connection, uris: Collection[str] | None = None) -> dict[str, Known]:
+    """Every live document, or those of ``uris``, with what the disk said of it."""
+    if uris is not None:
+        return {
+            uri: found
+            for some in batches(sorted(uris))
+            for uri, found in _known(connection, f" AND uri IN ({marks(some)})", some)
+        }
+    return dict(_known(connection, "", ()))
+
+
+def _known(
+    connection: sqlite3.Connection, where: str, values: Sequence[str]
+) -> Iterator[tuple[str, Known]]:
     rows = connection.execute(
         "SELECT uri, id, size, mtime_ns, ctime_ns, inode, settled, raw_sha"
-        " FROM documents WHERE died IS NULL"
+        f" FROM documents WHERE died IS NULL{where}",
+        values,
     )
-    return {
-        uri: Known(identifier, Fingerprint(size, mtime, ctime, inode), bool(settled), raw)
-        for uri, identifier, size, mtime, ctime, inode, settled, raw in rows
-    }
+    for uri, identifier, size, mtime, ctime, inode, settled, raw in rows:
+        disk = Fingerprint(size, mtime, ctime, inode)
+        yield uri, Known(identifier, disk, bool(settled), raw)
 
 
 def _place(row: tuple[Any, ...]) -> Place:

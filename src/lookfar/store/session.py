@@ -8,7 +8,7 @@ catalogue's one commit leaves the generation before it as it was.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -70,9 +70,9 @@ class EpochWriter:
         """Where other processes may look up existing vectors; there are none in a new epoch."""
         return None if self._fresh else self._epoch.catalogue
 
-    def known(self) -> dict[str, Known]:
+    def known(self, uris: Collection[str] | None = None) -> dict[str, Known]:
         with typed_errors(self._epoch.catalogue):
-            return catalog.known(self._connection)
+            return catalog.known(self._connection, uris)
 
     def missing(self, contents: Iterable[bytes]) -> set[bytes]:
         unseen = [content for content in contents if content not in self._new]
