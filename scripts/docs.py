@@ -48,7 +48,7 @@ def table(name: str) -> str | None:
     """What a region should hold by the code, or None for one that is run."""
     kind, _, rest = name.partition(" ")
     if kind == "options":
-        return options(cli.commands[rest])
+        return "\n".join(map(options, leaves(cli.commands[rest])))
     if kind == "run":
         return None
     tables = {"commands": commands, "settings": settings, "errors": codes, "formats": formats}
@@ -63,10 +63,21 @@ def commands() -> str:
     return _rows("| command | what it does |", rows)
 
 
-def options(command: click.Command) -> str:
+Way = tuple[click.Command, ...]
+
+
+def leaves(command: click.Command) -> list[Way]:
+    """A command as the way to it; of a group the ways to each of its commands."""
+    if not isinstance(command, click.Group):
+        return [(command,)]
+    return [(command, *way) for each in command.commands.values() for way in leaves(each)]
+
+
+def options(way: Way) -> str:
     """Usage, arguments and options of a command."""
-    above = click.Context(cli, info_name="lookfar", **cli.context_settings)
-    context = click.Context(command, parent=above, info_name=command.name)
+    context = click.Context(cli, info_name="lookfar", **cli.context_settings)
+    for command in way:
+        context = click.Context(command, parent=context, info_name=command.name)
     usage = " ".join(command.collect_usage_pieces(context))
     rows = []
     for parameter in command.get_params(context):

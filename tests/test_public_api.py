@@ -16,8 +16,8 @@ import pytest
 import lookfar
 
 NAMES = [
-    "Answer", "Filters", "Hit", "IndexReport", "Library", "LookfarError", "Outline", "Reading",
-    "Span", "Status", "__version__",
+    "Answer", "Filters", "GenerationDiff", "GenerationInfo", "Hit", "IndexReport", "Library",
+    "LookfarError", "Outline", "Reading", "Span", "Status", "__version__",
 ]  # fmt: skip
 HANDBOOK = Path(__file__).parent.parent / "examples" / "handbook"
 

@@ -14,13 +14,26 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lookfar.errors import LookfarError
     from lookfar.library import Library
-    from lookfar.model import Answer, Filters, Hit, IndexReport, Outline, Reading, Span, Status
+    from lookfar.model import (
+        Answer,
+        Filters,
+        GenerationDiff,
+        GenerationInfo,
+        Hit,
+        IndexReport,
+        Outline,
+        Reading,
+        Span,
+        Status,
+    )
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Answer",
     "Filters",
+    "GenerationDiff",
+    "GenerationInfo",
     "Hit",
     "IndexReport",
     "Library",

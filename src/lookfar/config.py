@@ -157,6 +157,30 @@ class IndexSettings:
     )
     retain_generations: int = _setting(3, "Earlier states of an index to keep.", low=1, high=1000)
     workers: int = _setting(0, "Processes that build an index; 0 means all cores.", low=0, high=256)
+    check_every_searches: int = _setting(
+        1, "Unwatched, compare with the disk at every such search.", low=1, high=100_000
+    )
+    max_auto_files: int = _setting(
+        32, "Changed files that a search indexes first; more are admitted.", low=0, high=100_000
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class WatchSettings:
+    """How a folder is followed while a program runs."""
+
+    enabled: bool = _setting(True, "Servers follow the folder while they run.")
+    strategy: str = _setting(
+        "realtime",
+        "Index at once, at the next search, or at the next commit.",
+        choices=("realtime", "lazy", "git"),
+    )
+    debounce_ms: int = _setting(
+        300, "Pause in writing that ends a batch of changes.", low=250, high=30_000
+    )
+    reconcile_seconds: int = _setting(
+        600, "Compare the whole folder this often; 0 means never.", low=0, high=86_400
+    )
 
 
 PRESETS: Final[Mapping[str, Mapping[str, Value]]] = {
@@ -178,6 +202,7 @@ PRESETS: Final[Mapping[str, Mapping[str, Value]]] = {
         "search.max_excerpt_chars": 4000,
         "search.merge_gap": 200,
         "index.retain_generations": 3,
+        "watch.debounce_ms": 2000,
     },
     "search-mcp": {
         "sources.max_file_bytes": 1_048_576,
@@ -189,6 +214,9 @@ PRESETS: Final[Mapping[str, Mapping[str, Value]]] = {
         "search.vector_weight": 0.5,
         "search.keyword_weight": 0.5,
         "search.top_k": 10,
+        "index.check_every_searches": 10,
+        "index.max_auto_files": 5,
+        "watch.debounce_ms": 500,
     },
     "document-db": {
         # 700 characters with an overlap of 100, at four characters to a token.
@@ -211,6 +239,7 @@ class Settings:
     embed: EmbedSettings = EmbedSettings()
     search: SearchSettings = SearchSettings()
     index: IndexSettings = IndexSettings()
+    watch: WatchSettings = WatchSettings()
     origin: Mapping[str, Layer] = field(default_factory=dict, compare=False)
 
 
@@ -248,6 +277,7 @@ _SECTIONS: Final[Mapping[str, type]] = {
     "embed": EmbedSettings,
     "search": SearchSettings,
     "index": IndexSettings,
+    "watch": WatchSettings,
 }
 
 

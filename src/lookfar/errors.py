@@ -10,7 +10,9 @@
     ├── Ambiguous                     AMBIGUOUS             several things answer to that name
     ├── NotIndexed                    NOT_INDEXED           the folder was never indexed
     ├── IndexBusy                     INDEX_BUSY            another process is writing
+    │   └── IndexHeld                 INDEX_HELD            a roll-back or a pin forbids it
     ├── IndexCorrupt                  INDEX_CORRUPT         stored data failed its check
+    ├── IndexTooNew                   INDEX_TOO_NEW         a newer Lookfar made this index
     ├── ModelUnavailable              MODEL_UNAVAILABLE     the embedding model cannot be used
     └── IOFailed                      IO_ERROR              the disk said no
         ├── PermissionDenied          PERMISSION_DENIED
@@ -114,8 +116,17 @@ class IndexBusy(LookfarError):
     exit_code = 5
 
 
+class IndexHeld(IndexBusy):
+    code = "INDEX_HELD"
+
+
 class IndexCorrupt(LookfarError):
     code = "INDEX_CORRUPT"
+    exit_code = 6
+
+
+class IndexTooNew(LookfarError):
+    code = "INDEX_TOO_NEW"
     exit_code = 6
 
 

@@ -291,6 +291,81 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
+class GenerationInfo:
+    """One kept state of an index, and what its manifest says of it."""
+
+    number: int
+    created_at: str
+    active: bool
+    """It is the one that questions are answered from."""
+    pinned: bool
+    """Retention leaves it alone."""
+    counts: Counts
+    content: str
+    """A hash over every document's URI and text: equal for equal libraries."""
+    model: str
+    model_fingerprint: str
+    added: int
+    changed: int
+    removed: int
+    failures: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentChange:
+    """A document that two generations have with different texts, and where they differ.
+
+    Sections are named by their heading path, and compared by their own text: that
+    up to the next heading. The text before the first heading has an empty path.
+    """
+
+    uri: str
+    added: tuple[tuple[str, ...], ...]
+    removed: tuple[tuple[str, ...], ...]
+    changed: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationDiff:
+    """What one generation has that another has not."""
+
+    older: int
+    newer: int
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    changed: tuple[DocumentChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What retention let go of."""
+
+    generations: int
+    documents: int
+    """Versions of documents that no kept generation shows."""
+    kept: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """How the keeper of a collection is doing."""
+
+    running: bool = False
+    healthy: bool = False
+    reason: str = ""
+    """Why changes may be missed; empty when none will be."""
+    strategy: str = ""
+    queued: int = 0
+    """Names of files and folders that changed and are not indexed yet."""
+    everything: bool = False
+    """A comparison of the whole folder is due: names do not say what changed."""
+    last_error: str = ""
+    last_pass: str = ""
+    passes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """What is indexed, where, and how well."""
 
@@ -301,13 +376,19 @@ class Status:
     generation: int
     generations: tuple[int, ...]
     created_at: str
+    held: int | None
+    """The generation that a roll-back holds the index at, until it is indexed again."""
     counts: Counts
     model: str
     dimensions: int
     current: bool
     """The index was made with the settings now in force."""
     disk_bytes: int
+    damage: str
+    """When and how the index was last found damaged and built anew; empty if never."""
     failures: tuple[Failure, ...]
     stale: tuple[str, ...]
     """Files that were added, changed or removed since; at most a hundred are named."""
     stale_count: int
+    watcher: Watching | None = None
+    """None where nobody watches in this process."""

@@ -20,8 +20,8 @@ READING_KEYS = [
 ]  # fmt: skip
 STATUS_KEYS = [
     "collection", "root", "index_dir", "indexed", "generation", "generations", "created_at",
-    "documents", "sections", "chunks", "links", "model", "dimensions", "current", "disk_bytes",
-    "failures", "stale", "stale_count",
+    "held", "documents", "sections", "chunks", "links", "model", "dimensions", "current",
+    "disk_bytes", "damage", "failures", "stale", "stale_count", "watcher",
 ]  # fmt: skip
 
 

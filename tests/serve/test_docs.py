@@ -60,7 +60,8 @@ def test_every_kind_of_table_is_there() -> None:
 def test_every_command_and_option_is_documented(name: str) -> None:
     page = (COMMANDS / f"{name}.md").read_text(encoding="utf-8")
     assert page.startswith(f"# lookfar {name}\n")
-    for parameter in cli.commands[name].params:
+    ways = generator.leaves(cli.commands[name])
+    for parameter in [each for way in ways for command in way for each in command.params]:
         for spelling in parameter.opts if parameter.param_type_name == "option" else ():
             assert re.search(rf"`[^`]*{re.escape(spelling)}\b[^`]*` \|", page), spelling
         assert parameter.param_type_name == "argument" or getattr(parameter, "help", "")

@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 from shelf import Elsewhere, Shelf, change_row, epoch_folder, python
 
-from lookfar.errors import IndexBusy, IndexCorrupt, IndexReadOnly, IOFailed, LookfarError
+from lookfar.errors import (
+    IndexBusy,
+    IndexCorrupt,
+    IndexReadOnly,
+    IndexTooNew,
+    IOFailed,
+    LookfarError,
+)
 from lookfar.store import database
 from lookfar.store.collection import CollectionStore
 
@@ -36,10 +43,10 @@ def test_an_index_of_a_newer_lookfar_is_refused_and_left_alone(shelf: Shelf) -> 
     change_row(shelf, "PRAGMA user_version=999")
     for fingerprint in ("one", "another"):
         again = Shelf(shelf.store.folder, fingerprint=fingerprint)
-        with pytest.raises(IndexCorrupt, match="newer") as raised:
+        with pytest.raises(IndexTooNew, match="newer") as raised:
             again.write({"a.md": "new text\n"})
         assert "Upgrade" in raised.value.hint
-    with pytest.raises(IndexCorrupt, match="newer"):
+    with pytest.raises(IndexTooNew, match="newer"):
         CollectionStore(shelf.store.folder).fingerprint()
 
 

@@ -89,11 +89,13 @@ class Build:
         only: Collection[str] | None = None,
         rebuild: bool = False,
         wait_seconds: float = 0.0,
+        let_go: bool = True,
     ) -> tuple[IndexReport, Walk | None]:
         """Walk, compare, write, activate. Gives the walk too, to speed up the next one.
 
         With ``only``, nothing but these URIs is looked at; one that ends in ``/`` names a
-        folder, for which everything is walked.
+        folder, for which everything is walked. Without ``let_go``, an index that someone
+        rolled back and holds is refused with ``IndexHeld``: for passes that nobody asked for.
         """
         started = time.perf_counter()
         if only is not None and (rebuild or any(uri.endswith("/") for uri in only)):
@@ -101,10 +103,12 @@ class Build:
         with self._store.writer(
             epoch_fingerprint(self._settings, self._embedder),
             self._embedder.dimensions if self._embedder else 1,
+            model=self._embedder.fingerprint if self._embedder else "",
             about={"root": self._root.path, "collection": self._collection},
             retain=self._settings.index.retain_generations,
             rebuild=rebuild,
             wait_seconds=wait_seconds,
+            let_go=let_go,
         ) as writer:
             # Inside the lock: what another writer stored while this one waited for it would
             # be missing from an earlier walk, and taken for deleted.

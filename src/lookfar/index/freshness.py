@@ -7,7 +7,7 @@ silent about what it left.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lookfar.sources.confine import Root
     from lookfar.sources.policy import Policy
 
-_FEW_FILES = 32
+FEW_FILES = 32
 _FEW_BYTES = 2_000_000
 _MOST_NAMED = 100
 
@@ -35,6 +35,15 @@ UNCHECKED = Incomplete(
 )
 
 
+NOT_THIS_TIME = Incomplete(
+    "unchecked",
+    "the folder was not compared with the disk for this search; see index.check_every_searches",
+)
+FOLLOWING = Incomplete(
+    "stale", "many files changed since the last indexing; they are being compared with the disk"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Freshness:
     """What a check found, and the walk to hand to the next one."""
@@ -44,11 +53,16 @@ class Freshness:
 
     def notes(self) -> list[Incomplete]:
         """What an answer has to admit."""
-        if not self.stale:
-            return []
-        count = len(self.stale)
-        detail = f"{count:,} file{'s' * (count > 1)} changed since the last indexing"
-        return [Incomplete("stale", detail, self.stale[:_MOST_NAMED])]
+        return stale_notes(self.stale)
+
+
+def stale_notes(uris: Sequence[str]) -> list[Incomplete]:
+    """The note that names what an answer does not know yet."""
+    if not uris:
+        return []
+    count = len(uris)
+    detail = f"{count:,} file{'s' * (count > 1)} changed since the last indexing"
+    return [Incomplete("stale", detail, tuple(uris[:_MOST_NAMED]))]
 
 
 def differences(
@@ -66,11 +80,12 @@ def ensure(
     left_out: Mapping[str, LeftOut],
     update: Callable[[Walk], object],
     before: Walk | None,
+    most: int = FEW_FILES,
 ) -> Freshness:
     """Compare the disk with the store, and bring a few changed files up to date first."""
     walked = walk(root, policy, before=before)
     changes, moved = differences(walked, known, left_out)
-    if moved and len(moved) <= _FEW_FILES and changes.bytes <= _FEW_BYTES:
+    if moved and len(moved) <= most and changes.bytes <= _FEW_BYTES:
         # Someone else may be writing, or nobody can: answer from what there is, and say so.
         with suppress(IndexBusy, IOFailed):
             update(walked)

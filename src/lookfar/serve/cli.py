@@ -7,22 +7,21 @@ import the library before a command needs it, so that ``--help`` is instant.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import click
 
 from lookfar import __version__
-from lookfar.errors import InvalidArgument, NotIndexed, RootNotFound
+from lookfar.errors import InvalidArgument, RootNotFound
 from lookfar.serve import jsonshape, progress
 from lookfar.serve.exits import GuardedGroup, write, write_json
+from lookfar.serve.options import common as _common
+from lookfar.serve.options import opened as _opened
+from lookfar.serve.options import quoted as _quoted
+from lookfar.serve.options import utf8 as _utf8
+from lookfar.serve.snapshots import snapshots
 
-if TYPE_CHECKING:
-    from lookfar.library import Library
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 _HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -40,92 +39,6 @@ def cli(ctx: click.Context) -> None:
     """
     if ctx.invoked_subcommand is None:
         write(ctx.get_help())
-
-
-# --- what every command accepts ---------------------------------------------------------------
-
-
-def _common(command: Command) -> Command:
-    for option in reversed(
-        (
-            click.option(
-                "--index-dir", metavar="DIR", help="Folder that holds the indexes of all folders."
-            ),
-            click.option(
-                "--set",
-                "settings",
-                metavar="KEY=VALUE",
-                multiple=True,
-                help="Override a setting, such as chunk.max_tokens=800. Repeatable.",
-            ),
-            click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
-            click.option(
-                "--verbose", is_flag=True, help="On an error, show what a developer needs."
-            ),
-        )
-    ):
-        command = option(command)
-    return command
-
-
-@contextmanager
-def _opened(path: str, options: dict[str, Any]) -> Iterator[Library]:
-    """The library of a folder, with this command's settings."""
-    from lookfar.library import Library
-
-    for what, given in (("PATH", path), ("--index-dir", options["index_dir"])):
-        if given == "":  # As from a variable that is not set: never taken for this folder.
-            raise InvalidArgument(f"{what} is empty.", hint="Name a folder; . is this one.")
-    chosen = _settings(options["settings"])
-    with Library.open(path, index_dir=options["index_dir"], settings=chosen) as library:
-        try:
-            yield library
-        except NotIndexed as error:
-            raise NotIndexed(
-                f"The folder {path!r} has not been indexed yet.",
-                hint=f"Run: lookfar index {_quoted(path)}",
-                developer=error.developer,
-            ) from error
-
-
-def _settings(given: tuple[str, ...]) -> dict[str, Any]:
-    """``KEY=VALUE`` texts as typed values; what does not fit is left for the settings to refuse."""
-    from lookfar.config import describe
-
-    types = {doc.key: doc.type for doc in describe()}
-    chosen: dict[str, Any] = {}
-    for each in given:
-        key, equals, text = each.partition("=")
-        if not equals or not key.strip():
-            raise InvalidArgument(
-                f"--set {each!r} is not a setting and its value.",
-                hint="Write it like this: --set chunk.max_tokens=800",
-            )
-        chosen[key.strip()] = _typed(text.strip(), types.get(key.strip(), "text"))
-    return chosen
-
-
-def _typed(text: str, kind: str) -> Any:
-    if kind == "boolean":
-        return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
-    if kind == "list":
-        return [part.strip() for part in text.split(",") if part.strip()]
-    if kind in ("integer", "number"):
-        try:
-            return int(text) if kind == "integer" else float(text)
-        except ValueError:
-            return text
-    return text
-
-
-def _utf8(text: str) -> str:
-    """An argument as text: bytes that are no text name nothing that could be indexed."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _quoted(text: str) -> str:
-    plain = text.replace("/", "").replace(".", "").replace("-", "").replace("_", "")
-    return text if plain.isalnum() or text == "." else '"' + text.replace('"', '\\"') + '"'
 
 
 # --- the commands -----------------------------------------------------------------------------
@@ -271,6 +184,34 @@ def outline(uri: str, path: str, as_json: bool, **options: Any) -> None:
 
 @cli.command()
 @click.argument("path", default=".")
+@click.option(
+    "--strategy",
+    type=click.Choice(("realtime", "lazy", "git")),
+    help="Index at once, when a search asks, or when git's head moves.",
+)
+@click.option(
+    "--debounce-ms", type=int, metavar="N", help="Pause in writing that ends a batch of changes."
+)
+@_common
+def watch(
+    path: str,
+    strategy: str | None,
+    debounce_ms: int | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Follow a folder and keep its index true, until Ctrl-C.
+
+    PATH is the folder (default: this one).
+    """
+    from lookfar.serve.watch import follow
+
+    with _opened(path, options) as library:
+        follow(library, strategy, debounce_ms, as_json=as_json)
+
+
+@cli.command()
+@click.argument("path", default=".")
 @_common
 def status(path: str, as_json: bool, **options: Any) -> None:
     """Tell what is indexed, and what is out of date.
@@ -285,3 +226,6 @@ def status(path: str, as_json: bool, **options: Any) -> None:
         from lookfar.serve import render
 
         write(render.status(found))
+
+
+cli.add_command(snapshots)

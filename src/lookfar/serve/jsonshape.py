@@ -9,20 +9,26 @@ a major version. Refuses: to leave out a key because it is empty, apart from
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lookfar.errors import LookfarError
+    from lookfar.index.keeper import Pass
     from lookfar.model import (
         Answer,
         Failure,
+        GenerationDiff,
+        GenerationInfo,
         Hit,
         IndexReport,
         Outline,
+        Pruned,
         Reading,
         Section,
         Span,
         Status,
+        Watching,
     )
 
 Json = dict[str, Any]
@@ -123,6 +129,7 @@ def status(state: Status) -> Json:
         "generation": state.generation,
         "generations": list(state.generations),
         "created_at": state.created_at,
+        "held": state.held,
         "documents": state.counts.documents,
         "sections": state.counts.sections,
         "chunks": state.counts.chunks,
@@ -131,10 +138,95 @@ def status(state: Status) -> Json:
         "dimensions": state.dimensions,
         "current": state.current,
         "disk_bytes": state.disk_bytes,
+        "damage": state.damage,
         "failures": _failures(state.failures),
         "stale": list(state.stale),
         "stale_count": state.stale_count,
+        "watcher": _watcher(state.watcher),
     }
+
+
+def snapshots(kept: Iterable[GenerationInfo], held: int | None) -> Json:
+    """The result of ``lookfar snapshots list --json``."""
+    return {
+        "held": held,
+        "snapshots": [_generation(each) for each in kept],
+    }
+
+
+def snapshot(now: GenerationInfo, held: int | None) -> Json:
+    """The result of ``lookfar snapshots rollback``, ``pin`` and ``unpin`` with ``--json``."""
+    return {
+        "held": held,
+        "snapshot": _generation(now),
+    }
+
+
+def diff(found: GenerationDiff) -> Json:
+    """The result of ``lookfar snapshots diff --json``."""
+    return {
+        "older": found.older,
+        "newer": found.newer,
+        "added": list(found.added),
+        "removed": list(found.removed),
+        "changed": [
+            {
+                "uri": each.uri,
+                "sections_added": [list(path) for path in each.added],
+                "sections_removed": [list(path) for path in each.removed],
+                "sections_changed": [list(path) for path in each.changed],
+            }
+            for each in found.changed
+        ],
+    }
+
+
+def pruned(went: Pruned) -> Json:
+    """The result of ``lookfar snapshots prune --json``."""
+    return {
+        "generations_purged": went.generations,
+        "documents_purged": went.documents,
+        "kept": list(went.kept),
+    }
+
+
+def _generation(each: GenerationInfo) -> Json:
+    return {
+        "generation": each.number,
+        "created_at": each.created_at,
+        "active": each.active,
+        "pinned": each.pinned,
+        "documents": each.counts.documents,
+        "sections": each.counts.sections,
+        "chunks": each.counts.chunks,
+        "links": each.counts.links,
+        "content": each.content,
+        "model": each.model,
+        "model_fingerprint": each.model_fingerprint,
+        "added": each.added,
+        "changed": each.changed,
+        "removed": each.removed,
+        "failed": each.failures,
+        "seconds": each.seconds,
+    }
+
+
+def watched(each: Pass) -> Json:
+    """One line of ``lookfar watch --json``."""
+    done: IndexReport | None = each.result
+    return {
+        "generation": done.generation if done else None,
+        "added": done.added if done else 0,
+        "changed": done.changed if done else 0,
+        "removed": done.removed if done else 0,
+        "only": None if each.work.only is None else sorted(each.work.only),
+        "seconds": round(each.seconds, 3),
+        "failed": each.error,
+    }
+
+
+def _watcher(state: Watching | None) -> Json | None:
+    return None if state is None else asdict(state)
 
 
 def error(raised: LookfarError) -> Json:

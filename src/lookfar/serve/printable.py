@@ -34,7 +34,7 @@ def safe_name(text: str) -> str:
     return _UNSAFE_IN_NAME.sub(_written_out, text)
 
 
-def safe_json(value: Any, *, ascii_only: bool = False) -> str:
+def safe_json(value: Any, *, ascii_only: bool = False, indent: int | None = 2) -> str:
     """One JSON object in which the same characters are escapes, so that no value is altered."""
-    text = json.dumps(value, ensure_ascii=ascii_only, indent=2, allow_nan=False)
+    text = json.dumps(value, ensure_ascii=ascii_only, indent=indent, allow_nan=False)
     return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

@@ -12,12 +12,24 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from lookfar.model import ROOT_HEADING
 from lookfar.serve.printable import safe_name, safe_text
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from lookfar.model import Answer, Failure, Hit, IndexReport, Outline, Reading, Status
+    from lookfar.model import (
+        Answer,
+        Failure,
+        GenerationDiff,
+        GenerationInfo,
+        Hit,
+        IndexReport,
+        Outline,
+        Pruned,
+        Reading,
+        Status,
+    )
 
 _EXCERPT_LINES = 5
 _LONGEST_LINE = 160
@@ -181,6 +193,9 @@ def status(state: Status) -> str:
         ("index", f"{state.index_dir} ({_size(state.disk_bytes)})"),
     ]
     lines += [_line((f"{name:<11}", "dim"), (value, "")) for name, value in rows]
+    if state.held is not None:
+        held = f"held at generation {state.held} since a roll-back; lookfar index lets go of it"
+        lines.append(_line((held, "yellow")))
     if not state.current:
         lines.append(
             _line(("made with other settings: the next search or index renews it", "yellow"))
@@ -193,6 +208,58 @@ def status(state: Status) -> str:
         lines.append(_line(("true to the disk", "green")))
     lines += _failures(state.failures)
     return _printed(lines)
+
+
+def snapshots(kept: Sequence[GenerationInfo], held: int | None) -> str:
+    """The kept generations, the newest first."""
+    lines: list[Text] = []
+    for each in reversed(kept):
+        did = f"+{each.added:,} ~{each.changed:,} -{each.removed:,} in {each.seconds:.1f} s"
+        state = [
+            name for name, is_so in (("active", each.active), ("pinned", each.pinned)) if is_so
+        ]
+        lines.append(
+            _line(
+                (f"{each.number:>5}", "bold green" if each.active else "bold"),
+                (f"  {each.created_at}  ", "dim"),
+                (f"{_count(each.counts.documents, 'document')}, ", ""),
+                (f"{_count(each.counts.chunks, 'chunk')}, {did}, {each.model}", ""),
+                (f"  {', '.join(state)}" if state else "", "green"),
+            )
+        )
+    if held is not None:
+        told = f"held at generation {held} since a roll-back; lookfar index lets go of it"
+        lines.append(_line((told, "yellow")))
+    return _printed(lines)
+
+
+def diff(found: GenerationDiff) -> str:
+    """Documents that came, went and changed, and the sections inside the changed ones."""
+    lines = [_line((f"+ {uri}", "green")) for uri in found.added]
+    lines += [_line((f"- {uri}", "red")) for uri in found.removed]
+    for each in found.changed:
+        lines.append(_line((f"~ {each.uri}", "yellow")))
+        for sign, style, paths in (
+            ("+", "green", each.added),
+            ("-", "red", each.removed),
+            ("~", "yellow", each.changed),
+        ):
+            lines += [
+                _line((f"    {sign} {' > '.join(path) or ROOT_HEADING}", style)) for path in paths
+            ]
+    told = (
+        f"{len(found.added):,} added, {len(found.removed):,} removed, {len(found.changed):,}"
+        f" changed from generation {found.older} to {found.newer}"
+    )
+    return _printed([*lines, _line((told, "bold"))])
+
+
+def pruned(went: Pruned) -> str:
+    """What retention let go of."""
+    versions = _count(went.documents, "document version")
+    told = f"{_count(went.generations, 'generation')} and {versions} removed"
+    kept = f"kept: {', '.join(map(str, went.kept))}"
+    return _printed([_line((told, "bold")), _line((kept, ""))])
 
 
 def _failures(failures: Sequence[Failure]) -> Iterator[Text]:

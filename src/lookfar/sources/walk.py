@@ -155,20 +155,39 @@ def glance(root: Root, policy: Policy, uris: Collection[str]) -> Walk:
 
 def verdict_on(root: Root, policy: Policy, uri: str) -> Verdict | None:
     """Decide one file as a walk would, by reading the ignore files on its way."""
-    parts = components(uri)
-    if len(parts) - 1 > policy.max_depth:
-        return Verdict("too_deep", f"limit {policy.max_depth}")
-    walker = _Walker(root, policy, {})
-    ignores: Ignores | None = None
-    for depth, name in enumerate(parts):
-        folder = "/".join(parts[:depth])
-        if policy.respect_ignore_files:
-            ignores = walker.load_ignores(_Folder(_NOWHERE, 0, ignores), folder, IGNORE_FILES)
-        path = f"{folder}/{name}" if folder else name
-        found = policy.judge(path, name, depth < len(parts) - 1, ignores)
+    *folders, name = components(uri)
+    ignores, found = rules_in(root, policy, "/".join(folders))
+    return found or policy.judge(uri, name, False, ignores)
+
+
+def rules_in(root: Root, policy: Policy, folder: str) -> tuple[Ignores | None, Verdict | None]:
+    """The ignore rules in force in a folder, or the verdict that keeps all of it out."""
+    parts = components(folder) if folder else []
+    ignores, found = rules_of(root, policy, "", None)
+    for depth in range(1, len(parts) + 1):
+        if found is None:
+            ignores, found = rules_of(root, policy, "/".join(parts[:depth]), ignores)
+    return ignores, found
+
+
+def rules_of(
+    root: Root,
+    policy: Policy,
+    folder: str,
+    outer: Ignores | None,
+    names: tuple[str, ...] = IGNORE_FILES,
+) -> tuple[Ignores | None, Verdict | None]:
+    """The same for a folder of which the rules above it are known, and its ignore files."""
+    if folder:
+        if folder.count("/") >= policy.max_depth:
+            return None, Verdict("too_deep", f"limit {policy.max_depth}")
+        found = policy.judge(folder, folder.rpartition("/")[2], True, outer)
         if found is not None:
-            return found
-    return None
+            return None, found
+    if not policy.respect_ignore_files or not names:
+        return outer, None
+    walker = _Walker(root, policy, {})
+    return walker.load_ignores(_Folder(_NOWHERE, 0, outer), folder, names), None
 
 
 class _Walker:

@@ -24,6 +24,7 @@ _PLACE = """
            c.parts, c.start, c.end, c.start_line, c.end_line, c.overlap, c.sha
     FROM chunks c JOIN documents d ON d.id = c.document
 """
+MODEL = "model"
 _MOST_VARIABLES = 500
 _BUFFERED_DOCUMENTS = 128
 
@@ -100,7 +101,11 @@ class Inserts:
 
 
 def bury(connection: sqlite3.Connection, uri: str, generation: int) -> None:
-    """The live version of ``uri`` is not part of ``generation`` any more."""
+    """The live version of ``uri`` is not part of ``generation`` any more.
+
+    Inside a write session only, where all that lies beyond the pointer has been dropped
+    and so the live versions are those that have not died.
+    """
     connection.execute(
         "UPDATE documents SET died = ? WHERE uri = ? AND died IS NULL", (generation, uri)
     )
@@ -179,24 +184,26 @@ def number(connection: sqlite3.Connection, key: str) -> int:
         raise damaged_row(f"meta {key}: {error}") from error
 
 
-def known(connection: sqlite3.Connection, uris: Collection[str] | None = None) -> dict[str, Known]:
-    """Every live document, or those of ``uris``, with what the disk said of it."""
+def known(
+    connection: sqlite3.Connection, generation: int, uris: Collection[str] | None = None
+) -> dict[str, Known]:
+    """Every document of ``generation``, or those of ``uris``, with what the disk said of it."""
     if uris is not None:
         return {
             uri: found
             for some in batches(sorted(uris))
-            for uri, found in _known(connection, f" AND uri IN ({marks(some)})", some)
+            for uri, found in _known(connection, generation, f" AND uri IN ({marks(some)})", some)
         }
-    return dict(_known(connection, "", ()))
+    return dict(_known(connection, generation, "", ()))
 
 
 def _known(
-    connection: sqlite3.Connection, where: str, values: Sequence[str]
+    connection: sqlite3.Connection, generation: int, where: str, values: Sequence[str]
 ) -> Iterator[tuple[str, Known]]:
     rows = connection.execute(
         "SELECT uri, id, size, mtime_ns, ctime_ns, inode, settled, raw_sha"
-        f" FROM documents WHERE died IS NULL{where}",
-        values,
+        f" FROM documents WHERE born <= ? AND (died IS NULL OR died > ?){where}",
+        (generation, generation, *values),
     )
     for uri, identifier, size, mtime, ctime, inode, settled, raw in rows:
         disk = Fingerprint(size, mtime, ctime, inode)
@@ -324,6 +331,12 @@ def text(connection: sqlite3.Connection, text_sha: bytes) -> str:
     if sha256(raw).digest() != text_sha:
         raise damaged_row(f"text {text_sha.hex()}: hash differs")
     return raw.decode("utf-8")
+
+
+def model_of(connection: sqlite3.Connection) -> str:
+    """The fingerprint of the model that made the vectors; empty where there is none."""
+    row = connection.execute("SELECT value FROM meta WHERE key = ?", (MODEL,)).fetchone()
+    return str(row[0]) if row else ""
 
 
 def has_text(connection: sqlite3.Connection, text_sha: bytes) -> bool:

@@ -7,6 +7,8 @@ read a folder that holds no finished index, and a second writer.
     <folder>/CURRENT            the name of the serving epoch
     <folder>/writer.lock        held by the one writer
     <folder>/collection.json    what this is an index of
+    <folder>/damage.json        what was last found damaged
+    <folder>/damaged-epoch-N/   and what became of it
     <folder>/epoch-N/           catalogue.db, keywords/, vectors.f16
 """
 
@@ -14,22 +16,28 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
-from lookfar.errors import IndexCorrupt, LookfarError, NotIndexed
-from lookfar.store import files
+from lookfar.errors import IndexCorrupt, InvalidArgument, LookfarError, NotIndexed
+from lookfar.model import GenerationDiff
+from lookfar.store import files, generations
 from lookfar.store.database import damaged
 from lookfar.store.epoch import Epoch, EpochSnapshot
 from lookfar.store.generations import Generation
 from lookfar.store.session import EpochWriter
+from lookfar.store.siblings import Siblings
 from lookfar.store.verify import Problem
 
 _CURRENT = "CURRENT"
 _ABOUT = "collection.json"
+_DAMAGE = "damage.json"
+_DAMAGED = "damaged-"
 _EPOCH = re.compile(r"epoch-[0-9]{1,9}")
 
 T = TypeVar("T")
@@ -59,12 +67,89 @@ class CollectionStore:
     def generations(self) -> list[Generation]:
         return self._try(Epoch.generations)
 
+    def history(self) -> tuple[int, list[Generation]]:
+        """The active number and every kept generation, of one moment."""
+        return self._try(Epoch.history)
+
+    def held(self) -> int | None:
+        """The generation that a roll-back holds the collection at; writing lets go of it."""
+        return self._try(Epoch.held)
+
+    def diff(self, older: int, newer: int) -> GenerationDiff:
+        """What changed from one kept generation to another."""
+        return self._try(lambda epoch: epoch.diff(older, newer))
+
+    def roll_back(self, number: int, *, wait_seconds: float = 0.0) -> None:
+        """Serve a kept generation, at once and for all readers, until the next write session."""
+        with self._changing(wait_seconds) as connection:
+            generations.roll_back(connection, number)
+
+    def pin(self, number: int, *, pinned: bool = True, wait_seconds: float = 0.0) -> None:
+        """Keep a generation whatever retention says."""
+        with self._changing(wait_seconds) as connection:
+            generations.pin(connection, number, pinned)
+
+    def unpin(self, number: int, *, wait_seconds: float = 0.0) -> None:
+        """Leave a generation to retention again."""
+        self.pin(number, pinned=False, wait_seconds=wait_seconds)
+
+    def prune(self, keep: int, *, wait_seconds: float = 0.0) -> tuple[int, int]:
+        """Retention now: how many generations and how many document versions went."""
+        if keep < 1:
+            raise InvalidArgument(
+                f"{keep} generations cannot be kept.", hint="Keep 1 or more; 1 is the serving one."
+            )
+        with self._changing(wait_seconds) as connection:
+            return generations.prune(connection, keep)
+
+    @contextmanager
+    def _changing(self, wait_seconds: float) -> Iterator[sqlite3.Connection]:
+        self._serving()  # Nothing is made here: what was never indexed has no lock either.
+        lock = files.WriterLock(self.folder / "writer.lock")
+        lock.acquire(wait_seconds)
+        with lock, self._serving().changing() as connection:
+            yield connection
+
     def verify(self) -> list[Problem]:
         """Everything stored that is not as it was written."""
         try:
             return self._try(Epoch.verify)
         except IndexCorrupt as error:
             return [Problem("index", error.developer)]
+
+    def set_aside(self, why: str, wait_seconds: float = 0.0) -> None:
+        """Take a damaged epoch out of service, keeping its files until the next damage.
+
+        Nothing happens when another process has replaced it meanwhile.
+        """
+        name = self._serving_name_or_garbage()
+        lock = files.WriterLock(self.folder / "writer.lock")
+        lock.acquire(wait_seconds)
+        with lock:
+            if name != self._serving_name_or_garbage():
+                return
+            for old in self.folder.glob(f"{_DAMAGED}*"):
+                files.remove(old)
+            record = {"why": why, "at": datetime.now(UTC).isoformat(timespec="seconds")}
+            files.write_atomic(self.folder / _DAMAGE, json.dumps(record).encode())
+            self.close()
+            if _EPOCH.fullmatch(name) and (self.folder / name).is_dir():
+                files.rename(self.folder / name, self.folder / f"{_DAMAGED}{name}")
+            files.remove(self.folder / _CURRENT)
+
+    def damage(self) -> str:
+        """What was last found damaged and set aside; empty if nothing ever was."""
+        try:
+            record = json.loads((self.folder / _DAMAGE).read_bytes())
+            return f"{record['at']}: {record['why']}"
+        except (OSError, ValueError, KeyError, TypeError):
+            return ""
+
+    def _serving_name_or_garbage(self) -> str:
+        try:
+            return self._serving_name()
+        except IndexCorrupt as error:
+            return error.developer
 
     def _try(self, ask: Callable[[Epoch], T]) -> T:
         """Ask the serving epoch; once more if another took over while it was being opened."""
@@ -110,26 +195,38 @@ class CollectionStore:
         fingerprint: str,
         dimensions: int,
         *,
+        model: str = "",
         about: Mapping[str, Any],
         retain: int,
         rebuild: bool = False,
         wait_seconds: float = 0.0,
+        let_go: bool = True,
     ) -> Iterator[EpochWriter]:
-        """A session on the serving epoch if it has ``fingerprint``, else on a new one beside it."""
+        """A session on the serving epoch if it has ``fingerprint``, else on a new one beside it.
+
+        Without ``let_go`` a collection that a roll-back holds is refused: ``IndexHeld``.
+        """
         files.make_folder(self.folder)
         lock = files.WriterLock(self.folder / "writer.lock")
         lock.acquire(wait_seconds)
         with lock:
+            if not let_go and self.exists:
+                self._serving().refuse_held()
             epoch = None if rebuild else self._fitting(fingerprint)
             if epoch is not None:
-                with closing(EpochWriter(epoch, retain, fresh=False)) as session:
+                with closing(self._session(epoch, retain, model, fresh=False)) as session:
                     yield session
                 return
-            with self._new_epoch(fingerprint, dimensions) as epoch:
-                with closing(EpochWriter(epoch, retain, fresh=True)) as session:
+            with self._new_epoch(fingerprint, dimensions, model) as epoch:
+                with closing(self._session(epoch, retain, model, fresh=True)) as session:
                     yield session
                 if session.activated:
                     self._publish(epoch, about)
+
+    def _session(self, epoch: Epoch, retain: int, model: str, *, fresh: bool) -> EpochWriter:
+        dimensions = epoch.vectors.dimensions
+        siblings = Siblings(self.folder.parent, epoch.folder, model, dimensions) if model else None
+        return EpochWriter(epoch, retain, fresh=fresh, siblings=siblings)
 
     def _fitting(self, fingerprint: str) -> Epoch | None:
         if not self.exists:
@@ -138,7 +235,7 @@ class CollectionStore:
         return epoch if epoch.fingerprint == fingerprint else None
 
     @contextmanager
-    def _new_epoch(self, fingerprint: str, dimensions: int) -> Iterator[Epoch]:
+    def _new_epoch(self, fingerprint: str, dimensions: int, model: str) -> Iterator[Epoch]:
         """An empty epoch; if it is not published, it goes, and its disk space with it."""
         serving, after = self._succeeded()
         old = self._epoch_folders()
@@ -148,7 +245,9 @@ class CollectionStore:
         highest = max((_number(name) for name in (serving, *(p.name for p in old))), default=0)
         folder = self.folder / f"epoch-{highest + 1}"
         try:
-            with closing(Epoch.create(folder, fingerprint, dimensions, after)) as epoch:
+            with closing(
+                Epoch.create(folder, fingerprint, dimensions, model=model, after=after)
+            ) as epoch:
                 yield epoch
         finally:
             with suppress(LookfarError):
@@ -156,13 +255,13 @@ class CollectionStore:
                     files.remove(folder)
 
     def _succeeded(self) -> tuple[str, int]:
-        """The name and the active generation of the epoch to be replaced, as far as it can tell."""
+        """The name and the highest generation of the epoch to be replaced, as far as it tells."""
         try:
             serving = self._serving_name()
         except IndexCorrupt:
             return "", 0
         try:
-            return serving, self._serving().active() if serving else 0
+            return serving, self._serving().highest() if serving else 0
         except LookfarError:
             return serving, 0
 

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lookfar.model import Counts, Failure, Filters, Section
+from lookfar.model import Counts, Failure, Filters, GenerationDiff, Section
 from lookfar.ports import Known, LeftOut, Place
 from lookfar.store import catalog, files, generations
 from lookfar.store.database import Readers, connect, damaged, typed_errors
+from lookfar.store.diff import diff
+from lookfar.store.generations import Generation
 from lookfar.store.keywords import KeywordIndex, KeywordView
 from lookfar.store.migrations import check, migrate
 from lookfar.store.scope import Scope, resolve
@@ -62,7 +64,9 @@ class Epoch:
             raise damaged(self.catalogue, f"meta: {type(error).__name__}: {error}") from error
 
     @classmethod
-    def create(cls, folder: Path, fingerprint: str, dimensions: int, after: int = 0) -> Epoch:
+    def create(
+        cls, folder: Path, fingerprint: str, dimensions: int, *, model: str = "", after: int = 0
+    ) -> Epoch:
         """An empty epoch, which nobody sees before the collection points at it.
 
         ``after`` is the generation that the first one here follows: numbers only grow.
@@ -76,6 +80,7 @@ class Epoch:
                 [
                     ("fingerprint", fingerprint),
                     ("dimensions", str(dimensions)),
+                    (catalog.MODEL, model),
                     (generations.ACTIVE, str(after)),
                 ],
             )
@@ -118,13 +123,41 @@ class Epoch:
             found = self._scopes[asked] = resolve(connection, generation, filters)
         return found
 
-    def generations(self) -> list[generations.Generation]:
+    def generations(self) -> list[Generation]:
         with self._readers.borrow() as connection:
             return generations.listed(connection)
 
-    def active(self) -> int:
+    def highest(self) -> int:
         with self._readers.borrow() as connection:
-            return generations.active(connection)
+            return generations.highest(connection)
+
+    def held(self) -> int | None:
+        with self._readers.borrow() as connection:
+            return generations.held(connection)
+
+    def refuse_held(self) -> None:
+        with self._readers.borrow() as connection:
+            generations.refuse_held(connection)
+
+    def history(self) -> tuple[int, list[Generation]]:
+        """The active number and all that are kept, of one moment."""
+        with self._readers.borrow() as connection:
+            return generations.active(connection), generations.listed(connection)
+
+    def diff(self, older: int, newer: int) -> GenerationDiff:
+        with self._readers.borrow() as connection:
+            return diff(connection, *(generations.resolve(connection, n) for n in (older, newer)))
+
+    @contextmanager
+    def changing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction on the list of generations, for the holder of the writer lock."""
+        with (
+            typed_errors(self.catalogue),
+            closing(connect(self.catalogue, write=True)) as connection,
+        ):
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+            connection.execute("COMMIT")
 
     def verify(self) -> list[Problem]:
         with self._readers.borrow() as connection:
@@ -291,11 +324,19 @@ class EpochSnapshot:
     def counts(self) -> Counts:
         return catalog.counts(self._connection, self.generation)
 
+    def held(self) -> int | None:
+        """The generation that a roll-back holds the collection at, in this state of it."""
+        return generations.held(self._connection)
+
+    def manifest(self) -> Mapping[str, Any]:
+        """What was recorded of this generation when it was activated."""
+        return generations.manifest(self._connection, self.generation)
+
     def failures(self) -> list[Failure]:
         return catalog.failures(self._connection)
 
     def known(self) -> dict[str, Known]:
-        return catalog.known(self._connection)
+        return catalog.known(self._connection, self.generation)
 
     def left_out(self) -> dict[str, LeftOut]:
         return catalog.left_out(self._connection)

@@ -91,6 +91,13 @@ def sync_folder(path: Path) -> None:
             os.close(descriptor)
 
 
+def rename(path: Path, to: Path) -> None:
+    """Give a file or folder another name beside its old one, for good."""
+    with disk(f"renaming {path.name}"):
+        os.replace(path, to)
+        sync_folder(to.parent)
+
+
 def remove(path: Path) -> None:
     """Remove a file or a whole folder; what is already gone is fine."""
     with disk(f"removing {path.name}"):

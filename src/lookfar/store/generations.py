@@ -1,23 +1,31 @@
 """Numbered states of a collection: which one serves, which are kept, what is purged.
 
-Takes: a connection in a write transaction. Gives: activation, the list of
+Takes: a connection in a write transaction. Gives: activation, roll-back, the list of
 generations, and the rows that no kept generation can see any more. Refuses: to
-purge what is pinned or retained.
+purge what is pinned, retained or serving, and to give out a number twice.
+
+A roll-back moves the pointer and nothing else, so it can be taken back while nobody
+writes. What lies beyond the pointer is dropped by the next write session.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
-from lookfar.errors import InvalidArgument
+from lookfar.errors import IndexHeld, InvalidArgument
 from lookfar.store import catalog
 
 ACTIVE = "active"
 """The key in ``meta`` of the number that readers get."""
+_HELD = "held"
+"""The number that someone rolled back to, until the next explicit indexing; else absent."""
+_LAST = "last_generation"
+"""The highest number given out before a roll-back: what is dropped never gives its to another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +51,58 @@ def activate(
         "INSERT INTO generations (number, created_at, manifest) VALUES (?, ?, ?)",
         (number, created_at, json.dumps(manifest, sort_keys=True)),
     )
-    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (ACTIVE, str(number)))
+    _record(connection, ACTIVE, number)
 
 
-def listed(connection: sqlite3.Connection) -> list[Generation]:
+def _record(connection: sqlite3.Connection, key: str, number: int) -> None:
+    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, str(number)))
+
+
+def highest(connection: sqlite3.Connection) -> int:
+    """The highest number ever given out; the next generation gets the one after it."""
+    (kept,) = connection.execute("SELECT ifnull(max(number), 0) FROM generations").fetchone()
+    return max(int(kept), active(connection), catalog.number(connection, _LAST))
+
+
+def totals(connection: sqlite3.Connection) -> dict[str, Any]:
+    """What the generation about to be activated holds, for its manifest.
+
+    Valid while all that is not dead is part of it. ``content`` names the documents and
+    their texts: two libraries that hold the same have the same.
+    """
+
+    def alive(table: str) -> int:
+        (number,) = connection.execute(
+            f"SELECT (SELECT count(*) FROM {table}) - (SELECT count(*) FROM {table} WHERE document"
+            " IN (SELECT id FROM documents WHERE died IS NOT NULL))"
+        ).fetchone()
+        return int(number)
+
+    content = sha256()
+    documents = 0
+    rows = connection.execute("SELECT uri, text_sha FROM documents WHERE died IS NULL ORDER BY uri")
+    for uri, text_sha in rows:
+        documents += 1
+        content.update(uri.encode("utf-8", "surrogateescape") + b"\0" + text_sha)
+    return {
+        "documents": documents,
+        "sections": alive("sections"),
+        "chunks": alive("chunks"),
+        "links": alive("links"),
+        "content": content.hexdigest(),
+    }
+
+
+def manifest(connection: sqlite3.Connection, number: int) -> Mapping[str, Any]:
+    """What was recorded of one generation; empty for one that is not kept."""
+    return next((each.manifest for each in listed(connection, number)), {})
+
+
+def listed(connection: sqlite3.Connection, only: int | None = None) -> list[Generation]:
     rows = connection.execute(
-        "SELECT number, created_at, pinned, manifest FROM generations ORDER BY number"
+        "SELECT number, created_at, pinned, manifest FROM generations"
+        " WHERE number = ifnull(?, number) ORDER BY number",
+        (only,),
     )
     try:
         return [
@@ -61,23 +115,100 @@ def listed(connection: sqlite3.Connection) -> list[Generation]:
 
 def resolve(connection: sqlite3.Connection, wanted: int | None) -> int:
     """The generation to read: the active one, or the one asked for if it is still kept."""
-    if wanted is None:
-        return active(connection)
+    return active(connection) if wanted is None else _kept(connection, wanted)
+
+
+def _kept(connection: sqlite3.Connection, wanted: int) -> int:
     kept = [row[0] for row in connection.execute("SELECT number FROM generations")]
     if wanted not in kept:
         raise InvalidArgument(
             f"Generation {wanted} is not kept.",
             hint=f"Kept generations: {', '.join(map(str, sorted(kept))) or 'none'}.",
+            details={"kept": sorted(kept)},
         )
     return wanted
+
+
+# -- moving the pointer ----------------------------------------------------
+
+
+def held(connection: sqlite3.Connection) -> int | None:
+    """The generation that someone rolled back to, and that no check of the disk replaces."""
+    return catalog.number(connection, _HELD) or None
+
+
+def refuse_held(connection: sqlite3.Connection) -> None:
+    """Whoever writes unasked leaves alone what someone holds."""
+    number = held(connection)
+    if number is not None:
+        raise IndexHeld(
+            f"The index is held at generation {number} since a roll-back.",
+            hint="Run: lookfar index PATH, which lets go of it and indexes what is there now.",
+            details={"held": number},
+        )
+
+
+def roll_back(connection: sqlite3.Connection, number: int) -> None:
+    """Point readers at a kept generation and hold it there; the newest needs no holding."""
+    _kept(connection, number)
+    (newest,) = connection.execute("SELECT max(number) FROM generations").fetchone()
+    _record(connection, _LAST, highest(connection))
+    _record(connection, ACTIVE, number)
+    if number == newest:
+        _let_go(connection)
+    else:
+        _record(connection, _HELD, number)
+
+
+def _let_go(connection: sqlite3.Connection) -> None:
+    connection.execute("DELETE FROM meta WHERE key = ?", (_HELD,))
+
+
+def settle(connection: sqlite3.Connection) -> None:
+    """Before a write: let go, and drop for good what a roll-back left beyond the pointer.
+
+    The keyword entries of what is dropped wait in ``graves`` for the commit after the
+    next: should this session fail, the catalogue still shows what they belong to.
+    """
+    _let_go(connection)
+    pointer = active(connection)
+    beyond = connection.execute(
+        "SELECT number, pinned FROM generations WHERE number > ? ORDER BY number", (pointer,)
+    ).fetchall()
+    if not beyond:
+        return
+    pinned = [number for number, is_pinned in beyond if is_pinned]
+    if pinned:
+        named = ", ".join(map(str, pinned))
+        raise IndexHeld(
+            f"The index was rolled back to generation {pointer}, and indexing now would drop"
+            f" generation {named}, which is pinned.",
+            hint=f"Unpin first (lookfar snapshots unpin {pinned[0]} PATH), or roll forward"
+            f" (lookfar snapshots rollback {pinned[-1]} PATH).",
+            details={"pinned": pinned},
+        )
+    connection.execute("DELETE FROM generations WHERE number > ?", (pointer,))
+    born = connection.execute("SELECT id FROM documents WHERE born > ?", (pointer,)).fetchall()
+    purge(connection, [identifier for (identifier,) in born])
+    connection.execute("UPDATE documents SET died = NULL WHERE died > ?", (pointer,))
+
+
+# -- keeping and purging ---------------------------------------------------
+
+
+def pin(connection: sqlite3.Connection, number: int, pinned: bool) -> None:
+    """Keep a generation whatever retention says, or no longer."""
+    connection.execute(
+        "UPDATE generations SET pinned = ? WHERE number = ?", (pinned, _kept(connection, number))
+    )
 
 
 def retire(connection: sqlite3.Connection, retain: int) -> list[int]:
     """Forget generations beyond the last ``retain``; gives documents nobody can see any more."""
     connection.execute(
-        "DELETE FROM generations WHERE pinned = 0 AND number NOT IN"
+        "DELETE FROM generations WHERE pinned = 0 AND number != ? AND number NOT IN"
         " (SELECT number FROM generations ORDER BY number DESC LIMIT ?)",
-        (max(1, retain),),
+        (active(connection), max(1, retain)),
     )
     rows = connection.execute(
         "SELECT id FROM documents WHERE died IS NOT NULL AND NOT EXISTS"
@@ -87,13 +218,19 @@ def retire(connection: sqlite3.Connection, retain: int) -> list[int]:
     return [identifier for (identifier,) in rows]
 
 
-def purge(connection: sqlite3.Connection, documents: list[int]) -> None:
+def prune(connection: sqlite3.Connection, keep: int) -> tuple[int, int]:
+    """Retention now: how many generations and how many document versions went."""
+    before = len(listed(connection))
+    documents = retire(connection, keep)
+    purge(connection, documents)
+    return before - len(listed(connection)), len(documents)
+
+
+def purge(connection: sqlite3.Connection, documents: Sequence[int]) -> None:
     """Remove every row of these document versions, and the texts that no other version has.
 
-    Their keyword entries go with the next commit of that index. Those of the graves
-    found here went with the one just made, so these graves are closed.
+    Their keyword entries go with a later commit of that index, as ``graves`` tells it.
     """
-    connection.execute("DELETE FROM graves")
     for identifier in documents:
         (text,) = connection.execute(
             "SELECT text_sha FROM documents WHERE id = ?", (identifier,)
@@ -107,3 +244,13 @@ def purge(connection: sqlite3.Connection, documents: list[int]) -> None:
             (text, text),
         )
     connection.executemany("INSERT INTO graves VALUES (?)", [(each,) for each in documents])
+
+
+def graves(connection: sqlite3.Connection) -> list[int]:
+    """Purged documents that still have entries in the keyword index."""
+    return [identifier for (identifier,) in connection.execute("SELECT document FROM graves")]
+
+
+def close_graves(connection: sqlite3.Connection, emptied: Sequence[int]) -> None:
+    """The keyword index has committed without these."""
+    connection.executemany("DELETE FROM graves WHERE document = ?", [(each,) for each in emptied])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from lookfar.errors import IndexCorrupt
+from lookfar.errors import IndexTooNew
 
 _FIRST = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -141,7 +141,7 @@ def check(connection: sqlite3.Connection) -> int:
     """The format of a catalogue; refuses one that this program is too old to read."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > FORMAT:
-        raise IndexCorrupt(
+        raise IndexTooNew(
             "This index was made by a newer Lookfar.",
             hint="Upgrade Lookfar, or choose another folder with --index-dir.",
             developer=f"catalogue format {version}, this program knows {FORMAT}",

@@ -23,6 +23,7 @@ from lookfar.store.migrations import create_indexes
 if TYPE_CHECKING:
     from lookfar.model import Fingerprint
     from lookfar.store.epoch import Epoch
+    from lookfar.store.siblings import Siblings
 
 _BUFFERED_ROWS = 4096
 
@@ -30,9 +31,12 @@ _BUFFERED_ROWS = 4096
 class EpochWriter:
     """A write session: one transaction, invisible until ``activate``."""
 
-    def __init__(self, epoch: Epoch, retain: int, *, fresh: bool) -> None:
+    def __init__(
+        self, epoch: Epoch, retain: int, *, fresh: bool, siblings: Siblings | None = None
+    ) -> None:
         self._epoch = epoch
         self._retain = retain
+        self._siblings = siblings
         self.fresh = self._fresh = fresh
         self.activated = False
         self.embedded = 0
@@ -55,15 +59,19 @@ class EpochWriter:
             self._connection.execute("PRAGMA journal_mode=OFF")
             self._connection.execute("PRAGMA synchronous=OFF")
         self._connection.execute("BEGIN IMMEDIATE")
-        self._generation = generations.active(self._connection) + 1
+        self._generation = generations.highest(self._connection) + 1
         self._inserts = catalog.Inserts(self._connection)
         marks = catalog.high_marks(self._connection)
         self._next_document, self._next_key, self._next_row = (mark + 1 for mark in marks)
         # Rows appended behind a cut would make the file look whole again.
         self._epoch.vectors.rows(marks.row + 1)
         self._epoch.keywords.open_writer(marks.document)
-        graves = self._connection.execute("SELECT document FROM graves")
-        self._epoch.keywords.remove_documents([identifier for (identifier,) in graves])
+        # Only what an earlier commit of the catalogue has purged: until this session's own
+        # commit readers may still ask for what it drops.
+        self._graves = generations.graves(self._connection)
+        self._epoch.keywords.remove_documents(self._graves)
+        if not self._fresh:
+            generations.settle(self._connection)
 
     @property
     def catalogue(self) -> Path | None:
@@ -72,14 +80,19 @@ class EpochWriter:
 
     def known(self, uris: Collection[str] | None = None) -> dict[str, Known]:
         with typed_errors(self._epoch.catalogue):
-            return catalog.known(self._connection, uris)
+            return catalog.known(self._connection, self._generation, uris)
 
     def missing(self, contents: Iterable[bytes]) -> set[bytes]:
-        unseen = [content for content in contents if content not in self._new]
-        if self._fresh:
-            return set(unseen)
-        with typed_errors(self._epoch.catalogue):
-            return catalog.unembedded(self._connection, unseen)
+        """Which contents have no vector yet; what a sibling index has is taken over at once."""
+        lacking = {content for content in contents if content not in self._new}
+        if not self._fresh:
+            with typed_errors(self._epoch.catalogue):
+                lacking = catalog.unembedded(self._connection, lacking)
+        if self._siblings is not None:
+            for content, vector in self._siblings.vectors(lacking).items():
+                self._add(content, vector)
+                lacking.discard(content)
+        return lacking
 
     def put(self, version: Version) -> None:
         """Store a version in place of the live one of the same URI, if there is one."""
@@ -106,14 +119,16 @@ class EpochWriter:
 
     def _embed(self, vectors: Mapping[bytes, bytes]) -> None:
         for content, vector in vectors.items():
-            if content in self._new:
-                continue
-            self.embedded += 1
-            row = self._next_row
-            self._next_row += 1
-            self._new[content] = row
-            self._buffer.append(vector)
-            self._inserts.embedding(row, content, crc32(vector))
+            if content not in self._new:
+                self.embedded += 1
+                self._add(content, vector)
+
+    def _add(self, content: bytes, vector: bytes) -> None:
+        row = self._next_row
+        self._next_row += 1
+        self._new[content] = row
+        self._buffer.append(vector)
+        self._inserts.embedding(row, content, crc32(vector))
         if len(self._buffer) >= _BUFFERED_ROWS:
             self._flush_vectors()
 
@@ -152,9 +167,10 @@ class EpochWriter:
     def commit_touches(self) -> int:
         """Keep what was learnt of the disk when no document changed: the generation stays."""
         with typed_errors(self._epoch.catalogue):
+            active = generations.active(self._connection)
             self._connection.execute("COMMIT")
         self.close()
-        return self._generation - 1
+        return active
 
     def activate(self, manifest: Mapping[str, Any]) -> int:
         """Derived indexes first, durable; then the catalogue, in one commit."""
@@ -168,10 +184,11 @@ class EpochWriter:
                 self._connection,
                 self._generation,
                 datetime.now(UTC).isoformat(timespec="seconds"),
-                manifest,
+                {**manifest, **generations.totals(self._connection)},
             )
             catalog.record_keywords(self._connection, stamp)
             catalog.record_marks(self._connection, self._next_document - 1, self._next_key - 1)
+            generations.close_graves(self._connection, self._graves)
             retired = generations.retire(self._connection, self._retain)
             generations.purge(self._connection, retired)
             self._connection.execute("COMMIT")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from lookfar.errors import LookfarError
-from lookfar.store import catalog
+from lookfar.store import catalog, generations
 
 if TYPE_CHECKING:
     from lookfar.store.keywords import KeywordView
@@ -42,6 +42,7 @@ def verify(
     try:
         return [
             *_catalogue(connection),
+            *_pointer(connection),
             *_texts(connection),
             *_vectors(vectors, connection),
             *_keywords(folder, keywords, connection),
@@ -54,6 +55,22 @@ def _catalogue(connection: sqlite3.Connection) -> Iterator[Problem]:
     for (line,) in connection.execute("PRAGMA integrity_check(20)"):
         if line != "ok":
             yield Problem("catalogue", line)
+
+
+def _pointer(connection: sqlite3.Connection) -> Iterator[Problem]:
+    """The serving generation is kept, a hold is on it, and no URI has two texts at once."""
+    number, held = generations.active(connection), generations.held(connection)
+    kept = [each.number for each in generations.listed(connection)]
+    if number not in kept:
+        yield Problem("catalogue", f"generation {number} serves and is not among those kept")
+    if held not in (None, number):
+        yield Problem("catalogue", f"generation {number} serves, and {held} is held")
+    doubled = connection.execute(
+        "SELECT a.uri FROM documents a JOIN documents b ON b.uri = a.uri AND b.id > a.id"
+        " WHERE b.born < ifnull(a.died, 1e18) AND a.born < ifnull(b.died, 1e18)"
+    )
+    for (uri,) in doubled:
+        yield Problem("catalogue", f"{uri}: two versions in one generation")
 
 
 def _texts(connection: sqlite3.Connection) -> Iterator[Problem]:

@@ -1,0 +1,204 @@
+"""When changes are indexed, and what waits until then.
+
+Takes: batches of hints. Gives: the dirty set, and for each strategy which
+occasions make it due. Refuses: to forget: the set is on disk before anyone
+relies on it, and a file that is damaged means "compare everything".
+
+============  ==============================================================
+``realtime``  indexes a change as soon as its writer pauses
+``lazy``      collects, and indexes when a question is asked
+``git``       collects, and indexes when a commit or checkout moves the head
+============  ==============================================================
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Final, Literal, get_args
+
+from lookfar.errors import InvalidArgument, LookfarError
+from lookfar.parse.formats import format_of
+from lookfar.sources.confine import Refused
+from lookfar.sources.watch import MOST_NAMED, Batch, topmost
+from lookfar.store import files
+
+if TYPE_CHECKING:
+    from lookfar.sources.confine import Root
+
+Strategy = Literal["realtime", "lazy", "git"]
+Occasion = Literal["change", "start", "reconcile", "search", "commit", "request"]
+
+STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
+DIRTY_FILE: Final = "dirty.json"
+DEBOUNCE_MS: Final = (250, 30_000)
+
+DUE: Final[Mapping[Strategy, frozenset[Occasion]]] = {
+    "realtime": frozenset(get_args(Occasion)),
+    "lazy": frozenset(("search", "request")),
+    "git": frozenset(("commit", "request")),
+}
+"""The occasions on which each strategy indexes what is dirty."""
+
+_FORMAT: Final = 1
+_REF_BYTES: Final = 4096
+_NO_HEAD: Final = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a pass has to look at."""
+
+    only: frozenset[str] | None
+    """URIs, and folders that end in ``/``; None for everything."""
+
+
+def checked_strategy(name: str) -> Strategy:
+    if name not in STRATEGIES:
+        raise InvalidArgument(
+            f"There is no indexing strategy {name!r}.",
+            hint=f"Choose one of: {', '.join(STRATEGIES)}.",
+        )
+    return name
+
+
+def checked_debounce(milliseconds: int) -> int:
+    low, high = DEBOUNCE_MS
+    if not low <= milliseconds <= high:
+        raise InvalidArgument(
+            f"A pause of {milliseconds} ms is not possible.",
+            hint=f"Give a number of milliseconds from {low} to {high}.",
+        )
+    return milliseconds
+
+
+def documents_among(uris: Iterable[str]) -> frozenset[str]:
+    """The names of files that some parser could read, and of folders."""
+    return frozenset(each for each in uris if each.endswith("/") or format_of(each))
+
+
+class Dirty:
+    """The names that wait to be indexed. Safe to share between threads."""
+
+    def __init__(self, folder: Path) -> None:
+        """``folder`` is the collection's; nothing is read or written yet."""
+        self._path = folder / DIRTY_FILE
+        self._lock = Lock()
+        self._uris: set[str] = set()
+        self._everything = False
+        self._taken: Work | None = None
+        self.head = ""
+        """Where the repository stood when the set was last indexed; empty when unknown."""
+
+    def __len__(self) -> int:
+        return len(self.names())
+
+    def __bool__(self) -> bool:
+        return self.everything or bool(self.names())
+
+    @property
+    def everything(self) -> bool:
+        """Whether names do not say what changed."""
+        with self._lock:
+            taken = self._taken is not None and self._taken.only is None
+            return self._everything or taken
+
+    def names(self) -> frozenset[str]:
+        """All that waits or is being indexed, by name."""
+        with self._lock:
+            taken = self._taken.only if self._taken else None
+            return topmost(self._uris | (taken or frozenset()))
+
+    def add(self, uris: Iterable[str] = (), *, everything: bool = False) -> bool:
+        """Add names of files that could be documents; True when one was new."""
+        with self._lock:
+            before = (len(self._uris), self._everything)
+            if not self._everything:
+                self._uris |= documents_among(uris)
+            if everything or len(self._uris) > MOST_NAMED:
+                self._everything = True
+                self._uris.clear()
+            return before != (len(self._uris), self._everything)
+
+    def add_batch(self, batch: Batch) -> bool:
+        return self.add(batch.uris, everything=batch.everything)
+
+    def take(self) -> Work | None:
+        """What there is to do; it stays known, and on disk, until ``done``."""
+        with self._lock:
+            if self._taken is None and (self._uris or self._everything):
+                self._taken = Work(None if self._everything else topmost(self._uris))
+                self._uris.clear()
+                self._everything = False
+            return self._taken
+
+    def done(self) -> None:
+        """What was taken is indexed."""
+        with self._lock:
+            self._taken = None
+
+    def put_back(self) -> None:
+        """What was taken could not be indexed."""
+        with self._lock:
+            taken, self._taken = self._taken, None
+        if taken is not None:
+            self.add(taken.only or (), everything=taken.only is None)
+
+    # -- over restarts ---------------------------------------------------------
+
+    def save(self) -> None:
+        """Write the set down; a typed error where the disk refuses."""
+        state = {
+            "format": _FORMAT,
+            "head": self.head,
+            "everything": self.everything,
+            "uris": sorted(self.names()),
+        }
+        files.make_folder(self._path.parent)
+        files.write_atomic(self._path, json.dumps(state).encode("utf-8", "surrogatepass"))
+
+    def load(self) -> bool:
+        """Add what an earlier process left; False where nothing was left.
+
+        What cannot be understood means everything.
+        """
+        try:
+            state = json.loads(self._path.read_bytes())
+            if state["format"] != _FORMAT or not isinstance(state["everything"], bool):
+                raise ValueError("another format")
+            uris = [uri for uri in state["uris"] if isinstance(uri, str)]
+            head = str(state["head"])
+        except FileNotFoundError:
+            return False
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            self.add(everything=True)
+            return True
+        self.head = head
+        self.add(uris, everything=state["everything"])
+        return True
+
+
+def head_of(root: Root) -> str:
+    """Where the repository in ``root`` stands: changes with every commit and checkout."""
+    seen = [_line_of(root, ".git/HEAD")]
+    if seen[0].startswith("ref: "):
+        name = seen[0].removeprefix("ref: ")
+        seen.append(_line_of(root, f".git/{name}"))
+        if not seen[1]:  # Git packed it.
+            try:
+                packed = root.stat(".git/packed-refs")
+            except LookfarError:
+                packed = None
+            seen.append(str(packed))
+    return sha256("\n".join(seen).encode()).hexdigest()[:16] if seen[0] else _NO_HEAD
+
+
+def _line_of(root: Root, uri: str) -> str:
+    try:
+        return root.read(uri, _REF_BYTES)[0].decode("utf-8", "replace").strip()
+    except (Refused, LookfarError):
+        return ""

@@ -1,0 +1,211 @@
+"""Linux: every event of a folder tree in the order in which it happened, and none lost unnoticed.
+
+Takes: a folder and which of its folders to watch. Gives: each changed path to a
+sink, the loss of the root or of events as a word, and fences: a fence passed
+means that every write finished before it has been told. Refuses: to watch folders
+that nobody wants (their number is limited), and to hide that the limit is reached.
+
+It stands on watchdog's inotify reader. The parts above that reader pair moves by
+waiting half a second, keep overflows and limits to themselves and have no fence.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from threading import Event
+from typing import Final, Literal
+
+from watchdog.observers.inotify import InotifyWatchGroup
+from watchdog.observers.inotify_c import (
+    CallbackId,
+    InotifyConstants,
+    InotifyEvent,
+    InotifyFD,
+    Mask,
+    WatchCallback,
+    WatchDescriptor,
+    inotify_rm_watch,
+)
+
+Trouble = Literal["root", "overflow", "limit"]
+
+_MASK: Final = Mask(
+    InotifyConstants.IN_MODIFY
+    | InotifyConstants.IN_ATTRIB
+    | InotifyConstants.IN_CLOSE_WRITE
+    | InotifyConstants.IN_CREATE
+    | InotifyConstants.IN_DELETE
+    | InotifyConstants.IN_MOVE
+    | InotifyConstants.IN_DELETE_SELF
+    | InotifyConstants.IN_MOVE_SELF
+    | InotifyConstants.IN_ONLYDIR
+)
+_LEFT: Final = (
+    InotifyConstants.IN_DELETE_SELF | InotifyConstants.IN_MOVE_SELF | InotifyConstants.IN_UNMOUNT
+)
+
+
+@dataclass
+class _Tree(InotifyWatchGroup):
+    """The watches below one root, adjusted as folders come, go and move."""
+
+    told: Callable[[str, bool], None] = lambda _path, _is_dir: None
+    troubled: Callable[[Trouble], None] = lambda _: None
+    wanted: Callable[[str], bool] = lambda _: True
+    _leaving: tuple[int, bytes] | None = None
+    """A folder that was moved away, until the next event says where to."""
+
+    def on_event(self, event: InotifyEvent) -> None:
+        with self._lock:
+            if not self.is_active:
+                return
+            path = self._build_event_source_path(event)
+            if path is None:
+                return
+            self._follow(event, path)
+        if path == self.path and event.mask & _LEFT:
+            self.troubled("root")
+        else:
+            self.told(os.fsdecode(path), event.is_directory or not event.name)
+
+    def _follow(self, event: InotifyEvent, path: bytes) -> None:
+        """Move, drop or add watches, before anyone is told: later writes then have events."""
+        leaving, self._leaving = self._leaving, None
+        if event.is_moved_to and leaving is not None and leaving[0] == event.cookie:
+            if self._move_watches(leaving[1], path):
+                return
+        elif leaving is not None:
+            self._forget(leaving[1])
+        if event.is_directory and event.is_moved_from:
+            self._leaving = event.cookie, path
+        elif event.is_directory and (event.is_create or event.is_moved_to):
+            self._add_all_callbacks(path)
+
+    def _forget(self, path: bytes) -> None:
+        below = path + b"/"
+        known = self._active_callbacks_by_path.items()
+        self._remove_callbacks([wd for at, wd in known if at == path or at.startswith(below)])
+
+    def _add_all_callbacks(self, path: bytes) -> None:
+        if path != self.path and not self.wanted(os.fsdecode(path)):
+            return
+        self._add_callback(path)
+        for folder, names, _ in os.walk(path):
+            names[:] = [
+                name
+                for name in names
+                if not os.path.islink(inner := os.path.join(folder, name))
+                and self.wanted(os.fsdecode(inner))
+            ]
+            for name in names:
+                self._add_callback(os.path.join(folder, name))
+
+    def _add_callback(self, path: bytes) -> None:
+        if path in self._active_callbacks_by_path:
+            return
+        try:
+            wd = self._inotify_fd.add_callback(path, self.event_mask, self, self._id)
+        except OSError as error:
+            if path == self.path:
+                raise
+            if error.errno in (errno.ENOSPC, errno.ENOMEM):
+                self.troubled("limit")
+            return
+        self._active_callbacks_by_path[path] = wd
+        self._active_callbacks_by_watch[wd] = path
+
+    def extend(self) -> None:
+        """Watch the folders that are wanted now and were not before."""
+        # A root that is gone is told by its own event.
+        with self._lock, suppress(OSError):
+            if self.is_active:
+                self._add_all_callbacks(self.path)
+
+    def on_watch_deleted(self, wd: WatchDescriptor) -> None:
+        with self._lock:
+            if wd in self._active_callbacks_by_watch:
+                self._remove_watch_internally(wd)
+
+    def on_queue_overflow(self) -> None:
+        super().on_queue_overflow()
+        self.troubled("overflow")
+
+
+class _Fence(WatchCallback):
+    """A watch that is removed at once: the kernel says so after all that happened before."""
+
+    def __init__(self) -> None:
+        self.passed = Event()
+
+    def on_event(self, event: InotifyEvent) -> None:
+        pass
+
+    def on_watch_deleted(self, wd: WatchDescriptor) -> None:  # noqa: ARG002
+        self.passed.set()
+
+    def on_queue_overflow(self) -> None:
+        pass
+
+
+class Tree:
+    """A watched folder tree. One thread, one inotify instance; both go with ``close``."""
+
+    def __init__(
+        self,
+        path: str,
+        told: Callable[[str, bool], None],
+        troubled: Callable[[Trouble], None],
+        wanted: Callable[[str], bool],
+    ) -> None:
+        """``OSError`` where the root cannot be watched."""
+        self._reader = InotifyFD()
+        self._reader.name = "lookfar-watch"
+        self._reader.start()
+        try:
+            self._tree = _Tree(
+                self._reader,
+                os.fsencode(path),
+                _MASK,
+                True,
+                told=told,
+                troubled=troubled,
+                wanted=wanted,
+            )
+        except BaseException:
+            self._stop_reader()
+            raise
+
+    @property
+    def alive(self) -> bool:
+        return self._reader.is_alive()
+
+    def extend(self) -> None:
+        """Watch the folders that are wanted now and were not before."""
+        self._tree.extend()
+
+    def fence(self, timeout: float) -> bool:
+        """Wait until all that was written before has been told."""
+        fence = _Fence()
+        try:
+            descriptor = self._reader.add_callback(
+                os.fsencode(os.devnull),
+                InotifyConstants.IN_DELETE_SELF,
+                fence,
+                CallbackId(id(fence)),
+            )
+        except OSError:
+            return False
+        inotify_rm_watch(self._reader._inotify_fd, descriptor)
+        return fence.passed.wait(timeout)
+
+    def close(self) -> None:
+        self._tree.deactivate()
+        self._stop_reader()
+
+    def _stop_reader(self) -> None:
+        self._reader.stop()
+        self._reader.join()

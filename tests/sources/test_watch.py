@@ -1,0 +1,433 @@
+"""Real files under a real watcher: whatever an editor, git or a person does is noticed by name."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from lookfar.sources import watch
+from lookfar.sources.confine import Root
+from lookfar.sources.policy import Policy
+from lookfar.sources.watch import Batch, FolderWatcher, Hints, topmost
+
+LINUX = sys.platform == "linux"
+only_linux = pytest.mark.skipif(not LINUX, reason="needs inotify")
+DEADLINE = 10.0
+MARK = "settled.md"
+
+# Watchdog's own, where it meets a new folder twice.
+pytestmark = pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning")
+
+
+class Seen:
+    """A started watcher and all that it told."""
+
+    def __init__(self, root: Path, *, exact: bool, policy: Policy | None = None) -> None:
+        self.woken = threading.Condition()
+        self.watcher = FolderWatcher(Root.open(root), policy or Policy(), 250, exact=exact)
+        self.uris: set[str] = set()
+        self.everything = self.git = self.marked = False
+        self.watcher.start(self.wake)
+
+    def wake(self) -> None:
+        with self.woken:
+            self.woken.notify_all()
+
+    def collect(self) -> None:
+        batch = self.watcher.take()
+        self.uris |= batch.uris - {MARK}
+        self.marked |= MARK in batch.uris
+        self.everything |= batch.everything
+        self.git |= batch.git
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + DEADLINE
+        while True:
+            self.collect()
+            if condition():
+                return
+            assert time.monotonic() < deadline, (self.uris, self.everything, self.watcher.reason)
+            with self.woken:
+                self.woken.wait(0.02)
+
+    def names(self, *wanted: str) -> None:
+        """Wait until each of these is named, by itself or by a folder above it."""
+
+        def told(uri: str) -> bool:
+            return any(uri == at or (at.endswith("/") and uri.startswith(at)) for at in self.uris)
+
+        self.until(lambda: self.everything or all(map(told, wanted)))
+
+    def settle(self, root: Path) -> None:
+        """Everything before this call has been told."""
+        if not self.watcher.fence(DEADLINE):
+            self.marked = False
+            (root / MARK).write_text("now")
+            self.until(lambda: self.marked or self.everything)
+        self.collect()
+
+    def forget(self) -> None:
+        self.uris.clear()
+        self.everything = self.git = False
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "root"
+    (folder / "docs").mkdir(parents=True)
+    (folder / "docs" / "a.md").write_text("first")
+    (folder / "b.md").write_text("first")
+    return folder
+
+
+@pytest.fixture(params=[pytest.param(True, marks=only_linux), False], ids=["exact", "plain"])
+def seen(request: pytest.FixtureRequest, root: Path) -> Iterator[Seen]:
+    seen = Seen(root, exact=request.param)
+    yield seen
+    seen.watcher.stop()
+
+
+# --- what editors and people do ---------------------------------------------------------------
+
+
+def test_a_file_written_over(seen: Seen, root: Path) -> None:
+    (root / "b.md").write_text("second")
+    seen.names("b.md")
+    assert seen.watcher.healthy
+
+
+def test_a_save_by_temporary_file_and_rename(seen: Seen, root: Path) -> None:
+    (root / "docs" / ".a.md.tmp").write_text("second")
+    os.replace(root / "docs" / ".a.md.tmp", root / "docs" / "a.md")
+    seen.names("docs/a.md")
+
+
+def test_a_save_as_vim_does_it(seen: Seen, root: Path) -> None:
+    (root / "4913").write_text("")
+    (root / "4913").unlink()
+    os.rename(root / "b.md", root / "b.md~")
+    (root / "b.md").write_text("second")
+    (root / "b.md~").unlink()
+    seen.names("b.md")
+    seen.settle(root)
+    assert "b.md~" not in seen.uris
+
+
+def test_a_save_as_emacs_does_it(seen: Seen, root: Path) -> None:
+    (root / ".#b.md").symlink_to("me@host.1:2")
+    shutil.copy2(root / "b.md", root / "b.md~")
+    (root / "b.md").write_text("second")
+    (root / ".#b.md").unlink()
+    seen.names("b.md")
+
+
+def test_a_file_deleted_and_created_again(seen: Seen, root: Path) -> None:
+    (root / "b.md").unlink()
+    (root / "b.md").write_text("second")
+    seen.names("b.md")
+
+
+def test_a_file_renamed_has_two_names(seen: Seen, root: Path) -> None:
+    (root / "b.md").rename(root / "c.md")
+    seen.names("b.md", "c.md")
+
+
+def test_a_folder_renamed_has_two_names_and_is_still_watched(seen: Seen, root: Path) -> None:
+    (root / "docs").rename(root / "texts")
+    seen.names("docs/a.md", "texts/a.md")
+    seen.settle(root)
+    seen.forget()
+    (root / "texts" / "a.md").write_text("second")
+    seen.names("texts/a.md")
+
+
+def test_a_folder_moved_out_and_another_in_under_its_name(
+    seen: Seen, root: Path, tmp_path: Path
+) -> None:
+    (root / "docs").rename(tmp_path / "outside")
+    seen.names("docs/a.md")
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "z.md").write_text("first")
+    (tmp_path / "new").rename(root / "docs")
+    seen.names("docs/z.md")
+    seen.settle(root)
+    seen.forget()
+    (root / "docs" / "z.md").write_text("second")
+    seen.names("docs/z.md")
+
+
+def test_files_in_folders_made_just_before_them(seen: Seen, root: Path) -> None:
+    (root / "x" / "y" / "z").mkdir(parents=True)
+    (root / "x" / "y" / "z" / "deep.md").write_text("first")
+    seen.names("x/y/z/deep.md")
+    seen.settle(root)
+    seen.forget()
+    (root / "x" / "y" / "z" / "deep.md").write_text("second")
+    seen.names("x/y/z/deep.md")
+
+
+def test_a_burst_of_files_means_everything(seen: Seen, root: Path) -> None:
+    for number in range(2_000):
+        (root / f"{number}.md").write_text("text")
+    seen.until(lambda: seen.everything)
+
+
+# --- what wakes nobody --------------------------------------------------------------------------
+
+
+def test_what_policy_denies_wakes_nobody(seen: Seen, root: Path) -> None:
+    (root / "node_modules" / "x").mkdir(parents=True)
+    (root / "node_modules" / "x" / "readme.md").write_text("text")
+    (root / ".env").write_text("SECRET=1")
+    (root / "photo.png").write_bytes(b"x")
+    seen.settle(root)
+    assert (seen.uris, seen.everything) == (set(), False)
+
+
+def test_what_is_kept_apart_wakes_nobody(root: Path) -> None:
+    (root / "index").mkdir()
+    apart = os.path.realpath(root / "index")
+    watcher = FolderWatcher(Root.open(root), Policy(), 250, apart=apart)
+    watcher.start(lambda: None)
+    (root / "index" / "dirty.json").write_text("{}")
+    (root / "b.md").write_text("second")
+    deadline = time.monotonic() + DEADLINE
+    while not watcher.fence(1) and not watcher.peek():
+        assert time.monotonic() < deadline
+    assert watcher.take().uris == {"b.md"}
+    watcher.stop()
+
+
+@only_linux
+def test_a_name_that_is_no_text_wakes_nobody(seen: Seen, root: Path) -> None:
+    with open(os.fsencode(root) + b"/\xff.md", "wb") as file:
+        file.write(b"text")
+    os.mkdir(os.fsencode(root) + b"/\xfe")
+    seen.settle(root)
+    assert (seen.uris, seen.everything) == (set(), False)
+
+
+def test_what_is_ignored_wakes_nobody(root: Path) -> None:
+    (root / ".gitignore").write_text("private/\n*.gen.md\n")
+    (root / "private").mkdir()
+    seen = Seen(root, exact=True)
+    try:
+        for number in range(1_500):
+            (root / "private" / f"{number}.md").write_text("text")
+        (root / "x.gen.md").write_text("text")
+        seen.settle(root)
+        assert (seen.uris, seen.everything) == (set(), False)
+    finally:
+        seen.watcher.stop()
+
+
+def test_an_edited_ignore_file_is_a_reason_to_look_at_everything(root: Path) -> None:
+    (root / ".gitignore").write_text("private/\n")
+    (root / "private").mkdir()
+    seen = Seen(root, exact=True)
+    try:
+        (root / ".gitignore").write_text("\n")
+        seen.until(lambda: seen.everything)
+        seen.settle(root)
+        seen.forget()
+        (root / "private" / "p.md").write_text("now wanted")
+        seen.names("private/p.md")
+        assert not seen.everything
+    finally:
+        seen.watcher.stop()
+
+
+@pytest.mark.parametrize("name", ["docs/.lookfarignore", "lookfar.toml"])
+def test_other_files_of_rules_do_the_same(seen: Seen, root: Path, name: str) -> None:
+    (root / name).write_text("\n")
+    seen.until(lambda: seen.everything)
+
+
+def test_a_commit_is_told_apart(seen: Seen, root: Path) -> None:
+    (root / ".git" / "refs" / "heads").mkdir(parents=True)
+    (root / ".git" / "objects" / "ab").mkdir(parents=True)
+    (root / ".git" / "objects" / "ab" / "cd").write_bytes(b"x")
+    (root / ".git" / "refs" / "heads" / "main").write_text("1" * 40)
+    seen.until(lambda: seen.git)
+    assert (seen.uris, seen.everything) == (set(), False)
+
+
+# --- health -------------------------------------------------------------------------------------
+
+
+def test_a_root_removed_and_made_again(seen: Seen, root: Path) -> None:
+    def tended(healthy: bool) -> bool:
+        seen.watcher.tend()
+        return seen.watcher.healthy == healthy
+
+    shutil.rmtree(root)
+    seen.until(lambda: tended(False))
+    assert seen.watcher.reason == watch.ROOT_GONE
+    assert not seen.watcher.fence(0.01)
+    root.mkdir()
+    seen.forget()
+    seen.until(lambda: tended(True) and seen.everything)
+    seen.settle(root)
+    seen.forget()
+    (root / "new.md").write_text("text")
+    seen.names("new.md")
+
+
+def test_a_root_moved_away(seen: Seen, root: Path, tmp_path: Path) -> None:
+    root.rename(tmp_path / "elsewhere")
+    seen.watcher.tend()
+    assert seen.watcher.reason == watch.ROOT_GONE
+
+
+def test_a_root_that_is_missing_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "late").mkdir()
+    late = Root.open(tmp_path / "late")
+    (tmp_path / "late").rmdir()
+    watcher = FolderWatcher(late, Policy(), 250)
+    watcher.start(lambda: None)
+    assert watcher.reason == watch.ROOT_GONE
+    (tmp_path / "late").mkdir()
+    watcher.tend()
+    assert watcher.healthy
+    assert watcher.take().everything
+    watcher.stop()
+
+
+@only_linux
+def test_a_limit_of_the_system_is_admitted(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from watchdog.observers.inotify_c import InotifyFD
+
+    real = InotifyFD.add_callback
+
+    def limited(self: InotifyFD, path: bytes, *more: object) -> int:
+        if path.endswith(b"docs"):
+            raise OSError(errno.ENOSPC, "inotify watch limit reached")
+        return real(self, path, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(InotifyFD, "add_callback", limited)
+    seen = Seen(root, exact=True)
+    assert not seen.watcher.healthy
+    assert "max_user_watches" in seen.watcher.reason
+    assert not seen.watcher.fence(1)
+    seen.watcher.stop()
+
+
+@only_linux
+def test_too_many_watchers_are_admitted(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from watchdog.observers.inotify_c import InotifyFD
+
+    def refused(_cls: type) -> int:
+        raise OSError(errno.EMFILE, "inotify instance limit reached")
+
+    monkeypatch.setattr(InotifyFD, "_create_inotify_fd", classmethod(refused))
+    seen = Seen(root, exact=True)
+    assert "max_user_instances" in seen.watcher.reason
+    seen.watcher.tend()
+    assert not seen.watcher.take(), "each vain attempt would have everything compared"
+    seen.watcher.stop()
+
+
+@only_linux
+def test_lost_events_mean_everything(root: Path) -> None:
+    from watchdog.observers.inotify_c import InotifyConstants, InotifyEvent, WatchDescriptor
+
+    seen = Seen(root, exact=True)
+    lost = InotifyEvent(WatchDescriptor(-1), InotifyConstants.IN_Q_OVERFLOW, 0, b"")
+    seen.watcher._watch._reader.handle_event(lost)  # type: ignore[union-attr]
+    seen.until(lambda: seen.everything)
+    seen.forget()
+    (root / "docs" / "a.md").write_text("second")
+    seen.names("docs/a.md")
+    seen.watcher.stop()
+
+
+@only_linux
+def test_the_exact_watcher_is_the_one_in_use(root: Path) -> None:
+    """A watchdog whose inside changed would be met with the plain one, silently."""
+    seen = Seen(root, exact=True)
+    assert type(seen.watcher._watch).__module__ == "lookfar.sources.inotify"
+    seen.watcher.stop()
+
+
+@only_linux
+def test_a_fence_comes_after_every_write_before_it(root: Path) -> None:
+    """Broken on purpose: a fence that returns True at once misses 65 of these 200."""
+    seen = Seen(root, exact=True)
+    for number in range(200):
+        name = f"{number}.md"
+        (root / name).write_text("text")
+        assert seen.watcher.fence(DEADLINE)
+        assert name in seen.watcher.take().uris
+    seen.watcher.stop()
+
+
+def test_starting_and_stopping_leaves_nothing_behind(root: Path) -> None:
+    def open_files() -> int:
+        return len(os.listdir("/proc/self/fd")) if LINUX else 0
+
+    for exact in (True, False):
+        watcher = FolderWatcher(Root.open(root), Policy(), 250, exact=exact)
+        watcher.start(lambda: None)
+        watcher.stop()
+        before = threading.active_count(), open_files()
+        for _ in range(20):
+            watcher.start(lambda: None)
+            watcher.start(lambda: None)
+            assert watcher.healthy
+            watcher.stop()
+            watcher.stop()
+        assert (threading.active_count(), open_files()) == before
+        assert not watcher.healthy
+
+
+# --- batches --------------------------------------------------------------------------------------
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_batch_is_due_after_a_pause() -> None:
+    clock = Clock()
+    hints = Hints(0.3, 2.0, clock)
+    assert hints.ready_in() is None
+    assert hints.add("a.md")
+    clock.now += 0.2
+    assert not hints.add("b.md")
+    assert hints.ready_in() == pytest.approx(0.3)
+    clock.now += 0.3
+    assert hints.ready_in() == 0
+    assert hints.take() == Batch(frozenset({"a.md", "b.md"}))
+    assert not hints.take()
+
+
+def test_one_who_never_pauses_cannot_starve_the_rest() -> None:
+    clock = Clock()
+    hints = Hints(0.3, 2.0, clock)
+    for _ in range(21):
+        hints.add("log.md")
+        clock.now += 0.1
+    assert hints.ready_in() == 0
+
+
+def test_too_many_names_are_everything() -> None:
+    hints = Hints(0.3)
+    for number in range(watch.MOST_NAMED + 1):
+        hints.add(f"{number}.md")
+    assert hints.take() == Batch(everything=True)
+
+
+def test_a_folder_stands_for_what_lies_below_it() -> None:
+    assert topmost({"a/", "a/b.md", "a/c/", "ab.md", "d.md"}) == {"a/", "ab.md", "d.md"}
