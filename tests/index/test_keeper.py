@@ -25,7 +25,7 @@ from lookfar.sources.policy import Policy
 from lookfar.sources.watch import Batch, FolderWatcher
 
 HASH = {"embed.provider": "hash", "index.workers": 1}
-DEADLINE = 10.0
+DEADLINE = 30.0
 with_fences = pytest.mark.skipif(sys.platform != "linux", reason="needs inotify")
 
 
