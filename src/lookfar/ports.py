@@ -139,6 +139,10 @@ class Place(NamedTuple):
     sha: bytes
 
 
+Terms = Mapping[str, float] | Sequence[str]
+"""Keyword terms, with how much each counts; without, all count alike."""
+
+
 class Snapshot(Protocol):
     """One generation, pinned: every method answers from the same committed state."""
 
@@ -146,23 +150,23 @@ class Snapshot(Protocol):
     def generation(self) -> int: ...
 
     def keyword_search(
-        self, terms: Sequence[str], weights: Mapping[str, float], limit: int, filters: Filters
+        self, terms: Terms, weights: Mapping[str, float], limit: int, filters: Filters
     ) -> list[tuple[Place, float]]: ...
 
     def best_of_each(
         self,
-        terms: Sequence[str],
+        terms: Terms,
         weights: Mapping[str, float],
         documents: Sequence[int],
         filters: Filters,
     ) -> list[tuple[Place, float]]: ...
 
     def page_search(
-        self, terms: Sequence[str], weights: Mapping[str, float], limit: int, filters: Filters
+        self, terms: Terms, weights: Mapping[str, float], limit: int, filters: Filters
     ) -> list[tuple[int, float]]: ...
 
     def page_scores(
-        self, terms: Sequence[str], weights: Mapping[str, float], documents: Sequence[int]
+        self, terms: Terms, weights: Mapping[str, float], documents: Sequence[int]
     ) -> dict[int, float]: ...
 
     def vector_search(

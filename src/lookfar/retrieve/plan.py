@@ -7,12 +7,13 @@ questions, limits out of range, and vector search without a model.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lookfar.errors import InvalidArgument, ModelUnavailable
 from lookfar.model import Filters, Mode
 from lookfar.retrieve.ranking import Plan
-from lookfar.store.analyser import terms_of
+from lookfar.store.analyser import parts_of, terms_of
 
 if TYPE_CHECKING:
     from lookfar.ports import Embedder
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _LONGEST_QUERY = 10_000
 _MOST_RESULTS = 1_000
 _MOST_TERMS = 256
+_PART = 0.4
 
 # Words that say nothing about a topic. They are dropped only while other words remain.
 _FUNCTION_WORDS = frozenset(
@@ -70,7 +72,13 @@ def make_plan(
     if vector is not None and not vector.any():
         vector = None  # No word that the model knows: it has nothing to say.
     trust = _trust(text, embedder) if embedder else 0.0
-    return Plan(text, mode, top_k, filters, tuple(telling[:_MOST_TERMS]), vector, trust)
+    return Plan(text, mode, top_k, filters, _weighed(text, telling[:_MOST_TERMS]), vector, trust)
+
+
+def _weighed(text: str, terms: Sequence[str]) -> dict[str, float]:
+    """A name counts for more than its parts: whoever asks for ``i32x4`` wants no other ``x``."""
+    parts = parts_of(text)
+    return {term: _PART if term in parts else 1.0 for term in terms}
 
 
 def _says_nothing(term: str) -> bool:

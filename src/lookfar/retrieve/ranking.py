@@ -7,7 +7,7 @@ a stage can alter scores only by adding a step that says what it added and why.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import add
 from typing import TYPE_CHECKING, NamedTuple
@@ -28,8 +28,8 @@ class Plan:
     mode: Mode
     top_k: int
     filters: Filters
-    terms: tuple[str, ...]
-    """Distinct keyword terms, in the order of the question."""
+    terms: Mapping[str, float]
+    """Distinct keyword terms with their weights, in the order of the question."""
     vector: NDArray[np.float32] | None
     vector_trust: float
     """0 to 1: how much of the question the model knows as words."""

@@ -82,14 +82,36 @@ def analyse(text: str) -> str:
     if text.isascii():
         pieces = text.encode().translate(_BLANKED).decode().split()
         return " ".join(filter(None, map(_expansions.__getitem__, pieces)))
+    return " ".join(map(_expansions.__getitem__, _RUN.findall(_normal(text))))
+
+
+def _normal(text: str) -> str:
     normal = unicodedata.normalize("NFKC", _WORDLESS.sub(_without_marks, text))
-    normal = normal.replace("\u2019", "'")
-    return " ".join(map(_expansions.__getitem__, _RUN.findall(normal)))
+    return normal.replace("\u2019", "'")
 
 
 def terms_of(text: str) -> list[str]:
     """The distinct terms of a query in the order of their first appearance."""
     return list(dict.fromkeys(analyse(text).split()))
+
+
+def parts_of(text: str) -> frozenset[str]:
+    """Those terms of a query that stand in it only as parts of a longer name."""
+    parts: set[str] = set()
+    wholes: set[str] = set()
+    for run in _by_run(text):
+        first, *others = run.split() or [""]
+        wholes.add(first)
+        # Pairs and characters of a run without spaces are no parts: they are all there is.
+        (wholes if has_cjk(run) else parts).update(others)
+    return frozenset(parts - wholes)
+
+
+def _by_run(text: str) -> list[str]:
+    """The terms of each run of ``text``, a string per run."""
+    if text.isascii():
+        return [_expand(run) for run in _ASCII_RUN.findall(text)]
+    return [_expand(run) for run in _RUN.findall(_normal(text))]
 
 
 def has_cjk(text: str) -> bool:

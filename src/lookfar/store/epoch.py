@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lookfar.model import Counts, Failure, Filters, GenerationDiff, Section
-from lookfar.ports import Known, LeftOut, Place
+from lookfar.ports import Known, LeftOut, Place, Terms
 from lookfar.store import catalog, files, generations
 from lookfar.store.database import Readers, connect, damaged, typed_errors
 from lookfar.store.diff import diff
@@ -186,7 +186,7 @@ class EpochSnapshot:
         self.generation = generation
 
     def keyword_search(
-        self, terms: Sequence[str], weights: Mapping[str, float], limit: int, filters: Filters
+        self, terms: Terms, weights: Mapping[str, float], limit: int, filters: Filters
     ) -> list[tuple[Place, float]]:
         scope = self._scope(filters)
         listed = self._listed(scope)
@@ -207,7 +207,7 @@ class EpochSnapshot:
 
     def best_of_each(
         self,
-        terms: Sequence[str],
+        terms: Terms,
         weights: Mapping[str, float],
         documents: Sequence[int],
         filters: Filters,
@@ -225,7 +225,7 @@ class EpochSnapshot:
         ]
 
     def page_search(
-        self, terms: Sequence[str], weights: Mapping[str, float], limit: int, filters: Filters
+        self, terms: Terms, weights: Mapping[str, float], limit: int, filters: Filters
     ) -> list[tuple[int, float]]:
         """Live documents by their whole text, best first."""
         scope = self._scope(filters)
@@ -246,7 +246,7 @@ class EpochSnapshot:
             fetch *= 4
 
     def page_scores(
-        self, terms: Sequence[str], weights: Mapping[str, float], documents: Sequence[int]
+        self, terms: Terms, weights: Mapping[str, float], documents: Sequence[int]
     ) -> dict[int, float]:
         """The whole-text score of each named document that has one."""
         return dict(self._keywords.search_pages(terms, weights, len(documents), documents))

@@ -25,7 +25,7 @@ import tantivy
 from tantivy import Occur, Query
 
 from lookfar.errors import IndexCorrupt, LookfarError, from_os_error
-from lookfar.ports import Entry
+from lookfar.ports import Entry, Terms
 from lookfar.store import files
 
 FIELDS = Entry._fields
@@ -181,7 +181,7 @@ class KeywordView:
 
     def search(
         self,
-        terms: Sequence[str],
+        terms: Terms,
         weights: Mapping[str, float],
         limit: int,
         documents: Sequence[int] | None = None,
@@ -190,7 +190,7 @@ class KeywordView:
         return self._best("key", terms, weights, limit, documents)
 
     def best_of_each(
-        self, terms: Sequence[str], weights: Mapping[str, float], documents: Sequence[int]
+        self, terms: Terms, weights: Mapping[str, float], documents: Sequence[int]
     ) -> list[tuple[int, float]]:
         """The best chunk of each document that has one among the best overall."""
         found = self._found(terms, weights, 6 * len(documents), documents)
@@ -206,7 +206,7 @@ class KeywordView:
 
     def search_pages(
         self,
-        terms: Sequence[str],
+        terms: Terms,
         weights: Mapping[str, float],
         limit: int,
         documents: Sequence[int] | None = None,
@@ -217,7 +217,7 @@ class KeywordView:
     def _best(
         self,
         named: str,
-        terms: Sequence[str],
+        terms: Terms,
         weights: Mapping[str, float],
         limit: int,
         documents: Sequence[int] | None,
@@ -234,7 +234,7 @@ class KeywordView:
 
     def _found(
         self,
-        terms: Sequence[str],
+        terms: Terms,
         weights: Mapping[str, float],
         limit: int,
         documents: Sequence[int] | None,
@@ -250,14 +250,14 @@ class KeywordView:
                 )
             return self._searcher.search(scoring, limit=limit, count=False).hits
 
-    def _scoring(self, terms: Sequence[str], weights: Mapping[str, float]) -> Query | None:
+    def _scoring(self, terms: Terms, weights: Mapping[str, float]) -> Query | None:
         clauses: list[tuple[Occur, Query]] = []
-        for term in terms:
+        for term, importance in _weighed(terms):
             for field, weight in weights.items():
                 if weight <= 0 or not self._searcher.doc_freq(field, term):
                     continue
                 option = Query.term_query(self._schema, field, term, index_option="freq")
-                clauses.append((Occur.Should, Query.boost_query(option, weight)))
+                clauses.append((Occur.Should, Query.boost_query(option, weight * importance)))
         return Query.boolean_query(clauses) if clauses else None
 
     def document_frequency(self, term: str, field: str = "body") -> int:
@@ -274,6 +274,10 @@ class KeywordView:
 
     def __len__(self) -> int:
         return self._searcher.num_docs
+
+
+def _weighed(terms: Terms) -> Iterable[tuple[str, float]]:
+    return terms.items() if isinstance(terms, Mapping) else ((term, 1.0) for term in terms)
 
 
 def _with_terms(index: tantivy.Index) -> tantivy.Index:
