@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 Missing = Callable[[Iterable[bytes]], set[bytes]]
 _LENGTH = 8
+_POLITENESS = 10
 # Not "-m": run as __main__, what a child pickles would name a module the parent does not have.
 _CHILD = "from lookfar.index.worker import main; main()"
 _MOST_RESTARTS = 20
@@ -245,6 +246,8 @@ def _receive(pipe: IO[bytes]) -> Any:
 
 def main() -> None:
     """The child's side: a recipe, then batches until the parent closes the pipe or dies."""
+    if hasattr(os, "nice"):
+        os.nice(_POLITENESS)  # Questions asked meanwhile come first.
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer.
     answers = sys.stdout.buffer
     sys.stdout = sys.stderr  # Whatever a library prints must not break the frames.
