@@ -393,3 +393,14 @@ def test_clones_and_other_chunk_sizes_share_their_vectors(tmp_path: Path) -> Non
     with Library.open(there, index_dir=index, settings=settings) as other:
         assert other.index().added == 5
         assert other.verify() == []
+
+
+def test_the_name_of_a_file_finds_it(tmp_path: Path) -> None:
+    """Seen to fail: when only titles and texts were indexed."""
+    folder = tmp_path / "docs"
+    (folder / "guides").mkdir(parents=True)
+    (folder / "guides" / "safely-drain-node.md").write_text("# Maintenance\n\nMove the work.\n")
+    (folder / "other.md").write_text("# Other\n\nNothing to do with it.\n")
+    with Library.open(folder, index_dir=tmp_path / "i", settings={"embed.provider": "hash"}) as it:
+        for name in ("safely-drain-node", "safely-drain-node.md", "guides/safely-drain-node.md"):
+            assert it.search(name, mode="keyword").hits[0].uri == "guides/safely-drain-node.md"

@@ -89,7 +89,8 @@ class Version:
     sections: list[SectionRow]
     chunks: list[ChunkRow]
     links: list[LinkRow]
-    title_terms: str
+    name_terms: tuple[str, str]
+    """Of the title, and of the URI."""
     entries: list[tuple[str, ...]]
     """One per chunk, in the order of ``Entry``'s fields."""
     embedded: dict[bytes, bytes]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from lookfar.ports import Place
-from lookfar.retrieve.boost import name_match
+from lookfar.retrieve.boost import asked_by_path, name_match
 from lookfar.retrieve.diversify import passages
 from lookfar.retrieve.fuse import weighted_sum
 from lookfar.retrieve.ranking import Candidate, Ranking
@@ -108,6 +109,30 @@ def test_names_lift_by_the_share_of_the_question_they_hold(
         [Candidate(make_place(1, **where), 0, 0, 0)], [0.5], terms=tuple(terms_of("rotate keys"))
     )
     assert name_match(0.1)(ranking).scores == pytest.approx((0.5 + lift,))
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("tasks/drain-node.md", "docs/tasks/drain-node.md"),
+        ("Drain-Node.md", "docs/tasks/drain-node.md"),
+        ("drain-node", "docs/tasks/drain-node.md"),
+        ("/docs/tasks/drain-node.md", "docs/tasks/drain-node.md"),
+        ("node.md", "a.md"),
+        ("drain node", "a.md"),
+    ],
+)
+def test_a_question_that_is_a_path_puts_that_file_first(
+    make_place: MakePlace, make_ranking: MakeRanking, text: str, first: str
+) -> None:
+    candidates = [
+        Candidate(make_place(1, document=1, uri="a.md"), 0, 0, 0),
+        Candidate(make_place(2, document=2, uri="docs/tasks/drain-node.md"), 0, 0, 0),
+    ]
+    ranking = make_ranking(candidates, [0.9, 0.1])
+    ranking = replace(ranking, plan=replace(ranking.plan, text=text))
+    ranked = asked_by_path(ranking)
+    assert ranked.candidates[ranked.order()[0]].place.uri == first
 
 
 def test_neighbours_that_answer_alike_become_one_passage(

@@ -81,7 +81,7 @@ def prepare(
             (link.kind, link.target, link.anchor, link.text, link.start, link.end)
             for link in document.links
         ],
-        title_terms=analyse(document.title),
+        name_terms=(analyse(document.title), analyse(uri)),
         entries=_entries(document, chunks),
         embedded={},
     )  # fmt: skip

@@ -1,7 +1,7 @@
-"""Small, bounded lifts for candidates whose names answer the question.
+"""Lifts for candidates whose names answer the question.
 
-Takes: a fused ranking. Gives: scores raised by title, heading and path matches.
-Refuses: to lower a score, and to outweigh the text itself.
+Takes: a fused ranking. Gives: scores raised by title, heading and path matches; a
+question that *is* the path of a file puts that file first. Refuses: to lower a score.
 """
 
 from __future__ import annotations
@@ -31,6 +31,25 @@ def name_match(weight: float) -> Stage:
         return ranking.plus("names", added, lambda c: f"{shares[c.place]:.0%} of the words")
 
     return boost
+
+
+def asked_by_path(ranking: Ranking) -> Ranking:
+    """A question that is the end of a path, with or without its ending, asks for that file."""
+    asked = "/" + ranking.plan.text.strip().strip("/").casefold()
+    if any(character.isspace() for character in asked):
+        return ranking
+    added = [
+        1.0
+        if f"/{each.place.uri}".casefold().endswith((asked, *_endings(each.place, asked)))
+        else 0.0
+        for each in ranking.candidates
+    ]
+    return ranking.plus("path", added, lambda _: "the question is its path", whole_document=True)
+
+
+def _endings(place: Place, asked: str) -> tuple[str, ...]:
+    _, dot, ending = place.uri.rpartition(".")
+    return (f"{asked}.{ending.casefold()}",) if dot else ()
 
 
 def _share(place: Place, wanted: frozenset[str], shares: dict[Place, float]) -> float:

@@ -26,7 +26,7 @@ CHUNK_WEIGHTS: Mapping[str, float] = {
 }
 """How much a match in each field of a chunk counts; chosen with bench/quality.py."""
 
-PAGE_WEIGHTS: Mapping[str, float] = {"title": 0.5, "page": 1.0}
+PAGE_WEIGHTS: Mapping[str, float] = {"title": 0.5, "path": 0.3, "page": 1.0}
 """The same for the document as a whole: its title, and all of its text."""
 
 

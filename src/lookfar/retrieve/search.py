@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lookfar.retrieve.boost import name_match
+from lookfar.retrieve.boost import asked_by_path, name_match
 from lookfar.retrieve.candidates import gather
 from lookfar.retrieve.diversify import passages
 from lookfar.retrieve.excerpt import ReadSource, cite
@@ -26,6 +26,7 @@ def stages(settings: SearchSettings) -> list[Stage]:
     return [
         weighted_sum(settings.vector_weight, settings.keyword_weight, settings.page_share),
         name_match(settings.name_boost),
+        asked_by_path,
     ]
 
 

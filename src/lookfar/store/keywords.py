@@ -29,7 +29,7 @@ from lookfar.ports import Entry, Terms
 from lookfar.store import files
 
 FIELDS = Entry._fields
-PAGE_FIELDS = ("title", "page")
+PAGE_FIELDS = ("title", "path", "page")
 """Of the one entry per document that stands beside those of its chunks."""
 
 _HEAP_BYTES = 96_000_000
@@ -122,7 +122,11 @@ class KeywordIndex:
             self._writer.delete_documents_by_query(beyond)
 
     def add(
-        self, first_key: int, document: int, title: str, entries: Sequence[Sequence[str]]
+        self,
+        first_key: int,
+        document: int,
+        names: tuple[str, str],
+        entries: Sequence[Sequence[str]],
     ) -> None:
         """Index the chunks of one document under consecutive keys, and the document as a whole."""
         assert self._writer is not None
@@ -136,7 +140,7 @@ class KeywordIndex:
                         record.add_text(field, stream)
                 self._writer.add_document(record)
             if entries:
-                self._writer.add_document(_page(document, title, entries))
+                self._writer.add_document(_page(document, names, entries))
 
     def remove_documents(self, documents: Iterable[int]) -> None:
         assert self._writer is not None
@@ -289,10 +293,13 @@ def _with_terms(index: tantivy.Index) -> tantivy.Index:
     return index
 
 
-def _page(document: int, title: str, entries: Sequence[Sequence[str]]) -> tantivy.Document:
+def _page(
+    document: int, names: tuple[str, str], entries: Sequence[Sequence[str]]
+) -> tantivy.Document:
     page = tantivy.Document()
     page.add_unsigned("document", document)
-    page.add_text("title", title)
+    for field, stream in zip(("title", "path"), names, strict=True):
+        page.add_text(field, stream)
     for entry in entries:
         page.add_text("page", entry[FIELDS.index("body")])
         page.add_text("page", entry[FIELDS.index("code")])

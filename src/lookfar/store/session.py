@@ -106,7 +106,7 @@ class EpochWriter:
                 self._next_document, version, self._generation, self._next_key, self._row_of
             )
         self._epoch.keywords.add(
-            self._next_key, self._next_document, version.title_terms, version.entries
+            self._next_key, self._next_document, version.name_terms, version.entries
         )
         self._next_key += len(version.chunks)
         self._next_document += 1
