@@ -404,3 +404,19 @@ def test_the_name_of_a_file_finds_it(tmp_path: Path) -> None:
     with Library.open(folder, index_dir=tmp_path / "i", settings={"embed.provider": "hash"}) as it:
         for name in ("safely-drain-node", "safely-drain-node.md", "guides/safely-drain-node.md"):
             assert it.search(name, mode="keyword").hits[0].uri == "guides/safely-drain-node.md"
+
+
+def test_a_known_name_beats_its_parts_and_an_unknown_one_is_sought_by_them(tmp_path: Path) -> None:
+    """Seen to fail: with equal weights the page full of parts came first."""
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "exact.md").write_text(
+        "# Calls\n\n" + "filler words here " * 60 + "listNamespacedPod\n"
+    )
+    (folder / "parts.md").write_text("# List a pod\n\n" + "list pod namespaced " * 20)
+    for number in range(20):
+        (folder / f"{number}.md").write_text(f"# Page {number}\n\nlist of things {number}\n")
+    with Library.open(folder, index_dir=tmp_path / "i", settings={"embed.provider": "hash"}) as it:
+        assert it.search("listNamespacedPod").hits[0].uri == "exact.md"
+        assert it.search("podNamespacedList", mode="keyword").hits[0].uri == "parts.md"
+        assert it.search("qwertyuiop", mode="keyword").hits == ()

@@ -444,6 +444,11 @@ class Library:
         text = self._source(uri) if known else None
         parse = parser_for(uri)
         if known is None or text is None or parse is None:
+            if known is not None and text is None:
+                raise NotFound(
+                    f"{uri!r} is gone from the disk since it was indexed.",
+                    hint="Search shows the text that was indexed; lookfar index forgets it.",
+                )
             near = get_close_matches(uri, snapshot.uris(), n=3, cutoff=0.4)
             raise NotFound(
                 f"There is no document {uri!r} in this index.",

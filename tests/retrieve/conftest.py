@@ -52,7 +52,7 @@ def ranking(
     trust: float = 1.0,
     top_k: int = 10,
 ) -> Ranking:
-    plan = Plan("word", mode, top_k, Filters(), dict.fromkeys(terms, 1.0), vector, trust)  # type: ignore[arg-type]
+    plan = Plan("word", mode, top_k, Filters(), terms, {}, vector, trust)  # type: ignore[arg-type]
     empty = Ranking(plan, tuple(candidates), (0.0,) * len(candidates))
     return empty.plus("made", scores, lambda _: "by hand") if scores else empty
 

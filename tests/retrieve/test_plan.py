@@ -20,17 +20,35 @@ def plan(
 
 
 def test_function_words_are_dropped_while_others_remain() -> None:
-    assert plan("how do I configure the cluster").terms == {"configur": 1.0, "cluster": 1.0}
-    assert list(plan("to be or not to be").terms) == ["to", "be", "or", "not"]
+    assert plan("how do I configure the cluster").terms == ("configur", "cluster")
+    assert plan("to be or not to be").terms == ("to", "be", "or", "not")
 
 
-def test_a_name_counts_for_more_than_its_parts() -> None:
-    """Caught: equal weights, by which pages full of 4 and x beat the one page with ``i32x4``."""
-    weights = plan("convert i32x4 to get_user").terms
-    assert weights["convert"] == weights["i32x4"] == weights["get_user"] == 1.0
-    assert weights["x"] == weights["4"] == weights["user"] == 0.4
-    assert plan("user of get_user").terms["user"] == 1.0
-    assert set(plan("設定方法").terms.values()) == {1.0}
+def test_names_and_their_parts_are_told_apart() -> None:
+    assert plan("convert i32x4 to get_user").names == {
+        "i32x4": ("i", "32", "x", "4"),
+        "get_user": ("get", "user"),
+    }
+    assert plan("user of get_user").names["get_user"] == ("get",)
+    assert plan("設定方法 plain words").names == {}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"text": None},
+        {"text": b"x"},
+        {"mode": "zz"},
+        {"top_k": "3"},
+        {"top_k": 2.5},
+        {"filters": {"prefix": "a"}},
+        {"filters": Filters(uris="a.md")},  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_no_question_is_refused_by_name(wrong: dict[str, object]) -> None:
+    good = {"text": "word", "mode": "hybrid", "top_k": 3, "filters": Filters()}
+    with pytest.raises(InvalidArgument):
+        make_plan(**good | wrong, embedder=None)  # type: ignore[arg-type]
 
 
 def test_single_kana_are_dropped_but_pairs_stay() -> None:

@@ -118,7 +118,9 @@ def test_names_lift_by_the_share_of_the_question_they_hold(
         ("Drain-Node.md", "docs/tasks/drain-node.md"),
         ("drain-node", "docs/tasks/drain-node.md"),
         ("/docs/tasks/drain-node.md", "docs/tasks/drain-node.md"),
+        ("./docs/tasks/drain-node.md:41-50", "docs/tasks/drain-node.md"),
         ("node.md", "a.md"),
+        ("tasks", "a.md"),
         ("drain node", "a.md"),
     ],
 )

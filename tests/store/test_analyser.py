@@ -33,7 +33,7 @@ examples = settings(max_examples=300, deadline=None, derandomize=True)
         ("k8s", "k8s k 8 s"),
         ("base64", "base64 bas 64"),
         ("1.0.21", "1.0.21 1 0 21"),
-        ("v2.0-beta.1", "v2.0-beta.1 v 2 0 beta 1"),
+        ("v2.0-beta.1", "v2.0-beta.1 v2 v 2 0 beta 1"),
         ("2024-05-01", "2024-05-01 2024 05 01"),
         ("real-time", "real-time real tim"),
         ("os.path", "os.path os path"),

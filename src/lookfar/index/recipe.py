@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from lookfar.chunk.parts import Sizes
 from lookfar.sources.policy import DEFAULT_EXCLUDE, Policy
+from lookfar.store.analyser import TERMS
+from lookfar.store.keywords import FIELDS, PAGE_FIELDS
 from lookfar.store.migrations import FORMAT
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from lookfar.ports import Embedder
 
 CHUNKING = 1
-"""Raise whenever the same text and sizes would give other chunks or terms."""
+"""Raise whenever the same text and sizes would give other chunks."""
 
 WITHOUT_MODEL = "none"
 
@@ -50,5 +52,7 @@ def sizes_from(settings: Settings) -> Sizes:
 def epoch_fingerprint(settings: Settings, embedder: Embedder | None) -> str:
     """Equal exactly when chunks and vectors of two passes can live in one epoch."""
     model = embedder.fingerprint if embedder else WITHOUT_MODEL
+    fields = " ".join((*FIELDS, *PAGE_FIELDS))
     recipe = f"format {FORMAT}; chunking {CHUNKING}; {sizes_from(settings)}; model {model}"
+    recipe += f"; terms {TERMS} in {fields}"
     return sha256(recipe.encode()).hexdigest()[:32]

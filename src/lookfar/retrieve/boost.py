@@ -7,10 +7,12 @@ question that *is* the path of a file puts that file first. Refuses: to lower a 
 from __future__ import annotations
 
 from lookfar.ports import Place
+from lookfar.retrieve.paths import ends_in, path_in
 from lookfar.retrieve.ranking import Ranking, Stage
 from lookfar.store.analyser import terms_of
 
 _REACH = 5
+_FEW_FILES = 5
 
 
 def name_match(weight: float) -> Stage:
@@ -35,21 +37,14 @@ def name_match(weight: float) -> Stage:
 
 def asked_by_path(ranking: Ranking) -> Ranking:
     """A question that is the end of a path, with or without its ending, asks for that file."""
-    asked = "/" + ranking.plan.text.strip().strip("/").casefold()
-    if any(character.isspace() for character in asked):
+    path = path_in(ranking.plan.text)
+    if not path:
         return ranking
-    added = [
-        1.0
-        if f"/{each.place.uri}".casefold().endswith((asked, *_endings(each.place, asked)))
-        else 0.0
-        for each in ranking.candidates
-    ]
+    asked = {each.place.uri for each in ranking.candidates if ends_in(each.place.uri, path)}
+    if len(asked) > _FEW_FILES:
+        return ranking
+    added = [1.0 if each.place.uri in asked else 0.0 for each in ranking.candidates]
     return ranking.plus("path", added, lambda _: "the question is its path", whole_document=True)
-
-
-def _endings(place: Place, asked: str) -> tuple[str, ...]:
-    _, dot, ending = place.uri.rpartition(".")
-    return (f"{asked}.{ending.casefold()}",) if dot else ()
 
 
 def _share(place: Place, wanted: frozenset[str], shares: dict[Place, float]) -> float:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lookfar.retrieve.paths import path_in
 from lookfar.retrieve.ranking import Candidate, Plan, Ranking
 from lookfar.sources.globs import glob_matcher
 
@@ -26,6 +27,9 @@ CHUNK_WEIGHTS: Mapping[str, float] = {
 }
 """How much a match in each field of a chunk counts; chosen with bench/quality.py."""
 
+_PART_OF_NAME = 0.02
+_PART_OF_WORDS = 0.4
+
 PAGE_WEIGHTS: Mapping[str, float] = {"title": 0.5, "path": 0.3, "page": 1.0}
 """The same for the document as a whole: its title, and all of its text."""
 
@@ -37,12 +41,15 @@ def gather(plan: Plan, snapshot: Snapshot, limit: int) -> Ranking:
     keyword: dict[int, float] = {}
     page: dict[int, float] = {}
     vector: dict[int, float] = {}
+    terms = _weighed(plan, snapshot)
     if plan.mode != "vector":
-        page = dict(snapshot.page_search(plan.terms, PAGE_WEIGHTS, limit, filters))
-        found = snapshot.keyword_search(plan.terms, CHUNK_WEIGHTS, limit, filters)
+        page = dict(snapshot.page_search(terms, PAGE_WEIGHTS, limit, filters))
+        found = snapshot.keyword_search(terms, CHUNK_WEIGHTS, limit, filters)
         covered = {place.document for place, _ in found}
         bare = [document for document in page if document not in covered]
-        found += snapshot.best_of_each(plan.terms, CHUNK_WEIGHTS, bare, filters)
+        found += snapshot.best_of_each(terms, CHUNK_WEIGHTS, bare, filters)
+        named = snapshot.ending_in(path_in(plan.text), filters) if path_in(plan.text) else []
+        found += [(place, 0.0) for place in named if place.document not in covered]
         keyword = {place.key: score for place, score in found}
         places.update((place.key, place) for place, _ in found)
     if plan.vector is not None:
@@ -54,12 +61,29 @@ def gather(plan: Plan, snapshot: Snapshot, limit: int) -> Ranking:
         places.update((place.key, place) for place, _ in near)
     if plan.mode != "vector":
         unread = {place.document for place in places.values()}.difference(page)
-        page |= snapshot.page_scores(plan.terms, PAGE_WEIGHTS, sorted(unread))
+        page |= snapshot.page_scores(terms, PAGE_WEIGHTS, sorted(unread))
     candidates = tuple(
         Candidate(place, keyword.get(key, 0.0), page.get(place.document, 0.0), vector.get(key, 0.0))
         for key, place in places.items()
     )
     return Ranking(plan, candidates, (0.0,) * len(candidates))
+
+
+def _weighed(plan: Plan, snapshot: Snapshot) -> dict[str, float]:
+    """Terms with weights: where a name is known, its parts say little beside it.
+
+    Whoever asks for ``i32x4`` wants no other ``x``; but if nobody wrote ``i32x4``, its parts
+    are all there is to go by. ``read-only`` is also written as two words, so less so there.
+    """
+    weights = dict.fromkeys(plan.terms, 1.0)
+    for name, parts in plan.names.items():
+        if not snapshot.knows(name):
+            continue
+        words = name.replace("-", "").isalpha() and "-" in name
+        for part in parts:
+            if part in weights:
+                weights[part] = _PART_OF_WORDS if words else _PART_OF_NAME
+    return weights
 
 
 def _without_glob(filters: Filters, snapshot: Snapshot) -> Filters:

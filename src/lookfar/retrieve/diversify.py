@@ -43,6 +43,9 @@ def passages(ranking: Ranking, *, per_document: int, merge_gap: int) -> list[Pas
     # the same spans; few per document, so that one cannot fill it.
     left = max(_POOL, 5 * wanted)
     for at in ranking.order():
+        _, keyword, page, vector = ranking.candidates[at]
+        if not (keyword or page or vector > 0 or ranking.scores[at] > 0):
+            continue  # Nothing speaks for it.
         group = groups[ranking.candidates[at].place.document]
         if len(group) < _POOL_PER_DOCUMENT and left:
             group.append(at)

@@ -69,5 +69,6 @@ def _scaled(values: Sequence[float], share: float, floor: float | None = None) -
         return []
     low = min(values) if floor is None else floor
     width = max(values) - low
-    factor = share / width if width > 0 else 0.0
-    return [(value - low) * factor for value in values]
+    if width <= 0:
+        return [share if value > 0 else 0.0 for value in values]
+    return [(value - low) * share / width for value in values]

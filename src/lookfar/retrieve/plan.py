@@ -7,13 +7,13 @@ questions, limits out of range, and vector search without a model.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, get_args
 
 from lookfar.errors import InvalidArgument, ModelUnavailable
 from lookfar.model import Filters, Mode
 from lookfar.retrieve.ranking import Plan
-from lookfar.store.analyser import parts_of, terms_of
+from lookfar.store.analyser import names_in, terms_of
 
 if TYPE_CHECKING:
     from lookfar.ports import Embedder
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 _LONGEST_QUERY = 10_000
 _MOST_RESULTS = 1_000
 _MOST_TERMS = 256
-_PART = 0.4
 
 # Words that say nothing about a topic. They are dropped only while other words remain.
 _FUNCTION_WORDS = frozenset(
@@ -46,6 +45,7 @@ def make_plan(
     text: str, *, mode: Mode, top_k: int, filters: Filters, embedder: Embedder | None
 ) -> Plan:
     """Read the question once, for all stages."""
+    _check_types(text, mode, top_k, filters)
     if not text.strip():
         raise InvalidArgument("The query is empty.", hint="Ask for something.")
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
@@ -71,18 +71,43 @@ def make_plan(
     vector = embedder.embed([text])[0] if embedder and mode != "keyword" else None
     if vector is not None and not vector.any():
         vector = None  # No word that the model knows: it has nothing to say.
-    trust = _trust(text, embedder) if embedder else 0.0
-    return Plan(text, mode, top_k, filters, _weighed(text, telling[:_MOST_TERMS]), vector, trust)
+    names = names_in(text)
+    trust = _trust(text, embedder) if embedder and not _is_a_name(text, names) else 0.0
+    return Plan(
+        text=text,
+        mode=mode,
+        top_k=top_k,
+        filters=filters,
+        terms=tuple(telling[:_MOST_TERMS]),
+        names=names,
+        vector=vector,
+        vector_trust=trust,
+    )
 
 
-def _weighed(text: str, terms: Sequence[str]) -> dict[str, float]:
-    """A name counts for more than its parts: whoever asks for ``i32x4`` wants no other ``x``."""
-    parts = parts_of(text)
-    return {term: _PART if term in parts else 1.0 for term in terms}
+def _check_types(text: object, mode: object, top_k: object, filters: object) -> None:
+    """Callers without a type checker get an answer, too."""
+    if not isinstance(text, str):
+        raise InvalidArgument("The query is not a text.", hint="Pass a str.")
+    if mode not in get_args(Mode):
+        modes = ", ".join(get_args(Mode))
+        raise InvalidArgument(f"There is no mode {mode!r}.", hint=f"Modes: {modes}.")
+    if not isinstance(top_k, int) or isinstance(top_k, bool):
+        raise InvalidArgument(f"top_k is {top_k!r}.", hint="Pass a whole number.")
+    if not isinstance(filters, Filters):
+        raise InvalidArgument("The filters are no Filters.", hint="Pass lookfar.Filters(...).")
+    for name in ("uris", "tags", "lanes"):
+        if isinstance(getattr(filters, name), str):
+            raise InvalidArgument(f"Filters.{name} is a str.", hint="Pass a tuple of them.")
 
 
 def _says_nothing(term: str) -> bool:
     return term in _FUNCTION_WORDS or (len(term) == 1 and _KANA.match(term) is not None)
+
+
+def _is_a_name(text: str, names: Mapping[str, Sequence[str]]) -> bool:
+    """Whether the question is one identifier: that has a spelling, and no meaning to be near to."""
+    return bool(names) and len(text.split()) == 1 and not text.strip().replace("-", "").islower()
 
 
 def _trust(text: str, embedder: Embedder) -> float:

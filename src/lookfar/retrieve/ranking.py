@@ -28,8 +28,10 @@ class Plan:
     mode: Mode
     top_k: int
     filters: Filters
-    terms: Mapping[str, float]
-    """Distinct keyword terms with their weights, in the order of the question."""
+    terms: tuple[str, ...]
+    """Distinct keyword terms, in the order of the question."""
+    names: Mapping[str, Sequence[str]]
+    """Compound names among the terms, each with its parts."""
     vector: NDArray[np.float32] | None
     vector_trust: float
     """0 to 1: how much of the question the model knows as words."""

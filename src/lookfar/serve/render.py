@@ -196,6 +196,8 @@ def status(state: Status) -> str:
     if state.held is not None:
         held = f"held at generation {state.held} since a roll-back; lookfar index lets go of it"
         lines.append(_line((held, "yellow")))
+    if state.damage:
+        lines.append(_line((f"damaged and rebuilt {state.damage}", "yellow")))
     if not state.current:
         lines.append(
             _line(("made with other settings: the next search or index renews it", "yellow"))

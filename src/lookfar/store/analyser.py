@@ -42,6 +42,7 @@ _ASCII_RUN = re.compile(r"\w+(?:(?:[-.']|::)\w+)*(?:\+\+|#(?!\w))?", re.ASCII)
 # What can be no part of an ASCII run is blanked, so that a text splits without a regex.
 _KEPT = frozenset(string.ascii_letters + string.digits + "_-.':+#")
 _BLANKED = bytes(code if chr(code) in _KEPT else ord(" ") for code in range(256))
+_JOINTS = re.compile(r"[-.']|::")
 _CLINGING = "-.':"
 """At either end of a run these are punctuation."""
 _SCRIPTS = re.compile(rf"[{_CJK}]+|[^{_CJK}]+")
@@ -51,6 +52,9 @@ _PARTS = re.compile(
 )
 _WORDLESS = re.compile(r"[^\w\s\x00-\x7f]{32,}")
 _CJK_CHARACTER = re.compile(rf"[{_CJK}]")
+
+TERMS = 1
+"""Raise whenever the same text would give other terms."""
 
 _LONGEST_TERM = 64
 _REMEMBERED_LENGTH = 32
@@ -95,16 +99,21 @@ def terms_of(text: str) -> list[str]:
     return list(dict.fromkeys(analyse(text).split()))
 
 
-def parts_of(text: str) -> frozenset[str]:
-    """Those terms of a query that stand in it only as parts of a longer name."""
-    parts: set[str] = set()
-    wholes: set[str] = set()
+def names_in(text: str) -> dict[str, tuple[str, ...]]:
+    """The compound names of a query, each with those of its parts that stand nowhere alone."""
+    names: dict[str, tuple[str, ...]] = {}
+    alone: set[str] = set()
     for run in _by_run(text):
         first, *others = run.split() or [""]
-        wholes.add(first)
+        alone.add(first)
         # Pairs and characters of a run without spaces are no parts: they are all there is.
-        (wholes if has_cjk(run) else parts).update(others)
-    return frozenset(parts - wholes)
+        if others and not has_cjk(run):
+            names[first] = tuple(others)
+        else:
+            alone.update(others)
+    return {
+        name: tuple(part for part in parts if part not in alone) for name, parts in names.items()
+    }
 
 
 def _by_run(text: str) -> list[str]:
@@ -142,6 +151,11 @@ def _word_terms(run: str) -> Iterable[str]:
     whole = run.lower()
     if whole.isalpha() and (run.islower() or run[1:].islower()):
         return (stem(whole)[:_LONGEST_TERM],)
+    components = [component for component in _JOINTS.split(run) if component]
+    if len(components) > 1:
+        # Each component is a name of its own: `k8sApi.listNamespacedPod` holds the latter.
+        terms = [term for component in components for term in _word_terms(component)]
+        return [whole, *terms] if len(whole) <= _LONGEST_TERM else terms
     parts = _PARTS.findall(run)
     if len(parts) == 1 and (len(parts[0]) == 1 or parts[0] == run):
         return (_part_term(run)[:_LONGEST_TERM],)

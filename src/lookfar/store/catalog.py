@@ -339,6 +339,19 @@ def model_of(connection: sqlite3.Connection) -> str:
     return str(row[0]) if row else ""
 
 
+def documents_ending_in(
+    connection: sqlite3.Connection, generation: int, path: str, most: int = 5
+) -> list[int]:
+    """Live documents whose URI ends in ``path``, whatever its case; none if they are many."""
+    rows = connection.execute(
+        f"SELECT d.id FROM documents d WHERE {ALIVE} AND"
+        " (instr(lower('/' || d.uri || '\n'), lower('/' || :path || '\n'))"
+        "  OR instr(lower('/' || d.uri), lower('/' || :path || '.'))) LIMIT :most",
+        {"g": generation, "path": path, "most": most + 1},
+    ).fetchall()
+    return [identifier for (identifier,) in rows] if len(rows) <= most else []
+
+
 def has_text(connection: sqlite3.Connection, text_sha: bytes) -> bool:
     row = connection.execute("SELECT 1 FROM texts WHERE sha = ?", (text_sha,)).fetchone()
     return row is not None

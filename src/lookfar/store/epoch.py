@@ -300,6 +300,17 @@ class EpochSnapshot:
             rows.update(row for (row,) in found)
         return np.array(sorted(rows), dtype=np.intp)
 
+    def knows(self, term: str) -> bool:
+        """Whether any text, title or path holds this term."""
+        return self._keywords.knows(term)
+
+    def ending_in(self, path: str, filters: Filters) -> list[Place]:
+        """The first chunk of documents whose URI ends in ``path``, if those are few."""
+        scope = self._scope(filters)
+        found = catalog.documents_ending_in(self._connection, self.generation, path)
+        places = catalog.first_places(self._connection, found, self.generation)
+        return [place for place in places if scope is None or scope.admits(place)]
+
     def uris(self, prefix: str = "") -> list[str]:
         return catalog.uris(self._connection, self.generation, prefix)
 

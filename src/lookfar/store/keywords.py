@@ -264,8 +264,10 @@ class KeywordView:
                 clauses.append((Occur.Should, Query.boost_query(option, weight * importance)))
         return Query.boolean_query(clauses) if clauses else None
 
-    def document_frequency(self, term: str, field: str = "body") -> int:
-        return self._searcher.doc_freq(field, term)
+    def knows(self, term: str) -> bool:
+        """Whether any document holds this term, in its text or its names."""
+        with _reading(self._folder):
+            return any(self._searcher.doc_freq(field, term) for field in PAGE_FIELDS)
 
     def entries_of(self, documents: Sequence[int]) -> int:
         """How many entries, of chunks and of wholes, these documents have."""
