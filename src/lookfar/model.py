@@ -23,6 +23,14 @@ ROOT_HEADING = "(root)"
 """Heading path shown for text that stands under no heading."""
 
 
+def shown_path(path: tuple[str, ...], part: int, parts: int) -> tuple[str, ...]:
+    """A heading path as people see it: never empty, with ``[part N/M]`` where it was split."""
+    shown = path or (ROOT_HEADING,)
+    if parts == 1:
+        return shown
+    return (*shown[:-1], f"{shown[-1]} [part {part}/{parts}]")
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """``text[start:end]``, which covers lines ``start_line``..``end_line``."""
@@ -119,10 +127,7 @@ class Chunk:
     @property
     def heading_path(self) -> tuple[str, ...]:
         """The breadcrumb, with ``[part N/M]`` where a section was split."""
-        path = self.path or (ROOT_HEADING,)
-        if self.parts == 1:
-            return path
-        return (*path[:-1], f"{path[-1]} [part {self.part}/{self.parts}]")
+        return shown_path(self.path, self.part, self.parts)
 
 
 @dataclass(frozen=True, slots=True)

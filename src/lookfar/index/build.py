@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lookfar.config import EmbedSettings
+from lookfar.embed.providers import WITHOUT_MODEL
 from lookfar.errors import InvalidArgument
 from lookfar.index.recipe import (
     CHUNKING,
-    WITHOUT_MODEL,
     epoch_fingerprint,
     policy_from,
     sizes_from,

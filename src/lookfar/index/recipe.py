@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from lookfar.chunk.parts import Sizes
+from lookfar.embed.providers import WITHOUT_MODEL
 from lookfar.sources.policy import DEFAULT_EXCLUDE, Policy
 from lookfar.store.analyser import TERMS
 from lookfar.store.keywords import FIELDS, PAGE_FIELDS
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 CHUNKING = 1
 """Raise whenever the same text and sizes would give other chunks."""
-
-WITHOUT_MODEL = "none"
 
 
 def policy_from(settings: Settings) -> Policy:

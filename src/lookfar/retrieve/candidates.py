@@ -48,7 +48,8 @@ def gather(plan: Plan, snapshot: Snapshot, limit: int) -> Ranking:
         covered = {place.document for place, _ in found}
         bare = [document for document in page if document not in covered]
         found += snapshot.best_of_each(terms, CHUNK_WEIGHTS, bare, filters)
-        named = snapshot.ending_in(path_in(plan.text), filters) if path_in(plan.text) else []
+        path = path_in(plan.text)
+        named = snapshot.ending_in(path, filters) if path else []
         found += [(place, 0.0) for place in named if place.document not in covered]
         keyword = {place.key: score for place, score in found}
         places.update((place.key, place) for place, _ in found)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Literal
 
-from lookfar.model import ROOT_HEADING, Contribution, Hit, Incomplete, Span
+from lookfar.model import Contribution, Hit, Incomplete, Span, shown_path
 
 if TYPE_CHECKING:
     from lookfar.ports import Place, Snapshot
@@ -49,7 +49,9 @@ def cite(
                 collection=collection,
                 uri=place.uri,
                 title=place.title,
-                heading_path=_heading_path(place, passage.chunks),
+                heading_path=shown_path(
+                    place.path, place.part, place.parts if passage.chunks == 1 else 1
+                ),
                 span=span,
                 sha256=sha256(text.encode("utf-8")).hexdigest(),
                 lane=place.lane,
@@ -92,10 +94,3 @@ def _checked(passage: Passage, source: str | None, snapshot: Snapshot) -> tuple[
 
 def _holds(text: str, place: Place) -> bool:
     return sha256(text.encode("utf-8")).digest() == place.sha
-
-
-def _heading_path(place: Place, chunks: int) -> tuple[str, ...]:
-    path = place.path or (ROOT_HEADING,)
-    if place.parts == 1 or chunks > 1:
-        return path
-    return (*path[:-1], f"{path[-1]} [part {place.part}/{place.parts}]")
