@@ -287,6 +287,24 @@ def test_a_root_moved_away(seen: Seen, root: Path, tmp_path: Path) -> None:
     assert seen.watcher.reason == watch.ROOT_GONE
 
 
+@only_linux
+def test_a_root_that_is_back_before_anyone_looked(root: Path, tmp_path: Path) -> None:
+    """Same folder, same watch, and yet "gone" was the last word: it must not stay so."""
+    seen = Seen(root, exact=True)
+    try:
+        root.rename(tmp_path / "away")
+        seen.until(lambda: not seen.watcher.healthy)
+        (tmp_path / "away").rename(root)
+        seen.forget()
+        seen.watcher.tend()
+        assert seen.watcher.healthy
+        seen.until(lambda: seen.everything)
+        (root / "after.md").write_text("after")
+        seen.names("after.md")
+    finally:
+        seen.watcher.stop()
+
+
 def test_a_root_that_is_missing_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "late").mkdir()
     late = Root.open(tmp_path / "late")

@@ -225,7 +225,9 @@ class FolderWatcher:
             if now is None:
                 if self._watch is not None or self._problem != ROOT_GONE:
                     self._end(ROOT_GONE)
-            elif now != self._identity or self._retried():
+            elif now != self._identity or self._problem == ROOT_GONE or self._retried():
+                # Gone and back between two looks leaves the same folder and a watch
+                # that said so: that watch has missed what happened on the way.
                 self._end("")
                 self._begin()
                 if self._watch is not None:
