@@ -88,7 +88,7 @@ def timed(run: Callable[[], T]) -> tuple[float, float, T]:
 def stages(library: Library, share: int) -> None:
     """CPU seconds of each stage on one core, over every ``share``-th file."""
     settings = library.settings
-    files = walk(library.root, policy_from(settings)).files[::share]
+    files = walk(library.folder().root, policy_from(settings)).files[::share]
     known = [file for file in files if parser_for(file.uri)]
     limit = settings.sources.max_file_bytes
     embedder, sizes = open_embedder(settings.embed), sizes_from(settings)
@@ -102,7 +102,9 @@ def stages(library: Library, share: int) -> None:
     megabytes = sum(file.fingerprint.size for file in known) / 1e6
     gc.disable()
     print(f"\nstages, one core, {megabytes:.1f} MB")
-    raws = report("read", lambda: [library.root.read(file.uri, limit)[0] for file in known])
+    raws = report(
+        "read", lambda: [library.folder().root.read(file.uri, limit)[0] for file in known]
+    )
     texts = report("normalise", lambda: [normalise(raw)[0] for raw in raws])
     documents = report(
         "parse",

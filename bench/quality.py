@@ -25,7 +25,7 @@ from lookfar.embed.providers import open_embedder
 from lookfar.index.build import Build
 from lookfar.model import Filters
 from lookfar.retrieve.plan import make_plan
-from lookfar.retrieve.search import rank
+from lookfar.retrieve.search import Source, rank
 from lookfar.sources.confine import Root
 from lookfar.store.collection import CollectionStore
 
@@ -98,7 +98,8 @@ def measure(
                     filters=Filters(),
                     embedder=embedder,
                 )
-                ranking = rank(plan, snapshot, settings.search)
+                asked = [Source(source.name, plan, snapshot, snapshot.text)]
+                ranking = rank(asked, settings.search)
                 ranked = list(
                     dict.fromkeys(
                         ranking.candidates[at].place.uri.removesuffix(".md")

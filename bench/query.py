@@ -32,7 +32,7 @@ from lookfar.retrieve.diversify import passages
 from lookfar.retrieve.excerpt import cite
 from lookfar.retrieve.plan import make_plan
 from lookfar.retrieve.ranking import Plan
-from lookfar.retrieve.search import search, stages
+from lookfar.retrieve.search import Source, search, stages
 
 T = TypeVar("T")
 
@@ -49,12 +49,12 @@ def clock(run: Callable[[], object]) -> float:
 
 
 def in_process(library: Library, queries: list[str]) -> None:
-    chosen = library.settings.search
+    chosen, folder = library.settings.search, library.folder()
 
     def ask(text: str, mode: str) -> None:
         plan = _plan(library, text, mode)
-        with library._store.snapshot() as snapshot:
-            search(plan, snapshot, chosen, library._source, collection="bench", explain=False)
+        with folder._store.snapshot() as snapshot:
+            search([Source("bench", plan, snapshot, folder.readable)], chosen, explain=False)
 
     for mode in ("keyword", "vector", "hybrid"):
         for text in queries[:20]:
@@ -71,7 +71,7 @@ def _plan(library: Library, text: str, mode: str) -> Plan:
         mode=mode,  # type: ignore[arg-type]
         top_k=10,
         filters=Filters(),
-        embedder=library._embedder,
+        embedder=library.folder().embedder,
     )
 
 
@@ -88,20 +88,19 @@ def steps(library: Library, queries: list[str]) -> None:
     chosen = library.settings.search
     for text in queries:
         plan = step("plan", _plan, library, text, "hybrid")
-        with library._store.snapshot() as snapshot:
+        with library.folder()._store.snapshot() as snapshot:
             ranking = step("candidates", gather, plan, snapshot, chosen.candidates)
             for stage in stages(chosen):
                 ranking = step("stages", stage, ranking)
             best = step("diversify", passages, ranking, per_document=3, merge_gap=200)
-            source = library._source
-            limits = {"collection": "", "max_chars": 4000, "explain": None}
-            step("excerpt", cite, best, snapshot, source, **limits)
+            asked = [Source("bench", plan, snapshot, library.folder().readable)]
+            step("excerpt", cite, best, asked, max_chars=4000, explain=None)
     for name, seconds in spent.items():
         print(f"  {name:12} {percentiles(seconds)}")
 
 
 def scan_baseline(library: Library, rounds: int = 20) -> None:
-    with library._store.snapshot() as snapshot:
+    with library.folder()._store.snapshot() as snapshot:
         rows = snapshot.counts().chunks
     matrix = np.random.default_rng(0).standard_normal((rows, 256), dtype=np.float32)
     query = matrix[0]

@@ -1,8 +1,11 @@
 """The facade: what a program does with Lookfar, and the only place that wires parts together.
 
-Takes: a folder. Gives: an index of it, cited answers, and documents by section.
-Refuses: what the typed errors of :mod:`lookfar.errors` name, always with the next
-step.
+Takes: one folder or several. Gives: an index of each, cited answers from all of them
+together, and documents by section. Refuses: what the typed errors of
+:mod:`lookfar.errors` name, always with the next step.
+
+What concerns one collection (indexing, its status, its earlier states) takes
+``collection``, its name, which is needed only where there are several.
 
 A ``Library`` may be shared by threads; from async code call it through
 ``asyncio.to_thread``.
@@ -10,26 +13,18 @@ A ``Library`` may be shared by threads; from async code call it through
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Callable, Collection, Mapping
-from difflib import get_close_matches
-from functools import cached_property, partial
-from hashlib import sha256
-from itertools import count
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from threading import Lock
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
-from lookfar import config
-from lookfar.errors import IndexCorrupt, InvalidArgument, IOFailed, ModelUnavailable, NotFound
-from lookfar.index import freshness
-from lookfar.index.recipe import epoch_fingerprint, policy_from
+from lookfar.collections.folder import Folder
+from lookfar.errors import Ambiguous, IndexCorrupt, InvalidArgument, NotFound
 from lookfar.model import (
     Answer,
-    Counts,
-    Document,
     Filters,
     GenerationDiff,
     GenerationInfo,
@@ -43,90 +38,100 @@ from lookfar.model import (
     Status,
     Watching,
 )
-from lookfar.parse.formats import parser_for
-from lookfar.parse.text import normalise
-from lookfar.retrieve.target import Target, locate, parse_target
-from lookfar.sources.confine import Refused, Root
-from lookfar.store.collection import CollectionStore
 
 if TYPE_CHECKING:
-    from lookfar.index.build import Build, OnProgress
-    from lookfar.index.keeper import Keeper, Pass
-    from lookfar.index.strategies import Work
-    from lookfar.ports import Embedder, Snapshot
-    from lookfar.sources.walk import Walk
-    from lookfar.store.epoch import EpochSnapshot
-    from lookfar.store.generations import Generation
+    from lookfar.config import Settings
+    from lookfar.index.build import OnProgress
+    from lookfar.index.keeper import Pass
+    from lookfar.retrieve.ranking import Plan
 
-
-_PATIENCE = 600.0
-"""Seconds that a question waits for another process to build what it needs."""
-
-_KEEPER_PATIENCE = 5.0
-"""Seconds that the keeper waits for another writer before it tries again later."""
-
-_QUICK = 5.0
-"""Seconds that a question waits for the keeper to index what just changed."""
-
-T = TypeVar("T")
+SCHEME = "lookfar://"
+"""Begins an address that names the collection too: ``lookfar://docs/guide.md``."""
 
 
 class Library:
-    """One folder's index. Open it with :meth:`open`, best in a ``with`` statement."""
+    """Folders that are searched together. Open it with :meth:`open`, best in a ``with``."""
 
-    def __init__(self, root: Root, settings: config.Settings) -> None:
-        self.root = root
-        self.settings = settings
-        name = Path(root.path).name or "root"
-        key = sha256(root.path.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-        slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "folder"
-        self.collection = name
-        self._store = CollectionStore(Path(settings.index.dir) / f"{slug}-{key}")
-        self._walk: Walk | None = None
-        self._without_model = ""
-        self._building = Lock()
-        self._keeper: Keeper | None = None
-        self._watching = Lock()
-        self._searches = count()
+    def __init__(self, folders: Sequence[Folder]) -> None:
+        """Over folders that are open already; ``close`` closes them."""
+        self._folders = dict(zip(_names(folders), folders, strict=True))
 
     @classmethod
     def open(
         cls,
-        path: str | Path = ".",
-        *,
+        *paths: str | Path,
         index_dir: str | Path | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> Library:
-        """Open the library of a folder; nothing is read or written yet.
+        """Open the library of some folders, or of this one; nothing is read or written yet.
 
         ``settings`` are dotted keys, as in the settings reference, and win over
         every file and variable.
         """
-        shown = Path(path).expanduser()
-        explicit = dict(settings or {})
-        if index_dir is not None:
-            explicit["index.dir"] = str(Path(index_dir).expanduser().absolute())
-        root = Root.open(shown)
-        resolved = config.load(Path(root.path), explicit)
-        if resolved.sources.allow_hard_links:
-            root = Root.open(shown, allow_hard_links=True)
-        return cls(root, resolved)
+        opened: dict[str, Folder] = {}
+        for path in paths or (".",):
+            folder = Folder.open(path, index_dir=index_dir, settings=settings)
+            opened.setdefault(folder.root.path, folder)
+        return cls(tuple(opened.values()))
 
-    # -- the index ---------------------------------------------------------
+    # -- its collections ----------------------------------------------------
+
+    @property
+    def collections(self) -> tuple[str, ...]:
+        """The names of the collections, in the order in which they were given."""
+        return tuple(self._folders)
+
+    def folder(self, collection: str = "") -> Folder:
+        """A collection by its name; without one, the only one."""
+        if collection in self._folders:
+            return self._folders[collection]
+        names = ", ".join(self._folders)
+        if collection:
+            raise InvalidArgument(
+                f"There is no collection {collection!r} here.",
+                hint=f"Collections: {names}.",
+                details={"candidates": list(self._folders)},
+            )
+        if len(self._folders) > 1:
+            raise InvalidArgument(
+                f"This library has {len(self._folders)} collections, and none was named.",
+                hint=f"Name one: {names}.",
+                details={"candidates": list(self._folders)},
+            )
+        return next(iter(self._folders.values()))
+
+    def _named(self, collections: Sequence[str]) -> dict[str, Folder]:
+        if isinstance(collections, str):
+            raise InvalidArgument("collections is a str.", hint="Pass a tuple of names.")
+        return {name: self.folder(name) for name in collections} or self._folders
+
+    @property
+    def collection(self) -> str:
+        """The name of the only collection."""
+        self.folder()
+        return self.collections[0]
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that questions are answered with: those of the first folder."""
+        return next(iter(self._folders.values())).settings
 
     @property
     def indexed(self) -> bool:
-        """Whether there is a finished index to search."""
-        return self._store.exists
+        """Whether every folder has a finished index to search."""
+        return all(folder.indexed for folder in self._folders.values())
 
     @property
     def index_dir(self) -> Path:
-        """The folder that holds this library's index."""
-        return self._store.folder
+        """The folder that holds the index of the only collection."""
+        return self.folder().index_dir
+
+    # -- the index ---------------------------------------------------------
 
     def index(
         self,
         *,
+        collection: str = "",
         rebuild: bool = False,
         only: Collection[str] | None = None,
         on_progress: OnProgress | None = None,
@@ -137,41 +142,17 @@ class Library:
         ``only`` names the documents to look at. Another writer means ``IndexBusy``, after
         ``wait_seconds``. A damaged index is set aside and built anew.
         """
-        with self._building:
-            before = None if rebuild else self._walk
-            run = partial(
-                self._build(on_progress).run,
-                before=before,
-                only=only,
-                rebuild=rebuild,
-                wait_seconds=wait_seconds,
-            )
-            try:
-                report, self._walk = run()
-            except IndexCorrupt as damage:
-                self._store.set_aside(damage.developer, wait_seconds=wait_seconds)
-                report, self._walk = run()
-        return report
-
-    def _build(self, on_progress: OnProgress | None = None) -> Build:
-        from lookfar.index.build import Build
-
-        return Build(
-            self.root, self.collection, self._store, self.settings, self._embedder, on_progress
+        return self.folder(collection).index(
+            rebuild=rebuild, only=only, on_progress=on_progress, wait_seconds=wait_seconds
         )
 
-    @cached_property
-    def _embedder(self) -> Embedder | None:
-        """The model; without the default one, words alone have to do."""
-        from lookfar.embed.providers import open_embedder
+    def status(self, *, collection: str = "", check: bool = True) -> Status:
+        """What is indexed; with ``check`` the disk is compared with it."""
+        return self.folder(collection).status(check=check)
 
-        try:
-            return open_embedder(self.settings.embed)
-        except ModelUnavailable as missing:
-            if self.settings.origin.get("embed.provider", "default") != "default":
-                raise
-            self._without_model = missing.message
-            return None
+    def verify(self, *, collection: str = "") -> list[str]:
+        """Check every stored text, span, vector and keyword file; gives what is damaged."""
+        return self.folder(collection).verify()
 
     # -- asking ------------------------------------------------------------
 
@@ -182,97 +163,117 @@ class Library:
         mode: Mode | None = None,
         top_k: int | None = None,
         filters: Filters | None = None,
+        collections: Sequence[str] = (),
         explain: bool = False,
         as_of: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> Answer:
-        """The best cited spans for a question. A folder never indexed is indexed first."""
+        """The best cited spans for a question, from all collections or those named.
+
+        A folder never indexed is indexed first. ``as_of`` is a generation, and so needs
+        one collection.
+        """
         from lookfar.retrieve.plan import make_plan
-        from lookfar.retrieve.search import search
+        from lookfar.retrieve.search import Source, search
 
         started = time.perf_counter()
         chosen = self.settings.search
-        plan = make_plan(
-            query,
-            mode=mode or chosen.mode,  # type: ignore[arg-type]
-            top_k=chosen.top_k if top_k is None else top_k,
-            filters=filters or Filters(),
-            embedder=self._embedder,
-        )
-
-        def answer() -> tuple[list[Hit], list[Incomplete], int]:
-            notes = self._freshen(on_progress) if as_of is None else []
-            with self._store.snapshot(as_of) as snapshot:
-                if plan.vector is not None:
-                    self._refuse_other_model(snapshot)
-                hits, stale = search(
-                    plan,
-                    snapshot,
-                    chosen,
-                    self._readable,
-                    collection=self.collection,
-                    explain=explain,
+        asked = self._named(collections)
+        if as_of is not None and len(asked) > 1:
+            raise InvalidArgument(
+                "as_of names a generation, and each collection counts its own.",
+                hint=f"Name one collection: {', '.join(asked)}.",
+            )
+        plans: dict[str, Plan] = {}
+        for folder in asked.values():
+            model = folder.embedder.fingerprint if folder.embedder else ""
+            if model not in plans:
+                plans[model] = make_plan(
+                    query,
+                    mode=mode or chosen.mode,  # type: ignore[arg-type]
+                    top_k=chosen.top_k if top_k is None else top_k,
+                    filters=filters or Filters(),
+                    embedder=folder.embedder,
                 )
-                held = _held(snapshot) if as_of is None else []
-                notes = [*held, *notes, *_failed(snapshot), *stale]
-                return hits, notes, snapshot.generation
 
-        (hits, notes, generation), healed = self._healing(answer, on_progress)
+        def answer() -> tuple[list[Hit], list[Incomplete], dict[str, int]]:
+            notes: list[Incomplete] = []
+            sources: list[Source] = []
+            with ExitStack() as pinned:
+                for name, folder in asked.items():
+                    plan = plans[folder.embedder.fingerprint if folder.embedder else ""]
+                    snapshot, said = pinned.enter_context(folder.asked(plan, as_of, on_progress))
+                    sources.append(Source(name, plan, snapshot, folder.readable))
+                    notes += said if len(asked) == 1 else _of(name, said)
+                hits, stale = search(sources, chosen, explain=explain)
+                generations = {each.collection: each.snapshot.generation for each in sources}
+            return hits, [*notes, *stale], generations
+
+        (hits, notes, generations), healed = self._healing(answer, asked, on_progress)
         notes = [*healed, *notes]
-        if self._without_model:
-            notes.append(Incomplete("no_model", f"{self._without_model} Words only."))
+        for missing in sorted({f.without_model for f in asked.values() if f.without_model}):
+            notes.append(Incomplete("no_model", f"{missing} Words only."))
         took = (time.perf_counter() - started) * 1000
-        return Answer(query, plan.mode, tuple(hits), generation, took, tuple(notes))
+        plan = next(iter(plans.values()))
+        return Answer(query, plan.mode, tuple(hits), generations, took, tuple(notes))
 
     def _healing(
-        self, ask: Callable[[], T], on_progress: OnProgress | None = None
-    ) -> tuple[T, list[Incomplete]]:
-        """Ask; if the index turns out damaged, set it aside, rebuild it, and ask once more."""
-        try:
-            return ask(), []
-        except IndexCorrupt as damage:
+        self,
+        ask: Callable[[], Any],
+        asked: Mapping[str, Folder],
+        on_progress: OnProgress | None,
+    ) -> tuple[Any, list[Incomplete]]:
+        """Ask; each collection that turns out damaged is rebuilt, once, and asked again."""
+        healed: list[Incomplete] = []
+        left = list(asked.values())
+        while True:
             try:
-                self._store.set_aside(damage.developer, wait_seconds=_PATIENCE)
-            except IOFailed:
-                # Nothing here can be written, so nothing can be healed either.
-                raise damage from None
-            self.index(on_progress=on_progress, wait_seconds=_PATIENCE)
-            detail = f"the index was damaged and has been rebuilt: {damage.developer}"
-            return ask(), [Incomplete("healed", detail)]
+                return ask(), healed
+            except IndexCorrupt as damage:
+                culprit = next((each for each in left if each.holds(damage)), None)
+                if culprit is None:
+                    raise
+                left.remove(culprit)
+                healed.append(culprit.heal(damage, on_progress))
 
-    def _freshen(self, on_progress: OnProgress | None) -> list[Incomplete]:
-        """Index what was never indexed, bring a few changed files up to date, admit the rest."""
-        if not self._store.exists:
-            self.index(on_progress=on_progress, wait_seconds=_PATIENCE)
-            return []
-        if self._store.held() is not None:
-            return []
-        fingerprint = epoch_fingerprint(self.settings, self._embedder)
-        if self._store.fingerprint() != fingerprint:
-            self.index(on_progress=on_progress, wait_seconds=_PATIENCE)
-            return []
-        kept = self._kept()
-        if kept is not None:
-            return kept
-        with self._store.snapshot() as snapshot:
-            if snapshot.size() > freshness.MOST_CHECKED:
-                return [freshness.FOLLOWING if self._followed() else freshness.UNCHECKED]
-            if next(self._searches) % self.settings.index.check_every_searches:
-                return [freshness.NOT_THIS_TIME]
-            known, left_out = snapshot.known(), snapshot.left_out()
-        with self._building:
-            found = freshness.ensure(
-                self.root,
-                policy_from(self.settings),
-                known,
-                left_out,
-                lambda walked: self._build().run(before=walked, let_go=False),
-                self._walk,
-                # Whoever waits for commits wants to be told, not indexed.
-                0 if self._strategy() == "git" else self.settings.index.max_auto_files,
+    # -- reading -----------------------------------------------------------
+
+    def read(self, target: str, *, collection: str = "") -> Reading:
+        """A document (``URI``), a section (``URI#Heading``) or lines (``URI:10-20``)."""
+        name, target = self._addressed(target, collection)
+        return self._folders[name].read(target, collection=name)
+
+    def outline(self, uri: str, *, collection: str = "") -> Outline:
+        """The heading tree of a document."""
+        name, uri = self._addressed(uri, collection)
+        return self._folders[name].outline(uri, collection=name)
+
+    def _addressed(self, target: str, collection: str) -> tuple[str, str]:
+        """The collection that a target means, and the target inside it."""
+        if target.startswith(SCHEME):
+            name, slash, inside = target.removeprefix(SCHEME).partition("/")
+            if not slash or not inside:
+                raise InvalidArgument(
+                    f"{target!r} names no document.", hint=f"Write {SCHEME}COLLECTION/URI."
+                )
+            collection, target = unquote(name), unquote(inside)
+        if collection or len(self._folders) == 1:
+            self.folder(collection)
+            return collection or self.collection, target
+        having = [name for name, folder in self._folders.items() if folder.has(target)]
+        if len(having) > 1:
+            raise Ambiguous(
+                f"{len(having)} collections have {target!r}.",
+                hint=f"Name one of them: {', '.join(having)}.",
+                details={"candidates": having},
             )
-            self._walk = found.walk
-        return found.notes()
+        if not having:
+            raise NotFound(
+                f"No collection has {target!r}.",
+                hint=f"Collections: {', '.join(self._folders)}.",
+                details={"candidates": []},
+            )
+        return having[0], target
 
     # -- following the disk --------------------------------------------------
 
@@ -282,280 +283,78 @@ class Library:
         debounce_ms: int | None = None,
         on_pass: Callable[[Pass], None] | None = None,
     ) -> None:
-        """Follow the folder in the background; again, to change strategy or pause.
+        """Follow the folders in the background; again, to change strategy or pause.
 
         What is not given is taken from the settings; nothing outlives this library.
         """
-        from lookfar.index import strategies
-        from lookfar.index.keeper import Keeper
-        from lookfar.sources.watch import FolderWatcher
-
-        chosen = self.settings.watch
-        how = strategies.checked_strategy(chosen.strategy if strategy is None else strategy)
-        pause = strategies.checked_debounce(
-            chosen.debounce_ms if debounce_ms is None else debounce_ms
-        )
-        with self._watching:
-            if self._keeper is not None and debounce_ms is None and on_pass is None:
-                self._keeper.switch(how)
-                return
-            self._let_keeper_go()
-            self._keeper = Keeper(
-                FolderWatcher(
-                    self.root,
-                    policy_from(self.settings),
-                    pause,
-                    apart=str(Path(self.settings.index.dir).resolve()),
-                ),
-                strategies.Dirty(self._store.folder),
-                self._catch_up,
-                strategy=how,
-                head=partial(strategies.head_of, self.root),
-                reconcile_seconds=chosen.reconcile_seconds,
-                on_pass=on_pass,
-            )
-            self._keeper.start()
+        for folder in self._folders.values():
+            folder.watch(strategy, debounce_ms, on_pass)
 
     def unwatch(self) -> None:
-        """Stop following, after the pass that is under way."""
-        with self._watching:
-            self._let_keeper_go()
+        """Stop following, after the passes that are under way."""
+        for folder in self._folders.values():
+            folder.unwatch()
 
     def drain(self, timeout: float = 10.0) -> bool:
         """While watching: index what changed so far; False if that failed or took too long."""
-        keeper = self._keeper
-        return keeper is not None and keeper.drain(timeout)
+        deadline = time.monotonic() + timeout
+        done = True
+        for folder in self._folders.values():
+            done &= folder.drain(deadline - time.monotonic())
+        return done
 
-    def watching(self) -> Watching | None:
+    def watching(self, *, collection: str = "") -> Watching | None:
         """How following goes; None where this library does not follow."""
-        keeper = self._keeper
-        return keeper.state() if keeper is not None else None
-
-    def _let_keeper_go(self) -> None:
-        keeper, self._keeper = self._keeper, None
-        if keeper is not None:
-            keeper.stop()
-
-    def _catch_up(self, work: Work) -> IndexReport:
-        """The keeper's pass: what is dirty, and never over a roll-back that someone chose."""
-        with self._building:
-            report, self._walk = self._build().run(
-                before=self._walk, only=work.only, let_go=False, wait_seconds=_KEEPER_PATIENCE
-            )
-        return report
-
-    def _strategy(self) -> str:
-        keeper = self._keeper
-        return keeper.strategy if keeper is not None else ""
-
-    def _followed(self) -> bool:
-        state = self.watching()
-        return state is not None and state.healthy
-
-    def _kept(self) -> list[Incomplete] | None:
-        """What the keeper knows of the disk; None where it has to be looked at."""
-        keeper = self._keeper
-        if keeper is None:
-            return None
-        dirty = keeper.pending()
-        few = dirty is not None and len(dirty) <= self.settings.index.max_auto_files
-        waits = keeper.strategy == "lazy" or (keeper.strategy == "realtime" and few)
-        if waits and dirty != frozenset():
-            keeper.drain(_QUICK, "search")
-            left = keeper.pending()
-            # What came after the question was asked is not its business.
-            dirty = left if left is None or dirty is None else left & dirty
-        return None if dirty is None else freshness.stale_notes(sorted(dirty))
-
-    def _refuse_other_model(self, snapshot: EpochSnapshot) -> None:
-        """Vectors of two models have nothing to say to each other."""
-        made_by = snapshot.manifest()
-        wanted = self._embedder.fingerprint if self._embedder else ""
-        if made_by.get("model_fingerprint", wanted) != wanted:
-            raise InvalidArgument(
-                f"Generation {snapshot.generation} was made with the model {made_by['model']},"
-                " and the settings name another.",
-                hint="Search it by words (--mode keyword), name the settings it was made with,"
-                " or index with these: lookfar index PATH.",
-            )
-
-    def _readable(self, uri: str) -> str | None:
-        """The same for citing: one file that the disk refuses must not cost the whole answer."""
-        try:
-            return self._source(uri)
-        except IOFailed:
-            return None
-
-    def _source(self, uri: str) -> str | None:
-        """A document's normalised text as the disk has it now."""
-        try:
-            raw, _ = self.root.read(uri, self.settings.sources.max_file_bytes)
-        except Refused:
-            return None
-        return normalise(raw)[0]
-
-    # -- reading -----------------------------------------------------------
-
-    def read(self, target: str) -> Reading:
-        """A document (``URI``), a section (``URI#Heading``) or lines (``URI:10-20``)."""
-        _refuse_half_characters(target)
-
-        def look() -> tuple[Target, Document, bool]:
-            with self._store.snapshot() as snapshot:
-                wanted = parse_target(target, exists=snapshot.document(target) is not None)
-                return wanted, *self._current(snapshot, wanted.uri)
-
-        (wanted, document, state), _ = self._healing(look)
-        path, span = locate(document, wanted)
-        text = document.text[span.start : span.end]
-        return Reading(
-            collection=self.collection,
-            uri=document.uri,
-            title=document.title,
-            heading_path=path,
-            span=span,
-            sha256=sha256(text.encode("utf-8")).hexdigest(),
-            text=text,
-            state="same" if state else "changed",
-        )
-
-    def outline(self, uri: str) -> Outline:
-        """The heading tree of a document."""
-        _refuse_half_characters(uri)
-
-        def look() -> Document:
-            with self._store.snapshot() as snapshot:
-                return self._current(snapshot, uri)[0]
-
-        document, _ = self._healing(look)
-        return Outline(
-            collection=self.collection,
-            uri=document.uri,
-            title=document.title,
-            language=document.language,
-            lines=document.text.count("\n"),
-            tags=document.tags,
-            sections=tuple(section for section in document.sections if section.level),
-        )
-
-    def _current(self, snapshot: Snapshot, uri: str) -> tuple[Document, bool]:
-        """A document parsed from the disk, and whether it is the one that was indexed."""
-        known = snapshot.document(uri)
-        text = self._source(uri) if known else None
-        parse = parser_for(uri)
-        if known is None or text is None or parse is None:
-            if known is not None and text is None:
-                raise NotFound(
-                    f"{uri!r} is gone from the disk since it was indexed.",
-                    hint="Search shows the text that was indexed; lookfar index forgets it.",
-                )
-            near = get_close_matches(uri, snapshot.uris(), n=3, cutoff=0.4)
-            raise NotFound(
-                f"There is no document {uri!r} in this index.",
-                hint=f"Nearest: {', '.join(near)}." if near else "Give its path below the folder.",
-                details={"candidates": near},
-            )
-        same = sha256(text.encode("utf-8")).digest() == known["text_sha"]
-        return parse(uri, text), same
-
-    def status(self, *, check: bool = True) -> Status:
-        """What is indexed; with ``check`` the disk is compared with it."""
-        embedder = self._embedder
-        about: dict[str, Any] = {
-            "collection": self.collection,
-            "root": self.root.path,
-            "index_dir": str(self._store.folder),
-            "model": embedder.name if embedder else "none",
-            "dimensions": embedder.dimensions if embedder else 0,
-            "watcher": self.watching(),
-        }
-        if not self._store.exists:
-            return Status(
-                **about, indexed=False, generation=0, generations=(), created_at="",
-                held=None, counts=Counts(), current=False, disk_bytes=0,
-                damage=self._store.damage(), failures=(), stale=(), stale_count=0,
-            )  # fmt: skip
-        kept = self._store.generations()
-        with self._store.snapshot() as snapshot:
-            counts, failures = snapshot.counts(), tuple(snapshot.failures())
-            held = snapshot.held()
-            generation, known = snapshot.generation, snapshot.known()
-            left_out = snapshot.left_out()
-        stale: tuple[str, ...] = ()
-        if check:
-            from lookfar.sources.walk import walk
-
-            self._walk = walk(self.root, policy_from(self.settings), before=self._walk)
-            _, stale = freshness.differences(self._walk, known, left_out)
-        return Status(
-            **about,
-            indexed=True,
-            generation=generation,
-            generations=tuple(each.number for each in kept),
-            created_at=next((g.created_at for g in kept if g.number == generation), ""),
-            counts=counts,
-            held=held,
-            current=self._store.fingerprint() == epoch_fingerprint(self.settings, embedder),
-            disk_bytes=self._store.disk_bytes(),
-            damage=self._store.damage(),
-            failures=failures,
-            stale=stale[:100],
-            stale_count=len(stale),
-        )
+        return self.folder(collection).watching()
 
     # -- earlier states ----------------------------------------------------
 
-    def snapshots(self) -> tuple[GenerationInfo, ...]:
+    def snapshots(self, *, collection: str = "") -> tuple[GenerationInfo, ...]:
         """Every kept generation with its manifest, the oldest first."""
-        active, kept = self._store.history()
-        return tuple(_info(each, active) for each in kept)
+        return self.folder(collection).snapshots()
 
     @property
     def held(self) -> int | None:
-        """The generation that a roll-back holds the index at; indexing lets go of it."""
-        return self._store.held() if self._store.exists else None
+        """The generation that a roll-back holds the only collection at; indexing lets go."""
+        return self.folder().held
 
-    def diff(self, older: int, newer: int) -> GenerationDiff:
+    def diff(self, older: int, newer: int, *, collection: str = "") -> GenerationDiff:
         """The documents and sections that changed from one kept generation to another."""
-        return self._store.diff(older, newer)
+        return self.folder(collection).diff(older, newer)
 
-    def roll_back(self, number: int, *, wait_seconds: float = 0.0) -> GenerationInfo:
+    def roll_back(
+        self, number: int, *, collection: str = "", wait_seconds: float = 0.0
+    ) -> GenerationInfo:
         """Answer from a kept generation, at once and everywhere, until :meth:`index` is called.
 
         Until then it can be rolled forward too; the newest generation is not held.
         """
-        self._store.roll_back(number, wait_seconds=wait_seconds)
-        return self._snapshot(number)
+        return self.folder(collection).roll_back(number, wait_seconds=wait_seconds)
 
-    def pin(self, number: int, *, wait_seconds: float = 0.0) -> GenerationInfo:
+    def pin(
+        self, number: int, *, collection: str = "", wait_seconds: float = 0.0
+    ) -> GenerationInfo:
         """Keep a generation whatever retention says."""
-        self._store.pin(number, wait_seconds=wait_seconds)
-        return self._snapshot(number)
+        return self.folder(collection).pin(number, wait_seconds=wait_seconds)
 
-    def unpin(self, number: int, *, wait_seconds: float = 0.0) -> GenerationInfo:
+    def unpin(
+        self, number: int, *, collection: str = "", wait_seconds: float = 0.0
+    ) -> GenerationInfo:
         """Leave a generation to retention again, which comes with the next one."""
-        self._store.unpin(number, wait_seconds=wait_seconds)
-        return self._snapshot(number)
+        return self.folder(collection).unpin(number, wait_seconds=wait_seconds)
 
-    def prune(self, keep: int | None = None, *, wait_seconds: float = 0.0) -> Pruned:
+    def prune(
+        self, keep: int | None = None, *, collection: str = "", wait_seconds: float = 0.0
+    ) -> Pruned:
         """Keep the newest ``keep`` generations (by the settings), the pinned and the serving."""
-        most = self.settings.index.retain_generations if keep is None else keep
-        went, documents = self._store.prune(most, wait_seconds=wait_seconds)
-        return Pruned(went, documents, tuple(each.number for each in self._store.generations()))
-
-    def _snapshot(self, number: int) -> GenerationInfo:
-        return next(each for each in self.snapshots() if each.number == number)
-
-    def verify(self) -> list[str]:
-        """Check every stored text, span, vector and keyword file; gives what is damaged."""
-        return [f"{each.artefact}: {each.detail}" for each in self._store.verify()]
+        return self.folder(collection).prune(keep, wait_seconds=wait_seconds)
 
     # -- leaving -----------------------------------------------------------
 
     def close(self) -> None:
         """Stop following the disk, and let go of the index files."""
-        self.unwatch()
-        self._store.close()
+        for folder in self._folders.values():
+            folder.close()
 
     def __enter__(self) -> Library:
         return self
@@ -569,53 +368,20 @@ class Library:
         self.close()
 
 
-def _refuse_half_characters(name: str) -> None:
-    try:
-        name.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise InvalidArgument(
-            "That name holds half of a character.", hint="Send valid Unicode text."
-        ) from error
+def _names(folders: Sequence[Folder]) -> list[str]:
+    """The name of each folder; where two are called the same, with folders above it."""
+    paths = [Path(folder.root.path).parts for folder in folders]
+    depth = [1] * len(paths)
+    while True:
+        names = ["/".join(path[-n:]) for path, n in zip(paths, depth, strict=True)]
+        twins = [at for at, name in enumerate(names) if names.count(name) > 1]
+        deeper = [at for at in twins if depth[at] < len(paths[at])]
+        if not deeper:
+            return [name.lstrip("/") or "root" for name in names]
+        for at in deeper:
+            depth[at] += 1
 
 
-def _held(snapshot: EpochSnapshot) -> list[Incomplete]:
-    number = snapshot.held()
-    if number is None:
-        return []
-    detail = (
-        f"the index is held at generation {number} since a roll-back, whatever the disk says;"
-        " to let go of it, run: lookfar index"
-    )
-    return [Incomplete("held", detail)]
-
-
-def _info(kept: Generation, active: int) -> GenerationInfo:
-    told = kept.manifest
-    return GenerationInfo(
-        number=kept.number,
-        created_at=kept.created_at,
-        active=kept.number == active,
-        pinned=kept.pinned,
-        counts=Counts(
-            told.get("documents", 0),
-            told.get("sections", 0),
-            told.get("chunks", 0),
-            told.get("links", 0),
-        ),
-        content=told.get("content", ""),
-        model=told.get("model", ""),
-        model_fingerprint=told.get("model_fingerprint", ""),
-        added=told.get("added", 0),
-        changed=told.get("changed", 0),
-        removed=told.get("removed", 0),
-        failures=told.get("failures", 0),
-        seconds=told.get("seconds", 0.0),
-    )
-
-
-def _failed(snapshot: Snapshot) -> list[Incomplete]:
-    failures = snapshot.failures()
-    if not failures:
-        return []
-    detail = f"{len(failures):,} files could not be read: see lookfar status"
-    return [Incomplete("failed", detail, tuple(failure.uri for failure in failures[:100]))]
+def _of(collection: str, notes: Sequence[Incomplete]) -> list[Incomplete]:
+    """The same notes, saying which of several collections they are about."""
+    return [Incomplete(each.reason, f"{collection}: {each.detail}", each.uris) for each in notes]

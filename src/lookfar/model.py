@@ -222,9 +222,15 @@ class Answer:
     query: str
     mode: Mode
     hits: tuple[Hit, ...]
-    generation: int
+    generations: Mapping[str, int]
+    """Which state of each collection answered."""
     took_ms: float
     incomplete: tuple[Incomplete, ...] = ()
+
+    @property
+    def generation(self) -> int:
+        """The state of the only collection that was asked; 0 where several were."""
+        return next(iter(self.generations.values())) if len(self.generations) == 1 else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,6 +144,14 @@ Terms = Mapping[str, float] | Sequence[str]
 """Keyword terms, with how much each counts; without, all count alike."""
 
 
+class Statistics(NamedTuple):
+    """How common words are, by which BM25 weighs them."""
+
+    entries: int
+    frequency: Mapping[tuple[str, str], int]
+    """Entries that hold a word, by field and word."""
+
+
 class Snapshot(Protocol):
     """One generation, pinned: every method answers from the same committed state."""
 
@@ -175,6 +183,12 @@ class Snapshot(Protocol):
     ) -> list[tuple[Place, float]]: ...
 
     def vector_scores(self, query: NDArray[np.float32], places: Sequence[Place]) -> list[float]: ...
+
+    def statistics(self, terms: Sequence[str]) -> Statistics: ...
+
+    def score_with(self, shared: Statistics) -> None:
+        """From now on, weigh words by these statistics instead of its own."""
+        ...
 
     def knows(self, term: str) -> bool: ...
 

@@ -22,10 +22,10 @@ def shown(library: Library) -> dict[str, Any]:
 
     BM25 scores are left out: they count the versions that older generations keep.
     """
-    assert library._embedder is not None
-    with library._store.snapshot() as snapshot:
+    assert library.folder().embedder is not None
+    with library.folder()._store.snapshot() as snapshot:
         uri_of = {snapshot.document(uri)["id"]: uri for uri in snapshot.uris()}
-        query = library._embedder.embed([" ".join(VOCABULARY)])[0]
+        query = library.folder().embedder.embed([" ".join(VOCABULARY)])[0]
         return {
             "texts": {uri: snapshot.text(uri) for uri in snapshot.uris()},
             "counts": snapshot.counts(),

@@ -211,7 +211,7 @@ def test_a_root_that_goes_keeps_its_index_and_is_followed_when_it_returns(
     state = library.watching()
     assert state is not None
     assert (state.running, state.reason) == (True, "the folder is gone")
-    with library._store.snapshot() as snapshot:
+    with library.folder()._store.snapshot() as snapshot:
         assert snapshot.size() == 3
     (tmp_path / "away").rename(root)
     write(root / "four.md", "zebra")
@@ -294,12 +294,12 @@ def test_what_git_collected_survives_a_restart(root: Path, tmp_path: Path) -> No
 def test_strategies_are_switched_while_it_runs(library: Library, root: Path) -> None:
     library.watch("lazy")
     library.search("one")
-    keeper = library._keeper
+    keeper = library.folder()._keeper
     write(root / "one.md", "zebra")
     until(lambda: (state := library.watching()) and state.queued == 1)
     before = passes(library)
     library.watch("realtime")
-    assert library._keeper is keeper
+    assert library.folder()._keeper is keeper
     until(lambda: passes(library) == before + 1)
     library.watch("lazy")
     write(root / "two.md", "quagga")

@@ -154,7 +154,7 @@ class Folder(RuleBasedStateMachine):
         self.seen[status.generation] = texts
         for number in status.generations:
             if number in self.seen:
-                with self.library._store.snapshot(number) as old:
+                with self.library.folder()._store.snapshot(number) as old:
                     assert {uri: old.text(uri) for uri in old.uris()} == self.seen[number]
 
     def teardown(self) -> None:

@@ -20,7 +20,7 @@ Run = Callable[..., Result]
 
 with_model = pytest.mark.skipif(find_spec("wordllama") is None, reason="has no bundled model")
 
-ANSWER_KEYS = ["query", "mode", "hits", "generation", "took_ms", "incomplete"]
+ANSWER_KEYS = ["query", "mode", "hits", "generation", "generations", "took_ms", "incomplete"]
 HIT_TYPES = {
     "collection": str, "uri": str, "title": str, "heading_path": list,
     "start": int, "end": int, "start_line": int, "end_line": int,
@@ -197,7 +197,7 @@ def test_a_citation_that_no_longer_holds_says_so() -> None:
     span = Span(0, 5, 1, 1)
     for state, word in (("changed", "CHANGED"), ("gone", "GONE"), ("moved", "moved")):
         hit = Hit("c", "a.md", "", ("A",), span, "", "docs", 1.0, "text\n", False, state, "")
-        assert word in render.answer(Answer("q", "hybrid", (hit,), 1, 1.0))
+        assert word in render.answer(Answer("q", "hybrid", (hit,), {"c": 1}, 1.0))
 
 
 def test_a_missing_path_is_not_taken_for_a_word(run: Run) -> None:

@@ -144,7 +144,7 @@ def interrupted(*_: object, **__: object) -> None:
 def test_an_interrupt_says_that_the_index_is_intact(
     handbook: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lookfar.library.Library.index", interrupted)
+    monkeypatch.setattr("lookfar.collections.folder.Folder.index", interrupted)
     result = run("index", handbook)
     assert result.exit_code == 130
     assert "intact" in result.stderr

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 _BATCH_BYTES = 512_000
 _BATCH_FILES = 64
 _WORTH_PROCESSES = 4_000_000
+_CHECKPOINT_SECONDS = 5.0
+_CHECKPOINT_SHARE = 0.02
 _UNLISTED = "this folder could not be listed"
 _NOWHERE = Fingerprint(0, 0, 0, 0)
 
@@ -58,6 +60,25 @@ class Progress:
 
 
 OnProgress = Callable[[Progress], None]
+
+
+class Pace:
+    """When the next checkpoint is due: not too soon, and never for more than a small share
+
+    of the time, whatever the disk makes one cost.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._due = clock() + _CHECKPOINT_SECONDS
+
+    def keep(self, checkpoint: Callable[[], None]) -> None:
+        started = self._clock()
+        if started < self._due:
+            return
+        checkpoint()
+        now = self._clock()
+        self._due = now + max(_CHECKPOINT_SECONDS, (now - started) / _CHECKPOINT_SHARE)
 
 
 class Build:
@@ -124,6 +145,7 @@ class Build:
             left_out = writer.left_out()
             changes = compare(seen, known, left_out)
             self._refuse_too_many(changes, known)
+            self._tally["resumed"] = len(known) if writer.resumed else 0
             if only is not None:
                 self._left += (each for uri, each in left_out.items() if uri not in only)
             self._write(writer, changes, known, writer.catalogue)
@@ -153,10 +175,13 @@ class Build:
             writer.remove(uri)
         done_files = done_bytes = 0
         total = Progress(0, len(changes.read), 0, changes.bytes)
+        pace = Pace()
         self._on_progress(total)
         for requests, outcomes in self._outcomes(writer, changes, catalogue):
             for request, outcome in zip(requests, outcomes, strict=True):
                 self._apply(writer, request, outcome, known)
+            if writer.fresh:
+                pace.keep(writer.checkpoint)
             done_files += len(requests)
             done_bytes += sum(request.file.fingerprint.size for request in requests)
             self._on_progress(
@@ -241,6 +266,7 @@ class Build:
             "model": self._embedder.name if self._embedder else WITHOUT_MODEL,
             "model_fingerprint": self._embedder.fingerprint if self._embedder else WITHOUT_MODEL,
             "documents_before": len(known),
+            "resumed": self._tally["resumed"],
             "added": self._tally["added"],
             "changed": self._tally["changed"],
             "removed": self._tally["removed"],

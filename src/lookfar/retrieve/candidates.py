@@ -7,10 +7,12 @@ answer is never emptier than it has to be.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lookfar.ports import Statistics
 from lookfar.retrieve.paths import path_in
 from lookfar.retrieve.ranking import Candidate, Plan, Ranking
 from lookfar.sources.globs import glob_matcher
@@ -34,7 +36,22 @@ PAGE_WEIGHTS: Mapping[str, float] = {"title": 0.5, "path": 0.3, "page": 1.0}
 """The same for the document as a whole: its title, and all of its text."""
 
 
-def gather(plan: Plan, snapshot: Snapshot, limit: int) -> Ranking:
+def share_statistics(sources: Sequence[tuple[Plan, Snapshot]]) -> None:
+    """Let a word be as rare everywhere as it is in all collections together.
+
+    BM25 counts within one collection: the same match in ten notes would weigh a fraction of
+    what it weighs among a hundred thousand pages.
+    """
+    told = [snapshot.statistics(plan.terms) for plan, snapshot in sources]
+    frequency: Counter[tuple[str, str]] = Counter()
+    for each in told:
+        frequency.update(each.frequency)
+    shared = Statistics(sum(each.entries for each in told), frequency)
+    for _, snapshot in sources:
+        snapshot.score_with(shared)
+
+
+def gather(plan: Plan, snapshot: Snapshot, limit: int, source: int = 0) -> Ranking:
     """The union of all lanes; each candidate has every score, whichever lane found it."""
     filters = _without_glob(plan.filters, snapshot)
     places: dict[int, Place] = {}
@@ -64,7 +81,13 @@ def gather(plan: Plan, snapshot: Snapshot, limit: int) -> Ranking:
         unread = {place.document for place in places.values()}.difference(page)
         page |= snapshot.page_scores(terms, PAGE_WEIGHTS, sorted(unread))
     candidates = tuple(
-        Candidate(place, keyword.get(key, 0.0), page.get(place.document, 0.0), vector.get(key, 0.0))
+        Candidate(
+            place,
+            keyword.get(key, 0.0),
+            page.get(place.document, 0.0),
+            vector.get(key, 0.0),
+            source,
+        )
         for key, place in places.items()
     )
     return Ranking(plan, candidates, (0.0,) * len(candidates))

@@ -28,6 +28,7 @@ class Passage:
     score: float
     place: Place
     """Of the best chunk."""
+    source: int
     start: int
     end: int
     start_line: int
@@ -38,15 +39,16 @@ class Passage:
 def passages(ranking: Ranking, *, per_document: int, merge_gap: int) -> list[Passage]:
     """The best passages, best first."""
     wanted = ranking.plan.top_k
-    groups: dict[int, list[int]] = defaultdict(list)
+    groups: dict[tuple[int, int], list[int]] = defaultdict(list)
     # A pool whose size does not follow ``top_k``, so that asking for one hit or for ten cites
     # the same spans; few per document, so that one cannot fill it.
     left = max(_POOL, 5 * wanted)
     for at in ranking.order():
-        _, keyword, page, vector = ranking.candidates[at]
-        if not (keyword or page or vector > 0 or ranking.scores[at] > 0):
+        candidate = ranking.candidates[at]
+        lanes = candidate.keyword or candidate.page or candidate.vector > 0
+        if not (lanes or ranking.scores[at] > 0):
             continue  # Nothing speaks for it.
-        group = groups[ranking.candidates[at].place.document]
+        group = groups[candidate.document]
         if len(group) < _POOL_PER_DOCUMENT and left:
             group.append(at)
             left -= 1
@@ -55,7 +57,7 @@ def passages(ranking: Ranking, *, per_document: int, merge_gap: int) -> list[Pas
         for group in groups.values()
         for each in _merged(ranking, group, merge_gap)[: per_document or None]
     ]
-    merged.sort(key=lambda passage: (-passage.score, passage.place.uri, passage.start))
+    merged.sort(key=lambda each: (-each.score, each.place.uri, each.start, each.source))
     return merged[:wanted]
 
 
@@ -67,7 +69,16 @@ def _merged(ranking: Ranking, group: Sequence[int], gap: int) -> list[Passage]:
         last = found[-1] if found else None
         if last is None or place.start > last.end + gap or not _alike(ranking, at, last.best):
             found.append(
-                Passage(at, score, place, place.start, place.end, place.start_line, place.end_line)
+                Passage(
+                    best=at,
+                    score=score,
+                    place=place,
+                    source=ranking.candidates[at].source,
+                    start=place.start,
+                    end=place.end,
+                    start_line=place.start_line,
+                    end_line=place.end_line,
+                )
             )
             continue
         joined = replace(

@@ -1,6 +1,6 @@
 """The cited text itself, read from the source and checked against its hash.
 
-Takes: passages, a snapshot and a way to read the source as it is now. Gives:
+Takes: passages, and the collections they stand in with a way to read texts as they are now. Gives:
 hits whose text is on the disk at that place at this moment, or that say
 otherwise. Refuses: to show text that fails its check; then the stored text of
 the generation is shown and the state says ``changed`` or ``gone``.
@@ -10,43 +10,53 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from lookfar.model import Contribution, Hit, Incomplete, Span, shown_path
 
 if TYPE_CHECKING:
     from lookfar.ports import Place, Snapshot
     from lookfar.retrieve.diversify import Passage
+    from lookfar.retrieve.ranking import Plan
 
 ReadSource = Callable[[str], str | None]
 """The normalised text of a document as the disk has it now; ``None`` when it is gone."""
+
+
+class Source(NamedTuple):
+    """One collection that a question is asked of."""
+
+    collection: str
+    plan: Plan
+    snapshot: Snapshot
+    read: ReadSource
+
 
 State = Literal["same", "moved", "changed", "gone"]
 
 
 def cite(
     passages: Sequence[Passage],
-    snapshot: Snapshot,
-    read_source: ReadSource,
+    asked: Sequence[Source],
     *,
-    collection: str,
     max_chars: int,
     explain: Callable[[int], tuple[Contribution, ...]] | None,
 ) -> tuple[list[Hit], list[Incomplete]]:
     """Hits for passages, in their order, and what in them is no longer true of the disk."""
-    sources: dict[str, str | None] = {}
+    texts: dict[tuple[int, str], str | None] = {}
     hits: list[Hit] = []
     stale: dict[str, None] = {}
     for passage in passages:
-        place = passage.place
-        if place.uri not in sources:
-            sources[place.uri] = read_source(place.uri)
-        text, span, state = _checked(passage, sources[place.uri], snapshot)
+        place, source = passage.place, asked[passage.source]
+        document = (passage.source, place.uri)
+        if document not in texts:
+            texts[document] = source.read(place.uri)
+        text, span, state = _checked(passage, texts[document], source.snapshot)
         if state != "same":
             stale[place.uri] = None
         hits.append(
             Hit(
-                collection=collection,
+                collection=source.collection,
                 uri=place.uri,
                 title=place.title,
                 heading_path=shown_path(

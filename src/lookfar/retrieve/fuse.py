@@ -53,14 +53,14 @@ def _nearest_chunks(_: Candidate) -> str:
 
 def _page_vectors(candidates: Sequence[Candidate]) -> list[float]:
     """How near a document is as a whole: the mean of its nearest chunks."""
-    near: dict[int, list[float]] = defaultdict(list)
+    near: dict[tuple[int, int], list[float]] = defaultdict(list)
     for each in candidates:
-        near[each.place.document].append(each.vector)
+        near[each.document].append(each.vector)
     page = {
         document: sum(sorted(values)[-_CHUNKS_FOR_A_PAGE:]) / min(len(values), _CHUNKS_FOR_A_PAGE)
         for document, values in near.items()
     }
-    return [page[each.place.document] for each in candidates]
+    return [page[each.document] for each in candidates]
 
 
 def _scaled(values: Sequence[float], share: float, floor: float | None = None) -> list[float]:

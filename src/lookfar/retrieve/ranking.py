@@ -47,6 +47,13 @@ class Candidate(NamedTuple):
     """BM25 of the whole document."""
     vector: float
     """Cosine similarity; 0 without a model."""
+    source: int = 0
+    """Which of the collections asked it stands in."""
+
+    @property
+    def document(self) -> tuple[int, int]:
+        """The document it stands in, told apart from those of other collections."""
+        return self.source, self.place.document
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +92,13 @@ class Ranking:
         )
 
     def order(self) -> list[int]:
-        """Positions of the candidates, best first; ties by URI, then by start."""
+        """Positions of the candidates, best first; ties by URI, then by start, then by
+        collection."""
 
-        def key(at: int) -> tuple[float, str, int]:
-            place = self.candidates[at].place
-            return (-self.scores[at], place.uri, place.start)
+        def key(at: int) -> tuple[float, str, int, int]:
+            candidate = self.candidates[at]
+            place = candidate.place
+            return (-self.scores[at], place.uri, place.start, candidate.source)
 
         return sorted(range(len(self.candidates)), key=key)
 

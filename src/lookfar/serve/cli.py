@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from lookfar import __version__
-from lookfar.errors import InvalidArgument, RootNotFound
+from lookfar.errors import RootNotFound
 from lookfar.serve import jsonshape, progress
 from lookfar.serve.exits import GuardedGroup, write, write_json
 from lookfar.serve.options import common as _common
@@ -45,29 +45,35 @@ def cli(ctx: click.Context) -> None:
 
 
 @cli.command()
-@click.argument("path")
+@click.argument("path", nargs=-1, required=True)
 @click.option("--rebuild", is_flag=True, help="Read everything again, not only what changed.")
 @click.option("--quiet", is_flag=True, help="Show no progress and no report.")
 @_common
-def index(path: str, rebuild: bool, quiet: bool, as_json: bool, **options: Any) -> None:
-    """Index a folder, or bring its index up to date.
+def index(path: tuple[str, ...], rebuild: bool, quiet: bool, as_json: bool, **options: Any) -> None:
+    """Index folders, or bring their indexes up to date.
 
-    PATH is the folder. It is only read; the index lies elsewhere.
+    PATH is a folder; each has an index of its own. Folders are only read, the indexes
+    lie elsewhere.
     """
+    shapes: list[jsonshape.Json] = []
     with _opened(path, options) as library:
-        with progress.shown(library.collection, quiet=quiet) as tell:
-            done = library.index(rebuild=rebuild, on_progress=tell)
-        if as_json:
-            write_json(jsonshape.report(done, str(library.index_dir)))
-        elif not quiet:
-            from lookfar.serve import render
+        for name in library.collections:
+            folder = library.folder(name)
+            with progress.shown(name, quiet=quiet) as tell:
+                done = folder.index(rebuild=rebuild, on_progress=tell)
+            if as_json:
+                shapes.append(jsonshape.report(done, str(folder.index_dir)))
+            elif not quiet:
+                from lookfar.serve import render
 
-            write(render.report(done, str(library.index_dir)))
+                write(render.report(done, str(folder.index_dir)))
+    if as_json:
+        write_json(jsonshape.together(shapes))
 
 
 @cli.command()
 @click.argument("query")
-@click.argument("path", nargs=-1, metavar="[PATH]")
+@click.argument("path", nargs=-1)
 @click.option("--top-k", "-k", type=int, metavar="N", help="Number of hits.")
 @click.option(
     "--mode",
@@ -87,8 +93,8 @@ def index(path: str, rebuild: bool, quiet: bool, as_json: bool, **options: Any) 
 def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Find the passages that answer QUERY.
 
-    PATH is the folder to search (default: this one). A folder that was never
-    indexed is indexed first.
+    PATH is the folder to search (default: this one); several are searched together.
+    A folder that was never indexed is indexed first.
     """
     from lookfar.model import Filters
 
@@ -99,11 +105,11 @@ def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> 
         heading=_utf8(options["heading"]),
         tags=tuple(map(_utf8, options["tags"])),
     )
-    with _opened(_folder_of(query, path), options) as library:
+    with _opened(_folders_of(query, path), options) as library:
         first = not library.indexed and options["as_of"] is None
         if first:
             click.echo("This folder is not indexed yet: indexing it first.", err=True)
-        with progress.shown(library.collection, at_once=first) as tell:
+        with progress.shown(", ".join(library.collections), at_once=first) as tell:
             found = library.search(
                 _utf8(query),
                 mode=options["mode"],
@@ -121,23 +127,18 @@ def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> 
         write(render.answer(found, explain=options["explain"]))
 
 
-def _folder_of(query: str, paths: tuple[str, ...]) -> str:
-    """The folder to search, or advice for someone who forgot the quotes."""
-    if not paths:
-        return "."
-    if len(paths) == 1 and Path(paths[0]).exists():
-        return paths[0]
+def _folders_of(query: str, paths: tuple[str, ...]) -> tuple[str, ...]:
+    """The folders to search, or advice for someone who forgot the quotes."""
+    words = [path for path in paths if not Path(path).exists()]
+    if not words or "" in paths:
+        return paths
     if len(paths) == 1 and not paths[0].replace("-", "").isalnum():
-        return paths[0]  # It reads like a path: opening it says best what is wrong.
-    *words, last = paths
-    folder = f" {_quoted(last)}" if Path(last).is_dir() else ""
-    quoted = " ".join((query, *words) if folder else (query, *paths)).replace('"', "'")
-    hint = f'A query of several words needs quotes: lookfar search "{quoted}"{folder}'
-    if len(paths) == 1:
-        raise RootNotFound(f"The folder {last!r} does not exist.", hint=hint)
-    raise InvalidArgument(
-        f"Search takes one query and one folder, and was given {len(paths) + 1} words.", hint=hint
-    )
+        return paths  # It reads like a path: opening it says best what is wrong.
+    folders = [path for path in paths if path not in words]
+    asked = " ".join((query, *words)).replace('"', "'")
+    behind = "".join(f" {_quoted(folder)}" for folder in folders)
+    hint = f'A query of several words needs quotes: lookfar search "{asked}"{behind}'
+    raise RootNotFound(f"The folder {words[-1]!r} does not exist.", hint=hint)
 
 
 @cli.command()
@@ -183,7 +184,7 @@ def outline(uri: str, path: str, as_json: bool, **options: Any) -> None:
 
 
 @cli.command()
-@click.argument("path", default=".")
+@click.argument("path", nargs=-1)
 @click.option(
     "--strategy",
     type=click.Choice(("realtime", "lazy", "git")),
@@ -194,15 +195,15 @@ def outline(uri: str, path: str, as_json: bool, **options: Any) -> None:
 )
 @_common
 def watch(
-    path: str,
+    path: tuple[str, ...],
     strategy: str | None,
     debounce_ms: int | None,
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Follow a folder and keep its index true, until Ctrl-C.
+    """Follow folders and keep their indexes true, until Ctrl-C.
 
-    PATH is the folder (default: this one).
+    PATH is a folder (default: this one).
     """
     from lookfar.serve.watch import follow
 
@@ -211,21 +212,21 @@ def watch(
 
 
 @cli.command()
-@click.argument("path", default=".")
+@click.argument("path", nargs=-1)
 @_common
-def status(path: str, as_json: bool, **options: Any) -> None:
+def status(path: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Tell what is indexed, and what is out of date.
 
-    PATH is the folder to tell about (default: this one).
+    PATH is a folder to tell about (default: this one).
     """
     with _opened(path, options) as library:
-        found = library.status()
+        found = [library.status(collection=name) for name in library.collections]
     if as_json:
-        write_json(jsonshape.status(found))
+        write_json(jsonshape.together([jsonshape.status(each) for each in found]))
     else:
         from lookfar.serve import render
 
-        write(render.status(found))
+        write("\n\n".join(map(render.status, found)))
 
 
 cli.add_command(snapshots)

@@ -34,6 +34,11 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 
+def together(shapes: list[Json]) -> Json:
+    """What a command says of one folder as it is, and of several in one object."""
+    return shapes[0] if len(shapes) == 1 else {"collections": shapes}
+
+
 def answer(found: Answer, *, explain: bool = False) -> Json:
     """The result of ``lookfar search --json``."""
     return {
@@ -41,6 +46,7 @@ def answer(found: Answer, *, explain: bool = False) -> Json:
         "mode": found.mode,
         "hits": [hit(each, explain=explain) for each in found.hits],
         "generation": found.generation,
+        "generations": dict(found.generations),
         "took_ms": round(found.took_ms, 3),
         "incomplete": [
             {"reason": each.reason, "detail": each.detail, "uris": list(each.uris)}

@@ -45,21 +45,23 @@ def common(command: Command) -> Command:
 
 
 @contextmanager
-def opened(path: str, options: dict[str, Any]) -> Iterator[Library]:
-    """The library of a folder, with this command's settings."""
+def opened(path: str | tuple[str, ...], options: dict[str, Any]) -> Iterator[Library]:
+    """The library of one folder or of several, with this command's settings."""
     from lookfar.library import Library
 
-    for what, given in (("PATH", path), ("--index-dir", options["index_dir"])):
+    paths = (path,) if isinstance(path, str) else path or (".",)
+    for what, given in (*(("PATH", each) for each in paths), ("--index-dir", options["index_dir"])):
         if given == "":  # As from a variable that is not set: never taken for this folder.
             raise InvalidArgument(f"{what} is empty.", hint="Name a folder; . is this one.")
     chosen = _settings(options["settings"])
-    with Library.open(path, index_dir=options["index_dir"], settings=chosen) as library:
+    with Library.open(*paths, index_dir=options["index_dir"], settings=chosen) as library:
         try:
             yield library
         except NotIndexed as error:
+            shown = ", ".join(map(repr, paths))
             raise NotIndexed(
-                f"The folder {path!r} has not been indexed yet.",
-                hint=f"Run: lookfar index {quoted(path)}",
+                f"The folder {shown} has not been indexed yet.",
+                hint=f"Run: lookfar index {' '.join(map(quoted, paths))}",
                 developer=error.developer,
             ) from error
 

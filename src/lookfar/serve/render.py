@@ -74,12 +74,15 @@ def answer(found: Answer, *, explain: bool = False) -> str:
     lines: list[Text] = []
     words = _telling_words(found.query)
     for number, hit in enumerate(found.hits, start=1):
-        lines += _hit(number, hit, words, explain)
+        collection = f"{hit.collection}: " if len(found.generations) > 1 else ""
+        lines += _hit(number, hit, words, explain, collection)
         lines.append(_line())
     if not found.hits:
         lines += [_line(("Nothing found.", "bold")), _line()]
     count = _count(len(found.hits), "hit")
-    footer = f"{count} in {found.took_ms:.0f} ms, {found.mode}, generation {found.generation}"
+    state = ", ".join(f"{name} {number}" for name, number in found.generations.items())
+    state = state if len(found.generations) > 1 else str(found.generation)
+    footer = f"{count} in {found.took_ms:.0f} ms, {found.mode}, generation {state}"
     lines.append(_line((footer, "dim")))
     for note in found.incomplete:
         lines.append(_line((f"incomplete ({note.reason}): {note.detail}", "yellow")))
@@ -87,8 +90,10 @@ def answer(found: Answer, *, explain: bool = False) -> str:
     return _printed(lines)
 
 
-def _hit(number: int, hit: Hit, words: frozenset[str], explain: bool) -> Iterator[Text]:
-    place = f"{hit.uri}:{hit.span.start_line}-{hit.span.end_line}"
+def _hit(
+    number: int, hit: Hit, words: frozenset[str], explain: bool, collection: str
+) -> Iterator[Text]:
+    place = f"{collection}{hit.uri}:{hit.span.start_line}-{hit.span.end_line}"
     yield _line((f"{number}. ", "bold"), (place, "bold cyan"), (f"  {hit.score:.3f}", "dim"))
     yield _line(("   " + " > ".join(hit.heading_path), "green"))
     if hit.state != "same":

@@ -38,15 +38,20 @@ def follow(
         signal.signal(signal.SIGTERM, _interrupt)
     try:
         library.watch(strategy, debounce_ms, passes.put)
-        _say(f"following {library.root.path}; Ctrl-C ends it", as_json)
-        reason = ""
+        folders = {name: library.folder(name) for name in library.collections}
+        paths = ", ".join(folder.root.path for folder in folders.values())
+        _say(f"following {paths}; Ctrl-C ends it", as_json)
+        reasons = dict.fromkeys(folders, "")
         while True:
             with suppress(Empty):
                 _tell(passes.get(timeout=_LOOK_SECONDS), as_json)
-            state = library.watching()
-            if state is not None and state.reason != reason:
-                reason = state.reason
-                _say(f"changes may be missed: {reason}" if reason else "watching again", as_json)
+            for name, folder in folders.items():
+                state = folder.watching()
+                if state is not None and state.reason != reasons[name]:
+                    reasons[name] = state.reason
+                    missed = f"changes may be missed: {state.reason}"
+                    shown = missed if state.reason else "watching again"
+                    _say(shown if len(folders) == 1 else f"{name}: {shown}", as_json)
     except KeyboardInterrupt:
         library.unwatch()
         while True:

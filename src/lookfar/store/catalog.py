@@ -181,7 +181,7 @@ def number(connection: sqlite3.Connection, key: str) -> int:
     try:
         return int(row[0]) if row else 0
     except (TypeError, ValueError) as error:
-        raise damaged_row(f"meta {key}: {error}") from error
+        raise damaged_row(connection, f"meta {key}: {error}") from error
 
 
 def known(
@@ -283,7 +283,7 @@ def live_document(
         named.update(json.loads(named.pop("metadata")))
         named["warnings"] = json.loads(named["warnings"])
     except (TypeError, ValueError) as error:
-        raise damaged_row(f"document {uri}: {error}") from error
+        raise damaged_row(connection, f"document {uri}: {error}") from error
     named["tags"] = [
         tag
         for (tag,) in connection.execute(
@@ -311,7 +311,9 @@ def sections(connection: sqlite3.Connection, document: int) -> list[Section]:
     )
     for ordinal, parent, level, title, start, end, start_line, end_line, body in rows:
         if parent >= len(found):
-            raise damaged_row(f"document {document}: section {ordinal} stands in {parent}")
+            raise damaged_row(
+                connection, f"document {document}: section {ordinal} stands in {parent}"
+            )
         above = found[parent].path if parent >= 0 else ()
         path = (*above, title) if level else ()
         span = Span(start, end, start_line, end_line)
@@ -323,13 +325,13 @@ def text(connection: sqlite3.Connection, text_sha: bytes) -> str:
     """The stored normalised text, checked against its hash."""
     row = connection.execute("SELECT body FROM texts WHERE sha = ?", (text_sha,)).fetchone()
     if row is None:
-        raise damaged_row(f"text {text_sha.hex()}: missing")
+        raise damaged_row(connection, f"text {text_sha.hex()}: missing")
     try:
         raw = zlib.decompress(row[0])
     except (zlib.error, TypeError) as error:
-        raise damaged_row(f"text {text_sha.hex()}: {error}") from error
+        raise damaged_row(connection, f"text {text_sha.hex()}: {error}") from error
     if sha256(raw).digest() != text_sha:
-        raise damaged_row(f"text {text_sha.hex()}: hash differs")
+        raise damaged_row(connection, f"text {text_sha.hex()}: hash differs")
     return raw.decode("utf-8")
 
 
@@ -357,11 +359,13 @@ def has_text(connection: sqlite3.Connection, text_sha: bytes) -> bool:
     return row is not None
 
 
-def damaged_row(developer: str) -> IndexCorrupt:
+def damaged_row(connection: sqlite3.Connection, developer: str) -> IndexCorrupt:
+    path = next(iter(connection.execute("PRAGMA database_list")))[2]
     return IndexCorrupt(
         "What is stored of a document failed its check.",
         hint="Rebuild the index from the sources: lookfar index PATH --rebuild.",
         developer=developer,
+        details={"path": path},
     )
 
 

@@ -10,6 +10,9 @@ read a folder that holds no finished index, and a second writer.
     <folder>/damage.json        what was last found damaged
     <folder>/damaged-epoch-N/   and what became of it
     <folder>/epoch-N/           catalogue.db, keywords/, vectors.f16
+
+An epoch that ``CURRENT`` does not name is unfinished: the next writer of the same
+fingerprint goes on with it if it is sound, and any other writer removes it.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
-from lookfar.errors import IndexCorrupt, InvalidArgument, LookfarError, NotIndexed
+from lookfar.errors import DiskFull, IndexCorrupt, InvalidArgument, LookfarError, NotIndexed
 from lookfar.model import GenerationDiff
 from lookfar.store import files, generations
 from lookfar.store.database import damaged
@@ -202,8 +205,10 @@ class CollectionStore:
         wait_seconds: float = 0.0,
         let_go: bool = True,
     ) -> Iterator[EpochWriter]:
-        """A session on the serving epoch if it has ``fingerprint``, else on a new one beside it.
+        """A session on the serving epoch if it has ``fingerprint``, else on a new one beside it,
 
+        or on the one that an interrupted build of the same fingerprint left there. ``rebuild``
+        always begins a new one.
         Without ``let_go`` a collection that a roll-back holds is refused: ``IndexHeld``.
         """
         files.make_folder(self.folder)
@@ -214,19 +219,31 @@ class CollectionStore:
                 self._serving().refuse_held()
             epoch = None if rebuild else self._fitting(fingerprint)
             if epoch is not None:
-                with closing(self._session(epoch, retain, model, fresh=False)) as session:
+                self._clear({epoch.folder.name})
+                with closing(self._session(epoch, retain, model)) as session:
                     yield session
                 return
-            with self._new_epoch(fingerprint, dimensions, model) as epoch:
-                with closing(self._session(epoch, retain, model, fresh=True)) as session:
+            serving, after = self._succeeded()
+            epoch = None if rebuild else self._unfinished(fingerprint, dimensions, model, after)
+            resumed = epoch is not None
+            if epoch is None:
+                folder = self._next_folder(serving)
+                self._clear({serving})
+                epoch = Epoch.create(folder, fingerprint, dimensions, model=model, after=after)
+            with self._kept_if_worth_it(epoch):
+                with closing(
+                    self._session(epoch, retain, model, fresh=True, resumed=resumed)
+                ) as session:
                     yield session
                 if session.activated:
                     self._publish(epoch, about)
 
-    def _session(self, epoch: Epoch, retain: int, model: str, *, fresh: bool) -> EpochWriter:
+    def _session(
+        self, epoch: Epoch, retain: int, model: str, *, fresh: bool = False, resumed: bool = False
+    ) -> EpochWriter:
         dimensions = epoch.vectors.dimensions
         siblings = Siblings(self.folder.parent, epoch.folder, model, dimensions) if model else None
-        return EpochWriter(epoch, retain, fresh=fresh, siblings=siblings)
+        return EpochWriter(epoch, retain, fresh=fresh, resumed=resumed, siblings=siblings)
 
     def _fitting(self, fingerprint: str) -> Epoch | None:
         if not self.exists:
@@ -234,25 +251,56 @@ class CollectionStore:
         epoch = self._serving()
         return epoch if epoch.fingerprint == fingerprint else None
 
+    def _unfinished(
+        self, fingerprint: str, dimensions: int, model: str, after: int
+    ) -> Epoch | None:
+        """The epoch that an interrupted build of the same recipe left, if it is sound."""
+        serving = self._serving_name_or_garbage()
+        for folder in reversed(self._epoch_folders()):
+            if folder.name == serving:
+                continue
+            with suppress(LookfarError), ExitStack() as stack:
+                epoch = stack.enter_context(closing(Epoch(folder)))
+                if epoch.continues(fingerprint, dimensions, model, after):
+                    stack.pop_all()
+                    self._clear({serving, folder.name})
+                    return epoch
+        return None
+
     @contextmanager
-    def _new_epoch(self, fingerprint: str, dimensions: int, model: str) -> Iterator[Epoch]:
-        """An empty epoch; if it is not published, it goes, and its disk space with it."""
-        serving, after = self._succeeded()
-        old = self._epoch_folders()
-        for path in old:
-            if path.name != serving:
-                files.remove(path)
-        highest = max((_number(name) for name in (serving, *(p.name for p in old))), default=0)
-        folder = self.folder / f"epoch-{highest + 1}"
+    def _kept_if_worth_it(self, epoch: Epoch) -> Iterator[None]:
+        """An epoch that is not published goes, and its disk space with it; but where its build
+
+        was interrupted after a checkpoint, it stays for the next build to go on with.
+        """
+        worth_it = False
         try:
-            with closing(
-                Epoch.create(folder, fingerprint, dimensions, model=model, after=after)
-            ) as epoch:
-                yield epoch
+            with closing(epoch):
+                try:
+                    yield
+                except (DiskFull, IndexCorrupt):
+                    raise
+                except BaseException:
+                    with suppress(LookfarError):
+                        worth_it = epoch.checkpointed()
+                    raise
         finally:
             with suppress(LookfarError):
-                if self._serving_name() != folder.name:
-                    files.remove(folder)
+                if not worth_it and self._serving_name() != epoch.folder.name:
+                    files.remove(epoch.folder)
+
+    def _next_folder(self, serving: str) -> Path:
+        """A name that no epoch here has had."""
+        names = (serving, *(path.name for path in self._epoch_folders()))
+        return self.folder / f"epoch-{max(map(_number, names)) + 1}"
+
+    def _clear(self, wanted: set[str]) -> None:
+        """Remove every epoch but those ``wanted``: old ones, and what builds left unfinished."""
+        for path in self._epoch_folders():
+            if path.name not in wanted:
+                # A reader elsewhere may still map it (Windows); the next writer tries again.
+                with suppress(LookfarError):
+                    files.remove(path)
 
     def _succeeded(self) -> tuple[str, int]:
         """The name and the highest generation of the epoch to be replaced, as far as it tells."""
@@ -270,14 +318,11 @@ class CollectionStore:
             self.folder / _ABOUT, json.dumps(about, indent=2, sort_keys=True).encode()
         )
         files.write_atomic(self.folder / _CURRENT, epoch.folder.name.encode())
-        for path in self._epoch_folders():
-            if path != epoch.folder:
-                # A reader elsewhere may still map it (Windows); the next epoch clears it away.
-                with suppress(LookfarError):
-                    files.remove(path)
+        self._clear({epoch.folder.name})
 
     def _epoch_folders(self) -> list[Path]:
-        return sorted(path for path in self.folder.glob("epoch-*") if _EPOCH.fullmatch(path.name))
+        found = (path for path in self.folder.glob("epoch-*") if _EPOCH.fullmatch(path.name))
+        return sorted(found, key=lambda path: _number(path.name))
 
     def about(self) -> dict[str, Any]:
         try:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lookfar.model import Counts, Failure, Filters, GenerationDiff, Section
-from lookfar.ports import Known, LeftOut, Place, Terms
+from lookfar.ports import Known, LeftOut, Place, Statistics, Terms
 from lookfar.store import catalog, files, generations
 from lookfar.store.database import Readers, connect, damaged, typed_errors
 from lookfar.store.diff import diff
@@ -25,7 +25,7 @@ from lookfar.store.keywords import KeywordIndex, KeywordView
 from lookfar.store.migrations import check, migrate
 from lookfar.store.scope import Scope, resolve
 from lookfar.store.vectors import VectorFile
-from lookfar.store.verify import Problem, verify
+from lookfar.store.verify import Problem, unfinished, verify
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -164,6 +164,27 @@ class Epoch:
             view = self._pinned_keywords(connection)
             return verify(connection, self.vectors, self.folder / _KEYWORDS, view)
 
+    def checkpointed(self) -> bool:
+        """Whether an unfinished build left something to go on from."""
+        with self._readers.borrow() as connection:
+            return catalog.high_marks(connection).document > 0
+
+    def continues(self, fingerprint: str, dimensions: int, model: str, after: int) -> bool:
+        """Whether a build of this recipe may go on from the checkpoint found here: it is
+
+        of the same recipe, follows the same generation, and all that it names is sound.
+        """
+        if (self.fingerprint, self.vectors.dimensions) != (fingerprint, dimensions):
+            return False
+        with self._readers.borrow() as connection:
+            if catalog.model_of(connection) != model or not catalog.high_marks(connection).document:
+                return False
+            view = self.keywords.view
+            behind = view.stamp < catalog.keywords_stamp(connection)
+            if behind or not generations.never_served(connection, after):
+                return False
+            return not unfinished(connection, self.vectors, self.folder / _KEYWORDS, view)
+
     def close(self) -> None:
         self._readers.close()
 
@@ -299,6 +320,12 @@ class EpochSnapshot:
             )
             rows.update(row for (row,) in found)
         return np.array(sorted(rows), dtype=np.intp)
+
+    def statistics(self, terms: Sequence[str]) -> Statistics:
+        return self._keywords.statistics(terms)
+
+    def score_with(self, shared: Statistics) -> None:
+        self._keywords = self._keywords.scored_with(shared)
 
     def knows(self, term: str) -> bool:
         """Whether any text, title or path holds this term."""

@@ -54,6 +54,24 @@ def activate(
     _record(connection, ACTIVE, number)
 
 
+def never_served(connection: sqlite3.Connection, after: int) -> bool:
+    """Whether all that is stored belongs to the one generation that would follow ``after``."""
+    (others,) = connection.execute(
+        "SELECT (SELECT count(*) FROM generations WHERE number != :next)"
+        " + (SELECT count(*) FROM documents WHERE born != :next OR died != :next)",
+        {"next": after + 1},
+    ).fetchone()
+    return not others
+
+
+def withdraw(connection: sqlite3.Connection) -> None:
+    """Take back the activation of an epoch whose writer died before anyone pointed at it."""
+    connection.execute("DELETE FROM generations")
+    (born,) = connection.execute("SELECT min(born) FROM documents").fetchone()
+    if born is not None:
+        _record(connection, ACTIVE, int(born) - 1)
+
+
 def _record(connection: sqlite3.Connection, key: str, number: int) -> None:
     connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, str(number)))
 
@@ -110,7 +128,7 @@ def listed(connection: sqlite3.Connection, only: int | None = None) -> list[Gene
             for number, created, pinned, manifest in rows
         ]
     except (TypeError, ValueError) as error:
-        raise catalog.damaged_row(f"generations: {error}") from error
+        raise catalog.damaged_row(connection, f"generations: {error}") from error
 
 
 def resolve(connection: sqlite3.Connection, wanted: int | None) -> int:

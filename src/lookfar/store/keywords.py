@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +26,7 @@ import tantivy
 from tantivy import Occur, Query
 
 from lookfar.errors import IndexCorrupt, LookfarError, from_os_error
-from lookfar.ports import Entry, Terms
+from lookfar.ports import Entry, Statistics, Terms
 from lookfar.store import files
 
 FIELDS = Entry._fields
@@ -175,13 +176,33 @@ class KeywordView:
     """The state of one commit: later commits, merges and deletions do not show in it."""
 
     def __init__(
-        self, folder: Path, schema: tantivy.Schema, searcher: tantivy.Searcher, stamp: int
+        self,
+        folder: Path,
+        schema: tantivy.Schema,
+        searcher: tantivy.Searcher,
+        stamp: int,
+        shared: Statistics | None = None,
     ) -> None:
         self._folder = folder
         self._schema = schema
         self._searcher = searcher
+        self._shared = shared
         self.stamp = stamp
         """At least this commit is visible."""
+
+    def statistics(self, terms: Iterable[str]) -> Statistics:
+        """How common these words are here."""
+        with _reading(self._folder):
+            frequency = {
+                (field, term): self._searcher.doc_freq(field, term)
+                for term in terms
+                for field in (*FIELDS, *PAGE_FIELDS)
+            }
+            return Statistics(self._searcher.num_docs, frequency)
+
+    def scored_with(self, shared: Statistics) -> KeywordView:
+        """The same state, with words weighed by statistics from beyond it."""
+        return KeywordView(self._folder, self._schema, self._searcher, self.stamp, shared)
 
     def search(
         self,
@@ -258,11 +279,20 @@ class KeywordView:
         clauses: list[tuple[Occur, Query]] = []
         for term, importance in _weighed(terms):
             for field, weight in weights.items():
-                if weight <= 0 or not self._searcher.doc_freq(field, term):
+                here = self._searcher.doc_freq(field, term) if weight > 0 else 0
+                if not here:
                     continue
                 option = Query.term_query(self._schema, field, term, index_option="freq")
-                clauses.append((Occur.Should, Query.boost_query(option, weight * importance)))
+                boost = weight * importance * self._rarer(field, term, here)
+                clauses.append((Occur.Should, Query.boost_query(option, boost)))
         return Query.boolean_query(clauses) if clauses else None
+
+    def _rarer(self, field: str, term: str, here: int) -> float:
+        """How much more a word says by the shared statistics than by those of this index."""
+        if self._shared is None:
+            return 1.0
+        there = self._shared.frequency.get((field, term), here)
+        return _idf(self._shared.entries, there) / _idf(self._searcher.num_docs, here)
 
     def knows(self, term: str) -> bool:
         """Whether any document holds this term, in its text or its names."""
@@ -280,6 +310,11 @@ class KeywordView:
 
     def __len__(self) -> int:
         return self._searcher.num_docs
+
+
+def _idf(entries: int, having: int) -> float:
+    """What tantivy multiplies a word's weight with."""
+    return math.log(1 + (entries - having + 0.5) / (having + 0.5))
 
 
 def _weighed(terms: Terms) -> Iterable[tuple[str, float]]:

@@ -3,6 +3,9 @@
 Takes: an epoch, in the hands of the holder of the writer lock. Gives: one new
 generation, or nothing. Refuses: to be half done; whatever goes wrong before the
 catalogue's one commit leaves the generation before it as it was.
+
+In an epoch that nobody points at yet there is nothing to leave as it was, so such a
+session may make checkpoints: after a death the next one goes on from the last of them.
 """
 
 from __future__ import annotations
@@ -32,12 +35,22 @@ class EpochWriter:
     """A write session: one transaction, invisible until ``activate``."""
 
     def __init__(
-        self, epoch: Epoch, retain: int, *, fresh: bool, siblings: Siblings | None = None
+        self,
+        epoch: Epoch,
+        retain: int,
+        *,
+        fresh: bool,
+        resumed: bool = False,
+        siblings: Siblings | None = None,
     ) -> None:
         self._epoch = epoch
         self._retain = retain
         self._siblings = siblings
-        self.fresh = self._fresh = fresh
+        self.fresh = fresh
+        """Whether nobody points at this epoch yet."""
+        self.resumed = resumed
+        """Whether it holds what a session before this one had stored when it was stopped."""
+        self._blank = fresh and not resumed
         self.activated = False
         self.embedded = 0
         """Vectors added by this session."""
@@ -54,11 +67,14 @@ class EpochWriter:
             raise
 
     def _begin(self) -> None:
-        if self._fresh:
-            # Nobody reads an epoch before it is published, so a crash costs nothing to undo.
-            self._connection.execute("PRAGMA journal_mode=OFF")
-            self._connection.execute("PRAGMA synchronous=OFF")
+        if self.resumed:
+            self._connection.execute("PRAGMA journal_mode=WAL")  # Workers look up vectors beside.
+        # A blank epoch keeps SQLite's own rollback journal: what is only ever appended to
+        # leaves next to nothing in it, where a log would hold every page a second time.
         self._connection.execute("BEGIN IMMEDIATE")
+        if self.resumed:
+            create_indexes(self._connection)
+            generations.withdraw(self._connection)
         self._generation = generations.highest(self._connection) + 1
         self._inserts = catalog.Inserts(self._connection)
         marks = catalog.high_marks(self._connection)
@@ -70,13 +86,13 @@ class EpochWriter:
         # commit readers may still ask for what it drops.
         self._graves = generations.graves(self._connection)
         self._epoch.keywords.remove_documents(self._graves)
-        if not self._fresh:
+        if not self.fresh:
             generations.settle(self._connection)
 
     @property
     def catalogue(self) -> Path | None:
-        """Where other processes may look up existing vectors; there are none in a new epoch."""
-        return None if self._fresh else self._epoch.catalogue
+        """Where other processes may look up existing vectors; there are none in a blank epoch."""
+        return None if self._blank else self._epoch.catalogue
 
     def known(self, uris: Collection[str] | None = None) -> dict[str, Known]:
         with typed_errors(self._epoch.catalogue):
@@ -85,7 +101,7 @@ class EpochWriter:
     def missing(self, contents: Iterable[bytes]) -> set[bytes]:
         """Which contents have no vector yet; what a sibling index has is taken over at once."""
         lacking = {content for content in contents if content not in self._new}
-        if not self._fresh:
+        if not self._blank:
             with typed_errors(self._epoch.catalogue):
                 lacking = catalog.unembedded(self._connection, lacking)
         if self._siblings is not None:
@@ -97,7 +113,7 @@ class EpochWriter:
     def put(self, version: Version) -> None:
         """Store a version in place of the live one of the same URI, if there is one."""
         with typed_errors(self._epoch.catalogue):
-            if not self._fresh:
+            if not self._blank:
                 catalog.bury(self._connection, version.uri, self._generation)
             self._embed(version.embedded)
             if self._is_new_text(version.text_sha):
@@ -115,7 +131,7 @@ class EpochWriter:
         if text_sha in self._texts:
             return False
         self._texts.add(text_sha)
-        return self._fresh or not catalog.has_text(self._connection, text_sha)
+        return self._blank or not catalog.has_text(self._connection, text_sha)
 
     def _embed(self, vectors: Mapping[bytes, bytes]) -> None:
         for content, vector in vectors.items():
@@ -141,7 +157,7 @@ class EpochWriter:
     def _row_of(self, content: bytes) -> int | None:
         if content in self._new:
             return self._new[content]
-        if self._fresh:
+        if self._blank:
             return None
         found = self._connection.execute(
             "SELECT row FROM embeddings WHERE content = ?", (content,)
@@ -172,11 +188,30 @@ class EpochWriter:
         self.close()
         return active
 
-    def activate(self, manifest: Mapping[str, Any]) -> int:
-        """Derived indexes first, durable; then the catalogue, in one commit."""
+    def checkpoint(self) -> None:
+        """Make durable what was stored so far in an epoch that nobody points at, and go on."""
+        assert self.fresh
+        stamp = self._derived()
+        with typed_errors(self._epoch.catalogue):
+            self._inserts.flush()
+            self._record(stamp)
+            self._connection.execute("COMMIT")
+            self._connection.execute("BEGIN IMMEDIATE")
+
+    def _derived(self) -> int:
+        """Vectors and keywords, durable before the catalogue names them."""
         self._flush_vectors()
         self._epoch.vectors.sync()
-        stamp = self._epoch.keywords.commit()
+        return self._epoch.keywords.commit()
+
+    def _record(self, stamp: int) -> None:
+        catalog.record_keywords(self._connection, stamp)
+        catalog.record_marks(self._connection, self._next_document - 1, self._next_key - 1)
+        generations.close_graves(self._connection, self._graves)
+
+    def activate(self, manifest: Mapping[str, Any]) -> int:
+        """Derived indexes first, durable; then the catalogue, in one commit."""
+        stamp = self._derived()
         with typed_errors(self._epoch.catalogue):
             self._inserts.flush()
             create_indexes(self._connection)
@@ -186,19 +221,17 @@ class EpochWriter:
                 datetime.now(UTC).isoformat(timespec="seconds"),
                 {**manifest, **generations.totals(self._connection)},
             )
-            catalog.record_keywords(self._connection, stamp)
-            catalog.record_marks(self._connection, self._next_document - 1, self._next_key - 1)
-            generations.close_graves(self._connection, self._graves)
+            self._record(stamp)
             retired = generations.retire(self._connection, self._retain)
             generations.purge(self._connection, retired)
             self._connection.execute("COMMIT")
             self.activated = True
-            if self._fresh:
+            if self.fresh:
                 self._connection.execute("PRAGMA journal_mode=WAL")
         self._done = True
         self._connection.close()
         self._epoch.keywords.close_writer()
-        if self._fresh:
+        if self.fresh:
             files.sync(self._epoch.catalogue)
             files.sync_folder(self._epoch.folder)
         return self._generation

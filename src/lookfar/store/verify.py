@@ -51,6 +51,17 @@ def verify(
         return [Problem("catalogue", f"{type(error).__name__}: {error}")]
 
 
+def unfinished(
+    connection: sqlite3.Connection, vectors: VectorFile, folder: Path, keywords: KeywordView
+) -> list[Problem]:
+    """The same for an epoch that was never finished: no generation yet, and no indexes."""
+    return [
+        *_catalogue(connection),
+        *_vectors(vectors, connection),
+        *_keywords(folder, keywords, connection),
+    ]
+
+
 def _catalogue(connection: sqlite3.Connection) -> Iterator[Problem]:
     for (line,) in connection.execute("PRAGMA integrity_check(20)"):
         if line != "ok":
