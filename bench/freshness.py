@@ -5,8 +5,10 @@
 Works on a copy of FOLDER. Prints milliseconds from a save to the answer that holds
 it, through the request path (the caller names the file) and through the watcher; for
 an edit, a new document and a restructure of sixty sections; the time of activation
-and of a roll-back; and the p95 of queries while a full rebuild runs, as a ratio of
-the idle p95 of the same run. The baseline is one durable write (fsync) of a small file.
+and of a roll-back; how many passes a checkout of another branch takes that changes a
+thousand files, and what it embeds; and the p95 of queries while a full rebuild runs, as
+a ratio of the idle p95 of the same run. The baseline is one durable write (fsync) of a
+small file.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -22,6 +25,7 @@ from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 
 from lookfar import Library
+from lookfar.index.keeper import Pass
 
 _QUESTIONS = ("how do I install it", "configure the server", "what does this error mean")
 _DEADLINE = 20.0
@@ -104,6 +108,51 @@ def durable_write(folder: Path) -> float:
     return median(milliseconds(write) for _ in range(20))
 
 
+def git(root: Path, *arguments: str) -> None:
+    identity = ("-c", "user.name=bench", "-c", "user.email=bench@example.org")
+    quick = ("-c", "gc.auto=0", "-c", "core.autocrlf=false")
+    subprocess.run(["git", *identity, *quick, *arguments], cwd=root, check=True, text=True,
+                   capture_output=True)  # fmt: skip
+
+
+def checkouts(root: Path, library: Library, most: int = 1_000) -> None:
+    """Two branches that differ in ``most`` pages, and back and forth between them, watched."""
+    pages = sorted(root.rglob("*.md"))[:most]
+    git(root, "init", "-b", "one")
+    git(root, "add", ".")
+    git(root, "commit", "-m", "one")
+    git(root, "checkout", "-b", "two")
+    for number, page in enumerate(pages):
+        with page.open("a", encoding="utf-8") as file:
+            file.write(f"\n\n## Of the second branch\n\nPage {number} says quokka{number}.\n")
+    git(root, "commit", "-am", "two")
+    git(root, "checkout", "one")
+    library.index()
+    passes: list[Pass] = []
+    library.watch(on_pass=passes.append)
+    assert library.drain(_DEADLINE)
+    for branch in ("two", "one", "two"):
+        passes.clear()
+        git(root, "checkout", branch)
+        started = time.perf_counter()
+        while not passes or library.watching().queued:  # type: ignore[union-attr]
+            if time.perf_counter() - started > 6 * _DEADLINE:
+                raise TimeoutError(f"the checkout of {branch} was never indexed")
+            time.sleep(0.01)
+        seconds = time.perf_counter() - started
+        changed = sum(each.result.changed for each in passes)
+        embedded = sum(each.result.chunks_embedded for each in passes)
+        print(
+            f"checkout of {changed:,} changed files: {len(passes)} pass"
+            f" ({'as' if len(passes) == 1 else 'NOT as'} promised), {seconds:.2f} s after it"
+            f" returned, {embedded:,} chunks embedded"
+        )
+        assert changed == len(pages), f"{changed} of {len(pages)} pages were seen to change"
+    library.unwatch()
+    git(root, "checkout", "one")
+    library.index()
+
+
 def during_a_rebuild(library: Library, seconds: float = 3.0) -> tuple[float, float]:
     """p95 of queries when idle, and while another thread rebuilds everything."""
 
@@ -154,6 +203,7 @@ def main() -> None:
                 spent = [bench.by_watcher(change) for _ in range(given.rounds)]
                 show(f"{name}, watcher", spent, base)
             library.unwatch()
+            checkouts(root, library)
             idle, busy = during_a_rebuild(library)
             print(
                 f"query p95 idle {idle:.1f} ms, during a rebuild {busy:.1f} ms: {busy / idle:.2f}x"

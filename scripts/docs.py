@@ -12,6 +12,7 @@ only checked to run, because scores and times differ between machines.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -20,6 +21,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 from click.testing import CliRunner
@@ -27,6 +29,7 @@ from click.testing import CliRunner
 from lookfar import config, errors
 from lookfar.parse.formats import FORMATS
 from lookfar.serve.cli import cli
+from lookfar.serve.toolsets import toolset
 
 ROOT = Path(__file__).parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -51,6 +54,8 @@ def table(name: str) -> str | None:
         return "\n".join(map(options, leaves(cli.commands[rest])))
     if kind == "run":
         return None
+    if kind == "tools":
+        return tools(rest)
     tables = {"commands": commands, "settings": settings, "errors": codes, "formats": formats}
     return tables[kind]()
 
@@ -123,6 +128,44 @@ def _setting(doc: config.SettingDoc) -> str:
     return f"| `{doc.key}` | {doc.type} | {shown} | {accepts} | {meaning} |"
 
 
+def tools(name: str) -> str:
+    """Each tool of a toolset with its arguments."""
+    parts = []
+    for tool in toolset(name):
+        rows = [
+            _argument(key, shape, key in tool.input_schema.get("required", ()))
+            for key, shape in tool.input_schema.get("properties", {}).items()
+        ]
+        table = (
+            _rows("| argument | type | default | accepts |", rows) if rows else "No arguments.\n"
+        )
+        parts.append(f"### {tool.name}\n\n{tool.description}\n\n{table}")
+    return "\n".join(parts)
+
+
+def _argument(name: str, shape: dict[str, Any], required: bool) -> str:
+    kind = shape.get("type", "object")
+    inner = shape.get("items", {})
+    if kind == "array":
+        kind = f"list of {inner.get('type', 'object')}s"
+    default = (
+        "required"
+        if required
+        else f"`{json.dumps(shape['default'])}`"
+        if "default" in shape
+        else ""
+    )
+    options = shape.get("enum") or inner.get("enum")
+    accepts = ", ".join(f"`{each}`" for each in options or ())
+    bounds = [shape.get("minimum"), shape.get("maximum")]
+    if any(bound is not None for bound in bounds):
+        accepts = " to ".join(f"{bound:,}" for bound in bounds if bound is not None)
+        accepts = accepts if None not in bounds else f"{accepts} or more"
+    if kind == "object" and shape.get("properties"):
+        accepts = ", ".join(f"`{each}`" for each in shape["properties"])
+    return f"| `{name}` | {kind} | {default} | {shape.get('description') or accepts} |"
+
+
 def codes() -> str:
     """Every error with its exit code; what to do about it is written by hand below."""
     rows = [f"| [`{cls.code}`](#{cls.code.lower()}) | {cls.exit_code} |" for cls in error_classes()]
@@ -130,10 +173,10 @@ def codes() -> str:
 
 
 def error_classes() -> list[type[errors.LookfarError]]:
-    """The whole tree, the base first."""
+    """The whole tree; a toolset's own errors belong to the clients that know them."""
     found = [errors.LookfarError]
     for cls in found:
-        found += cls.__subclasses__()
+        found += [each for each in cls.__subclasses__() if each.__module__ == errors.__name__]
     return sorted(found, key=lambda cls: (cls.exit_code, cls.code))
 
 

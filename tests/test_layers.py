@@ -19,7 +19,7 @@ CONTRACTS = {
     "direction": "Rooms import downwards only, and siblings not at all",
     "pure": "Parsing and chunking touch nothing outside their arguments",
     "sqlite": "SQLite is spoken in the store only",
-    "subprocess": "Programs are run by sources.git_history and index.worker only",
+    "subprocess": "Programs are run by git_history, worker and endpoint only",
     "faces": "Servers and terminals are known in serve only",
 }
 

@@ -14,7 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from lookfar.errors import Ambiguous, IndexTooNew, InvalidArgument, NotFound, NotIndexed
+from lookfar.errors import (
+    Ambiguous,
+    IndexTooNew,
+    InvalidArgument,
+    InvalidConfig,
+    NotFound,
+    NotIndexed,
+)
 from lookfar.index import freshness
 from lookfar.library import Library
 from lookfar.model import Answer, Filters, Mode
@@ -420,3 +427,32 @@ def test_a_known_name_beats_its_parts_and_an_unknown_one_is_sought_by_them(tmp_p
         assert it.search("listNamespacedPod").hits[0].uri == "exact.md"
         assert it.search("podNamespacedList", mode="keyword").hits[0].uri == "parts.md"
         assert it.search("qwertyuiop", mode="keyword").hits == ()
+
+
+# --- settings that are edited while the library is open -----------------------------------------
+
+
+def test_an_edited_settings_file_holds_at_once(library: Library, root: Path) -> None:
+    """A server runs for days; nobody should have to restart it to exclude a folder."""
+    assert found(library, "giraffe") == {"notes.md"}
+    (root / "lookfar.toml").write_text('[sources]\nexclude = ["notes.md"]\n')
+    assert found(library, "giraffe") == set()
+    (root / "lookfar.toml").write_text('[sources]\nexlude = ["notes.md"]\n')
+    with pytest.raises(InvalidConfig, match="exlude"):
+        library.search("giraffe")
+    (root / "lookfar.toml").unlink()
+    assert found(library, "giraffe") == {"notes.md"}
+
+
+def test_an_edited_settings_file_holds_while_following(library: Library, root: Path) -> None:
+    """The watcher judges by the old rules until it is made anew."""
+    (root / "lookfar.toml").write_text('[sources]\nexclude = ["drafts"]\n')
+    (root / "drafts").mkdir()
+    library.watch()
+    assert library.drain(20.0)
+    (root / "drafts" / "new.md").write_text("# New\n\nquagga\n")
+    assert found(library, "quagga") == set()
+    (root / "lookfar.toml").unlink()
+    assert found(library, "quagga") == {"drafts/new.md"}
+    (root / "drafts" / "new.md").write_text("# New\n\nokapi\n")
+    assert found(library, "okapi") == {"drafts/new.md"}

@@ -17,7 +17,7 @@ import lookfar
 
 NAMES = [
     "Answer", "Filters", "GenerationDiff", "GenerationInfo", "Hit", "IndexReport", "Library",
-    "LookfarError", "Outline", "Reading", "Span", "Status", "__version__",
+    "LookfarError", "Outline", "Reading", "Related", "Span", "Status", "__version__",
 ]  # fmt: skip
 HANDBOOK = Path(__file__).parent.parent / "examples" / "handbook"
 
@@ -75,6 +75,7 @@ def test_each_call_gives_what_it_promises(library: lookfar.Library) -> None:
     assert library.indexed
     assert isinstance(library.read("onboarding.md"), lookfar.Reading)
     assert isinstance(library.outline("onboarding.md"), lookfar.Outline)
+    assert isinstance(library.related("onboarding.md"), lookfar.Related)
     assert isinstance(library.status(), lookfar.Status)
     with pytest.raises(lookfar.LookfarError):
         library.read("absent.md")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         IndexReport,
         Outline,
         Reading,
+        Related,
         Span,
         Status,
     )
@@ -40,6 +41,7 @@ __all__ = [
     "LookfarError",
     "Outline",
     "Reading",
+    "Related",
     "Span",
     "Status",
     "__version__",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lookfar.serve.cli import main
+from lookfar.serve.entry import main
 
 if __name__ == "__main__":
     main()

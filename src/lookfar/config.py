@@ -183,6 +183,29 @@ class WatchSettings:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class ServeSettings:
+    """What servers offer, and how they run."""
+
+    toolset: tuple[str, ...] = _setting(
+        ("default",), "Tools to offer: default, anvil, msrl, ragdocs, search-mcp, all."
+    )
+    results: str = _setting(
+        "auto",
+        "Texts for models, data for programs, or each its own (auto).",
+        choices=("auto", "text", "structured"),
+    )
+    underscores: bool = _setting(False, "Write the dots in names of tools as underscores.")
+    enhanced_descriptions: bool = _setting(False, "Longer descriptions of tools.")
+    write: bool = _setting(False, "Offer tools that write.", trusted=True)
+    daemon: bool = _setting(True, "Commands ask a daemon that runs.", trusted=True)
+    idle_minutes: int = _setting(
+        15, "The daemon leaves when nobody needed it for so long.", low=1, high=10_080, trusted=True
+    )
+    host: str = _setting("127.0.0.1", "Address that HTTP is served at.", trusted=True)
+    port: int = _setting(8377, "Port that HTTP is served at.", low=0, high=65_535, trusted=True)
+
+
 PRESETS: Final[Mapping[str, Mapping[str, Value]]] = {
     "anvil": {
         "chunk.max_tokens": 1500,
@@ -240,6 +263,7 @@ class Settings:
     search: SearchSettings = SearchSettings()
     index: IndexSettings = IndexSettings()
     watch: WatchSettings = WatchSettings()
+    serve: ServeSettings = ServeSettings()
     origin: Mapping[str, Layer] = field(default_factory=dict, compare=False)
 
 
@@ -327,6 +351,11 @@ def load(
     _reject_contradictions(values, origin)
     values["index.dir"] = values["index.dir"] or str(data_dir(env))
     return _build(values, origin)
+
+
+def files_for(root: Path, environ: Mapping[str, str] | None = None) -> tuple[Path, ...]:
+    """The files that the settings of a folder are read from, whether or not they exist."""
+    return config_file(environ), root / PROJECT_FILE
 
 
 def describe() -> list[SettingDoc]:

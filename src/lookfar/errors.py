@@ -5,6 +5,7 @@
     │   ├── InvalidPattern            INVALID_PATTERN       a glob cannot be used
     │   ├── InvalidConfig             INVALID_CONFIG        a setting is wrong or unknown
     │   └── OutsideRoot               OUTSIDE_ROOT          a path leaves its root
+    ├── ConfirmationNeeded            CONFIRMATION_REQUIRED somebody has to agree first
     ├── NotFound                      NOT_FOUND             no such document or section
     │   └── RootNotFound              ROOT_NOT_FOUND        the folder to index is missing
     ├── Ambiguous                     AMBIGUOUS             several things answer to that name
@@ -90,6 +91,11 @@ class InvalidConfig(InvalidArgument):
 
 class OutsideRoot(InvalidArgument):
     code = "OUTSIDE_ROOT"
+
+
+class ConfirmationNeeded(LookfarError):
+    code = "CONFIRMATION_REQUIRED"
+    exit_code = 2
 
 
 class NotFound(LookfarError):

@@ -19,7 +19,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from lookfar.collections.folder import Folder
 from lookfar.errors import Ambiguous, IndexCorrupt, InvalidArgument, NotFound
@@ -33,20 +32,25 @@ from lookfar.model import (
     IndexReport,
     Mode,
     Outline,
+    Page,
+    PageInfo,
     Pruned,
     Reading,
+    Related,
+    RelatedKind,
     Status,
     Watching,
 )
+from lookfar.retrieve.address import SCHEME, parse_address
+from lookfar.retrieve.related import KINDS
 
 if TYPE_CHECKING:
-    from lookfar.config import Settings
+    from lookfar.config import SearchSettings, Settings
     from lookfar.index.build import OnProgress
     from lookfar.index.keeper import Pass
     from lookfar.retrieve.ranking import Plan
-
-SCHEME = "lookfar://"
-"""Begins an address that names the collection too: ``lookfar://docs/guide.md``."""
+    from lookfar.retrieve.shares import Answering
+    from lookfar.retrieve.target import Target
 
 
 class Library:
@@ -148,7 +152,12 @@ class Library:
 
     def status(self, *, collection: str = "", check: bool = True) -> Status:
         """What is indexed; with ``check`` the disk is compared with it."""
-        return self.folder(collection).status(check=check)
+        folder = self.folder(collection)
+        return folder.status(collection=collection or self.collection, check=check)
+
+    def statuses(self) -> tuple[Status, ...]:
+        """The status of every collection."""
+        return tuple(folder.status(collection=name) for name, folder in self._folders.items())
 
     def verify(self, *, collection: str = "") -> list[str]:
         """Check every stored text, span, vector and keyword file; gives what is damaged."""
@@ -166,18 +175,21 @@ class Library:
         collections: Sequence[str] = (),
         explain: bool = False,
         as_of: int | None = None,
+        tuned: SearchSettings | None = None,
+        answering: Answering | None = None,
         on_progress: OnProgress | None = None,
     ) -> Answer:
         """The best cited spans for a question, from all collections or those named.
 
         A folder never indexed is indexed first. ``as_of`` is a generation, and so needs
-        one collection.
+        one collection. ``tuned`` replaces the ``[search]`` settings for this question, and
+        ``answering`` the way from its candidates to cited hits.
         """
         from lookfar.retrieve.plan import make_plan
         from lookfar.retrieve.search import Source, search
 
         started = time.perf_counter()
-        chosen = self.settings.search
+        chosen = tuned or self.settings.search
         asked = self._named(collections)
         if as_of is not None and len(asked) > 1:
             raise InvalidArgument(
@@ -205,7 +217,7 @@ class Library:
                     snapshot, said = pinned.enter_context(folder.asked(plan, as_of, on_progress))
                     sources.append(Source(name, plan, snapshot, folder.readable))
                     notes += said if len(asked) == 1 else _of(name, said)
-                hits, stale = search(sources, chosen, explain=explain)
+                hits, stale = (answering or search)(sources, chosen, explain)
                 generations = {each.collection: each.snapshot.generation for each in sources}
             return hits, [*notes, *stale], generations
 
@@ -239,24 +251,65 @@ class Library:
     # -- reading -----------------------------------------------------------
 
     def read(self, target: str, *, collection: str = "") -> Reading:
-        """A document (``URI``), a section (``URI#Heading``) or lines (``URI:10-20``)."""
-        name, target = self._addressed(target, collection)
-        return self._folders[name].read(target, collection=name)
+        """A document (``URI``), a section (``URI#Heading``), lines (``URI:10-20``), or the same
+        with their collection as an address (``lookfar://COLLECTION/URI``). A citation is an
+        address too; it is checked, and ``state`` says whether it still holds.
+        """
+        name, wanted = self._addressed(target, collection)
+        return self._folders[name].read(wanted, collection=name)
 
     def outline(self, uri: str, *, collection: str = "") -> Outline:
         """The heading tree of a document."""
-        name, uri = self._addressed(uri, collection)
+        name, wanted = self._addressed(uri, collection)
+        uri = wanted if isinstance(wanted, str) else wanted.uri
         return self._folders[name].outline(uri, collection=name)
 
-    def _addressed(self, target: str, collection: str) -> tuple[str, str]:
+    def page(
+        self,
+        uri: str,
+        *,
+        collection: str = "",
+        as_of: int | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Page:
+        """A document as it is indexed, whole and cut into its chunks; ``as_of`` a generation,
+        or as fresh as a search would have it."""
+        folder = self.folder(collection)
+        name = collection or self.collection
+        return folder.page(uri, as_of=as_of, collection=name, on_progress=on_progress)
+
+    def pages(
+        self, *, collection: str = "", on_progress: OnProgress | None = None
+    ) -> tuple[list[PageInfo], list[Incomplete]]:
+        """Every document of a collection that has text, by URI, and what may be missing."""
+        return self.folder(collection).pages(on_progress)
+
+    def related(
+        self,
+        target: str,
+        *,
+        kinds: Collection[RelatedKind] = KINDS,
+        limit: int = 10,
+        as_of: int | None = None,
+        collection: str = "",
+    ) -> Related:
+        """What has to do with a document or a part of it: anything that :meth:`read` takes.
+
+        ``links`` are those it has (of a part, those inside it), ``backlinks`` the documents
+        that link to it, ``similar`` those nearest in meaning, ``community`` those that are
+        linked among each other. At most ``limit`` of each; ``totals`` says how many there are.
+        """
+        name, wanted = self._addressed(target, collection)
+        return self._folders[name].related(
+            wanted, kinds=kinds, limit=limit, as_of=as_of, collection=name
+        )
+
+    def _addressed(self, target: str, collection: str) -> tuple[str, str | Target]:
         """The collection that a target means, and the target inside it."""
         if target.startswith(SCHEME):
-            name, slash, inside = target.removeprefix(SCHEME).partition("/")
-            if not slash or not inside:
-                raise InvalidArgument(
-                    f"{target!r} names no document.", hint=f"Write {SCHEME}COLLECTION/URI."
-                )
-            collection, target = unquote(name), unquote(inside)
+            name, wanted = parse_address(target)
+            self.folder(name)
+            return name, wanted
         if collection or len(self._folders) == 1:
             self.folder(collection)
             return collection or self.collection, target

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 Lane = Literal["docs", "code", "commits", "memory", "documents"]
 Mode = Literal["hybrid", "vector", "keyword"]
+State = Literal["same", "moved", "changed", "gone"]
 LinkKind = Literal["wikilink", "embed", "link", "image"]
 BlockKind = Literal["fence", "indented", "table", "html", "list", "quote"]
 
@@ -168,11 +169,18 @@ class Filters:
     heading: str = ""
     tags: tuple[str, ...] = ()
     lanes: tuple[Lane, ...] = ()
+    languages: tuple[str, ...] = ()
+    """Formats or programming languages: ``markdown``, ``python``."""
+    after: int | None = None
+    """Modified at or after this moment, in nanoseconds since 1970."""
+    before: int | None = None
+    """Modified before this moment."""
 
     def __bool__(self) -> bool:
-        return bool(
-            self.prefix or self.uris or self.glob or self.heading or self.tags or self.lanes
-        )
+        return self != _NO_FILTERS
+
+
+_NO_FILTERS = Filters()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,10 +208,15 @@ class Hit:
     text: str
     truncated: bool
     """``text`` was cut to the excerpt limit; the span still names all of it."""
-    state: Literal["same", "moved", "changed", "gone"]
+    state: State
     """How the cited text compares with the disk at the moment of answering."""
     chunk_id: str
     explanation: tuple[Contribution, ...] = ()
+    path: tuple[str, ...] = ()
+    """The headings of the best chunk as they are written; empty where none stands above it."""
+    part: int = 1
+    parts: int = 1
+    """How many the section was split into; 1 where several chunks answer as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,8 +287,8 @@ class Reading:
     span: Span
     sha256: str
     text: str
-    state: Literal["same", "changed"]
-    """Whether the file is the one that was indexed."""
+    state: State
+    """Whether the file is the one that was indexed; of a citation, whether it still holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +302,100 @@ class Outline:
     lines: int
     tags: tuple[str, ...]
     sections: tuple[Section, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PageChunk:
+    """A chunk in its place: ``text[start:end]`` of its page, without what it repeats."""
+
+    id: str
+    heading_path: tuple[str, ...]
+    """As people see it: never empty, with ``[part N/M]`` where a section was split."""
+    level: int
+    """Of the heading that it is named after; 0 where it is named after none."""
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A document as it is indexed, whole and cut."""
+
+    collection: str
+    uri: str
+    text: str
+    modified_ns: int
+    """When the file was last changed, in nanoseconds since 1970."""
+    sections: tuple[Section, ...]
+    chunks: tuple[PageChunk, ...]
+    """In document order; joined they are the text after the front matter."""
+    incomplete: tuple[Incomplete, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PageInfo:
+    """What a list of pages says of one of them."""
+
+    uri: str
+    language: str
+    modified_ns: int
+    chunks: int
+    chars: int
+    """Of all its chunks, without what they repeat."""
+    heading: str
+    """The first of level 1, or empty."""
+    headings: tuple[tuple[str, ...], ...]
+    """Paths of levels 1 and 2, in document order."""
+
+
+RelatedKind = Literal["links", "backlinks", "similar", "community"]
+Relation = Literal["links_to", "transclusion", "implements", "tests", "related"]
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedEntry:
+    """A document that has to do with another, and how."""
+
+    kind: RelatedKind
+    uri: str
+    """Empty where a link leads to what is not there: a ghost, until it appears."""
+    title: str
+    target: str
+    """For a link, its target as it is written."""
+    resolved: bool
+    """Whether there is such a document."""
+    relation: Relation | None
+    """What kind of link the first one is; none where nothing is linked."""
+    count: int
+    """How many links there are; 0 where nothing is linked."""
+    score: float
+    """Comparable within one kind only."""
+    anchor: str
+    """The heading or block that the first link points to."""
+    heading_path: tuple[str, ...]
+    """The headings above the first link, or above the passage that is similar."""
+    line: int
+    """Where the first link or the passage stands, in the document that has it; or 0."""
+    text: str
+    """What the first link reads like."""
+    context: str
+    """About a hundred characters around it, or the beginning of the passage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """What has to do with one document or a part of it, by kind and then the best first."""
+
+    collection: str
+    uri: str
+    title: str
+    heading_path: tuple[str, ...]
+    """Of the section that was asked about; empty for a whole document."""
+    entries: tuple[RelatedEntry, ...]
+    totals: Mapping[RelatedKind, int]
+    """How many there are of each kind that was asked for; entries may be fewer."""
+    generation: int
+    incomplete: tuple[Incomplete, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from lookfar.model import Counts, Document, Failure, Filters, Fingerprint, Lane, Section
+from lookfar.model import Counts, Document, Failure, Filters, Fingerprint, Lane, LinkKind, Section
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,8 +55,11 @@ SectionRow = tuple[int, int, int, str, int, int, int, int, int]
 ChunkRow = tuple[bytes, bytes, int, str, int, int, int, int, int, int, int, bytes]
 """id, content, section, path, start, end, start_line, end_line, overlap, part, parts, sha256"""
 
-LinkRow = tuple[str, str, str, str, int, int]
-"""kind, target, anchor, text, start, end"""
+LinkRow = tuple[str, str, str, str, int, int, str]
+"""kind, target, anchor, text, start, end, name"""
+
+NameRow = tuple[str, int, str]
+"""name, way, whole"""
 
 PATH_SEPARATOR = "\x1f"
 """Between the headings of a stored path."""
@@ -89,6 +92,8 @@ class Version:
     sections: list[SectionRow]
     chunks: list[ChunkRow]
     links: list[LinkRow]
+    names: list[NameRow]
+    """What links may call it."""
     name_terms: tuple[str, str]
     """Of the title, and of the URI."""
     entries: list[tuple[str, ...]]
@@ -138,6 +143,34 @@ class Place(NamedTuple):
     end_line: int
     overlap: int
     sha: bytes
+
+
+class Edge(NamedTuple):
+    """A link of a live document, and the live document that it means."""
+
+    source: str
+    source_title: str
+    target: str
+    """URI; empty where nothing here is what the link means."""
+    target_title: str
+    kind: LinkKind
+    written: str
+    """The target as the link spells it."""
+    anchor: str
+    text: str
+    start: int
+    end: int
+
+
+class Member(NamedTuple):
+    """A document of a community."""
+
+    uri: str
+    title: str
+    closeness: float
+    """To the document that was asked about: by links and by neighbours in common."""
+    links: int
+    """How many documents it is linked with, whichever way."""
 
 
 Terms = Mapping[str, float] | Sequence[str]
@@ -203,6 +236,24 @@ class Snapshot(Protocol):
     def text(self, uri: str) -> str | None: ...
 
     def neighbours(self, document: int, first: int, last: int) -> list[Place]: ...
+
+    def links_from(self, uri: str, start: int = 0, end: int | None = None) -> list[Edge]:
+        """The links that a document has in this part of it, in order."""
+        ...
+
+    def links_to(self, uri: str) -> list[Edge]:
+        """The links of other documents that mean this one, by URI and place."""
+        ...
+
+    def community(self, uri: str) -> list[Member]:
+        """The other documents of its community, the closest first."""
+        ...
+
+    def centre(
+        self, uri: str, start: int = 0, end: int | None = None
+    ) -> NDArray[np.float32] | None:
+        """The mean direction of the chunks that touch this part; ``None`` without vectors."""
+        ...
 
     def size(self) -> int: ...
 

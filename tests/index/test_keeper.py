@@ -269,6 +269,74 @@ def test_git_indexes_at_a_commit(library: Library, root: Path) -> None:
     assert answer.incomplete == ()
 
 
+@pytest.mark.parametrize("strategy", ["realtime", "git"])
+def test_another_branch_is_one_pass_and_costs_no_embedding_the_second_time(
+    root: Path, tmp_path: Path, strategy: str
+) -> None:
+    """Sixty files change at once. Seen to fail when every hint had a pass of its own, and when
+
+    contents were embedded again that an earlier generation had.
+    """
+    for number in range(60):
+        write(root / f"{number}.md", f"main{number}")
+    git(root, "init", "-b", "main")
+    git(root, "add", ".")
+    git(root, "commit", "-m", "main")
+    git(root, "checkout", "-b", "other")
+    for number in range(60):
+        write(root / f"{number}.md", f"other{number}")
+    git(root, "commit", "-am", "other")
+    git(root, "checkout", "main")
+    done: list[Pass] = []
+    with Library.open(root, index_dir=tmp_path / "index", settings=HASH) as library:
+        library.index()
+        library.watch(strategy, debounce_ms=1000, on_pass=done.append)
+        until(lambda: len(done) == 1)
+        embedded = []
+        for branch in ("other", "main", "other", "main"):
+            done.clear()
+            git(root, "checkout", branch)
+            until(lambda: done)
+            (only,) = done
+            assert (only.result.changed, only.result.added, only.result.removed) == (60, 0, 0)
+            embedded.append(only.result.chunks_embedded)
+            assert library.drain(DEADLINE)
+            assert library.status().stale == ()
+            assert found(library, f"{branch}7") == {"7.md"}
+        assert embedded == [60, 0, 0, 0]
+
+
+@pytest.mark.parametrize("where", ["worktree", "below"])
+def test_git_indexes_at_a_commit_whose_head_is_not_in_the_folder(
+    root: Path, tmp_path: Path, where: str
+) -> None:
+    """A worktree, whose head lies in another folder, and a root below the repository's top.
+
+    Seen to fail when the head was looked at only after an event in the folder's own ``.git``.
+    """
+    top = tmp_path / "repository"
+    shutil.copytree(root, top / "docs")
+    git(top, "init", "-b", "main")
+    git(top, "add", ".")
+    git(top, "commit", "-m", "one")
+    follow = tmp_path / "tree" if where == "worktree" else top / "docs"
+    if where == "worktree":
+        git(top, "worktree", "add", "-b", "side", str(follow))
+    page = follow / ("docs/one.md" if where == "worktree" else "one.md")
+    with Library.open(follow, index_dir=tmp_path / "index", settings=HASH) as library:
+        library.watch("git")
+        until(lambda: passes(library) == 1)
+        write(page, "zebra")
+        until(lambda: (state := library.watching()) and state.queued == 1)
+        assert passes(library) == 1
+        git(page.parent, "commit", "-am", "two")
+        until(lambda: passes(library) == 2)
+        assert found(library, "zebra") == {page.relative_to(follow).as_posix()}
+        git(page.parent, "checkout", "HEAD~1")
+        until(lambda: passes(library) == 3)
+        assert found(library, "zebra") == set()
+
+
 def test_what_git_collected_survives_a_restart(root: Path, tmp_path: Path) -> None:
     git(root, "init")
     git(root, "add", ".")

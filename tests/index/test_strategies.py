@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import lookfar.errors
 from lookfar.errors import InvalidArgument
 from lookfar.index.strategies import (
     DIRTY_FILE,
@@ -20,6 +23,8 @@ from lookfar.index.strategies import (
 )
 from lookfar.sources.confine import Root
 from lookfar.sources.watch import MOST_NAMED, Batch
+
+SOURCE = Path(lookfar.errors.__file__).parents[1]
 
 
 def test_files_that_no_parser_knows_are_not_dirty(tmp_path: Path) -> None:
@@ -124,3 +129,108 @@ def test_the_head_moves_with_commits_and_checkouts_only(tmp_path: Path) -> None:
     git(tmp_path, "commit", "-am", "two")
     heads.append(head_of(root))
     assert len(set(heads)) == len(heads)
+
+
+def test_the_head_of_a_worktree_lies_elsewhere(tmp_path: Path) -> None:
+    """There ``.git`` is a file. Seen to fail when only ``.git/HEAD`` was looked at."""
+    main, tree = tmp_path / "main", tmp_path / "tree"
+    main.mkdir()
+    git(main, "init", "-b", "main")
+    (main / "a.md").write_text("one")
+    git(main, "add", ".")
+    git(main, "commit", "-m", "one")
+    git(main, "worktree", "add", "-b", "side", str(tree))
+    assert (tree / ".git").is_file()
+    here, there = Root.open(tree), Root.open(main)
+    heads, unmoved = [head_of(here)], head_of(there)
+    (tree / "a.md").write_text("two")
+    git(tree, "commit", "-am", "two")
+    heads.append(head_of(here))
+    git(tree, "checkout", "--detach")
+    heads.append(head_of(here))
+    git(tree, "checkout", "side")
+    assert head_of(here) == heads[1]
+    git(main, "pack-refs", "--all")
+    heads.append(head_of(here))
+    (tree / "a.md").write_text("three")
+    git(tree, "commit", "-am", "three")
+    heads.append(head_of(here))
+    assert len(set(heads)) == len(heads)
+    git(main, "checkout", "-b", "more")
+    assert head_of(here) == heads[-1], "each worktree stands where it stands"
+    assert head_of(there) != unmoved
+
+
+def test_a_root_inside_a_repository_has_its_head(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The search goes up to the top folder of the repository, and not beyond one's home."""
+    docs = tmp_path / "home" / "project" / "docs" / "guide"
+    docs.mkdir(parents=True)
+    (docs / "a.md").write_text("one")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    nowhere = head_of(Root.open(docs))
+    git(tmp_path, "init")
+    assert head_of(Root.open(docs)) == nowhere, "this repository lies above the home"
+    project = tmp_path / "home" / "project"
+    git(project, "init")
+    heads = [nowhere, head_of(Root.open(docs))]
+    git(project, "add", ".")
+    git(project, "commit", "-m", "one")
+    heads.append(head_of(Root.open(docs)))
+    assert len(set(heads)) == len(heads)
+
+
+def test_no_head_is_waited_for(tmp_path: Path) -> None:
+    """A pipe, a loop, a folder or nonsense in its place is no head."""
+    nowhere = head_of(Root.open(tmp_path))
+    (tmp_path / ".git").mkdir()
+    os.mkfifo(tmp_path / ".git" / "HEAD")
+    assert head_of(Root.open(tmp_path)) == nowhere
+    (tmp_path / ".git" / "HEAD").unlink()
+    (tmp_path / ".git" / "HEAD").mkdir()
+    assert head_of(Root.open(tmp_path)) == nowhere
+    (tmp_path / ".git" / "HEAD").rmdir()
+    (tmp_path / ".git").rmdir()
+    for wrong in (b"gitdir: .git", b"gitdir: \0", b"gitdir: /nowhere/at/all", b"\xff\xfe", b""):
+        (tmp_path / ".git").write_bytes(wrong)
+        assert head_of(Root.open(tmp_path)) == nowhere
+
+
+SAVER = """
+import sys
+from pathlib import Path
+from lookfar.index.strategies import Dirty
+mine = Dirty(Path(sys.argv[1]))
+mine.add(f"{sys.argv[2]}-{number}.md" for number in range(int(sys.argv[3])))
+for _ in range(150):
+    mine.save()
+"""
+
+
+def test_two_processes_write_the_dirty_set_at_once(tmp_path: Path) -> None:
+    """Whoever reads it finds one whole set; nothing is left beside it.
+
+    Seen to fail when both used one temporary file: a half-written set, and errors.
+    """
+    left = tmp_path / f".{DIRTY_FILE}.99-99.tmp"
+    left.write_bytes(b"half")
+    os.utime(left, (1_600_000_000, 1_600_000_000))
+    savers = [
+        subprocess.Popen(
+            [sys.executable, "-c", SAVER, str(tmp_path), name, str(size)],
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        )
+        for name, size in (("a", 900), ("b", 3))
+    ]
+    whole = {frozenset(f"a-{n}.md" for n in range(900)), frozenset(f"b-{n}.md" for n in range(3))}
+    while any(saver.poll() is None for saver in savers):
+        reader = Dirty(tmp_path)
+        if reader.load():
+            assert not reader.everything
+            assert reader.names() in whole
+    for saver in savers:
+        _, errors = saver.communicate()
+        assert (saver.returncode, errors) == (0, b"")
+    assert [path.name for path in tmp_path.iterdir()] == [DIRTY_FILE]

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from lookfar import config, errors
 from lookfar.serve.cli import cli
+from lookfar.serve.toolsets import ALL, NAMES
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
@@ -53,6 +54,7 @@ def test_generated_tables_are_up_to_date(page: str, name: str, content: str) -> 
 
 def test_every_kind_of_table_is_there() -> None:
     wanted = {"commands", "settings", "errors", "formats", *(f"options {n}" for n in cli.commands)}
+    wanted |= {f"tools {name}" for name in NAMES if name != ALL}
     assert {name for _, name, _ in TABLES} == wanted
 
 
@@ -117,6 +119,7 @@ def test_every_example_runs(name: str, tmp_path: Path, monkeypatch: pytest.Monke
 
 def links(page: Path) -> list[str]:
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    text = re.sub(r"`[^`\n]*`", "", text)  # What stands in code is an example.
     found = re.findall(r"\]\(([^)\s]+)\)", text)
     return [link for link in found if not link.startswith(("http", "mailto"))]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import time
@@ -13,6 +14,7 @@ from shelf import Elsewhere, Shelf, epoch_folder, pages, python, words
 from lookfar.model import Filters
 from lookfar.store.session import EpochWriter
 
+TRIALS = int(os.environ.get("LOOKFAR_TRIALS", "5"))
 BEFORE = {
     "a.md": "# Alpha\n\nthe first crimson text\n",
     "b.md": "# Beta\n\nthe second crimson text\n",
@@ -155,7 +157,7 @@ def test_after_kill_9_at_any_moment_the_index_serves_or_is_made_anew(
     folder = tmp_path / "index"
     shelf = Shelf(folder)
     rounds = 0
-    for _ in range(5):
+    for _ in range(TRIALS):
         if how == "first":
             shelf.store.close()
             folder = tmp_path / f"index{rounds}"
@@ -182,6 +184,69 @@ def test_after_kill_9_at_any_moment_the_index_serves_or_is_made_anew(
         assert shelf.store.verify() == []
         rounds += 100
     shelf.store.close()
+
+
+DIE_AFTER_A_CHECKPOINT = """
+    import os, sys
+    from pathlib import Path
+    from shelf import Shelf
+    sys.path.append(sys.argv[2])
+    from test_crashes import BEFORE
+    shelf = Shelf(Path(sys.argv[1]))
+    with shelf.session() as session:
+        session._connection.execute("PRAGMA cache_size=10")  # Pages reach the disk early.
+        shelf.fill(session, BEFORE)
+        session.checkpoint()
+        shelf.fill(session, {f"{n}.md": f"# {n}\\n\\ncrimson {n}\\n" * 50 for n in range(200)})
+        session._inserts.flush()
+        os._exit(9)
+"""
+
+
+def test_a_death_after_a_checkpoint_costs_what_came_after_it_and_no_more(
+    shelf: Shelf, elsewhere: Elsewhere
+) -> None:
+    """Seen to fail when the catalogue of a new epoch was written without a journal."""
+    died = elsewhere(DIE_AFTER_A_CHECKPOINT, shelf.store.folder, Path(__file__).parent)
+    assert died.returncode == 9, died.stderr
+    assert not shelf.store.exists
+    with shelf.session() as session:
+        assert session.resumed
+        assert set(session.known()) == set(BEFORE)
+        shelf.fill(session, UPDATE)
+        session.activate({})
+    fresh = Shelf(shelf.store.folder.parent / "fresh")
+    fresh.write({uri: text for uri, text in AFTER.items() if text})
+    assert shown(shelf) == shown(fresh)
+    assert shelf.store.verify() == []
+    fresh.store.close()
+
+
+def test_a_death_in_the_keyword_commit_does_not_stop_the_same_update_for_ever(
+    shelf: Shelf,
+) -> None:
+    """Seen to fail when the deletions that the dead writer had written stayed: the next commit
+
+    of the same size wants the same file name.
+    """
+    shelf.retain = 1
+    shelf.write(BEFORE)
+    shelf.write({"b.md": None})
+    shelf.store.close()
+    epoch = epoch_folder(shelf)
+    before = {
+        path: path.read_bytes() for path in (epoch / "catalogue.db", epoch / "keywords/meta.json")
+    }
+    shelf.write({"d.md": "turquoise\n"})
+    shelf.store.close()
+    assert list((epoch / "keywords").glob("*.del"))
+    for path, data in before.items():  # All else is there, as it is when the commit is cut short.
+        path.write_bytes(data)
+    again = Shelf(shelf.store.folder, retain=1)
+    again.write({"d.md": "turquoise\n"})
+    assert again.found("turquoise") == ["d.md"]
+    assert again.store.verify() == []
+    again.store.close()
 
 
 def test_a_session_that_cannot_begin_leaves_no_lock_behind(

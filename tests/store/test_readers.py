@@ -16,6 +16,7 @@ from lookfar.model import Filters
 from lookfar.store.keywords import KeywordIndex
 
 FILES = 12
+ACTIVATIONS = 5 * int(os.environ.get("LOOKFAR_TRIALS", "10"))
 
 
 def mark(number: int) -> str:
@@ -51,8 +52,25 @@ def check(shelf: Shelf, pause: float = 0.0) -> int:
         return number
 
 
-def test_readers_see_whole_generations_while_fifty_are_activated(shelf: Shelf) -> None:
-    """A quick reader, and a slow one whose snapshots outlive several activations.
+FOLLOWER = """
+    import sys
+    from pathlib import Path
+    from shelf import Shelf
+    from test_readers import check
+    shelf = Shelf(Path(sys.argv[1]))
+    last = checked = 0
+    while last < int(sys.argv[2]):
+        number = check(shelf)
+        assert number >= last, (number, last)
+        last, checked = number, checked + 1
+    print(checked)
+"""
+
+
+def test_readers_see_whole_generations_while_many_are_activated(shelf: Shelf) -> None:
+    """A quick reader, one in another process, and a slow one whose snapshots outlive several
+
+    activations.
 
     Seen to fail when all snapshots shared the newest keyword searcher.
     """
@@ -76,7 +94,13 @@ def test_readers_see_whole_generations_while_fifty_are_activated(shelf: Shelf) -
     threads = [threading.Thread(target=read, args=(at,)) for at in range(2)]
     for thread in threads:
         thread.start()
-    for number in range(2, 52):
+    follower = subprocess.Popen(
+        python(FOLLOWER, shelf.store.folder, ACTIVATIONS + 1),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for number in range(2, ACTIVATIONS + 2):
         assert shelf.write(state(number)) == number
         if problems:
             break
@@ -84,9 +108,12 @@ def test_readers_see_whole_generations_while_fifty_are_activated(shelf: Shelf) -
     for thread in threads:
         thread.join()
     assert problems == []
+    out, errors = follower.communicate(timeout=60)
+    assert errors == ""
+    assert int(out) > 1
     assert checked[0] > 20
     assert checked[1] > 2
-    assert check(shelf) == 51
+    assert check(shelf) == ACTIVATIONS + 1
 
 
 def test_a_snapshot_keeps_its_state_whatever_happens_after(shelf: Shelf) -> None:

@@ -9,18 +9,29 @@ business.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import cached_property, partial
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lookfar import config
-from lookfar.errors import IndexCorrupt, InvalidArgument, IOFailed, ModelUnavailable, NotFound
+from lookfar.errors import (
+    IndexBusy,
+    IndexCorrupt,
+    InvalidArgument,
+    IOFailed,
+    LookfarError,
+    ModelUnavailable,
+    NotFound,
+)
 from lookfar.index import freshness
 from lookfar.index.recipe import epoch_fingerprint, policy_from
 from lookfar.model import (
@@ -31,22 +42,32 @@ from lookfar.model import (
     Incomplete,
     IndexReport,
     Outline,
+    Page,
+    PageChunk,
+    PageInfo,
     Pruned,
     Reading,
+    Related,
+    RelatedKind,
+    Span,
+    State,
     Status,
     Watching,
+    shown_path,
 )
 from lookfar.parse.formats import parser_for
 from lookfar.parse.text import normalise
-from lookfar.retrieve.target import Target, locate, parse_target
+from lookfar.retrieve.related import KINDS, Part, related
+from lookfar.retrieve.target import Target, check_citation, locate, parse_target
 from lookfar.sources.confine import Refused, Root
 from lookfar.store.collection import CollectionStore
 
 if TYPE_CHECKING:
-    from lookfar.index.build import Build, OnProgress
+    from lookfar.index.build import Build, OnProgress, Progress
     from lookfar.index.keeper import Keeper, Pass
     from lookfar.index.strategies import Work
-    from lookfar.ports import Embedder, Snapshot
+    from lookfar.model import Section
+    from lookfar.ports import Embedder, Place, Snapshot
     from lookfar.retrieve.ranking import Plan
     from lookfar.sources.walk import Walk
     from lookfar.store.epoch import EpochSnapshot
@@ -65,12 +86,29 @@ _QUICK = 5.0
 T = TypeVar("T")
 
 
+class _Closing(Exception):
+    """Ends a pass in the background, because nobody will be there for what it makes."""
+
+
 class Folder:
     """One folder and its index. May be shared by threads."""
 
-    def __init__(self, root: Root, settings: config.Settings) -> None:
+    def __init__(
+        self,
+        root: Root,
+        settings: config.Settings,
+        resolve: Callable[[], config.Settings] | None = None,
+        settings_files: tuple[Path, ...] = (),
+    ) -> None:
+        """``resolve`` gives the settings anew when one of ``settings_files`` was edited."""
         self.root = root
         self.settings = settings
+        self._resolve = resolve or (lambda: settings)
+        self._settings_files = settings_files
+        self._settled = _stamps(settings_files)
+        self._settling = Lock()
+        self._watched_as: tuple[Any, ...] | None = None
+        self._watch_again = False
         name = Path(root.path).name or "root"
         key = sha256(root.path.encode("utf-8", "surrogateescape")).hexdigest()[:16]
         slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "folder"
@@ -79,9 +117,20 @@ class Folder:
         self._walk: Walk | None = None
         self._without_model = ""
         self._building = Lock()
+        self._began = ""
+        self._background: Thread | None = None
+        self._closing = False
+        self.failure: LookfarError | None = None
+        """Why the last pass here failed; None once one succeeded."""
         self._keeper: Keeper | None = None
         self._watching = Lock()
+        self.watch_wanted: bool | None = None
+        """Whether somebody asked to follow the folder, or not to; None where nobody did."""
         self._searches = count()
+        self._generation = 0
+        self.on_activated: list[Callable[[int, int], None]] = []
+        """Told after each pass here that made a generation: the number of the one before it,
+        0 where that is not known, and its own."""
 
     @classmethod
     def open(
@@ -90,21 +139,41 @@ class Folder:
         *,
         index_dir: str | Path | None = None,
         settings: Mapping[str, Any] | None = None,
+        environ: Mapping[str, str] | None = None,
     ) -> Folder:
         """A folder with its settings; nothing is read or written yet.
 
         ``settings`` are dotted keys, as in the settings reference, and win over
-        every file and variable.
+        every file and variable. ``environ`` stands in for the variables of this process.
         """
         shown = Path(path).expanduser()
         explicit = dict(settings or {})
         if index_dir is not None:
             explicit["index.dir"] = str(Path(index_dir).expanduser().absolute())
         root = Root.open(shown)
-        resolved = config.load(Path(root.path), explicit)
+        resolve = partial(config.load, Path(root.path), explicit, environ)
+        files = config.files_for(Path(root.path), environ)
+        resolved = resolve()
         if resolved.sources.allow_hard_links:
             root = Root.open(shown, allow_hard_links=True)
-        return cls(root, resolved)
+        return cls(root, resolved, resolve, files)
+
+    def _settle(self) -> None:
+        """Take over settings that were edited since; where the index lies stays as it was."""
+        stamps = _stamps(self._settings_files)
+        if stamps == self._settled:
+            return
+        with self._settling:
+            before, after = self.settings, self._resolve()
+            self._settled = stamps
+            after = replace(after, index=replace(after.index, dir=before.index.dir))
+            if after == before:
+                return
+            if after.embed != before.embed:
+                self.__dict__.pop("embedder", None)
+            self.settings, self._walk = after, None
+            # Not here: this may be the keeper's own thread.
+            self._watch_again = self._watched_as is not None
 
     # -- the index ---------------------------------------------------------
 
@@ -125,32 +194,153 @@ class Folder:
         only: Collection[str] | None = None,
         on_progress: OnProgress | None = None,
         wait_seconds: float = 0.0,
+        many: bool = False,
     ) -> IndexReport:
         """Make the index true to the disk: what changed is read, with ``rebuild`` everything.
 
         ``only`` names the documents to look at. Another writer means ``IndexBusy``, after
-        ``wait_seconds``. A damaged index is set aside and built anew.
+        ``wait_seconds``. A damaged index is set aside and built anew. ``many`` lets in more
+        files than ``sources.max_files``.
         """
         with self._building:
-            before = None if rebuild else self._walk
-            run = partial(
-                self._build(on_progress).run,
-                before=before,
-                only=only,
+            return self._index(
                 rebuild=rebuild,
+                only=only,
+                on_progress=on_progress,
                 wait_seconds=wait_seconds,
+                many=many,
             )
-            try:
-                report, self._walk = run()
-            except IndexCorrupt as damage:
-                self._store.set_aside(damage.developer, wait_seconds=wait_seconds)
-                report, self._walk = run()
+
+    def _index(self, *, wait_seconds: float, **how: Any) -> IndexReport:
+        before = None if how["rebuild"] else self._walk
+        run = partial(self._pass, before, wait_seconds=wait_seconds, **how)
+        try:
+            return run()
+        except IndexCorrupt as damage:
+            self._store.set_aside(damage.developer, wait_seconds=wait_seconds)
+            return run()
+
+    def start_index(self, *, rebuild: bool = False, only: Collection[str] | None = None) -> None:
+        """The same in the background. A pass under way, here or elsewhere, is ``IndexBusy``."""
+        self._take_building()
+        try:
+            self._store.refuse_busy()
+            self._began = _now()
+            how = {"rebuild": rebuild, "only": only}
+            self._background = Thread(
+                target=self._in_background, kwargs=how, name="lookfar-index", daemon=True
+            )
+            self._background.start()
+        except BaseException:
+            self._began = ""
+            self._building.release()
+            raise
+
+    def _in_background(self, **how: Any) -> None:
+        def go_on(_: Progress) -> None:
+            if self._closing:
+                raise _Closing
+
+        try:
+            self._index(on_progress=go_on, wait_seconds=_PATIENCE, **how)
+        except LookfarError as error:
+            self.failure = error
+        except _Closing:
+            pass  # What was done so far is kept for the next build, where that is worth it.
+        except Exception as error:
+            self.failure = LookfarError(
+                "Indexing failed.",
+                hint="Index the folder again.",
+                developer=f"{type(error).__name__}: {error}",
+            )
+        finally:
+            self._began = ""
+            self._building.release()
+
+    def _take_building(self) -> None:
+        """The lock on building, or ``IndexBusy``; whoever only looks at the disk is waited for."""
+        while not self._building.acquire(timeout=0.05):
+            if self._began:
+                raise IndexBusy(
+                    "This index is being built.",
+                    hint="Wait for it to finish and try again; searching works meanwhile.",
+                    developer=f"a pass began at {self._began}",
+                    details={"since": self._began},
+                )
+
+    @property
+    def building_since(self) -> str:
+        """When the pass that is under way here began, in ISO form; empty where none is."""
+        return self._began
+
+    def delete(self, *, wait_seconds: float = 0.0) -> None:
+        """Stop following the disk and remove the index. The sources are not touched."""
+        from lookfar.index.strategies import DIRTY_FILE
+
+        wanted = self.watch_wanted
+        self.unwatch()
+        # That was for the deletion; a new index may be followed, unless somebody minds.
+        self.watch_wanted = False if wanted is False else None
+        self._take_building()
+        try:
+            self._store.delete((DIRTY_FILE,), wait_seconds)
+            self._walk, self._generation, self.failure = None, 0, None
+        finally:
+            self._building.release()
+
+    def _pass(
+        self, before: Walk | None, *, on_progress: OnProgress | None = None, **how: Any
+    ) -> IndexReport:
+        """One pass, for whoever holds the lock on building."""
+        self._began = _now()
+        try:
+            report, self._walk = self._build(on_progress).run(before=before, **how)
+        except LookfarError as error:
+            if not isinstance(error, IndexBusy):
+                self.failure = error
+            raise
+        finally:
+            self._began = ""
+        self.failure = None
+        older, self._generation = self._generation, report.generation
+        if report.generation != older:
+            for tell in self.on_activated:
+                tell(older, report.generation)
         return report
 
     def _build(self, on_progress: OnProgress | None = None) -> Build:
         from lookfar.index.build import Build
 
         return Build(self.root, self.name, self._store, self.settings, self.embedder, on_progress)
+
+    # -- what could be indexed ---------------------------------------------------
+
+    def extent(self, prefix: str = "") -> Mapping[str, int]:
+        """The files that a pass over everything would read, by URI, and their bytes."""
+        from lookfar.sources.walk import walk
+
+        self._walk = found = walk(self.root, policy_from(self.settings), before=self._walk)
+        return {
+            each.uri: each.fingerprint.size
+            for each in found.files
+            if each.uri.startswith(prefix) and parser_for(each.uri) is not None
+        }
+
+    def why_not(self, uri: str) -> str:
+        """The word for why a file is not indexed (``symlink``, ``gone``, ``ignored``, ...).
+
+        Empty for one that is; ``OutsideRoot`` for a path that leaves the folder.
+        """
+        from lookfar.sources.walk import verdict_on
+
+        try:
+            self.root.read(uri, self.settings.sources.max_file_bytes)
+        except Refused as refusal:
+            return refusal.reason
+        verdict = verdict_on(self.root, policy_from(self.settings), uri)
+        if verdict is not None:
+            return verdict.reason
+        return "" if parser_for(uri) is not None else "no_parser"
 
     @cached_property
     def embedder(self) -> Embedder | None:
@@ -209,6 +399,10 @@ class Folder:
 
     def _freshen(self, on_progress: OnProgress | None) -> list[Incomplete]:
         """Index what was never indexed, bring a few changed files up to date, admit the rest."""
+        self._settle()
+        if self._watch_again and self._watched_as is not None:
+            self._watch_again = False
+            self._follow(*self._watched_as)
         if not self._store.exists:
             self.index(on_progress=on_progress, wait_seconds=_PATIENCE)
             return []
@@ -234,7 +428,7 @@ class Folder:
                 policy_from(self.settings),
                 known,
                 left_out,
-                lambda walked: self._build().run(before=walked, let_go=False),
+                lambda walked: self._pass(walked, let_go=False),
                 self._walk,
                 # Whoever waits for commits wants to be told, not indexed.
                 0 if self._strategy() == "git" else self.settings.index.max_auto_files,
@@ -254,6 +448,21 @@ class Folder:
 
         What is not given is taken from the settings; nothing outlives this library.
         """
+        keeper = self._keeper
+        if keeper is not None and debounce_ms is None and on_pass is None:
+            from lookfar.index.strategies import checked_strategy
+
+            chosen = self.settings.watch.strategy if strategy is None else strategy
+            keeper.switch(checked_strategy(chosen))
+            return
+        self._follow(strategy, debounce_ms, on_pass)
+
+    def _follow(
+        self,
+        strategy: str | None,
+        debounce_ms: int | None,
+        on_pass: Callable[[Pass], None] | None,
+    ) -> None:
         from lookfar.index import strategies
         from lookfar.index.keeper import Keeper
         from lookfar.sources.watch import FolderWatcher
@@ -264,9 +473,8 @@ class Folder:
             chosen.debounce_ms if debounce_ms is None else debounce_ms
         )
         with self._watching:
-            if self._keeper is not None and debounce_ms is None and on_pass is None:
-                self._keeper.switch(how)
-                return
+            self.watch_wanted = True
+            self._watched_as = (strategy, debounce_ms, on_pass)
             self._let_keeper_go()
             self._keeper = Keeper(
                 FolderWatcher(
@@ -287,6 +495,8 @@ class Folder:
     def unwatch(self) -> None:
         """Stop following, after the pass that is under way."""
         with self._watching:
+            self.watch_wanted = False
+            self._watched_as = None
             self._let_keeper_go()
 
     def drain(self, timeout: float = 10.0) -> bool:
@@ -306,11 +516,11 @@ class Folder:
 
     def _catch_up(self, work: Work) -> IndexReport:
         """The keeper's pass: what is dirty, and never over a roll-back that someone chose."""
+        self._settle()
         with self._building:
-            report, self._walk = self._build().run(
-                before=self._walk, only=work.only, let_go=False, wait_seconds=_KEEPER_PATIENCE
+            return self._pass(
+                self._walk, only=work.only, let_go=False, wait_seconds=_KEEPER_PATIENCE
             )
-        return report
 
     def _strategy(self) -> str:
         keeper = self._keeper
@@ -364,17 +574,31 @@ class Folder:
 
     # -- reading -----------------------------------------------------------
 
-    def read(self, target: str, *, collection: str = "") -> Reading:
-        """A document (``URI``), a section (``URI#Heading``) or lines (``URI:10-20``)."""
-        _refuse_half_characters(target)
+    def read(self, target: str | Target, *, collection: str = "") -> Reading:
+        """A document, a part of it, or a citation checked against the disk."""
+        _refuse_half_characters(target if isinstance(target, str) else target.uri)
 
-        def look() -> tuple[Target, Document, bool]:
+        def look() -> tuple[Target, Document, bool, str | None]:
             with self._store.snapshot() as snapshot:
-                wanted = parse_target(target, exists=snapshot.document(target) is not None)
-                return wanted, *self._current(snapshot, wanted.uri)
+                wanted = target
+                if isinstance(wanted, str):
+                    wanted = parse_target(wanted, exists=snapshot.document(wanted) is not None)
+                indexed = snapshot.text(wanted.uri) if wanted.chars else None
+                return wanted, *self._current(snapshot, wanted.uri), indexed
 
-        wanted, document, state = self._healing(look)
-        path, span = locate(document, wanted)
+        try:
+            wanted, document, same, indexed = self._healing(look)
+        except NotFound:
+            if isinstance(target, str) or target.chars is None:
+                raise
+            start, end = target.chars
+            return Reading(collection or self.name, target.uri, "", (), Span(start, end, 0, 0),
+                           sha256(b"").hexdigest(), "", "gone")  # fmt: skip
+        state: State = "same" if same else "changed"
+        if wanted.chars:
+            path, span, state = check_citation(document, wanted, indexed)
+        else:
+            path, span = locate(document, wanted)
         text = document.text[span.start : span.end]
         return Reading(
             collection=collection or self.name,
@@ -384,8 +608,17 @@ class Folder:
             span=span,
             sha256=sha256(text.encode("utf-8")).hexdigest(),
             text=text,
-            state="same" if state else "changed",
+            state=state,
         )
+
+    def documents(self, prefix: str = "") -> list[tuple[str, str]]:
+        """URI and title of every indexed document whose URI starts with ``prefix``."""
+
+        def look() -> list[tuple[str, str]]:
+            with self._store.snapshot() as snapshot:
+                return snapshot.titles(prefix)
+
+        return self._healing(look) if self._store.exists else []
 
     def has(self, target: str) -> bool:
         """Whether a target means a document of this collection."""
@@ -417,6 +650,89 @@ class Folder:
             sections=tuple(section for section in document.sections if section.level),
         )
 
+    def page(
+        self,
+        uri: str,
+        *,
+        as_of: int | None = None,
+        collection: str = "",
+        on_progress: OnProgress | None = None,
+    ) -> Page:
+        """A document as it is indexed, as fresh as a search would have it; or as it was."""
+        _refuse_half_characters(uri)
+
+        def look() -> Page:
+            notes = self._freshen(on_progress) if as_of is None else []
+            with self._store.snapshot(as_of) as snapshot:
+                known, text = snapshot.document(uri), snapshot.text(uri)
+                if known is None or text is None:
+                    raise _unknown(snapshot, uri)
+                sections = tuple(snapshot.sections(uri))
+                return Page(
+                    collection=collection or self.name,
+                    uri=uri,
+                    text=text,
+                    modified_ns=known["mtime_ns"],
+                    sections=sections,
+                    chunks=tuple(_chunks(snapshot.chunks(uri), sections)),
+                    incomplete=tuple(notes),
+                )
+
+        return self._healing(look)
+
+    def pages(
+        self, on_progress: OnProgress | None = None
+    ) -> tuple[list[PageInfo], list[Incomplete]]:
+        """Every document that has text, by URI, and what may be missing from the list."""
+
+        def look() -> tuple[list[PageInfo], list[Incomplete]]:
+            notes = self._freshen(on_progress)
+            with self._store.snapshot() as snapshot:
+                return snapshot.pages(), notes
+
+        return self._healing(look)
+
+    def related(
+        self,
+        target: str | Target,
+        *,
+        kinds: Collection[RelatedKind] = KINDS,
+        limit: int = 10,
+        as_of: int | None = None,
+        collection: str = "",
+    ) -> Related:
+        """What links where from a document or a part of it, what links to it, what is like it,
+        and what belongs to the same community of links; at most ``limit`` of each kind.
+        """
+        _refuse_half_characters(target if isinstance(target, str) else target.uri)
+        _refuse_kinds(kinds)
+        if limit < 1:
+            raise InvalidArgument(f"{limit} entries cannot be given.", hint="Ask for 1 or more.")
+
+        def look() -> Related:
+            notes = self._freshen(None) if as_of is None and self._store.exists else []
+            with self._store.snapshot(as_of) as snapshot:
+                wanted = target
+                if isinstance(wanted, str):
+                    wanted = parse_target(wanted, exists=snapshot.document(wanted) is not None)
+                known = snapshot.document(wanted.uri)
+                if known is None:
+                    raise _unknown(snapshot, wanted.uri)
+                path, part = _part(snapshot, wanted)
+                entries, totals = related(snapshot, part, kinds, limit)
+                return Related(
+                    collection=collection or self.name,
+                    uri=wanted.uri,
+                    title=known["title"],
+                    heading_path=path,
+                    entries=tuple(entries),
+                    totals=totals,
+                    generation=snapshot.generation,
+                    incomplete=(*(_held(snapshot) if as_of is None else ()), *notes),
+                )
+
+        return self._healing(look)
+
     def _current(self, snapshot: Snapshot, uri: str) -> tuple[Document, bool]:
         """A document parsed from the disk, and whether it is the one that was indexed."""
         known = snapshot.document(uri)
@@ -428,20 +744,15 @@ class Folder:
                     f"{uri!r} is gone from the disk since it was indexed.",
                     hint="Search shows the text that was indexed; lookfar index forgets it.",
                 )
-            near = get_close_matches(uri, snapshot.uris(), n=3, cutoff=0.4)
-            raise NotFound(
-                f"There is no document {uri!r} in this index.",
-                hint=f"Nearest: {', '.join(near)}." if near else "Give its path below the folder.",
-                details={"candidates": near},
-            )
+            raise _unknown(snapshot, uri)
         same = sha256(text.encode("utf-8")).digest() == known["text_sha"]
         return parse(uri, text), same
 
-    def status(self, *, check: bool = True) -> Status:
+    def status(self, *, collection: str = "", check: bool = True) -> Status:
         """What is indexed; with ``check`` the disk is compared with it."""
         embedder = self.embedder
         about: dict[str, Any] = {
-            "collection": self.name,
+            "collection": collection or self.name,
             "root": self.root.path,
             "index_dir": str(self._store.folder),
             "model": embedder.name if embedder else "none",
@@ -531,10 +842,36 @@ class Folder:
 
     # -- leaving -----------------------------------------------------------
 
-    def close(self) -> None:
-        """Stop following the disk, and let go of the index files."""
-        self.unwatch()
+    def rest(self) -> None:
+        """Let go of what a question can load again: the model and what was read of the index."""
+        self.__dict__.pop("embedder", None)
+        self._walk = None
         self._store.close()
+
+    def close(self) -> None:
+        """Stop following the disk and building, and let go of the index files."""
+        self._closing = True
+        self.unwatch()
+        if self._background is not None:
+            self._background.join()
+        self._store.close()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _stamps(files: tuple[Path, ...]) -> tuple[tuple[int, int, int] | None, ...]:
+    """What the disk says of some files, to notice that one was edited, made or removed."""
+
+    def stamp(path: Path) -> tuple[int, int, int] | None:
+        try:
+            info = path.stat(follow_symlinks=False)
+        except OSError:
+            return None
+        return info.st_mtime_ns, info.st_size, info.st_ino
+
+    return tuple(map(stamp, files))
 
 
 def _refuse_half_characters(name: str) -> None:
@@ -544,6 +881,60 @@ def _refuse_half_characters(name: str) -> None:
         raise InvalidArgument(
             "That name holds half of a character.", hint="Send valid Unicode text."
         ) from error
+
+
+def _refuse_kinds(kinds: Collection[str]) -> None:
+    if isinstance(kinds, str):
+        raise InvalidArgument("kinds is a str.", hint="Pass a tuple of kinds.")
+    unknown = sorted(set(kinds).difference(KINDS))
+    if unknown or not kinds:
+        raise InvalidArgument(
+            f"{unknown[0]!r} is no kind of relation." if unknown else "No kind was asked for.",
+            hint=f"Kinds: {', '.join(KINDS)}.",
+            details={"candidates": list(KINDS)},
+        )
+
+
+def _part(snapshot: Snapshot, wanted: Target) -> tuple[tuple[str, ...], Part]:
+    """What a target means in the indexed text, which is the one whose links are known."""
+    parse = parser_for(wanted.uri)
+    if parse is None or not (wanted.heading or wanted.lines or wanted.chars):
+        return (), Part(wanted.uri)
+    document = parse(wanted.uri, snapshot.text(wanted.uri) or "")
+    if wanted.chars:
+        path, span, _ = check_citation(document, wanted, document.text)
+    else:
+        path, span = locate(document, wanted)
+    return path, Part(wanted.uri, span.start, span.end)
+
+
+def _unknown(snapshot: Snapshot, uri: str) -> NotFound:
+    near = get_close_matches(uri, snapshot.uris(), n=3, cutoff=0.4)
+    return NotFound(
+        f"There is no document {uri!r} in this index.",
+        hint=f"Nearest: {', '.join(near)}." if near else "Give its path below the folder.",
+        details={"candidates": near},
+    )
+
+
+def _chunks(places: Iterable[Place], sections: Iterable[Section]) -> Iterator[PageChunk]:
+    named = defaultdict(list)
+    for section in sections:
+        named[section.path].append(section)
+    for place in places:
+        start = place.start + place.overlap
+        # Small sections share a chunk under the heading they have in common: of several that
+        # are called so, the one that it stands in.
+        called = named[place.path] if place.path else []
+        here = (each for each in called if each.span.start < place.end and start < each.span.end)
+        level = next(here, called[0]).level if called else 0
+        yield PageChunk(
+            id=place.id.hex(),
+            heading_path=shown_path(place.path, place.part, place.parts),
+            level=level,
+            start=start,
+            end=place.end,
+        )
 
 
 def _held(snapshot: EpochSnapshot) -> list[Incomplete]:

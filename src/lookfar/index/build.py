@@ -111,12 +111,14 @@ class Build:
         rebuild: bool = False,
         wait_seconds: float = 0.0,
         let_go: bool = True,
+        many: bool = False,
     ) -> tuple[IndexReport, Walk | None]:
         """Walk, compare, write, activate. Gives the walk too, to speed up the next one.
 
         With ``only``, nothing but these URIs is looked at; one that ends in ``/`` names a
         folder, for which everything is walked. Without ``let_go``, an index that someone
         rolled back and holds is refused with ``IndexHeld``: for passes that nobody asked for.
+        ``many`` lets in more files than the settings do.
         """
         started = time.perf_counter()
         if only is not None and (rebuild or any(uri.endswith("/") for uri in only)):
@@ -144,7 +146,8 @@ class Build:
             known = writer.known(only)
             left_out = writer.left_out()
             changes = compare(seen, known, left_out)
-            self._refuse_too_many(changes, known)
+            if not many:
+                self._refuse_too_many(changes, known)
             self._tally["resumed"] = len(known) if writer.resumed else 0
             if only is not None:
                 self._left += (each for uri, each in left_out.items() if uri not in only)
@@ -156,10 +159,11 @@ class Build:
 
     def _refuse_too_many(self, changes: Changes, known: dict[str, Known]) -> None:
         total = len(changes.read) + changes.same
-        if total > self._settings.sources.max_files:
+        most = self._settings.sources.max_files
+        # Where so many are in the index already, somebody let them in.
+        if total > most >= len(known):
             raise InvalidArgument(
-                f"This folder holds {total:,} files to index,"
-                f" more than the limit of {self._settings.sources.max_files:,}.",
+                f"This folder holds {total:,} files to index, more than the limit of {most:,}.",
                 hint="Name a smaller folder, exclude some, or raise sources.max_files.",
                 developer=f"FILE_LIMIT_WARNING: {total} files, {len(known)} known",
             )

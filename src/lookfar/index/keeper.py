@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 _LOOK_AFTER_HEALTHY: Final = 5.0
 _LOOK_AFTER_SICK: Final = 0.5
+_LOOK_AT_HEAD: Final = 1.0
+"""Seconds between looks at git's head, which may lie where nothing is watched."""
+_FENCE: Final = 0.25
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 60.0
 
@@ -227,14 +230,17 @@ class Keeper:
             if self._strategy != "git":
                 self._dirty.add(everything=True)
             occasions.add("reconcile")
+        moved = self._strategy == "git" and self._head() != self._dirty.head
+        if moved and self._watcher.ready_in() is None and not self._watcher.fence(_FENCE):
+            self._dirty.add(everything=True)  # Nobody can say what was written before it moved.
         due = self._watcher.ready_in()
         if due is not None and (at_once or due <= 0):
             with self._handing_over:
-                batch = self._watcher.take()
-                if self._dirty.add_batch(batch):
+                if self._dirty.add_batch(self._watcher.take()):
                     occasions.add("change")
-            if batch.git and self._head() != self._dirty.head:
-                occasions.add("commit")
+            due = None
+        if moved and due is None:  # Else someone is still writing, and the rest is yet to come.
+            occasions.add("commit")
         if "change" in occasions:
             self._save()
         if self._failures and now >= self._retry_at and self._strategy != "lazy":
@@ -288,6 +294,8 @@ class Keeper:
         now = time.monotonic()
         until = now + (_LOOK_AFTER_HEALTHY if self._watcher.healthy else _LOOK_AFTER_SICK)
         until = min(until, self._reconcile_at)
+        if self._strategy == "git":
+            until = min(until, now + _LOOK_AT_HEAD)
         if self._failures and self._strategy != "lazy":
             until = min(until, self._retry_at)
         due = self._watcher.ready_in()

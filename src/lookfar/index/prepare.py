@@ -23,6 +23,7 @@ from lookfar.parse.formats import parser_for
 from lookfar.parse.text import normalise
 from lookfar.ports import PATH_SEPARATOR, ChunkRow, Version
 from lookfar.store.analyser import analyse
+from lookfar.store.naming import link_name, names_of
 
 if TYPE_CHECKING:
     from lookfar.ports import Embedder
@@ -78,9 +79,11 @@ def prepare(
         ],
         chunks=[_chunk_row(document, each) for each in chunks],
         links=[
-            (link.kind, link.target, link.anchor, link.text, link.start, link.end)
+            (link.kind, link.target, link.anchor, link.text, link.start, link.end,
+             link_name(uri, link.kind, link.target))
             for link in document.links
         ],
+        names=[(*each,) for each in names_of(uri, document.title, document.aliases)],
         name_terms=(analyse(document.title), analyse(uri)),
         entries=_entries(document, chunks),
         embedded={},

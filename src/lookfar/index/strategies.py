@@ -14,6 +14,8 @@ relies on it, and a file that is damaged means "compare everything".
 from __future__ import annotations
 
 import json
+import os
+import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -21,9 +23,8 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
-from lookfar.errors import InvalidArgument, LookfarError
+from lookfar.errors import InvalidArgument
 from lookfar.parse.formats import format_of
-from lookfar.sources.confine import Refused
 from lookfar.sources.watch import MOST_NAMED, Batch, topmost
 from lookfar.store import files
 
@@ -46,6 +47,7 @@ DUE: Final[Mapping[Strategy, frozenset[Occasion]]] = {
 
 _FORMAT: Final = 1
 _REF_BYTES: Final = 4096
+_REF_TABLES: Final = "reftable/tables.list"
 _NO_HEAD: Final = "none"
 
 
@@ -159,7 +161,8 @@ class Dirty:
             "uris": sorted(self.names()),
         }
         files.make_folder(self._path.parent)
-        files.write_atomic(self._path, json.dumps(state).encode("utf-8", "surrogatepass"))
+        # Several processes may follow one folder, and none of them holds the writer lock here.
+        files.write_shared(self._path, json.dumps(state).encode("utf-8", "surrogatepass"))
 
     def load(self) -> bool:
         """Add what an earlier process left; False where nothing was left.
@@ -182,23 +185,67 @@ class Dirty:
         return True
 
 
+# -- where git stands ------------------------------------------------------------
+
+
 def head_of(root: Root) -> str:
-    """Where the repository in ``root`` stands: changes with every commit and checkout."""
-    seen = [_line_of(root, ".git/HEAD")]
-    if seen[0].startswith("ref: "):
-        name = seen[0].removeprefix("ref: ")
-        seen.append(_line_of(root, f".git/{name}"))
-        if not seen[1]:  # Git packed it.
-            try:
-                packed = root.stat(".git/packed-refs")
-            except LookfarError:
-                packed = None
-            seen.append(str(packed))
-    return sha256("\n".join(seen).encode()).hexdigest()[:16] if seen[0] else _NO_HEAD
+    """Where the repository around ``root`` stands: changes with every commit and checkout.
+
+    That repository may have its top folder above the root, or be a worktree whose head
+    lies elsewhere. What is read there is only ever compared, never shown.
+    """
+    folder = _git_folder(Path(root.path))
+    head = _line_of(folder / "HEAD") if folder else ""
+    if folder is None or not head:
+        return _NO_HEAD
+    seen = [head]
+    if head.startswith("ref: "):
+        shared = folder / (_line_of(folder / "commondir") or ".")
+        name = head.removeprefix("ref: ")
+        line = _line_of(folder / name) or _line_of(shared / name)
+        # Where there is none, git has packed it, or keeps all of them in tables.
+        seen += [line] if line else map(_stamp, (shared / "packed-refs", shared / _REF_TABLES))
+    return sha256("\n".join(seen).encode()).hexdigest()[:16]
 
 
-def _line_of(root: Root, uri: str) -> str:
+def _git_folder(start: Path) -> Path | None:
+    """The folder that holds HEAD, for the nearest repository at or above ``start``.
+
+    As git does, the search stays on one disk; and it ends at the user's home.
+    """
+    home = os.path.expanduser("~")
+    for folder in (start, *start.parents):
+        found = folder / ".git"
+        if found.is_dir():
+            return found
+        line = _line_of(found)
+        if line.startswith("gitdir: "):
+            return folder / line.removeprefix("gitdir: ")
+        if str(folder) == home or os.path.ismount(folder):
+            return None
+    return None
+
+
+def _line_of(path: Path) -> str:
+    """The first line of a small plain file; empty where there is none to read."""
     try:
-        return root.read(uri, _REF_BYTES)[0].decode("utf-8", "replace").strip()
-    except (Refused, LookfarError):
+        # A pipe under that name would keep us waiting for its other end.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except (OSError, ValueError):
         return ""
+    try:
+        plain = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        data = os.read(descriptor, _REF_BYTES) if plain else b""
+    except OSError:
+        return ""
+    finally:
+        os.close(descriptor)
+    return data.partition(b"\n")[0].decode("utf-8", "replace").strip()
+
+
+def _stamp(path: Path) -> str:
+    try:
+        seen = path.stat()
+    except (OSError, ValueError):
+        return ""
+    return f"{seen.st_mtime_ns} {seen.st_size} {seen.st_ino}"

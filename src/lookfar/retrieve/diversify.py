@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from lookfar.ports import Place
 from lookfar.retrieve.ranking import Ranking
 
-_POOL = 50
+_POOL = 200
 _POOL_PER_DOCUMENT = 8
 _AS_GOOD = 0.75
 
@@ -37,19 +37,20 @@ class Passage:
 
 
 def passages(ranking: Ranking, *, per_document: int, merge_gap: int) -> list[Passage]:
-    """The best passages, best first."""
+    """The best passages, best first; with a gap below 0 each is one chunk."""
     wanted = ranking.plan.top_k
     groups: dict[tuple[int, int], list[int]] = defaultdict(list)
-    # A pool whose size does not follow ``top_k``, so that asking for one hit or for ten cites
-    # the same spans; few per document, so that one cannot fill it.
-    left = max(_POOL, 5 * wanted)
+    # A pool whose size does not follow ``top_k``, so that asking for one hit, for ten or for the
+    # next ten cites the same spans; few per document, so that one cannot fill it.
+    left = max(_POOL, 2 * wanted)
+    crowd = max(_POOL_PER_DOCUMENT, per_document) if per_document else left
     for at in ranking.order():
         candidate = ranking.candidates[at]
         lanes = candidate.keyword or candidate.page or candidate.vector > 0
         if not (lanes or ranking.scores[at] > 0):
             continue  # Nothing speaks for it.
         group = groups[candidate.document]
-        if len(group) < _POOL_PER_DOCUMENT and left:
+        if len(group) < crowd and left:
             group.append(at)
             left -= 1
     merged = [
@@ -67,7 +68,8 @@ def _merged(ranking: Ranking, group: Sequence[int], gap: int) -> list[Passage]:
     for at in sorted(group, key=lambda at: ranking.candidates[at].place.start):
         place, score = ranking.candidates[at].place, ranking.scores[at]
         last = found[-1] if found else None
-        if last is None or place.start > last.end + gap or not _alike(ranking, at, last.best):
+        beside = last is not None and gap >= 0 and place.start <= last.end + gap
+        if last is None or not beside or not _alike(ranking, at, last.best):
             found.append(
                 Passage(
                     best=at,

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from lookfar.model import Contribution, Hit, Incomplete, Span, shown_path
+from lookfar.model import Contribution, Hit, Incomplete, Span, State, shown_path
 
 if TYPE_CHECKING:
     from lookfar.ports import Place, Snapshot
@@ -30,9 +30,6 @@ class Source(NamedTuple):
     plan: Plan
     snapshot: Snapshot
     read: ReadSource
-
-
-State = Literal["same", "moved", "changed", "gone"]
 
 
 def cite(
@@ -71,6 +68,9 @@ def cite(
                 state=state,
                 chunk_id=place.id.hex(),
                 explanation=explain(passage.best) if explain else (),
+                path=place.path,
+                part=place.part if passage.chunks == 1 else 1,
+                parts=place.parts if passage.chunks == 1 else 1,
             )
         )
     notes = (

@@ -96,7 +96,7 @@ def _check_types(text: object, mode: object, top_k: object, filters: object) -> 
         raise InvalidArgument(f"top_k is {top_k!r}.", hint="Pass a whole number.")
     if not isinstance(filters, Filters):
         raise InvalidArgument("The filters are no Filters.", hint="Pass lookfar.Filters(...).")
-    for name in ("uris", "tags", "lanes"):
+    for name in ("uris", "tags", "lanes", "languages"):
         if isinstance(getattr(filters, name), str):
             raise InvalidArgument(f"Filters.{name} is a str.", hint="Pass a tuple of them.")
 

@@ -17,7 +17,7 @@ from lookfar.retrieve.diversify import passages
 from lookfar.retrieve.excerpt import Source, cite
 from lookfar.retrieve.fuse import weighted_sum
 
-__all__ = ["Source", "rank", "search", "stages"]
+__all__ = ["Source", "candidates_of", "rank", "search", "stages"]
 
 if TYPE_CHECKING:
     from lookfar.config import SearchSettings
@@ -34,8 +34,8 @@ def stages(settings: SearchSettings) -> list[Stage]:
     ]
 
 
-def rank(sources: Sequence[Source], settings: SearchSettings) -> Ranking:
-    """All candidates of all sources, scored together."""
+def candidates_of(sources: Sequence[Source], settings: SearchSettings) -> Ranking:
+    """All candidates of all sources in one ranking that has not scored them yet."""
     asked = [(each.plan, each.snapshot) for each in sources]
     if len(asked) > 1:
         share_statistics(asked)
@@ -46,14 +46,19 @@ def rank(sources: Sequence[Source], settings: SearchSettings) -> Ranking:
     # One that has a model speaks for all: without, meaning would count for none of them.
     lead = next((each for each in found if each.plan.vector is not None), found[0])
     candidates = tuple(chain.from_iterable(each.candidates for each in found))
-    ranking = replace(lead, candidates=candidates, scores=(0.0,) * len(candidates))
+    return replace(lead, candidates=candidates, scores=(0.0,) * len(candidates))
+
+
+def rank(sources: Sequence[Source], settings: SearchSettings) -> Ranking:
+    """All candidates of all sources, scored together."""
+    ranking = candidates_of(sources, settings)
     for stage in stages(settings):
         ranking = stage(ranking)
     return ranking
 
 
 def search(
-    sources: Sequence[Source], settings: SearchSettings, *, explain: bool
+    sources: Sequence[Source], settings: SearchSettings, explain: bool
 ) -> tuple[list[Hit], list[Incomplete]]:
     """The cited answer to a question, from all sources together."""
     ranking = rank(sources, settings)

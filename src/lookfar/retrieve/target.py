@@ -1,8 +1,9 @@
 """What ``read`` was asked for: a document, a section of it, or some lines.
 
 Takes: ``URI``, ``URI#Heading``, ``URI#Outer > Inner`` or ``URI:10-20``, and the
-parsed document. Gives: the section and span meant. Refuses: to guess; a heading
-that several sections have is an error that lists them all.
+parsed document; or a citation, and the text it was taken from. Gives: the section and
+span meant, and whether a citation still holds. Refuses: to guess; a heading that several
+sections have is an error that lists them all.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from hashlib import sha256
 
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound
 from lookfar.lines import Lines
-from lookfar.model import Document, Section, Span
+from lookfar.model import Document, Section, Span, State
 
 _LINES = re.compile(r"(?P<uri>.+):(?P<first>\d+)(?:-(?P<last>\d+))?")
 _SEPARATOR = re.compile(r"\s*(?:>|→)\s*")
@@ -22,11 +24,14 @@ _SEPARATOR = re.compile(r"\s*(?:>|→)\s*")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A URI and at most one of heading or lines."""
+    """A URI and at most one of heading, lines or citation."""
 
     uri: str
     heading: str = ""
     lines: tuple[int, int] | None = None
+    chars: tuple[int, int] | None = None
+    sha256: str = ""
+    """Of the cited text, or the first digits of it."""
 
 
 def parse_target(text: str, exists: bool) -> Target:
@@ -39,13 +44,17 @@ def parse_target(text: str, exists: bool) -> Target:
     match = _LINES.fullmatch(text)
     if match is None:
         return Target(uri)
-    first = int(match["first"])
-    last = int(match["last"] or first)
-    if not 1 <= first <= last:
+    return Target(match["uri"], lines=line_range(match["first"], match["last"]))
+
+
+def line_range(first: str, last: str | None) -> tuple[int, int]:
+    """Two line numbers as they were written; one stands for itself."""
+    low, high = int(first), int(last or first)
+    if not 1 <= low <= high:
         raise InvalidArgument(
-            f"Lines {first}-{last} are not a range.", hint="Count from 1, smaller number first."
+            f"Lines {low}-{high} are not a range.", hint="Count from 1, smaller number first."
         )
-    return Target(match["uri"], lines=(first, last))
+    return low, high
 
 
 def locate(document: Document, target: Target) -> tuple[tuple[str, ...], Span]:
@@ -67,6 +76,37 @@ def locate(document: Document, target: Target) -> tuple[tuple[str, ...], Span]:
             end = len(document.text)
         return _path_at(document.sections, start), lines.span(start, end)
     return (), lines.span(0, len(document.text))
+
+
+def check_citation(
+    document: Document, target: Target, indexed: str | None
+) -> tuple[tuple[str, ...], Span, State]:
+    """Where the cited text stands now, under which headings, and whether it still holds.
+
+    ``indexed`` is the text that the index has of the document: where it still holds what was
+    cited, that is what is looked for; otherwise it must begin a line to be found again.
+    """
+    assert target.chars is not None
+    start, end = target.chars
+    text, lines = document.text, Lines(document.text)
+
+    def holds(source: str, at: int) -> bool:
+        cited = source[at : at + end - start]
+        return sha256(cited.encode("utf-8")).hexdigest().startswith(target.sha256)
+
+    if holds(text, start) and end <= len(text):
+        return _path_at(document.sections, start), lines.span(start, end), "same"
+    found = -1
+    if indexed is not None and holds(indexed, start):
+        found = text.find(indexed[start:end])
+    else:
+        starts = (lines.start_of(number) for number in range(1, len(lines) + 1))
+        found = next((at for at in starts if at + end - start <= len(text) and holds(text, at)), -1)
+    if found >= 0:
+        span = lines.span(found, found + end - start)
+        return _path_at(document.sections, found), span, "moved"
+    start = min(start, len(text))
+    return _path_at(document.sections, start), lines.span(start, min(end, len(text))), "changed"
 
 
 def _section(document: Document, target: Target) -> Section:

@@ -8,7 +8,7 @@ import the library before a command needs it, so that ``--help`` is instant.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,18 +16,18 @@ from lookfar import __version__
 from lookfar.errors import RootNotFound
 from lookfar.serve import jsonshape, progress
 from lookfar.serve.exits import GuardedGroup, write, write_json
+from lookfar.serve.options import asked as _asked
 from lookfar.serve.options import common as _common
 from lookfar.serve.options import opened as _opened
 from lookfar.serve.options import quoted as _quoted
 from lookfar.serve.options import utf8 as _utf8
+from lookfar.serve.servers import daemon, mcp, serve
 from lookfar.serve.snapshots import snapshots
 
+if TYPE_CHECKING:
+    from lookfar.model import RelatedKind
+
 _HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-
-
-def main() -> None:
-    """The entry point of the installed command."""
-    cli(prog_name="lookfar")
 
 
 @click.group(cls=GuardedGroup, context_settings=_HELP, invoke_without_command=True)
@@ -105,7 +105,7 @@ def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> 
         heading=_utf8(options["heading"]),
         tags=tuple(map(_utf8, options["tags"])),
     )
-    with _opened(_folders_of(query, path), options) as library:
+    with _asked(_folders_of(query, path), options) as library:
         first = not library.indexed and options["as_of"] is None
         if first:
             click.echo("This folder is not indexed yet: indexing it first.", err=True)
@@ -152,7 +152,7 @@ def read(target: str, path: str, as_json: bool, **options: Any) -> None:
     "guide.md#Install > Linux"), or a URI and lines (guide.md:10-20). PATH is the
     indexed folder (default: this one).
     """
-    with _opened(path, options) as library:
+    with _asked(path, options) as library:
         found = library.read(_utf8(target))
     if as_json:
         write_json(jsonshape.reading(found))
@@ -173,7 +173,7 @@ def outline(uri: str, path: str, as_json: bool, **options: Any) -> None:
 
     URI names the document. PATH is the indexed folder (default: this one).
     """
-    with _opened(path, options) as library:
+    with _asked(path, options) as library:
         found = library.outline(_utf8(uri))
     if as_json:
         write_json(jsonshape.outline(found))
@@ -181,6 +181,45 @@ def outline(uri: str, path: str, as_json: bool, **options: Any) -> None:
         from lookfar.serve import render
 
         write(render.outline(found))
+
+
+@cli.command()
+@click.argument("target")
+@click.argument("path", default=".")
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    type=click.Choice(("links", "backlinks", "similar", "community")),
+    help="Only this kind of relation. Repeatable; without, all of them.",
+)
+@click.option("--limit", type=int, default=10, metavar="N", help="Most entries of each kind.")
+@click.option("--as-of", type=int, metavar="N", help="Ask an earlier generation of the index.")
+@_common
+def related(
+    target: str,
+    path: str,
+    kinds: tuple[RelatedKind, ...],
+    limit: int,
+    as_of: int | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Show what a document links to, what links to it, and what is like it.
+
+    TARGET is a URI (guide.md), or a part of it as for read (guide.md#Install). PATH is
+    the indexed folder (default: this one).
+    """
+    from lookfar.retrieve.related import KINDS
+
+    with _asked(path, options) as library:
+        found = library.related(_utf8(target), kinds=kinds or KINDS, limit=limit, as_of=as_of)
+    if as_json:
+        write_json(jsonshape.related(found))
+    else:
+        from lookfar.serve import render
+
+        write(render.related(found))
 
 
 @cli.command()
@@ -219,8 +258,8 @@ def status(path: tuple[str, ...], as_json: bool, **options: Any) -> None:
 
     PATH is a folder to tell about (default: this one).
     """
-    with _opened(path, options) as library:
-        found = [library.status(collection=name) for name in library.collections]
+    with _asked(path, options) as library:
+        found = library.statuses()
     if as_json:
         write_json(jsonshape.together([jsonshape.status(each) for each in found]))
     else:
@@ -229,4 +268,5 @@ def status(path: tuple[str, ...], as_json: bool, **options: Any) -> None:
         write("\n\n".join(map(render.status, found)))
 
 
-cli.add_command(snapshots)
+for each in (snapshots, mcp, serve, daemon):
+    cli.add_command(each)

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
         GenerationDiff,
         GenerationInfo,
         Hit,
+        Incomplete,
         IndexReport,
         Outline,
         Pruned,
         Reading,
+        Related,
         Section,
         Span,
         Status,
@@ -48,10 +50,7 @@ def answer(found: Answer, *, explain: bool = False) -> Json:
         "generation": found.generation,
         "generations": dict(found.generations),
         "took_ms": round(found.took_ms, 3),
-        "incomplete": [
-            {"reason": each.reason, "detail": each.detail, "uris": list(each.uris)}
-            for each in found.incomplete
-        ],
+        "incomplete": _incomplete(found.incomplete),
     }
 
 
@@ -122,6 +121,37 @@ def outline(tree: Outline) -> Json:
         "lines": tree.lines,
         "tags": list(tree.tags),
         "sections": [_section(each) for each in tree.sections],
+    }
+
+
+def related(found: Related) -> Json:
+    """The result of ``lookfar related --json``."""
+    return {
+        "collection": found.collection,
+        "uri": found.uri,
+        "title": found.title,
+        "heading_path": list(found.heading_path),
+        "entries": [
+            {
+                "kind": each.kind,
+                "uri": each.uri,
+                "title": each.title,
+                "target": each.target,
+                "resolved": each.resolved,
+                "relation": each.relation,
+                "count": each.count,
+                "score": each.score,
+                "anchor": each.anchor,
+                "heading_path": list(each.heading_path),
+                "line": each.line,
+                "text": each.text,
+                "context": each.context,
+            }
+            for each in found.entries
+        ],
+        "totals": dict(found.totals),
+        "generation": found.generation,
+        "incomplete": _incomplete(found.incomplete),
     }
 
 
@@ -247,6 +277,12 @@ def _span(span: Span) -> Json:
         "start_line": span.start_line,
         "end_line": span.end_line,
     }
+
+
+def _incomplete(notes: Iterable[Incomplete]) -> list[Json]:
+    return [
+        {"reason": each.reason, "detail": each.detail, "uris": list(each.uris)} for each in notes
+    ]
 
 
 def _section(section: Section) -> Json:

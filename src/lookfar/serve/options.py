@@ -17,6 +17,7 @@ from lookfar.errors import InvalidArgument, NotIndexed
 
 if TYPE_CHECKING:
     from lookfar.library import Library
+    from lookfar.serve.remote import RemoteLibrary
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -49,24 +50,60 @@ def opened(path: str | tuple[str, ...], options: dict[str, Any]) -> Iterator[Lib
     """The library of one folder or of several, with this command's settings."""
     from lookfar.library import Library
 
+    paths, chosen = _checked(path, options)
+    own = Library.open(*paths, index_dir=options["index_dir"], settings=chosen)
+    with _told_where(paths), own as library:
+        yield library
+
+
+@contextmanager
+def asked(
+    path: str | tuple[str, ...], options: dict[str, Any]
+) -> Iterator[Library | RemoteLibrary]:
+    """The same for a question: where a daemon runs, its library is at hand already."""
+    from lookfar.config import load
+    from lookfar.serve.remote import RemoteLibrary
+
+    paths, chosen = _checked(path, options)
+    remote = None
+    if load(None, chosen).serve.daemon:
+        remote = RemoteLibrary.find(paths, options["index_dir"], chosen)
+    if remote is None:
+        with opened(path, options) as library:
+            yield library
+        return
+    try:
+        with _told_where(paths):
+            yield remote
+    finally:
+        remote.close()
+
+
+def _checked(
+    path: str | tuple[str, ...], options: dict[str, Any]
+) -> tuple[tuple[str, ...], dict[str, Any]]:
     paths = (path,) if isinstance(path, str) else path or (".",)
     for what, given in (*(("PATH", each) for each in paths), ("--index-dir", options["index_dir"])):
         if given == "":  # As from a variable that is not set: never taken for this folder.
             raise InvalidArgument(f"{what} is empty.", hint="Name a folder; . is this one.")
-    chosen = _settings(options["settings"])
-    with Library.open(*paths, index_dir=options["index_dir"], settings=chosen) as library:
-        try:
-            yield library
-        except NotIndexed as error:
-            shown = ", ".join(map(repr, paths))
-            raise NotIndexed(
-                f"The folder {shown} has not been indexed yet.",
-                hint=f"Run: lookfar index {' '.join(map(quoted, paths))}",
-                developer=error.developer,
-            ) from error
+    return paths, settings_from(options["settings"])
 
 
-def _settings(given: tuple[str, ...]) -> dict[str, Any]:
+@contextmanager
+def _told_where(paths: tuple[str, ...]) -> Iterator[None]:
+    """Say of what was never indexed which command does it."""
+    try:
+        yield
+    except NotIndexed as error:
+        shown = ", ".join(map(repr, paths))
+        raise NotIndexed(
+            f"The folder {shown} has not been indexed yet.",
+            hint=f"Run: lookfar index {' '.join(map(quoted, paths))}",
+            developer=error.developer,
+        ) from error
+
+
+def settings_from(given: tuple[str, ...]) -> dict[str, Any]:
     """``KEY=VALUE`` texts as typed values; what does not fit is left for the settings to refuse."""
     from lookfar.config import describe
 

@@ -24,10 +24,13 @@ if TYPE_CHECKING:
         GenerationDiff,
         GenerationInfo,
         Hit,
+        Incomplete,
         IndexReport,
         Outline,
         Pruned,
         Reading,
+        Related,
+        RelatedEntry,
         Status,
     )
 
@@ -51,6 +54,12 @@ _STATES = {
     "moved": "moved within its file since it was indexed",
     "changed": "CHANGED on the disk since it was indexed: this is the indexed text",
     "gone": "GONE from the disk since it was indexed: this is the indexed text",
+}
+_RELATED = {
+    "links": "links to",
+    "backlinks": "linked from",
+    "similar": "similar",
+    "community": "same community",
 }
 _SKIPPED = {
     "denied": "denied: secrets, dependencies, build output (target/, build/, ...)",
@@ -84,10 +93,14 @@ def answer(found: Answer, *, explain: bool = False) -> str:
     state = state if len(found.generations) > 1 else str(found.generation)
     footer = f"{count} in {found.took_ms:.0f} ms, {found.mode}, generation {state}"
     lines.append(_line((footer, "dim")))
-    for note in found.incomplete:
-        lines.append(_line((f"incomplete ({note.reason}): {note.detail}", "yellow")))
-        lines += [_line((f"  {uri}", "yellow")) for uri in _some(note.uris, _NAMED_FAILURES)]
-    return _printed(lines)
+    return _printed([*lines, *_notes(found.incomplete)])
+
+
+def _notes(incomplete: Sequence[Incomplete]) -> Iterator[Text]:
+    for note in incomplete:
+        yield _line((f"incomplete ({note.reason}): {note.detail}", "yellow"))
+        for uri in _some(note.uris, _NAMED_FAILURES):
+            yield _line((f"  {uri}", "yellow"))
 
 
 def _hit(
@@ -177,6 +190,45 @@ def outline(tree: Outline) -> str:
     if not tree.sections:
         lines.append(_line(("no headings", "dim")))
     return _printed(lines)
+
+
+def related(found: Related) -> str:
+    """What has to do with a document, kind by kind, and why."""
+    part = f"#{' > '.join(found.heading_path)}" if found.heading_path else ""
+    lines = [_line((found.uri + part, "bold cyan"), (f"  {found.title}", ""))]
+    for kind, total in found.totals.items():
+        entries = [each for each in found.entries if each.kind == kind]
+        more = f" of {total:,}" if total > len(entries) else ""
+        lines += [_line(), _line((_RELATED[kind], "bold"), (f"  {len(entries):,}{more}", "dim"))]
+        for each in entries:
+            lines += _related(each)
+    lines += _notes(found.incomplete)
+    return _printed(lines)
+
+
+def _related(entry: RelatedEntry) -> Iterator[Text]:
+    """An entry: a link with the line it stands on, anything else with its score."""
+    name = entry.uri or entry.target
+    backwards = entry.kind == "backlinks"
+    place = f":{entry.line}" if entry.line and entry.kind != "links" else ""
+    line = _line((f"  {name}{place}", "cyan" if entry.resolved else "yellow"))
+    if entry.title:
+        line.append_text(_line((f"  {entry.title}", "")))
+    told = [] if entry.resolved else ["not there"]
+    if entry.relation not in (None, "links_to"):
+        told.append(str(entry.relation))
+    if entry.count > 1:
+        told.append(f"{entry.count:,} links")
+    if entry.kind == "links":
+        told.append(f"line {entry.line:,}")
+    if entry.anchor and not backwards:
+        told.append(f"#{entry.anchor}")
+    if not entry.relation:
+        told.append(f"{entry.score:.3f}")
+    line.append_text(_line((f"  {', '.join(told)}", "dim")) if told else _line())
+    yield line
+    if entry.context:
+        yield _line((f"      {entry.context}", "dim"))
 
 
 def status(state: Status) -> str:

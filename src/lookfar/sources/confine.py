@@ -260,6 +260,7 @@ class Root:
         raise RootNotFound(
             f"The folder {self.path!r} is gone or has become a link.",
             hint="Put the folder back, or index its new place.",
+            details={"path": self.path},
         ) from cause
 
     def _enter(self, uri: str, folders: Sequence[str]) -> Handle:

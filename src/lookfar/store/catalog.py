@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from lookfar.errors import IndexCorrupt
-from lookfar.model import Counts, Failure, Fingerprint, Section, Span
+from lookfar.model import Counts, Failure, Fingerprint, PageInfo, Section, Span
 from lookfar.ports import PATH_SEPARATOR, Known, LeftOut, Place, Version
 
 ALIVE = "d.born <= :g AND (d.died IS NULL OR d.died > :g)"
@@ -53,7 +53,8 @@ class Inserts:
         "sections": "INSERT INTO sections VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         "chunks": "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         "embeddings": "INSERT INTO embeddings VALUES (?, ?, ?)",
-        "links": "INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "links": "INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "names": "INSERT INTO names VALUES (?, ?, ?, ?)",
         "tags": "INSERT INTO tags VALUES (?, ?)",
     }
 
@@ -89,6 +90,7 @@ class Inserts:
             for ordinal, row in enumerate(version.chunks)
         ]
         rows["links"] += [(document, ordinal, *row) for ordinal, row in enumerate(version.links)]
+        rows["names"] += [(document, *row) for row in version.names]
         rows["tags"] += [(document, tag) for tag in version.tags]
         if len(rows["documents"]) >= _BUFFERED_DOCUMENTS:
             self.flush()
@@ -294,12 +296,49 @@ def live_document(
 
 
 def uris(connection: sqlite3.Connection, generation: int, prefix: str = "") -> list[str]:
+    return [uri for uri, _ in titles(connection, generation, prefix)]
+
+
+def titles(
+    connection: sqlite3.Connection, generation: int, prefix: str = ""
+) -> list[tuple[str, str]]:
+    """URI and title of the live documents whose URI starts with ``prefix``, in order."""
     rows = connection.execute(
-        f"SELECT d.uri FROM documents d WHERE {ALIVE} AND substr(d.uri, 1, :n) = :prefix"
-        " ORDER BY d.uri",
+        f"SELECT d.uri, d.title FROM documents d WHERE {ALIVE}"
+        " AND substr(d.uri, 1, :n) = :prefix ORDER BY d.uri",
         {"g": generation, "prefix": prefix, "n": len(prefix)},
     )
-    return [uri for (uri,) in rows]
+    return rows.fetchall()
+
+
+def pages(connection: sqlite3.Connection, generation: int) -> list[PageInfo]:
+    """Every live document that has text, by URI."""
+    alive = {"g": generation}
+    headings: dict[int, list[tuple[int, tuple[str, ...]]]] = {}
+    outer: dict[tuple[int, int], str] = {}
+    rows = connection.execute(
+        "SELECT s.document, s.ordinal, s.parent, s.level, s.title FROM sections s"
+        f" JOIN documents d ON d.id = s.document WHERE {ALIVE} AND s.level BETWEEN 1 AND 2"
+        " ORDER BY s.document, s.ordinal",
+        alive,
+    )
+    for document, ordinal, parent, level, title in rows:
+        above = outer.get((document, parent))
+        path = (title,) if above is None else (above, title)
+        outer[document, ordinal] = title
+        headings.setdefault(document, []).append((level, path))
+    found = []
+    for document, uri, language, modified, chunks, chars in connection.execute(
+        "SELECT d.id, d.uri, d.language, d.mtime_ns, count(*), sum(c.end - c.start - c.overlap)"
+        f" FROM documents d JOIN chunks c ON c.document = d.id WHERE {ALIVE}"
+        " GROUP BY d.id ORDER BY d.uri",
+        alive,
+    ):
+        named = headings.get(document, [])
+        first = next((path[-1] for level, path in named if level == 1), "")
+        paths = tuple(path for _, path in named)
+        found.append(PageInfo(uri, language, modified, chunks, chars, first, paths))
+    return found
 
 
 def sections(connection: sqlite3.Connection, document: int) -> list[Section]:

@@ -20,7 +20,8 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,6 +41,7 @@ from lookfar.store.verify import Problem
 _CURRENT = "CURRENT"
 _ABOUT = "collection.json"
 _DAMAGE = "damage.json"
+_LOCK = "writer.lock"
 _DAMAGED = "damaged-"
 _EPOCH = re.compile(r"epoch-[0-9]{1,9}")
 
@@ -108,7 +110,7 @@ class CollectionStore:
     @contextmanager
     def _changing(self, wait_seconds: float) -> Iterator[sqlite3.Connection]:
         self._serving()  # Nothing is made here: what was never indexed has no lock either.
-        lock = files.WriterLock(self.folder / "writer.lock")
+        lock = files.WriterLock(self.folder / _LOCK)
         lock.acquire(wait_seconds)
         with lock, self._serving().changing() as connection:
             yield connection
@@ -126,7 +128,7 @@ class CollectionStore:
         Nothing happens when another process has replaced it meanwhile.
         """
         name = self._serving_name_or_garbage()
-        lock = files.WriterLock(self.folder / "writer.lock")
+        lock = files.WriterLock(self.folder / _LOCK)
         lock.acquire(wait_seconds)
         with lock:
             if name != self._serving_name_or_garbage():
@@ -139,6 +141,39 @@ class CollectionStore:
             if _EPOCH.fullmatch(name) and (self.folder / name).is_dir():
                 files.rename(self.folder / name, self.folder / f"{_DAMAGED}{name}")
             files.remove(self.folder / _CURRENT)
+
+    def delete(self, besides: Collection[str] = (), wait_seconds: float = 0.0) -> None:
+        """Remove the index: all that a store puts into its folder, the files ``besides`` that
+        others keep there, and the folder itself unless something else lies in it.
+        """
+        if not self.folder.is_dir():
+            return
+        lock = files.WriterLock(self.folder / _LOCK)
+        lock.acquire(wait_seconds)
+        with lock:
+            self.close()
+            # First the pointer: without it nobody takes what is left for an index.
+            files.remove(self.folder / _CURRENT)
+            for path in self.folder.iterdir():
+                name = path.name.removeprefix(_DAMAGED)
+                if _EPOCH.fullmatch(name) or path.name in (_ABOUT, _DAMAGE, *besides):
+                    files.remove(path)
+            for left in self.folder.glob(".*.tmp"):
+                files.remove(left)
+            if sys.platform != "win32":  # There, a file that is open cannot be removed.
+                files.remove(self.folder / _LOCK)
+        if sys.platform == "win32":
+            with suppress(LookfarError):
+                files.remove(self.folder / _LOCK)
+        with suppress(OSError):
+            self.folder.rmdir()
+
+    def refuse_busy(self) -> None:
+        """``IndexBusy`` where somebody writes at this moment."""
+        if self.folder.is_dir():
+            lock = files.WriterLock(self.folder / _LOCK)
+            lock.acquire()
+            lock.release()
 
     def damage(self) -> str:
         """What was last found damaged and set aside; empty if nothing ever was."""
@@ -212,7 +247,7 @@ class CollectionStore:
         Without ``let_go`` a collection that a roll-back holds is refused: ``IndexHeld``.
         """
         files.make_folder(self.folder)
-        lock = files.WriterLock(self.folder / "writer.lock")
+        lock = files.WriterLock(self.folder / _LOCK)
         lock.acquire(wait_seconds)
         with lock:
             if not let_go and self.exists:

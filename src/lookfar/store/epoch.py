@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lookfar.model import Counts, Failure, Filters, GenerationDiff, Section
-from lookfar.ports import Known, LeftOut, Place, Statistics, Terms
-from lookfar.store import catalog, files, generations
+from lookfar.model import Counts, Failure, Filters, GenerationDiff, PageInfo, Section
+from lookfar.ports import Edge, Known, LeftOut, Member, Place, Statistics, Terms
+from lookfar.store import catalog, files, generations, graph
 from lookfar.store.database import Readers, connect, damaged, typed_errors
 from lookfar.store.diff import diff
 from lookfar.store.generations import Generation
+from lookfar.store.graph import Graph
 from lookfar.store.keywords import KeywordIndex, KeywordView
 from lookfar.store.migrations import check, migrate
 from lookfar.store.scope import Scope, resolve
@@ -36,6 +37,8 @@ _VECTORS = "vectors.f16"
 _FEW_DOCUMENTS = 0.05
 _MOST_LISTED = 5_000
 _REMEMBERED_SCOPES = 64
+_END = 1 << 62
+"""Beyond the last character of any text."""
 
 
 class Epoch:
@@ -53,6 +56,7 @@ class Epoch:
             raise
         self.vectors = VectorFile(folder / _VECTORS, dimensions)
         self._scopes: dict[tuple[int, Filters], Scope] = {}
+        self._graphs: dict[int, Graph] = {}
 
     def _identity(self) -> tuple[str, int]:
         with self._readers.borrow() as connection:
@@ -121,6 +125,14 @@ class Epoch:
             if len(self._scopes) > _REMEMBERED_SCOPES:
                 self._scopes.clear()
             found = self._scopes[asked] = resolve(connection, generation, filters)
+        return found
+
+    def graph(self, connection: sqlite3.Connection, generation: int) -> Graph:
+        """The whole link graph of a generation, made when it is first asked for."""
+        found = self._graphs.get(generation)
+        if found is None:
+            found = graph.graph_of(connection, generation)
+            self._graphs = {generation: found}
         return found
 
     def generations(self) -> list[Generation]:
@@ -341,8 +353,20 @@ class EpochSnapshot:
     def uris(self, prefix: str = "") -> list[str]:
         return catalog.uris(self._connection, self.generation, prefix)
 
+    def titles(self, prefix: str = "") -> list[tuple[str, str]]:
+        return catalog.titles(self._connection, self.generation, prefix)
+
     def document(self, uri: str) -> dict[str, Any] | None:
         return catalog.live_document(self._connection, uri, self.generation)
+
+    def pages(self) -> list[PageInfo]:
+        """Every document that has text, by URI."""
+        return catalog.pages(self._connection, self.generation)
+
+    def chunks(self, uri: str) -> list[Place]:
+        """The chunks of a document, in order."""
+        found = self.document(uri)
+        return catalog.neighbours(self._connection, found["id"], 0, _END) if found else []
 
     def sections(self, uri: str) -> list[Section]:
         found = self.document(uri)
@@ -354,6 +378,40 @@ class EpochSnapshot:
 
     def neighbours(self, document: int, first: int, last: int) -> list[Place]:
         return catalog.neighbours(self._connection, document, first, last)
+
+    def links_from(self, uri: str, start: int = 0, end: int | None = None) -> list[Edge]:
+        """The links that a document has in this part of it, in order."""
+        graph.refuse_older(self._connection)
+        found = self.document(uri)
+        if found is None:
+            return []
+        last = _END if end is None else end
+        return graph.links_from(self._connection, self.generation, found["id"], start, last)
+
+    def links_to(self, uri: str) -> list[Edge]:
+        """The links of other documents that mean this one, by URI and place."""
+        graph.refuse_older(self._connection)
+        found = self.document(uri)
+        return graph.links_to(self._connection, self.generation, found["id"]) if found else []
+
+    def community(self, uri: str) -> list[Member]:
+        """The other documents of its community, the closest first."""
+        graph.refuse_older(self._connection)
+        return self._epoch.graph(self._connection, self.generation).around(uri)
+
+    def centre(
+        self, uri: str, start: int = 0, end: int | None = None
+    ) -> NDArray[np.float32] | None:
+        """The mean direction of the chunks that touch this part; ``None`` without vectors."""
+        found = self.document(uri)
+        if found is None:
+            return None
+        rows = self._connection.execute(
+            "SELECT vector FROM chunks WHERE document = ? AND vector IS NOT NULL AND end > ?"
+            " AND start < ? ORDER BY ordinal",
+            (found["id"], start, _END if end is None else end),
+        )
+        return self._epoch.vectors.mean(self._rows, [row for (row,) in rows])
 
     def size(self) -> int:
         """How many documents are alive."""

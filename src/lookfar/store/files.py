@@ -13,10 +13,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
+from threading import get_ident
 from types import TracebackType
 
 from lookfar.errors import IndexBusy, from_os_error
+
+_LEFT_SECONDS = 600.0
 
 
 @contextmanager
@@ -40,7 +44,22 @@ def write_atomic(path: Path, data: bytes) -> None:
     Only the holder of the writer lock may call this: the temporary file has one
     name, so that what a crash left of it is overwritten and not piled up.
     """
-    temporary = path.with_name(f".{path.name}.tmp")
+    _replace(path, path.with_name(f".{path.name}.tmp"), data)
+
+
+def write_shared(path: Path, data: bytes) -> None:
+    """The same for a file that several processes write without a lock; the last one wins.
+
+    Each has a temporary file of its own; one that is old was left by a crash and goes.
+    """
+    _replace(path, path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.tmp"), data)
+    for left in path.parent.glob(f".{path.name}.*.tmp"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > _LEFT_SECONDS:
+                left.unlink()
+
+
+def _replace(path: Path, temporary: Path, data: bytes) -> None:
     with disk(f"writing {path.name}"):
         try:
             with temporary.open("wb") as file:
@@ -139,14 +158,26 @@ class WriterLock:
 
     def acquire(self, wait_seconds: float = 0.0) -> None:
         """Take the lock, or raise ``IndexBusy`` when ``wait_seconds`` have passed."""
-        with disk("opening the writer lock"):
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        deadline = time.monotonic() + wait_seconds
+        while self._descriptor is None:
+            with disk("opening the writer lock"):
+                descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                self._await(descriptor, deadline)
+                # Whoever held it may have deleted the index, and this file with it.
+                if self._named_so(descriptor):
+                    with disk("taking the writer lock"):
+                        os.utime(self._path)
+                    self._descriptor = descriptor
+            finally:
+                if self._descriptor is None:
+                    os.close(descriptor)
+
+    def _named_so(self, descriptor: int) -> bool:
         try:
-            self._await(descriptor, time.monotonic() + wait_seconds)
-        except BaseException:
-            os.close(descriptor)
-            raise
-        self._descriptor = descriptor
+            return os.path.samestat(os.fstat(descriptor), os.stat(self._path))
+        except FileNotFoundError:
+            return False
 
     def _await(self, descriptor: int, deadline: float) -> None:
         with disk("taking the writer lock"):
@@ -156,6 +187,7 @@ class WriterLock:
                         "Another process is updating this index.",
                         hint="Wait for it to finish and try again; searching works meanwhile.",
                         developer=f"writer lock held: {self._path}",
+                        details={"since": _moment(os.fstat(descriptor).st_mtime)},
                     )
                 time.sleep(0.02)
 
@@ -174,6 +206,10 @@ class WriterLock:
         trace: TracebackType | None,
     ) -> None:
         self.release()
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 def _try_lock(descriptor: int) -> bool:

@@ -253,7 +253,7 @@ def purge(connection: sqlite3.Connection, documents: Sequence[int]) -> None:
         (text,) = connection.execute(
             "SELECT text_sha FROM documents WHERE id = ?", (identifier,)
         ).fetchone()
-        for table in ("sections", "chunks", "links", "tags"):
+        for table in ("sections", "chunks", "links", "names", "tags"):
             connection.execute(f"DELETE FROM {table} WHERE document = ?", (identifier,))
         connection.execute("DELETE FROM documents WHERE id = ?", (identifier,))
         connection.execute(

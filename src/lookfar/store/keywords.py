@@ -118,9 +118,19 @@ class KeywordIndex:
         )
         with _writing():
             self._writer = self._index.writer(_HEAP_BYTES, 1)
-            for left in self._folder.glob(".tmp*"):
+            for left in (*self._folder.glob(".tmp*"), *self._never_committed()):
                 files.remove(left)
             self._writer.delete_documents_by_query(beyond)
+
+    def _never_committed(self) -> list[Path]:
+        """Deletions that a writer wrote down and died before it committed them.
+
+        They bear the number of that commit, and the next one with the same number, which
+        is what trying again comes to, would not overwrite them.
+        """
+        last = self.committed()
+        numbered = ((path, path.name.split(".")[-2]) for path in self._folder.glob("*.*.del"))
+        return [path for path, number in numbered if number.isdecimal() and int(number) > last]
 
     def add(
         self,

@@ -121,6 +121,19 @@ CREATE TABLE left_out (
 ) WITHOUT ROWID;
 """
 
+# Where links lead is found by names: what a link looks for, and what documents answer to.
+_NAMES = """
+ALTER TABLE links ADD COLUMN name TEXT NOT NULL DEFAULT '';
+
+CREATE TABLE names (
+    document INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    way INTEGER NOT NULL,
+    whole TEXT NOT NULL,
+    PRIMARY KEY (document, name, way, whole)
+) WITHOUT ROWID;
+"""
+
 # Apart from the tables, because a first build is quicker when it sorts once at its end.
 _INDEXES = """
 CREATE INDEX IF NOT EXISTS documents_by_uri ON documents (uri, born);
@@ -130,11 +143,15 @@ CREATE UNIQUE INDEX IF NOT EXISTS texts_by_sha ON texts (sha);
 CREATE INDEX IF NOT EXISTS chunks_by_document ON chunks (document);
 CREATE INDEX IF NOT EXISTS chunks_by_vector ON chunks (vector);
 CREATE UNIQUE INDEX IF NOT EXISTS embeddings_by_content ON embeddings (content);
+CREATE INDEX IF NOT EXISTS links_by_name ON links (name) WHERE name != '';
+CREATE INDEX IF NOT EXISTS names_by_name ON names (name);
 """
 
-_STEPS = (_FIRST,)
+_STEPS = (_FIRST, _NAMES)
 FORMAT = len(_STEPS)
 """The format this program writes; part of every epoch's fingerprint."""
+FORMAT_WITH_NAMES = 2
+"""The first whose links can be followed."""
 
 
 def check(connection: sqlite3.Connection) -> int:

@@ -7,7 +7,6 @@ as URIs.
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,8 +16,6 @@ from typing import Any
 from lookfar.model import Filters
 from lookfar.ports import Place
 from lookfar.store import catalog
-
-_BETWEEN_HEADINGS = re.compile(r"\s*(?:>|→)\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +48,12 @@ def resolve(connection: sqlite3.Connection, generation: int, filters: Filters) -
 
 
 def _documents(connection: sqlite3.Connection, generation: int, filters: Filters) -> frozenset[int]:
-    values: dict[str, Any] = {"g": generation, "prefix": filters.prefix}
+    values: dict[str, Any] = {
+        "g": generation,
+        "prefix": filters.prefix,
+        "after": filters.after,
+        "before": filters.before,
+    }
     where = [catalog.ALIVE]
     if filters.prefix:
         where.append("substr(d.uri, 1, length(:prefix)) = :prefix")
@@ -60,10 +62,15 @@ def _documents(connection: sqlite3.Connection, generation: int, filters: Filters
         where.append(
             f"EXISTS (SELECT 1 FROM tags t WHERE t.document = d.id AND t.tag = :tag{number})"
         )
-    if filters.lanes:
-        values.update({f"lane{number}": lane for number, lane in enumerate(filters.lanes)})
-        named = ",".join(f":lane{number}" for number in range(len(filters.lanes)))
-        where.append(f"d.lane IN ({named})")
+    for column, wanted_values in (("lane", filters.lanes), ("language", filters.languages)):
+        if wanted_values:
+            named = {f"{column}{number}": value for number, value in enumerate(wanted_values)}
+            values.update(named)
+            where.append(f"d.{column} IN ({','.join(f':{name}' for name in named)})")
+    if filters.after is not None:
+        where.append("d.mtime_ns >= :after")
+    if filters.before is not None:
+        where.append("d.mtime_ns < :before")
     rows = connection.execute(
         f"SELECT d.id, d.uri FROM documents d WHERE {' AND '.join(where)}", values
     )
@@ -80,7 +87,7 @@ def _sections(
 
     A section's span covers what stands under it, so its subsections need no look.
     """
-    *outer, last = (part.casefold() for part in _BETWEEN_HEADINGS.split(heading))
+    *outer, last = (part.casefold() for part in _split(heading))
     rows = connection.execute(
         "SELECT s.document, s.ordinal, s.title, s.start, s.end FROM sections s"
         f" JOIN documents d ON d.id = s.document WHERE {catalog.ALIVE} AND s.level > 0",
@@ -94,6 +101,14 @@ def _sections(
     for document, ordinal, start, end in found:
         if not outer or _stands_under(connection, document, ordinal, outer):
             yield document, start, end
+
+
+def _split(heading: str) -> list[str]:
+    """Headings, outermost first. Where arrows stand between them, ``>`` belongs to a title."""
+    if "→" not in heading:
+        return [part.strip() for part in heading.split(">")]
+    outer, _, last = heading.rpartition("→")
+    return [*(part.strip() for part in outer.split("→") if part.strip()), last.strip()]
 
 
 def _stands_under(

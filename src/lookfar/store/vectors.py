@@ -97,6 +97,15 @@ class VectorFile:
             return np.empty(0)
         return _dots(query, rows[self._existing(np.asarray(wanted, dtype=np.intp), rows)])
 
+    def mean(self, rows: NDArray[np.float16], wanted: Sequence[int]) -> NDArray[np.float32] | None:
+        """The unit vector between the wanted ones of ``rows``; ``None`` where there is none."""
+        if not wanted:
+            return None
+        chosen = rows[self._existing(np.asarray(wanted, dtype=np.intp), rows)]
+        between: NDArray[np.float32] = chosen.astype(np.float32).mean(axis=0)
+        length = float(np.linalg.norm(between))
+        return between / np.float32(length) if length else None
+
     def nearest(
         self,
         query: NDArray[np.float32],

@@ -1,0 +1,101 @@
+"""Ranking in fixed shares, as plain as it gets: for answers whose scores can be added up.
+
+Takes: the shares of meaning and of words, and how near two spans are one. Gives: an
+answering that stands in for :func:`lookfar.retrieve.search.search`. Refuses: everything
+that would make a score hard to retrace: boosts, the score of the whole document, a
+limit per document, trust in the model.
+
+A score is ``vector * cosine + keyword * bm25``, where the cosine counts from 0 and BM25
+is divided by the best among the candidates. The best are chosen first and joined then,
+so that fewer than were asked for may come back.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lookfar.retrieve.diversify import Passage
+from lookfar.retrieve.excerpt import Source, cite
+from lookfar.retrieve.ranking import Ranking
+from lookfar.retrieve.search import candidates_of
+
+if TYPE_CHECKING:
+    from lookfar.config import SearchSettings
+    from lookfar.model import Hit, Incomplete
+
+Answering = Callable[
+    [Sequence[Source], "SearchSettings", bool], "tuple[list[Hit], list[Incomplete]]"
+]
+"""From the collections asked to cited hits; the flag says whether scores are explained."""
+
+MEANING = "vector"
+WORDS = "keyword"
+
+
+def in_shares(*, vector: float, keyword: float, gap: int) -> Answering:
+    """Score by these shares; spans of a document less than ``gap`` characters apart are one."""
+
+    def answer(
+        sources: Sequence[Source], settings: SearchSettings, explain: bool
+    ) -> tuple[list[Hit], list[Incomplete]]:
+        ranking = candidates_of(sources, settings)
+        found = ranking.candidates
+        most = max((each.keyword for each in found), default=0.0) or 1.0
+        near = [vector * min(max(each.vector, 0.0), 1.0) for each in found]
+        said = [keyword * each.keyword / most for each in found]
+        ranking = ranking.plus(MEANING, near, lambda c: f"cosine {c.vector:.3f}")
+        ranking = ranking.plus(WORDS, said, lambda c: f"bm25 {c.keyword:.3f}")
+        best = [at for at in ranking.order() if ranking.scores[at] > 0][: ranking.plan.top_k]
+        return cite(
+            _joined(ranking, best, gap),
+            sources,
+            max_chars=settings.max_excerpt_chars,
+            explain=ranking.explain if explain else None,
+        )
+
+    return answer
+
+
+def _joined(ranking: Ranking, best: Sequence[int], gap: int) -> list[Passage]:
+    """The chunks as passages, those that nearly touch as one with the better score."""
+    documents: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for at in best:
+        documents[ranking.candidates[at].document].append(at)
+    found: list[Passage] = []
+    for group in documents.values():
+        last: Passage | None = None
+        for at in sorted(group, key=lambda at: ranking.candidates[at].place.start):
+            each = _passage(ranking, at)
+            if last is None or each.start >= last.end + gap:
+                found += [last] if last else []
+                last = each
+                continue
+            better = each if each.score > last.score else last
+            last = replace(
+                better,
+                start=last.start,
+                start_line=last.start_line,
+                end=max(last.end, each.end),
+                end_line=max(last.end_line, each.end_line),
+                chunks=last.chunks + 1,
+            )
+        found += [last] if last else []
+    return sorted(found, key=lambda each: (-each.score, each.place.uri, each.start, each.source))
+
+
+def _passage(ranking: Ranking, at: int) -> Passage:
+    candidate = ranking.candidates[at]
+    place = candidate.place
+    return Passage(
+        best=at,
+        score=ranking.scores[at],
+        place=place,
+        source=candidate.source,
+        start=place.start,
+        end=place.end,
+        start_line=place.start_line,
+        end_line=place.end_line,
+    )

@@ -1,0 +1,208 @@
+"""What a tool is: a name, an input it checks, a handler, and a result that every face can show.
+
+Takes: a table row (:class:`Tool`) and the arguments of a call. Gives: checked input, and
+results whose texts exist once (:class:`Result`). Refuses: an argument that is unknown, of
+the wrong type or out of range, with the name that was probably meant.
+
+A handler is plain blocking code. What it needs from whoever called (progress, a
+confirmation) it asks of its :class:`Call`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from lookfar.errors import InvalidArgument, LookfarError
+
+if TYPE_CHECKING:
+    from lookfar.index.build import OnProgress
+    from lookfar.library import Library
+
+Json = dict[str, Any]
+
+MOST_TOKENS = 20_000
+"""No result costs its reader more."""
+
+
+class Input(BaseModel):
+    """The arguments of a tool: JSON as it came, nothing guessed and nothing ignored."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Call(Protocol):
+    """One call, seen from its handler."""
+
+    @property
+    def client(self) -> str:
+        """The name of the program that called, or empty."""
+
+    def on_progress(self) -> OnProgress:
+        """Something that tells the caller how far a pass is; raises when the call is given up."""
+
+    def confirm(self, question: str) -> bool:
+        """Ask the person behind the caller; ``ConfirmationNeeded`` where nobody can be asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A text from a document inside a result, and the line that says whose it is."""
+
+    at: tuple[str | int, ...]
+    """Where in the result's data the text stands."""
+    line: str
+    address: str
+    """What ``read`` takes to give it again."""
+    name: str
+    language: str = "markdown"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a tool gives: data for programs, a few words for models, and whose texts are in it."""
+
+    data: Json
+    text: str
+    """Our own words. Texts from documents stand in ``data``, where ``passages`` point."""
+    passages: tuple[Passage, ...] = ()
+    verbatim: bool = False
+    """Models get the data as it is, in the shape that their clients know."""
+
+
+class Session:
+    """One caller's view: what it may reach, and how."""
+
+    def __init__(
+        self,
+        library: Library | LookfarError,
+        *,
+        write: bool = False,
+        call: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        """``call`` surrounds each call, so that what it uses stays at hand."""
+        self._library = library
+        self.write = write
+        self.call = call
+        self.memory: dict[str, Any] = {}
+        """What a toolset remembers between the calls of one session."""
+
+    @property
+    def library(self) -> Library:
+        """What was opened; why nothing could be, where nothing was."""
+        if isinstance(self._library, LookfarError):
+            raise self._library
+        return self._library
+
+
+Handler = Callable[[Session, Any, Call], Result]
+
+
+def plain_refusal(error: LookfarError) -> Json:
+    """An error as the command line and HTTP show it, without what only developers need."""
+    shape = error.as_dict()
+    del shape["developer_message"]
+    return shape
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A row of the table."""
+
+    name: str
+    description: str
+    input: type[Input]
+    handler: Handler
+    read_only: bool = True
+    destructive: bool = False
+    idempotent: bool = True
+    refusal: Callable[[LookfarError], Json] = plain_refusal
+    """The shape that its callers expect of an error."""
+    enhanced: str = ""
+    """What the description says more where longer descriptions are wished for."""
+
+    @property
+    def input_schema(self) -> Json:
+        """The JSON Schema of its arguments, without references and titles."""
+        schema = self.input.model_json_schema()
+        plain: Json = _plain(schema, schema.get("$defs", {}))
+        return plain
+
+    def parse(self, arguments: Mapping[str, Any]) -> Input:
+        """The arguments, checked; ``InvalidArgument`` names the first that is wrong."""
+        try:
+            return self.input.model_validate(dict(arguments))
+        except ValidationError as error:
+            raise _wrong(self, error.errors(include_url=False)[0]) from None
+
+    def run(self, session: Session, arguments: Mapping[str, Any], call: Call) -> Result:
+        given = self.parse(arguments)
+        with session.call():
+            return self.handler(session, given, call)
+
+
+def _plain(schema: Any, named: Mapping[str, Any]) -> Any:
+    """A schema as people would write it; properties called ``title`` stay."""
+    if isinstance(schema, list):
+        return [_plain(each, named) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _plain(named[schema["$ref"].rpartition("/")[2]], named)
+    plain: Json = {}
+    for key, value in schema.items():
+        if key == "properties":
+            plain[key] = {name: _plain(each, named) for name, each in value.items()}
+        elif key not in ("title", "$defs"):
+            plain[key] = value if key in ("default", "enum", "required") else _plain(value, named)
+    return plain
+
+
+def _wrong(tool: Tool, problem: Any) -> InvalidArgument:
+    """What pydantic found, in words that help whoever made the call."""
+    field_name = ".".join(str(part) for part in problem["loc"])
+    value, context = problem.get("input"), problem.get("ctx", {})
+    reason = problem["msg"].removeprefix("Value error, ")
+    message = f"The argument {field_name!r} of {tool.name} is wrong: {_lowered(reason)}."
+    hint = "Correct it and call again."
+    details: Json = {"field": field_name, "value": _short(value), "reason": reason}
+    if problem["type"] == "extra_forbidden":
+        known = _known_names(tool.input_schema, problem["loc"][:-1])
+        near = get_close_matches(str(problem["loc"][-1]), known, n=1, cutoff=0.5)
+        message = f"{tool.name} has no argument {field_name!r}."
+        hint = f"Did you mean {near[0]!r}?" if near else f"It takes: {', '.join(known) or 'none'}."
+        details = {"field": field_name, "value": _short(value), "reason": "unknown argument"}
+    elif problem["type"] == "missing":
+        message, hint = f"{tool.name} needs the argument {field_name!r}.", "Give it."
+        details = {"field": field_name, "value": None, "reason": "missing"}
+    elif "expected" in context and problem["type"] in ("literal_error", "enum"):
+        options = [
+            each.strip("' ") for each in context["expected"].replace(" or ", ", ").split(",")
+        ]
+        hint = f"Use one of: {', '.join(options)}."
+        details["validOptions"] = options
+    return InvalidArgument(message, hint=hint, details=details)
+
+
+def _known_names(schema: Json, inside: tuple[str | int, ...]) -> list[str]:
+    for part in inside:
+        schema = schema.get("properties", {}).get(part, {})
+    return list(schema.get("properties", {}))
+
+
+def _lowered(reason: str) -> str:
+    return reason[:1].lower() + reason[1:]
+
+
+def _short(value: Any) -> Any:
+    """A value fit to be repeated: what is long or deep is only named."""
+    if isinstance(value, str):
+        return value if len(value) <= 200 else f"{value[:200]}… ({len(value):,} characters)"
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    return f"({type(value).__name__})"

@@ -1,0 +1,311 @@
+"""The default tools, each defined once: MCP, HTTP and the documentation show this table.
+
+Takes: checked arguments and a session. Gives: results. Refuses: what the library
+refuses; a cursor that belongs to another call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from lookfar.errors import InvalidArgument, NotFound
+from lookfar.model import Answer, Filters, Hit, Incomplete, Lane, Mode, Reading
+from lookfar.retrieve.address import address_of, citation_of
+from lookfar.retrieve.pack import cut, pack
+from lookfar.serve import jsonshape
+from lookfar.serve.cursor import Cursor
+from lookfar.serve.printable import safe_name
+from lookfar.serve.tool import MOST_TOKENS, Call, Input, Json, Passage, Result, Session, Tool
+
+_DEEPEST = 100
+"""Hits that one question can be asked for, all pages together."""
+_BIDI = re.compile("[\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c]")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufff9-\ufffb\U000e0000-\U000e007f]")
+
+Budget = Annotated[int, Field(ge=100, le=MOST_TOKENS)]
+
+
+# --- search -------------------------------------------------------------------------------------
+
+
+class SearchInput(Input):
+    query: Annotated[str, Field(min_length=1, description="Question, words, name or path")]
+    kinds: list[Lane] = []
+    prefix: Annotated[str, Field(description="Only paths that start so")] = ""
+    glob: str = ""
+    uris: list[str] = []
+    heading: Annotated[str, Field(description="Only below such headings")] = ""
+    language: str = ""
+    tags: list[str] = []
+    after: Annotated[str, Field(description="Modified since, ISO date")] = ""
+    before: str = ""
+    mode: Mode = "hybrid"
+    top_k: Annotated[int, Field(ge=1, le=50)] = 10
+    budget: Annotated[Budget, Field(description="Tokens")] = 6000
+    cursor: Annotated[str, Field(description="From the last page")] = ""
+    explain: bool = False
+    as_of: Annotated[int, Field(ge=0, description="A generation; 0 is now")] = 0
+
+
+def _search(session: Session, given: SearchInput, call: Call) -> Result:
+    library = session.library
+    cursor = Cursor.read(given.cursor, _about(session, given), "search")
+    wanted = cursor.offset + given.top_k
+    if wanted > _DEEPEST:
+        raise InvalidArgument(
+            f"One question gives at most {_DEEPEST} hits.", hint="Ask more precisely, or filter."
+        )
+
+    def ask(as_of: int | None) -> Answer:
+        return library.search(
+            given.query,
+            mode=given.mode,
+            top_k=min(wanted + 1, _DEEPEST),
+            filters=_filters(given),
+            explain=given.explain,
+            as_of=as_of,
+            on_progress=call.on_progress(),
+        )
+
+    as_of, notes = given.as_of or None, []
+    try:
+        # A page follows from the state that the first page was taken from.
+        answer = ask(as_of or cursor.generation or None)
+    except NotFound:
+        if as_of or not cursor.generation:
+            raise
+        answer = ask(None)
+        notes = [Incomplete("moved_on", "the index changed since the first page")]
+    page = answer.hits[cursor.offset : wanted]
+    hits, left = pack(page, given.budget)
+    more = left or len(answer.hits) > wanted
+    reached = cursor.offset + len(hits)
+    following = ""
+    if more and reached < _DEEPEST:
+        following = Cursor(reached, answer.generation).write(_about(session, given), "search")
+    found = Answer(
+        answer.query, answer.mode, tuple(hits), answer.generations, answer.took_ms,
+        (*answer.incomplete, *notes),
+    )  # fmt: skip
+    return _answered(found, cursor.offset, following, given.explain)
+
+
+def _about(session: Session, given: SearchInput) -> Json:
+    """What a cursor is bound to: everything but the cursor and the size of a page."""
+    shape = given.model_dump(exclude={"cursor", "budget", "top_k"})
+    return {**shape, "collections": session.library.collections}
+
+
+def _filters(given: SearchInput) -> Filters:
+    return Filters(
+        prefix=given.prefix,
+        uris=tuple(given.uris),
+        glob=given.glob,
+        heading=given.heading,
+        tags=tuple(given.tags),
+        lanes=tuple(given.kinds),
+        languages=(given.language,) if given.language else (),
+        after=moment(given.after, "after"),
+        before=moment(given.before, "before"),
+    )
+
+
+def moment(text: str, name: str) -> int | None:
+    """An ISO date or time in nanoseconds; without a zone it is meant as UTC."""
+    if not text:
+        return None
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidArgument(
+            f"{name} is no date: {text[:40]!r}.", hint="Write it like 2026-01-31, or with a time."
+        ) from None
+    return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()) * 10**9
+
+
+def _answered(found: Answer, offset: int, following: str, explain: bool) -> Result:
+    several = len(found.generations) > 1
+    data: Json = jsonshape.answer(found, explain=explain)
+    passages = []
+    for at, (hit, shape) in enumerate(zip(found.hits, data["hits"], strict=True)):
+        shape["cite"] = citation_of(hit.collection, hit.uri, hit.span, hit.sha256)
+        shape["flags"] = flags(hit.text)
+        passages.append(
+            Passage(
+                at=("hits", at, "text"),
+                line=_cited(offset + at + 1, hit, several, shape["flags"], explain),
+                address=shape["cite"],
+                name=hit.uri,
+            )
+        )
+    data["cursor"] = following
+    count = len(found.hits)
+    lines = [f"{count} hit{'s' * (count != 1)}" if count else "Nothing found."]
+    lines += [f"Incomplete ({each.reason}): {safe_name(each.detail)}" for each in found.incomplete]
+    if following:
+        lines.append(f"More with cursor: {following}")
+    return Result(data, "\n".join(lines), tuple(passages))
+
+
+def _cited(number: int, hit: Hit, several: bool, flagged: Sequence[str], explain: bool) -> str:
+    collection = f"{hit.collection}: " if several else ""
+    lines = f"{hit.span.start_line}-{hit.span.end_line}"
+    parts = [
+        f"[{number}] {collection}{hit.uri}:{lines}",
+        " > ".join(hit.heading_path),
+        f"{hit.score:.3f}",
+        *(["cut"] if hit.truncated else []),
+        *([f"{hit.state} on disk"] if hit.state != "same" else []),
+        *(f"contains {flag} characters" for flag in flagged),
+    ]
+    if explain:
+        parts.append(", ".join(f"{c.stage} {c.value:+.3f}" for c in hit.explanation))
+    return safe_name(" | ".join(parts))
+
+
+def flags(text: str) -> list[str]:
+    """What in a text could mislead its reader: characters that reorder, hide or control."""
+    found = []
+    if not text.isascii() and _BIDI.search(text):
+        found.append("bidi")
+    if _CONTROL.search(text):
+        found.append("control")
+    return found
+
+
+# --- read ---------------------------------------------------------------------------------------
+
+
+class ReadInput(Input):
+    target: Annotated[
+        str, Field(min_length=1, description="URI, URI#Heading, URI:10-20, or a cite from search")
+    ]
+    collection: str = ""
+    budget: Annotated[Budget, Field(description="Tokens")] = 8000
+    cursor: str = ""
+
+
+def _read(session: Session, given: ReadInput, _: Call) -> Result:
+    found = session.library.read(given.target, collection=given.collection)
+    about = {"target": given.target, "sha256": found.sha256}
+    cursor = Cursor.read(given.cursor, about, "read")
+    text = found.text[cursor.offset :]
+    shown = cut(text, given.budget)
+    data = jsonshape.reading(found)
+    data["cite"] = citation_of(found.collection, found.uri, found.span, found.sha256)
+    data["text"], data["flags"] = shown, flags(shown)
+    rest = len(text) - len(shown)
+    data["truncated"] = bool(cursor.offset or rest)
+    data["cursor"] = Cursor(cursor.offset + len(shown)).write(about, "read") if rest else ""
+    passage = Passage(("text",), _where(found, data), data["cite"], found.uri)
+    more = f"{rest:,} characters follow with cursor: {data['cursor']}" if rest else ""
+    return Result(data, more, (passage,) if shown or not more else ())
+
+
+def _where(found: Reading, data: Json) -> str:
+    lines = f"{found.span.start_line}-{found.span.end_line}"
+    parts = [
+        f"{found.uri}:{lines}" if found.state != "gone" else found.uri,
+        *([" > ".join(found.heading_path)] if found.heading_path else []),
+        _READ_STATES[found.state],
+        *(f"contains {flag} characters" for flag in data["flags"]),
+    ]
+    return safe_name(" | ".join(parts))
+
+
+_READ_STATES = {
+    "same": "same as indexed",
+    "moved": "moved since it was cited",
+    "changed": "changed since it was indexed or cited",
+    "gone": "gone from the disk",
+}
+
+
+# --- related ------------------------------------------------------------------------------------
+
+Relation = Literal["links", "backlinks", "similar", "community"]
+
+
+class RelatedInput(Input):
+    target: Annotated[str, Field(min_length=1, description="URI or URI#Heading")]
+    kinds: list[Relation] = []
+    limit: Annotated[int, Field(ge=1, le=50)] = 10
+    collection: str = ""
+
+
+def _related(session: Session, given: RelatedInput, _: Call) -> Result:
+    library = session.library
+    found = library.related(
+        given.target,
+        kinds=tuple(given.kinds) or ("links", "backlinks", "similar", "community"),
+        limit=given.limit,
+        collection=given.collection,
+    )
+    data: Json = jsonshape.related(found)
+    lines = []
+    for each in data["entries"]:
+        each["address"] = address_of(found.collection, each["uri"]) if each["uri"] else ""
+        where = each["uri"] or f"{each['target']} (does not exist)"
+        lines.append(safe_name(f"{each['kind']}: {where} {each['title']}".rstrip()))
+    return Result(data, "\n".join(lines) or "Nothing is related to it.")
+
+
+# --- status -------------------------------------------------------------------------------------
+
+
+class StatusInput(Input):
+    pass
+
+
+def _status(session: Session, _given: StatusInput, _: Call) -> Result:
+    states = session.library.statuses()
+    lines = []
+    for state in states:
+        if not state.indexed:
+            lines.append(f"{state.collection}: not indexed yet; the first search does it")
+            continue
+        watched = state.watcher is not None and state.watcher.healthy
+        parts = [
+            f"{state.counts.documents:,} documents, {state.counts.chunks:,} chunks",
+            f"generation {state.generation}",
+            "followed" if watched else "not followed",
+            *([f"{state.stale_count:,} stale"] if state.stale_count else []),
+            *([f"{len(state.failures):,} failed"] if state.failures else []),
+            *([f"held at {state.held}"] if state.held is not None else []),
+        ]
+        lines.append(f"{state.collection}: {', '.join(parts)}")
+    data: Json = {"collections": [jsonshape.status(each) for each in states]}
+    return Result(data, safe_lines(lines))
+
+
+def safe_lines(lines: Sequence[str]) -> str:
+    return "\n".join(map(safe_name, lines))
+
+
+# --- the table ----------------------------------------------------------------------------------
+
+SEARCH = Tool(
+    "search",
+    "Search documentation, code and notes by meaning and words. Gives passages with exact,"
+    " checked citations.",
+    SearchInput,
+    _search,
+)
+READ = Tool(
+    "read",
+    "Read a document, a section, lines or a citation as it is on disk now, and whether it changed.",
+    ReadInput,
+    _read,
+)
+RELATED = Tool(
+    "related", "What a document links to, what links to it, and what is like it.",
+    RelatedInput, _related,
+)  # fmt: skip
+STATUS = Tool("status", "What is indexed, how fresh it is, and what failed.", StatusInput, _status)
+
+TOOLS: tuple[Tool, ...] = (SEARCH, READ, RELATED, STATUS)

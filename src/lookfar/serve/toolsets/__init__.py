@@ -1,0 +1,52 @@
+"""Which tools a server offers: our own, or those that clients of another system know.
+
+Takes: names of toolsets. Gives: their tools. Refuses: a name it does not know. Each toolset
+is a thin adapter over the same library, in a module of its own, imported when it is chosen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
+from typing import Final
+
+from lookfar.errors import InvalidArgument
+from lookfar.serve.tool import Tool
+
+DEFAULT: Final = "default"
+ALL: Final = "all"
+
+_TABLES: Final[Mapping[str, str]] = {
+    DEFAULT: "lookfar.serve.tools",
+    "anvil": "lookfar.serve.toolsets.anvil",
+    "msrl": "lookfar.serve.toolsets.msrl",
+    "ragdocs": "lookfar.serve.toolsets.ragdocs",
+    "search-mcp": "lookfar.serve.toolsets.search_mcp",
+}
+
+NAMES: Final = (*_TABLES, ALL)
+
+
+def toolset(name: str) -> tuple[Tool, ...]:
+    """The tools of one toolset."""
+    if name not in _TABLES:
+        raise InvalidArgument(
+            f"There is no toolset {name!r}.", hint=f"Toolsets: {', '.join(NAMES)}."
+        )
+    tools: tuple[Tool, ...] = import_module(_TABLES[name]).TOOLS
+    return tools
+
+
+def tools_of(names: Sequence[str]) -> tuple[Tool, ...]:
+    """The tools of several toolsets together; names that clash say whose they are."""
+    wanted = list(_TABLES) if ALL in names else list(dict.fromkeys(names)) or [DEFAULT]
+    owned = [(name, tool) for name in wanted for tool in toolset(name)]
+    times = Counter(tool.name for _, tool in owned)
+    return tuple(
+        replace(tool, name=f"{owner.replace('-', '_')}_{tool.name}")
+        if times[tool.name] > 1
+        else tool
+        for owner, tool in owned
+    )

@@ -1,0 +1,338 @@
+"""The tools of MSRL: a vault of Markdown, hybrid search in fixed shares, exact excerpts.
+
+Takes: checked arguments and a session over one folder. Gives: the shapes that MSRL's
+clients know: snake_case from ``msrl.query``, camelCase from the others. Refuses: as
+``{"code", "message", "details"}`` with MSRL's codes; a query before anything is indexed.
+
+Lookfar has no shards. What is indexed counts as one.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from lookfar.errors import (
+    IndexBusy,
+    IndexCorrupt,
+    IndexTooNew,
+    InvalidArgument,
+    IOFailed,
+    LookfarError,
+    ModelUnavailable,
+    NotFound,
+    NotIndexed,
+    RootNotFound,
+)
+from lookfar.model import Filters, Hit
+from lookfar.retrieve.shares import MEANING, WORDS, in_shares
+from lookfar.serve.tool import Call, Input, Json, Result, Session, Tool
+from lookfar.serve.toolsets.common import Filled
+from lookfar.serve.toolsets.single import PATIENCE, fitting, only_folder, utc, worth_saying
+
+if TYPE_CHECKING:
+    from lookfar.collections.folder import Folder
+
+_VECTOR, _BM25 = 0.75, 0.25
+_GAP = 200
+_ARROW = " → "
+_DEBOUNCE = "msrl.debounce_ms"
+_ERRNO = re.compile(r"\[(E[A-Z0-9]+)\]")
+_READS = re.compile(r"while (reading|opening|examining)\b")
+
+
+def _folder(session: Session) -> Folder:
+    return only_folder(session, "msrl")
+
+
+# --- msrl.query ---------------------------------------------------------------------------------
+
+
+class QueryFilters(Input):
+    doc_uri_prefix: Annotated[str, Field(default_factory=str)]
+    doc_uris: Annotated[list[str], Field(default_factory=list, min_length=1, max_length=200)]
+    heading_path_contains: Annotated[str, Field(default_factory=str)]
+
+
+class QueryDebug(Input):
+    include_scores: bool = True
+    include_shards_searched: bool = False
+
+
+class QueryInput(Input):
+    query: Filled
+    top_k: Annotated[int, Field(ge=1, le=50)] = 8
+    max_excerpt_chars: Annotated[int, Field(ge=200, le=20_000)] = 4000
+    filters: Annotated[QueryFilters, Field(default_factory=QueryFilters)]
+    debug: Annotated[QueryDebug, Field(default_factory=QueryDebug)]
+
+
+def _query(session: Session, given: QueryInput, call: Call) -> Result:
+    folder = _folder(session)
+    if not folder.indexed:
+        building = " It is being built." if folder.building_since else ""
+        raise NotIndexed(f"Nothing is indexed yet.{building}", hint="Call msrl.reindex first.")
+    try:
+        answer = session.library.search(
+            given.query,
+            mode="hybrid",
+            top_k=given.top_k,
+            filters=_filters(given.filters),
+            explain=True,
+            tuned=replace(folder.settings.search, max_excerpt_chars=given.max_excerpt_chars),
+            answering=in_shares(vector=_VECTOR, keyword=_BM25, gap=_GAP),
+            on_progress=call.on_progress(),
+        )
+    except InvalidArgument as error:
+        raise _about_the_query(error, given.query) from error
+    meta: Json = {"took_ms": round(answer.took_ms, 3)}
+    if given.debug.include_shards_searched:
+        meta["shards_searched"] = [0] if folder.status(check=False).counts.chunks else []
+
+    if said := worth_saying(answer):
+        meta["note"] = said
+
+    def render(rows: int, most: int) -> Json:
+        shown = [_result(hit, most, given.debug.include_scores) for hit in answer.hits[:rows]]
+        return {"results": shown, "meta": meta}
+
+    shape = fitting(len(answer.hits), given.max_excerpt_chars, render)
+    return Result(shape, "", verbatim=True)
+
+
+def _filters(given: QueryFilters) -> Filters:
+    # An arrow in front says that only arrows separate headings: ">" is part of a title here.
+    heading = given.heading_path_contains
+    return Filters(
+        prefix=given.doc_uri_prefix,
+        uris=tuple(given.doc_uris),
+        heading=f"→{heading}" if heading.strip() else "",
+    )
+
+
+def _about_the_query(error: InvalidArgument, query: str) -> InvalidArgument:
+    """What the library refuses about a question, with the details that are expected here."""
+    details = {"field": "query", "value": query[:200], "reason": error.message, **error.details}
+    return InvalidArgument(error.message, hint=error.hint, details=details)
+
+
+def _result(hit: Hit, most: int, scores: bool) -> Json:
+    shape: Json = {
+        "doc_uri": hit.uri,
+        "heading_path": _ARROW.join(hit.path),
+        "start_char": hit.span.start,
+        "end_char": hit.span.end,
+        "excerpt": hit.text[:most],
+        "excerpt_truncated": hit.truncated or len(hit.text) > most,
+    }
+    if scores:
+        shares = {each.stage: float(each.value) for each in hit.explanation}
+        shape["score"] = hit.score
+        shape["vector_score"] = round(shares.get(MEANING, 0.0) / _VECTOR, 6)
+        shape["bm25_score"] = round(shares.get(WORDS, 0.0) / _BM25, 6)
+    return shape
+
+
+# --- msrl.status --------------------------------------------------------------------------------
+
+
+class StatusInput(Input):
+    pass
+
+
+def _status(session: Session, _given: StatusInput, _: Call) -> Result:
+    folder = _folder(session)
+    failure = folder.failure
+    shape: Json = {
+        "state": "building" if folder.building_since else "error" if failure else "ready",
+        "snapshotId": None,
+        "snapshotTimestamp": None,
+        "stats": {"docs": 0, "nodes": 0, "leaves": 0, "shards": 0},
+        "watcher": _watcher(session, folder),
+    }
+    if shape["state"] == "error" and failure is not None:
+        shape["error"] = f"{failure.message} {failure.hint}"
+    if folder.indexed:
+        serving = next(each for each in folder.snapshots() if each.active)
+        counts = serving.counts
+        shape["snapshotId"] = _snapshot_id(serving.created_at, serving.number)
+        shape["snapshotTimestamp"] = utc(serving.created_at)
+        shape["stats"] = {
+            "docs": counts.documents,
+            "nodes": counts.sections,
+            "leaves": counts.chunks,
+            "shards": 1 if counts.chunks else 0,
+        }
+    return Result(shape, "", verbatim=True)
+
+
+def _snapshot_id(created_at: str, number: int) -> str:
+    return f"{re.sub(r'[-:]', '', utc(created_at))}-g{number}"
+
+
+def _watcher(session: Session, folder: Folder) -> Json:
+    watching = folder.watching()
+    chosen = session.memory.get(_DEBOUNCE, folder.settings.watch.debounce_ms)
+    return {"enabled": watching is not None and watching.running, "debounceMs": chosen}
+
+
+# --- msrl.reindex -------------------------------------------------------------------------------
+
+
+class ReindexInput(Input):
+    scope: Literal["changed", "full", "prefix"] = "changed"
+    doc_uri_prefix: Annotated[str, Field(default_factory=str)]
+    wait: bool = False
+
+
+def _reindex(session: Session, given: ReindexInput, call: Call) -> Result:
+    folder = _folder(session)
+    only = _only(folder, given)
+    rebuild = given.scope == "full"
+    if not given.wait:
+        folder.start_index(rebuild=rebuild, only=only)
+        return Result({"completed": False}, "", verbatim=True)
+    report = folder.index(
+        rebuild=rebuild, only=only, on_progress=call.on_progress(), wait_seconds=PATIENCE
+    )
+    made = next(each for each in folder.snapshots() if each.number == report.generation)
+    shape: Json = {
+        "completed": True,
+        "snapshotId": _snapshot_id(made.created_at, made.number),
+        "stats": {
+            "docsAdded": report.added,
+            "docsModified": report.changed,
+            "docsDeleted": report.removed,
+            "buildTimeMs": round(report.seconds * 1000, 1),
+        },
+    }
+    return Result(shape, "", verbatim=True)
+
+
+def _only(folder: Folder, given: ReindexInput) -> frozenset[str] | None:
+    """The documents that a scope means; None for all."""
+    prefix = given.doc_uri_prefix
+    if given.scope == "prefix":
+        if not prefix.strip():
+            raise _wrong_prefix(prefix, "the scope prefix needs it", "Give the prefix.")
+        known = {uri for uri, _ in folder.documents(prefix)}
+        return frozenset(known.union(folder.extent(prefix)))
+    if prefix:
+        # Whoever gives one believes that it narrows the scope.
+        why = f"the scope {given.scope} takes none"
+        raise _wrong_prefix(prefix, why, "Use the scope prefix, or leave it out.")
+    return None
+
+
+def _wrong_prefix(value: str, reason: str, hint: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"The argument 'doc_uri_prefix' of msrl.reindex is wrong: {reason}.",
+        hint=hint,
+        details={"field": "doc_uri_prefix", "value": value, "reason": reason},
+    )
+
+
+# --- msrl.watch ---------------------------------------------------------------------------------
+
+
+class WatchInput(Input):
+    enabled: bool
+    debounce_ms: Annotated[int, Field(ge=250, le=30_000)] = 2000
+
+
+def _watch(session: Session, given: WatchInput, _: Call) -> Result:
+    folder = _folder(session)
+    if given.enabled:
+        folder.watch(debounce_ms=given.debounce_ms)
+    else:
+        folder.unwatch()
+    session.memory[_DEBOUNCE] = given.debounce_ms
+    return Result(_watcher(session, folder), "", verbatim=True)
+
+
+# --- refusals -----------------------------------------------------------------------------------
+
+
+def refusal(error: LookfarError) -> Json:
+    """An error in MSRL's shape; what to do next stands in its message."""
+    code, details = _told(error)
+    shape: Json = {"code": code, "message": f"{error.message} {error.hint}"}
+    if details:
+        shape["details"] = details
+    return shape
+
+
+def _told(error: LookfarError) -> tuple[str, Json]:
+    given = error.details
+    path = str(given.get("path", ""))
+    match error:
+        case RootNotFound():
+            return "IO_ERROR", {"path": path, "operation": "read", "errno": "ENOENT"}
+        case NotFound():
+            return "NOT_FOUND", {"docUri": given["uri"]} if "uri" in given else {}
+        case NotIndexed():
+            return "NOT_INDEXED", {}
+        case IndexBusy():
+            since = given.get("since")
+            return "INDEX_BUSY", {"currentBuildStartedAt": utc(since)} if since else {}
+        case IndexCorrupt() | IndexTooNew():
+            lost = bool(path) and not Path(path).exists()
+            more: Json = {"missingFiles": [Path(path).name]} if lost else {}
+            epoch = next((p for p in Path(path).parts if p.startswith("epoch-")), "")
+            return "INDEX_CORRUPT", {"snapshotId": epoch, "reason": error.developer, **more}
+        case IOFailed():
+            named = _ERRNO.search(error.developer)
+            operation = "read" if _READS.search(error.message) else "write"
+            more = {"errno": named[1]} if named else {}
+            return "IO_ERROR", {"path": path, "operation": operation, **more}
+        case ModelUnavailable():
+            return "MODEL_DOWNLOAD_FAILED", {"url": path or "bundled", "reason": error.message}
+        case _ if type(error).code == LookfarError.code:
+            return "INTERNAL", {"originalError": error.developer}
+        case _:
+            asked = {key: given.get(key) for key in ("field", "value")}
+            options = {key: given[key] for key in ("validOptions",) if key in given}
+            reason = given.get("reason", error.message)
+            return "INVALID_ARGUMENT", {**asked, "reason": reason, **options}
+
+
+# --- the table ----------------------------------------------------------------------------------
+
+QUERY = Tool(
+    "msrl.query",
+    "Search the vault by meaning and words together. Gives exact excerpts with document, heading"
+    " path and character offsets.",
+    QueryInput,
+    _query,
+    refusal=refusal,
+)
+STATUS = Tool(
+    "msrl.status",
+    "Whether the vault is indexed, how much of it, as of when, and whether changes are followed.",
+    StatusInput,
+    _status,
+    refusal=refusal,
+)
+REINDEX = Tool(
+    "msrl.reindex",
+    "Bring the index up to date with the vault: what changed, everything, or what lies below a"
+    " prefix. Returns at once unless told to wait.",
+    ReindexInput,
+    _reindex,
+    read_only=False,
+    refusal=refusal,
+)
+WATCH = Tool(
+    "msrl.watch",
+    "Follow changes of the vault while the server runs, or stop that.",
+    WatchInput,
+    _watch,
+    read_only=False,
+    refusal=refusal,
+)
+
+TOOLS: tuple[Tool, ...] = (QUERY, STATUS, REINDEX, WATCH)

@@ -1,0 +1,201 @@
+"""The link graph of one generation: who links where, who links here, who belongs together.
+
+Takes: a connection and a generation. Gives: the links of a document with the document that
+each means, the links that mean a document, and for the whole generation the neighbours and
+community of each document. Refuses: to store what a link resolves to; it is found when it is
+asked for, so a document that appears, moves or goes needs no other to be written again.
+
+A link and its target have a name in common (see :mod:`lookfar.store.naming`), which is
+indexed on both sides. So a question reads the links and documents of a few names only.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from math import log
+from operator import itemgetter
+from typing import Any
+
+from lookfar.errors import NotIndexed
+from lookfar.ports import Edge, Member
+from lookfar.store import naming
+from lookfar.store.catalog import ALIVE, batches, marks
+from lookfar.store.communities import louvain
+from lookfar.store.migrations import FORMAT_WITH_NAMES, check
+
+_EDGE = """
+    SELECT l.name, d.uri, d.title, l.kind, l.target, l.anchor, l.text, l.start, l.end
+    FROM links l JOIN documents d ON d.id = l.document
+"""
+
+
+def refuse_older(connection: sqlite3.Connection) -> None:
+    """An index that was made before links had names cannot say where they lead."""
+    if check(connection) < FORMAT_WITH_NAMES:
+        raise NotIndexed(
+            "This index was made by an older Lookfar, which did not follow links.",
+            hint="Run: lookfar index PATH",
+        )
+
+
+def links_from(
+    connection: sqlite3.Connection, generation: int, document: int, start: int, end: int
+) -> list[Edge]:
+    """The links that a live document has in ``start``..``end``, in order.
+
+    Links to addresses elsewhere and within the document itself are no edges, nor are
+    pictures and other attachments that are no documents here.
+    """
+    rows = connection.execute(
+        f"{_EDGE} WHERE l.document = ? AND l.start >= ? AND l.start < ? AND l.name != ''"
+        " ORDER BY l.ordinal",
+        (document, start, end),
+    ).fetchall()
+    targets = _targets(connection, generation, {row[0] for row in rows})
+    edges: list[Edge] = []
+    for name, uri, title, kind, target, *rest in rows:
+        bearers = targets.get(name)
+        found = bearers.meant_by(naming.Link(uri, kind, target)) if bearers else None
+        if found is None:
+            if not naming.is_attachment(kind, target):
+                edges.append(Edge(uri, title, "", "", kind, target, *rest))
+        elif found.document != document:
+            edges.append(Edge(uri, title, found.uri, found.title, kind, target, *rest))
+    return edges
+
+
+def links_to(connection: sqlite3.Connection, generation: int, document: int) -> list[Edge]:
+    """The links of other live documents that mean this one, by URI and place."""
+    names = connection.execute("SELECT DISTINCT name FROM names WHERE document = ?", (document,))
+    edges: list[Edge] = []
+    for (name,) in names.fetchall():
+        rows = connection.execute(
+            # Said twice, because the index leaves out what has no name.
+            f"{_EDGE} WHERE l.name = :name AND l.name != '' AND l.document != :document"
+            f" AND {ALIVE}",
+            {"name": name, "document": document, "g": generation},
+        ).fetchall()
+        if not rows:
+            continue
+        bearers = _targets(connection, generation, {name})[name]
+        for _, uri, title, kind, target, *rest in rows:
+            found = bearers.meant_by(naming.Link(uri, kind, target))
+            if found is not None and found.document == document:
+                edges.append(Edge(uri, title, found.uri, found.title, kind, target, *rest))
+    edges.sort(key=lambda edge: (edge.source, edge.start))
+    return edges
+
+
+def _targets(
+    connection: sqlite3.Connection, generation: int, names: Iterable[str]
+) -> dict[str, naming.Bearers]:
+    """The live documents that have each of these names."""
+    found: dict[str, naming.Bearers] = {}
+    for some in batches(sorted(names)):
+        rows = connection.execute(
+            "SELECT n.name, n.document, n.way, n.whole, d.uri, d.title"
+            " FROM names n JOIN documents d ON d.id = n.document"
+            f" WHERE n.name IN ({marks(some)}) AND d.born <= ? AND (d.died IS NULL OR d.died > ?)"
+            " ORDER BY n.name, n.document",
+            (*some, generation, generation),
+        )
+        for name, held in groupby(rows, itemgetter(0)):
+            found[name] = naming.Bearers(_targets_of(held))
+    return found
+
+
+def _targets_of(rows: Iterable[tuple[Any, ...]]) -> Iterator[naming.Target]:
+    for document, held in groupby(rows, itemgetter(1)):
+        same = list(held)
+        uri, title = same[0][4:]
+        ways = tuple((way, whole) for _, _, way, whole, _, _ in same)
+        yield naming.Target(document, uri, title, naming.Path.of(uri), ways)
+
+
+# -- the whole graph ---------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Who is linked with whom, whichever way, in one generation."""
+
+    uris: Sequence[str]
+    """Documents in the order of their URIs; elsewhere here they are numbers in it."""
+    titles: Sequence[str]
+    neighbours: Sequence[Sequence[int]]
+    communities: Sequence[int]
+    """The community of each document, numbered in the order of their first members."""
+
+    def around(self, uri: str) -> list[Member]:
+        """The other members of a document's community, the closest first.
+
+        A neighbour in common says the more, the fewer neighbours it has: the page that
+        links to everything says nothing.
+        """
+        at = bisect_left(self.uris, uri)
+        if at == len(self.uris) or self.uris[at] != uri:
+            return []
+        near = self.neighbours[at]
+        closeness: dict[int, float] = dict.fromkeys(near, 1.0)
+        for each in near:
+            worth = 1.0 / log(1.0 + len(self.neighbours[each])) if each != at else 0.0
+            for other in self.neighbours[each]:
+                closeness[other] = closeness.get(other, 0.0) + worth
+        mine = self.communities[at]
+        members = [
+            Member(
+                self.uris[other],
+                self.titles[other],
+                closeness.get(other, 0.0),
+                len(self.neighbours[other]),
+            )
+            for other, its in enumerate(self.communities)
+            if its == mine and other != at
+        ]
+        members.sort(key=lambda each: (-each.closeness, -each.links, each.uri))
+        return members
+
+
+def graph_of(connection: sqlite3.Connection, generation: int) -> Graph:
+    """The graph of all live documents, with its communities."""
+    documents = connection.execute(
+        f"SELECT d.id, d.uri, d.title FROM documents d WHERE {ALIVE} ORDER BY d.uri",
+        {"g": generation},
+    ).fetchall()
+    place = {document: at for at, (document, _, _) in enumerate(documents)}
+    weights: dict[tuple[int, int], int] = defaultdict(int)
+    for source, target in _pairs(connection, generation):
+        one, other = place[source], place[target]
+        if one != other:
+            weights[min(one, other), max(one, other)] += 1
+    edges = sorted(weights.items())
+    neighbours: list[list[int]] = [[] for _ in documents]
+    for (one, other), _ in edges:
+        neighbours[one].append(other)
+        neighbours[other].append(one)
+    return Graph(
+        [uri for _, uri, _ in documents],
+        [title for _, _, title in documents],
+        neighbours,
+        louvain(len(documents), [(*pair, float(weight)) for pair, weight in edges]),
+    )
+
+
+def _pairs(connection: sqlite3.Connection, generation: int) -> Iterator[tuple[int, int]]:
+    """Every pair of documents of which the first links to the second, once for each way to."""
+    rows = connection.execute(
+        "SELECT DISTINCT l.name, l.document, l.kind, l.target, d.uri"
+        f" FROM links l JOIN documents d ON d.id = l.document WHERE l.name != '' AND {ALIVE}",
+        {"g": generation},
+    ).fetchall()
+    targets = _targets(connection, generation, {row[0] for row in rows})
+    for name, document, kind, target, uri in rows:
+        bearers = targets.get(name)
+        found = bearers.meant_by(naming.Link(uri, kind, target)) if bearers else None
+        if found is not None:
+            yield document, found.document

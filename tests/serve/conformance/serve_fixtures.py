@@ -1,0 +1,65 @@
+"""Serve a low-level server together with the suite's fixtures, until it is ended.
+
+Takes: `module:function` that builds the server, then `stdio`, or `http` and a port.
+Gives: the protocol on stdin and stdout, or at http://127.0.0.1:PORT/mcp.
+Refuses: nothing; a wrong argument ends it with a traceback.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import anyio
+import fixtures
+import uvicorn
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+
+from lookfar.library import Library
+from lookfar.serve.http import make_app
+from lookfar.serve.mcp import make_server
+from lookfar.serve.tool import Session
+from lookfar.serve.toolsets import tools_of
+
+
+def bare() -> Server[dict[str, Any]]:
+    """A server with nothing of its own: it shows what the SDK and the fixtures do alone."""
+    return Server("bare", version="1.0.0")
+
+
+def lookfar() -> Server[Any]:
+    """Lookfar's own server over a folder with one document."""
+    folder = Path(tempfile.mkdtemp(prefix="conformance-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    (folder / "docs").mkdir()
+    (folder / "docs" / "guide.md").write_text("# Guide\n\nSome words.\n", encoding="utf-8")
+    quick = {"embed.provider": "hash", "index.dir": str(folder / "index")}
+    library = Library.open(folder / "docs", settings=quick)
+    library.index()
+    return make_server(Session(library), tools_of(["default"]))
+
+
+async def over_stdio(server: Server[Any]) -> None:
+    async with stdio_server() as (incoming, outgoing):
+        await server.run(incoming, outgoing, server.create_initialization_options())
+
+
+def main(builder: str, way: str, port: str = "0") -> None:
+    module, _, function = builder.partition(":")
+    server = getattr(importlib.import_module(module), function)()
+    fixtures.install(server)
+    if way == "stdio":
+        anyio.run(over_stdio, server)
+    else:
+        app = make_app(server, (), host="127.0.0.1")
+        uvicorn.run(app, host="127.0.0.1", port=int(port), log_level="warning")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,115 @@
+"""``lookfar related``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+Ask = Callable[..., dict[str, Any]]
+Run = Callable[..., Result]
+
+KEYS = [
+    "collection", "uri", "title", "heading_path", "entries", "totals", "generation", "incomplete",
+]  # fmt: skip
+ENTRY_KEYS = [
+    "kind", "uri", "title", "target", "resolved", "relation", "count", "score", "anchor",
+    "heading_path", "line", "text", "context",
+]  # fmt: skip
+
+
+@pytest.fixture
+def linked(handbook: Path, run: Run) -> Path:
+    """The handbook with a page of links, among them a ghost and an embedded page."""
+    (handbook / "start.md").write_text(
+        "# Start\n\nFirst [ship](operations/releases.md#Ship) it.\n\n## See also\n\n"
+        "- [[Nobody's page]]\n- ![[onboarding]]\n- [keys](security/keys.md), [[keys]]\n"
+    )
+    assert run("index", handbook, "--quiet").exit_code == 0
+    return handbook
+
+
+def test_links_with_their_lines(linked: Path, run: Run) -> None:
+    shown = run("related", "start.md", linked, "--kind", "links").stdout.splitlines()
+    assert shown == [
+        "start.md  Start",
+        "",
+        "links to  4",
+        "  operations/releases.md  Releases  line 3, #Ship",
+        "      First ship it.",
+        "  Nobody's page  not there, related, line 7",
+        "      - Nobody's page - ![[onboarding]] - [keys](security/keys.md),…",
+        "  onboarding.md  Your first week  transclusion, line 8",
+        "      - [[Nobody's page]] - onboarding - [keys](security/keys.md), [[keys]]",
+        "  security/keys.md  Keys  related, 2 links, line 9",
+        "      - [[Nobody's page]] - ![[onboarding]] - keys, [[keys]]",
+    ]
+
+
+def test_all_kinds_are_shown_and_counted(linked: Path, run: Run) -> None:
+    shown = run("related", "security/keys.md", linked, "--limit", 1).stdout
+    assert "linked from  1\n  start.md:9  Start  related, 2 links\n" in shown
+    assert "\nlinks to  0\n" in shown
+    assert "\nsimilar  1\n" in shown
+    assert "\nsame community  1 of " in shown
+
+
+def test_the_json_shape(linked: Path, ask: Ask) -> None:
+    shape = ask("related", "operations/releases.md", linked)
+    assert list(shape) == KEYS
+    assert all(list(each) == ENTRY_KEYS for each in shape["entries"])
+    assert list(shape["totals"]) == ["links", "backlinks", "similar", "community"]
+    (back,) = [each for each in shape["entries"] if each["kind"] == "backlinks"]
+    assert (back["uri"], back["line"], back["anchor"]) == ("start.md", 3, "Ship")
+    ghost = ask("related", "start.md#See also", linked, "--kind", "links")["entries"][0]
+    assert (ghost["uri"], ghost["target"], ghost["resolved"]) == ("", "Nobody's page", False)
+
+
+def test_an_earlier_generation(linked: Path, run: Run, ask: Ask) -> None:
+    (linked / "start.md").unlink()
+    assert run("index", linked, "--quiet").exit_code == 0
+    asked = ("related", "security/keys.md", linked, "--kind", "backlinks")
+    assert ask(*asked)["entries"] == []
+    assert [each["uri"] for each in ask(*asked, "--as-of", 1)["entries"]] == ["start.md"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "said"),
+    [
+        (("security/key.md",), 3, "Nearest: security/keys.md"),
+        (("start.md#Nope",), 3, "has no section 'Nope'"),
+        (("start.md", "--limit", "0"), 2, "Ask for 1 or more"),
+        (("start.md", "--as-of", "99"), 2, "is not kept"),
+        (("start.md", "--kind", "friends"), 2, "friends"),
+    ],
+)
+def test_what_is_refused(
+    arguments: tuple[str, ...], exit_code: int, said: str, linked: Path, run: Run
+) -> None:
+    target, *more = arguments
+    result = run("related", target, linked, *more)
+    assert result.exit_code == exit_code
+    assert said in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_folder_never_indexed(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "new").mkdir()
+    result = run("related", "a.md", tmp_path / "new")
+    assert result.exit_code == 4
+    assert "hint: Run: lookfar index" in result.stderr
+
+
+def test_a_hostile_document_does_not_drive_the_terminal(handbook: Path, run: Run) -> None:
+    """Names, link texts and contexts come from documents."""
+    (handbook / "evil.md").write_text(
+        "# \x1b[31mred\n\nsee [\x07bell\x1bM](onboarding.md) \x1b[2J\n"
+    )
+    assert run("index", handbook, "--quiet").exit_code == 0
+    shown = run("related", "onboarding.md", handbook, "--kind", "backlinks").stdout
+    assert "evil.md:3" in shown
+    assert "\x1b" not in shown
+    assert "\x07" not in shown

@@ -1,0 +1,161 @@
+"""Toolsets as their clients meet them: a real MCP client, in both eras of the protocol.
+
+A test module says which tools it drives with a fixture ``tools``, and may replace ``roots``
+and ``settings``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+from mcp import Client
+
+from lookfar.library import Library
+from lookfar.serve.mcp import make_server
+from lookfar.serve.tool import Session, Tool
+
+ROOT = Path(__file__).parent.parent.parent.parent
+
+Call = Callable[..., types.CallToolResult]
+Ask = Callable[..., dict[str, Any]]
+Put = Callable[..., None]
+
+
+@pytest.fixture(params=["legacy", "2026-07-28"])
+def era(request: pytest.FixtureRequest) -> str:
+    """The revision of the protocol that the client speaks."""
+    return str(request.param)
+
+
+@pytest.fixture
+def settings() -> dict[str, Any]:
+    return {"embed.provider": "hash", "index.workers": 1}
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    """An empty folder."""
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def put(docs: Path) -> Put:
+    """Write files into the folder, by path."""
+
+    def put(files: dict[str, str], folder: Path = docs) -> None:
+        for name, text in files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+
+    return put
+
+
+@pytest.fixture
+def roots(docs: Path) -> tuple[Path, ...]:
+    return (docs,)
+
+
+@pytest.fixture
+def library(roots: tuple[Path, ...], settings: dict[str, Any], tmp_path: Path) -> Iterator[Library]:
+    with Library.open(*roots, index_dir=tmp_path / "index", settings=settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+def session(library: Library) -> Session:
+    return Session(library)
+
+
+@pytest.fixture
+def call(session: Session, tools: tuple[Tool, ...], era: str) -> Call:
+    """Call a tool as a client does; options are those of the client."""
+    server = make_server(session, tools)
+
+    def call(tool: str, arguments: dict[str, Any], **options: Any) -> types.CallToolResult:
+        async def go() -> types.CallToolResult:
+            async with Client(server, mode=era, **options) as client:
+                result = await client.call_tool(tool, arguments)
+                assert isinstance(result, types.CallToolResult)
+                return result
+
+        return anyio.run(go)
+
+    return call
+
+
+@pytest.fixture
+def ask(call: Call) -> Ask:
+    """The object that a tool gives, which stands in its result once, as compact JSON."""
+
+    def ask(tool: str, /, **arguments: Any) -> dict[str, Any]:
+        result = call(tool, arguments)
+        shape = the_object(result)
+        assert not result.is_error, shape
+        assert result.structured_content is None
+        return shape
+
+    return ask
+
+
+@pytest.fixture
+def refused(call: Call) -> Ask:
+    """The object that a tool refuses with."""
+
+    def refused(tool: str, /, **arguments: Any) -> dict[str, Any]:
+        result = call(tool, arguments)
+        shape = the_object(result)
+        assert result.is_error, shape
+        return shape
+
+    return refused
+
+
+@pytest.fixture
+def listed(session: Session, tools: tuple[Tool, ...], era: str) -> dict[str, types.Tool]:
+    """The tools as the client is told of them, by name."""
+
+    async def go() -> list[types.Tool]:
+        async with Client(make_server(session, tools), mode=era) as client:
+            return (await client.list_tools()).tools
+
+    return {tool.name: tool for tool in anyio.run(go)}
+
+
+def the_object(result: types.CallToolResult) -> dict[str, Any]:
+    (block,) = result.content
+    assert isinstance(block, types.TextContent)
+    shape: dict[str, Any] = json.loads(block.text)
+    assert block.text == json.dumps(shape, ensure_ascii=False, separators=(",", ":"))
+    return shape
+
+
+@pytest.fixture
+def unmet() -> Callable[..., list[str]]:
+    """Result fields that a spec promises of a tool and none of the results has."""
+    name = "requirements_script"
+    module = sys.modules.get(name)
+    if module is None:
+        spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / "requirements.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+    manifests = {each.spec: each for each in module.manifests()}
+
+    def unmet(spec: str, tool: str, *results: dict[str, Any]) -> list[str]:
+        found: list[str] = module.unmet(manifests[spec], tool, results)
+        return found
+
+    return unmet
