@@ -18,6 +18,22 @@ Lane = Literal["docs", "code", "commits", "memory", "documents"]
 Mode = Literal["hybrid", "vector", "keyword"]
 State = Literal["same", "moved", "changed", "gone"]
 LinkKind = Literal["wikilink", "embed", "link", "image"]
+SymbolKind = Literal[
+    "function",
+    "method",
+    "class",
+    "interface",
+    "struct",
+    "trait",
+    "impl",
+    "enum",
+    "module",
+    "type",
+    "constant",
+    "macro",
+    "other",
+]
+Visibility = Literal["", "public", "private", "protected"]
 BlockKind = Literal["fence", "indented", "table", "html", "list", "quote"]
 
 ROOT_HEADING = "(root)"
@@ -86,6 +102,31 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class Symbol:
+    """What source code defines at one place: the meaning of a section of a code document."""
+
+    section: int
+    """Ordinal of the section that spans it, its decorators and comments above included."""
+    kind: SymbolKind
+    name: str
+    signature: str
+    """As written, in one line, without the body."""
+    docstring: str = ""
+    decorators: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    """``async``, ``export``, ``static``, ``abstract``, ``test``, ..."""
+    visibility: Visibility = ""
+    parent: str = ""
+    parent_kind: SymbolKind | Literal[""] = ""
+    parameters: tuple[str, ...] = ()
+    returns: str = ""
+    generics: tuple[str, ...] = ()
+    complexity: int = 1
+    """Cyclomatic: one more than its decision points."""
+    nesting: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """One parsed text with its structure."""
 
@@ -101,6 +142,8 @@ class Document:
     sections: tuple[Section, ...]
     blocks: tuple[Block, ...] = ()
     links: tuple[Link, ...] = ()
+    symbols: tuple[Symbol, ...] = ()
+    """Of source code: what its sections define, in their order."""
     tags: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)

@@ -228,6 +228,20 @@ def test_the_similar_are_others_and_best_first(write: Write, library: Library) -
     assert "fish.md" not in everyone
 
 
+def test_a_long_document_is_not_only_like_itself(write: Write, library: Library) -> None:
+    """Its own passages are the nearest of all, and there are more of them than are looked at."""
+    fish = "salmon trout river water fishing rod bait " * 40
+    write(
+        {
+            "long.md": "".join(f"# Part {number}\n\n{fish}\n\n" for number in range(60)),
+            "other.md": "# Other\n\nledger\n",
+        }
+    )
+    library.index()
+    assert library.status().counts.chunks > 40
+    assert uris(library, "long.md", "similar", limit=1) == ["other.md"]
+
+
 def test_without_a_model_nothing_is_similar(write: Write, root: Path) -> None:
     write({"a.md": "[[b]]\n", "b.md": "b\n"})
     with Library.open(

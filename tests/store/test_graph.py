@@ -13,6 +13,7 @@ from shelf import Elsewhere, Shelf, change_row, rows_of
 
 from lookfar.errors import NotIndexed
 from lookfar.store.communities import louvain
+from lookfar.store.graph import Graph
 from lookfar.store.naming import link_name, names_of
 
 PAGES = {
@@ -409,6 +410,20 @@ def test_the_closest_members_come_first(shelf: Shelf) -> None:
     assert set(near) <= {"1.md", "4.md"}
     assert near == [each.uri for each in members[: len(near)]]
     assert all(each.links == 2 for each in members)
+
+
+def test_a_neighbour_in_common_says_more_the_fewer_it_has() -> None:
+    """The page that links to everything makes nobody close."""
+    uris = ["a", "b", "c", "d1", "d2", "d3", "hub", "x"]
+    edges = ["a x", "x d3", "a hub", "hub b", "hub c", "hub d1", "hub d2", "b c", "a d2"]
+    neighbours: list[list[int]] = [[] for _ in uris]
+    for edge in edges:
+        one, other = (uris.index(each) for each in edge.split())
+        neighbours[one].append(other)
+        neighbours[other].append(one)
+    members = Graph(uris, [""] * 8, neighbours, [0] * 8).around("a")
+    # Who is linked, and those with a common neighbour first; whom x knows; whom the hub knows.
+    assert [each.uri for each in members] == ["hub", "d2", "x", "d3", "b", "c", "d1"]
 
 
 def test_middles_of_vectors(shelf: Shelf) -> None:

@@ -10,7 +10,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from lookfar.errors import NotFound
+
 MARKERS: Final = (".git", "package.json", "pyproject.toml", "Cargo.toml", "go.mod")
+
+
+class ProjectNotDetected(NotFound):
+    """Nothing says which folder is meant."""
+
+    code = "PROJECT_NOT_DETECTED"
 
 
 def project_root(cwd: str) -> Path | None:

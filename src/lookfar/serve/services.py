@@ -23,14 +23,14 @@ from mcp.server.runner import serve_dual_era_loop
 from mcp.shared.message import SessionMessage
 
 from lookfar import config
-from lookfar.errors import InvalidArgument, LookfarError, NotFound
+from lookfar.errors import InvalidArgument, LookfarError
 from lookfar.model import Filters
 from lookfar.serve.changes import Changes
 from lookfar.serve.daemon import Services
 from lookfar.serve.mcp import Results, init_options, internal_error, make_server
 from lookfar.serve.plain import from_plain, to_plain
 from lookfar.serve.pool import Pool
-from lookfar.serve.project import project_root
+from lookfar.serve.project import ProjectNotDetected, project_root
 from lookfar.serve.tool import Session, Tool
 from lookfar.serve.toolsets import tools_of
 
@@ -102,7 +102,7 @@ def roots_of(hello: Hello) -> list[str]:
         return [str(Path(hello.cwd, path)) for path in hello.paths]
     found = project_root(hello.cwd)
     if found is None:
-        raise NotFound(
+        raise ProjectNotDetected(
             f"No project was found from {hello.cwd!r} upwards.",
             hint="Name a folder in the client's configuration: lookfar mcp PATH.",
         )

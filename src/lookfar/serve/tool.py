@@ -10,6 +10,7 @@ confirmation) it asks of its :class:`Call`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lookfar.errors import InvalidArgument, LookfarError
+from lookfar.retrieve.pack import tokens
 
 if TYPE_CHECKING:
     from lookfar.index.build import OnProgress
@@ -28,6 +30,8 @@ Json = dict[str, Any]
 
 MOST_TOKENS = 20_000
 """No result costs its reader more."""
+_AROUND_A_PASSAGE = 50
+"""Tokens of what the protocol wraps around a text and a link."""
 
 
 class Input(BaseModel):
@@ -73,6 +77,22 @@ class Result:
     passages: tuple[Passage, ...] = ()
     verbatim: bool = False
     """Models get the data as it is, in the shape that their clients know."""
+
+    @property
+    def cost(self) -> int:
+        """Tokens of all of it: some clients show a model the data, the links and the texts."""
+        lines = "".join(f"{each.line}{each.name}{each.address * 2}" for each in self.passages)
+        said = json.dumps(self.data, ensure_ascii=False) + self.text + lines
+        return tokens(said) + _AROUND_A_PASSAGE * (1 + len(self.passages))
+
+
+def bounded(make: Callable[[int], Result], size: int, least: int = 1) -> Result:
+    """What ``make`` gives for ``size``, or for less where that costs more than a result may."""
+    while True:
+        result = make(size)
+        if result.cost <= MOST_TOKENS or size <= least:
+            return result
+        size = max(least, min(size * MOST_TOKENS // result.cost, size - 1))
 
 
 class Session:

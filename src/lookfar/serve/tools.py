@@ -13,21 +13,36 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from lookfar.errors import InvalidArgument, NotFound
+from lookfar.errors import InvalidArgument
 from lookfar.model import Answer, Filters, Hit, Incomplete, Lane, Mode, Reading
 from lookfar.retrieve.address import address_of, citation_of
 from lookfar.retrieve.pack import cut, pack
 from lookfar.serve import jsonshape
 from lookfar.serve.cursor import Cursor
 from lookfar.serve.printable import safe_name
-from lookfar.serve.tool import MOST_TOKENS, Call, Input, Json, Passage, Result, Session, Tool
+from lookfar.serve.tool import (
+    MOST_TOKENS,
+    Call,
+    Input,
+    Json,
+    Passage,
+    Result,
+    Session,
+    Tool,
+    bounded,
+)
 
 _DEEPEST = 100
 """Hits that one question can be asked for, all pages together."""
 _BIDI = re.compile("[\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c]")
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufff9-\ufffb\U000e0000-\U000e007f]")
 
-Budget = Annotated[int, Field(ge=100, le=MOST_TOKENS)]
+LEAST_TOKENS = 100
+_LATEST = 2**63 - 1
+"""Nanoseconds that an index can tell apart end in the year 2262."""
+_MOST_NAMED = 100
+
+Budget = Annotated[int, Field(ge=LEAST_TOKENS, le=MOST_TOKENS)]
 
 
 # --- search -------------------------------------------------------------------------------------
@@ -55,8 +70,8 @@ class SearchInput(Input):
 def _search(session: Session, given: SearchInput, call: Call) -> Result:
     library = session.library
     cursor = Cursor.read(given.cursor, _about(session, given), "search")
-    wanted = cursor.offset + given.top_k
-    if wanted > _DEEPEST:
+    wanted = min(cursor.offset + given.top_k, _DEEPEST)
+    if cursor.offset >= _DEEPEST:
         raise InvalidArgument(
             f"One question gives at most {_DEEPEST} hits.", hint="Ask more precisely, or filter."
         )
@@ -76,23 +91,25 @@ def _search(session: Session, given: SearchInput, call: Call) -> Result:
     try:
         # A page follows from the state that the first page was taken from.
         answer = ask(as_of or cursor.generation or None)
-    except NotFound:
-        if as_of or not cursor.generation:
+    except InvalidArgument as error:
+        if as_of or not cursor.generation or "kept" not in error.details:
             raise
         answer = ask(None)
         notes = [Incomplete("moved_on", "the index changed since the first page")]
-    page = answer.hits[cursor.offset : wanted]
-    hits, left = pack(page, given.budget)
-    more = left or len(answer.hits) > wanted
-    reached = cursor.offset + len(hits)
-    following = ""
-    if more and reached < _DEEPEST:
-        following = Cursor(reached, answer.generation).write(_about(session, given), "search")
-    found = Answer(
-        answer.query, answer.mode, tuple(hits), answer.generations, answer.took_ms,
-        (*answer.incomplete, *notes),
-    )  # fmt: skip
-    return _answered(found, cursor.offset, following, given.explain)
+
+    def show(budget: int) -> Result:
+        hits, left = pack(answer.hits[cursor.offset : wanted], budget)
+        reached = cursor.offset + len(hits)
+        following = ""
+        if (left or len(answer.hits) > wanted) and reached < _DEEPEST:
+            following = Cursor(reached, answer.generation).write(_about(session, given), "search")
+        found = Answer(
+            answer.query, answer.mode, tuple(hits), answer.generations, answer.took_ms,
+            (*answer.incomplete, *notes),
+        )  # fmt: skip
+        return _answered(found, cursor.offset, following, given.explain)
+
+    return bounded(show, given.budget, LEAST_TOKENS)
 
 
 def _about(session: Session, given: SearchInput) -> Json:
@@ -125,7 +142,8 @@ def moment(text: str, name: str) -> int | None:
         raise InvalidArgument(
             f"{name} is no date: {text[:40]!r}.", hint="Write it like 2026-01-31, or with a time."
         ) from None
-    return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()) * 10**9
+    since = int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()) * 10**9
+    return max(-_LATEST, min(since, _LATEST))
 
 
 def _answered(found: Answer, offset: int, following: str, explain: bool) -> Result:
@@ -195,16 +213,20 @@ def _read(session: Session, given: ReadInput, _: Call) -> Result:
     about = {"target": given.target, "sha256": found.sha256}
     cursor = Cursor.read(given.cursor, about, "read")
     text = found.text[cursor.offset :]
-    shown = cut(text, given.budget)
-    data = jsonshape.reading(found)
-    data["cite"] = citation_of(found.collection, found.uri, found.span, found.sha256)
-    data["text"], data["flags"] = shown, flags(shown)
-    rest = len(text) - len(shown)
-    data["truncated"] = bool(cursor.offset or rest)
-    data["cursor"] = Cursor(cursor.offset + len(shown)).write(about, "read") if rest else ""
-    passage = Passage(("text",), _where(found, data), data["cite"], found.uri)
-    more = f"{rest:,} characters follow with cursor: {data['cursor']}" if rest else ""
-    return Result(data, more, (passage,) if shown or not more else ())
+
+    def show(budget: int) -> Result:
+        shown = cut(text, budget)
+        data = jsonshape.reading(found)
+        data["cite"] = citation_of(found.collection, found.uri, found.span, found.sha256)
+        data["text"], data["flags"] = shown, flags(shown)
+        rest = len(text) - len(shown)
+        data["truncated"] = bool(cursor.offset or rest)
+        data["cursor"] = Cursor(cursor.offset + len(shown)).write(about, "read") if rest else ""
+        passage = Passage(("text",), _where(found, data), data["cite"], found.uri)
+        more = f"{rest:,} characters follow with cursor: {data['cursor']}" if rest else ""
+        return Result(data, more, (passage,) if shown or not more else ())
+
+    return bounded(show, given.budget, LEAST_TOKENS)
 
 
 def _where(found: Reading, data: Json) -> str:
@@ -239,20 +261,22 @@ class RelatedInput(Input):
 
 
 def _related(session: Session, given: RelatedInput, _: Call) -> Result:
-    library = session.library
-    found = library.related(
-        given.target,
-        kinds=tuple(given.kinds) or ("links", "backlinks", "similar", "community"),
-        limit=given.limit,
-        collection=given.collection,
-    )
-    data: Json = jsonshape.related(found)
-    lines = []
-    for each in data["entries"]:
-        each["address"] = address_of(found.collection, each["uri"]) if each["uri"] else ""
-        where = each["uri"] or f"{each['target']} (does not exist)"
-        lines.append(safe_name(f"{each['kind']}: {where} {each['title']}".rstrip()))
-    return Result(data, "\n".join(lines) or "Nothing is related to it.")
+    def show(limit: int) -> Result:
+        found = session.library.related(
+            given.target,
+            kinds=tuple(given.kinds) or ("links", "backlinks", "similar", "community"),
+            limit=limit,
+            collection=given.collection,
+        )
+        data: Json = jsonshape.related(found)
+        lines = []
+        for each in data["entries"]:
+            each["address"] = address_of(found.collection, each["uri"]) if each["uri"] else ""
+            where = each["uri"] or f"{each['target']} (does not exist)"
+            lines.append(safe_name(f"{each['kind']}: {where} {each['title']}".rstrip()))
+        return Result(data, "\n".join(lines) or "Nothing is related to it.")
+
+    return bounded(show, given.limit)
 
 
 # --- status -------------------------------------------------------------------------------------
@@ -279,8 +303,16 @@ def _status(session: Session, _given: StatusInput, _: Call) -> Result:
             *([f"held at {state.held}"] if state.held is not None else []),
         ]
         lines.append(f"{state.collection}: {', '.join(parts)}")
-    data: Json = {"collections": [jsonshape.status(each) for each in states]}
-    return Result(data, safe_lines(lines))
+    shapes = [jsonshape.status(each) for each in states]
+
+    def show(most: int) -> Result:
+        named = [
+            {**each, "failures": each["failures"][:most], "stale": each["stale"][:most]}
+            for each in shapes
+        ]
+        return Result({"collections": named}, safe_lines(lines))
+
+    return bounded(show, _MOST_NAMED)
 
 
 def safe_lines(lines: Sequence[str]) -> str:

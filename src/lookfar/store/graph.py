@@ -143,7 +143,7 @@ class Graph:
         near = self.neighbours[at]
         closeness: dict[int, float] = dict.fromkeys(near, 1.0)
         for each in near:
-            worth = 1.0 / log(1.0 + len(self.neighbours[each])) if each != at else 0.0
+            worth = 1.0 / log(1.0 + len(self.neighbours[each]))
             for other in self.neighbours[each]:
                 closeness[other] = closeness.get(other, 0.0) + worth
         mine = self.communities[at]

@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import time
+from base64 import urlsafe_b64encode
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +213,29 @@ def test_no_result_costs_more_than_the_bound(
     assert tokens(whole(agent.call(tool, **arguments))) <= MOST_TOKENS
 
 
+def test_long_lists_are_cut_to_the_bound(
+    portal: BlockingPortal, home: Home, tmp_path: Path
+) -> None:
+    """Relations and failures are lists that a folder can make as long as it likes."""
+    root = tmp_path / "woven"
+    root.mkdir()
+    words = "many words around a link so that its context is long, again and again and again "
+    name = "a-rather-long-name-of-a-page-" * 4
+    for at in range(60):
+        others = "\n\n".join(f"{words} [[{name}{each}]] {words}" for each in range(60))
+        (root / f"{name}{at}.md").write_text(f"# Page {at}\n\n{others}\n", encoding="utf-8")
+    with in_memory(portal, home, root) as agent:
+        agent.call("search", query="anything")
+        result = agent.call("related", target=f"{name}7.md", limit=50)
+        assert tokens(whole(result)) <= MOST_TOKENS
+        kinds = {each["kind"] for each in data(result)["entries"]}
+        assert {"links", "backlinks"} <= kinds
+        assert data(result)["totals"]["backlinks"] == 59
+        result = agent.call("search", query="page words", top_k=50, budget=MOST_TOKENS)
+        assert tokens(whole(result)) <= MOST_TOKENS
+        assert data(result)["cursor"]
+
+
 @pytest.mark.parametrize("tool", ["search", "read"])
 def test_a_tiny_budget_gives_a_little_and_says_that_there_is_more(agent: Agent, tool: str) -> None:
     agent.call("search", query="anything")
@@ -268,6 +292,39 @@ def test_a_page_keeps_to_the_state_of_the_first(agent: Agent) -> None:
         found += uris(page)
         cursor = data(page)["cursor"]
     assert sorted(found) == [f"{word}/{at}.md" for at in range(6)]
+
+
+def test_the_last_page_ends_at_the_bound(
+    portal: BlockingPortal, home: Home, tmp_path: Path
+) -> None:
+    """A cursor that we gave is never refused, however large the pages."""
+    root = tmp_path / "many"
+    root.mkdir()
+    for at in range(120):
+        (root / f"{at}.md").write_text(f"# Number {at}\n\nA lantern.\n", encoding="utf-8")
+    with in_memory(portal, home, root) as agent:
+        pages = pages_of(agent, "search", query="lantern", top_k=30)
+        assert [len(uris(page)) for page in pages] == [30, 30, 30, 10]
+        assert len({uri for page in pages for uri in uris(page)}) == 100
+
+
+def test_a_page_whose_state_is_gone_comes_from_the_present_and_says_so(
+    portal: BlockingPortal, home: Home, tmp_path: Path
+) -> None:
+    """Else whoever pages slowly is told of generations that they never named."""
+    root = tmp_path / "brief"
+    root.mkdir()
+    for at in range(4):
+        (root / f"{at}.md").write_text(f"# {at}\n\nA lantern.\n", encoding="utf-8")
+    with in_memory(portal, home, root, settings={"index.retain_generations": 1}) as agent:
+        first = agent.call("search", query="lantern", top_k=2)
+        for at in range(2):
+            agent.write("new.md", f"# New\n\nVersion {at}.\n")
+            agent.call("search", query=f"version {at}")
+        page = agent.call("search", query="lantern", top_k=2, cursor=data(first)["cursor"])
+        assert "moved_on" in [note["reason"] for note in data(page)["incomplete"]]
+        assert "Incomplete (moved_on)" in said(page)
+        assert len(uris(page)) == 2
 
 
 # --- citations ----------------------------------------------------------------------------------
@@ -438,24 +495,52 @@ def test_what_cannot_be_read_is_refused(agent: Agent, target: str, code: str) ->
     assert agent.refused("related", target=target)["code"] == code
 
 
+def test_five_megabytes_are_refused_in_few_words(agent: Agent) -> None:
+    """Neither lost on the way, nor sent back: a model would pay for every character."""
+    result = agent.raw("search", {"query": "x" * 5_000_000})
+    assert result.is_error
+    assert "5,000,000 characters" in said(result)
+    assert agent.call("status")
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [
-        ("search", {"query": "x" * 5_000_000}),
-        ("read", {"target": "x" * 5_000_000}),
-        ("read", {"target": "guide.md", "y" * 5_000_000: 1}),
+        ("search", {"query": "x", "mode": "y" * 1_000_000}),
+        ("search", {"query": "x", "cursor": "y" * 1_000_000}),
+        ("search", {"query": "x", "after": "y" * 1_000_000}),
+        ("search", {"query": "x", "y" * 1_000_000: 1}),
+        ("read", {"target": "y" * 1_000_000}),
+        ("read", {"target": "keys.md#" + "y" * 1_000_000}),
+        ("read", {"target": "lookfar://" + "y" * 1_000_000}),
+        ("read", {"target": "keys.md", "collection": "y" * 1_000_000}),
+        ("related", {"target": "y" * 1_000_000}),
     ],
-    ids=["query", "target", "name"],
+    ids=lambda given: given if isinstance(given, str) else next(reversed(given))[:10],
 )
-def test_five_megabytes_are_refused_in_few_words(
-    agent: Agent, tool: str, arguments: dict[str, Any]
+def test_an_error_does_not_repeat_all_that_it_was_given(
+    local: Agent, tool: str, arguments: dict[str, Any]
 ) -> None:
-    """Neither lost on the way, nor sent back: a model would pay for every character."""
-    agent.call("search", query="anything")
-    result = agent.raw(tool, arguments)
+    local.call("search", query="anything")
+    result = local.raw(tool, arguments)
     assert result.is_error
-    assert len(whole(result)) < 5_000
-    assert agent.call("status")
+    assert len(whole(result)) < 10_000
+    assert json.loads(said(result))["code"] in ("INVALID_ARGUMENT", "NOT_FOUND")
+
+
+def test_an_address_of_a_megabyte_is_refused_in_few_words(local: Agent) -> None:
+    """The same of a protocol error, whose data repeats the address."""
+    local.call("search", query="anything")
+    address = f"lookfar://{local.collection}/" + "y" * 1_000_000
+    error = local.error(lambda: local.client.read_resource(address))
+    assert error.code == types.INVALID_PARAMS
+    assert len(error.message) + len(json.dumps(error.data)) < 10_000
+
+
+@pytest.mark.parametrize("deep", [b"[" * 100_000, b'["search",1,1,' + b"9" * 5_000 + b"]"])
+def test_a_cursor_made_to_harm_is_refused(local: Agent, deep: bytes) -> None:
+    forged = urlsafe_b64encode(deep).decode()
+    assert local.refused("search", query="x", cursor=forged)["code"] == "INVALID_ARGUMENT"
 
 
 # --- hostile documents --------------------------------------------------------------------------

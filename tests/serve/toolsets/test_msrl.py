@@ -347,7 +347,7 @@ def test_what_only_words_found_has_its_true_vector_score(
             return str((await client.call_tool("msrl.query", wanted)).content[0].text)  # type: ignore[union-attr]
 
     # One candidate of each lane: the nearest is another document.
-    narrow = {**settings, "search.candidates": 1}
+    narrow = {**settings, "search.candidates": 1, "search.top_k": 1}
     with Library.open(docs, index_dir=tmp_path / "index", settings=narrow) as library:
         nearest = library.search("the zebra there", mode="vector", top_k=1).hits[0]
         (shown,) = json.loads(anyio.run(go, library))["results"]
