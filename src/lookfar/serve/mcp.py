@@ -91,7 +91,7 @@ def make_server(
         changes or Changes(),
         on_client,
     )
-    server: Server[Any] = Server(
+    server = _Server(
         "lookfar",
         version=__version__,
         title="Lookfar",
@@ -116,9 +116,19 @@ def make_server(
     return server
 
 
+class _Server(Server[Any]):
+    """One that says in the older era, over every transport, that the list of resources changes."""
+
+    def create_initialization_options(
+        self, notification_options: NotificationOptions | None = None, *more: Any, **named: Any
+    ) -> Any:
+        told = notification_options or NotificationOptions(resources_changed=True)
+        return super().create_initialization_options(told, *more, **named)
+
+
 def init_options(server: Server[Any]) -> Any:
-    """What a session of the older era is told: the lists of resources change."""
-    return server.create_initialization_options(NotificationOptions(resources_changed=True))
+    """What a session of the older era is told."""
+    return server.create_initialization_options()
 
 
 async def _guard(ctx: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:

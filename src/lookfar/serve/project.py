@@ -1,12 +1,14 @@
 """Which folder is the project that somebody works in.
 
 Takes: a working folder. Gives: the nearest folder from there upwards that a project's files
-mark, or the folder itself. Refuses (``None``): the root of the disk and a person's home,
-which hold far more than a project; a repository of dot files does not make a home a project.
+mark, or the folder itself. Refuses (``None``): a person's home, whatever it lies in and the
+root of the disk, which hold far more than a project; a repository of dot files does not make
+a home a project.
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -22,14 +24,16 @@ class ProjectNotDetected(NotFound):
 
 
 def project_root(cwd: str) -> Path | None:
-    """The project around ``cwd``; without a marker anywhere, ``cwd`` where that is a project."""
+    """The project around ``cwd``; without a marker anywhere, ``cwd`` where that can be one."""
     here = Path(cwd).resolve() if cwd else None
     if here is None or not here.is_dir():
         return None
-    home = Path.home().resolve()
+    home = Path(os.path.expanduser("~")).resolve()
+    too_much = {home, *home.parents, Path(here.anchor)}
     for folder in (here, *here.parents):
-        if folder == home or folder == Path(folder.anchor):
+        if folder in too_much:
             break
-        if any((folder / marker).exists() for marker in MARKERS):
+        # Not Path.exists: that raises where a folder may not be entered.
+        if any(os.path.exists(folder / marker) for marker in MARKERS):
             return folder
-    return None if here in (home, Path(here.anchor)) else here
+    return None if here in too_much else here

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import sqlite3
 from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import log
@@ -60,7 +60,7 @@ def links_from(
     edges: list[Edge] = []
     for name, uri, title, kind, target, *rest in rows:
         bearers = targets.get(name)
-        found = bearers.meant_by(naming.Link(uri, kind, target)) if bearers else None
+        found = bearers.meant_by(naming.folder_of(uri), kind, target) if bearers else None
         if found is None:
             if not naming.is_attachment(kind, target):
                 edges.append(Edge(uri, title, "", "", kind, target, *rest))
@@ -84,7 +84,7 @@ def links_to(connection: sqlite3.Connection, generation: int, document: int) -> 
             continue
         bearers = _targets(connection, generation, {name})[name]
         for _, uri, title, kind, target, *rest in rows:
-            found = bearers.meant_by(naming.Link(uri, kind, target))
+            found = bearers.meant_by(naming.folder_of(uri), kind, target)
             if found is not None and found.document == document:
                 edges.append(Edge(uri, title, found.uri, found.title, kind, target, *rest))
     edges.sort(key=lambda edge: (edge.source, edge.start))
@@ -167,35 +167,42 @@ def graph_of(connection: sqlite3.Connection, generation: int) -> Graph:
         f"SELECT d.id, d.uri, d.title FROM documents d WHERE {ALIVE} ORDER BY d.uri",
         {"g": generation},
     ).fetchall()
+    count = len(documents)
     place = {document: at for at, (document, _, _) in enumerate(documents)}
-    weights: dict[tuple[int, int], int] = defaultdict(int)
-    for source, target in _pairs(connection, generation):
-        one, other = place[source], place[target]
-        if one != other:
-            weights[min(one, other), max(one, other)] += 1
-    edges = sorted(weights.items())
+    # A pair as one number: of these hundreds of thousands are counted and sorted at once.
+    pairs = Counter(
+        min(one, other) * count + max(one, other)
+        for one, other in _pairs(connection, generation, documents, place)
+        if one != other
+    )
+    edges = [(*divmod(pair, count), float(pairs[pair])) for pair in sorted(pairs)]
     neighbours: list[list[int]] = [[] for _ in documents]
-    for (one, other), _ in edges:
+    for one, other, _ in edges:
         neighbours[one].append(other)
         neighbours[other].append(one)
     return Graph(
         [uri for _, uri, _ in documents],
         [title for _, _, title in documents],
         neighbours,
-        louvain(len(documents), [(*pair, float(weight)) for pair, weight in edges]),
+        louvain(count, edges),
     )
 
 
-def _pairs(connection: sqlite3.Connection, generation: int) -> Iterator[tuple[int, int]]:
-    """Every pair of documents of which the first links to the second, once for each way to."""
+def _pairs(
+    connection: sqlite3.Connection,
+    generation: int,
+    documents: Sequence[tuple[int, str, str]],
+    place: Mapping[int, int],
+) -> Iterator[tuple[int, int]]:
+    """Of each link that leads somewhere the places of its document and of its target."""
     rows = connection.execute(
-        "SELECT DISTINCT l.name, l.document, l.kind, l.target, d.uri"
-        f" FROM links l JOIN documents d ON d.id = l.document WHERE l.name != '' AND {ALIVE}",
-        {"g": generation},
+        "SELECT name, document, kind, target FROM links WHERE name != ''"
     ).fetchall()
     targets = _targets(connection, generation, {row[0] for row in rows})
-    for name, document, kind, target, uri in rows:
-        bearers = targets.get(name)
-        found = bearers.meant_by(naming.Link(uri, kind, target)) if bearers else None
-        if found is not None:
-            yield document, found.document
+    folders = [naming.folder_of(uri) for _, uri, _ in documents]
+    for name, document, kind, target in rows:
+        source, bearers = place.get(document), targets.get(name)
+        if source is not None and bearers is not None:
+            found = bearers.meant_by(folders[source], kind, target)
+            if found is not None:
+                yield source, place[found.document]

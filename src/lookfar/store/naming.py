@@ -14,7 +14,7 @@ first in order.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from posixpath import normpath
 from typing import NamedTuple
 from unicodedata import normalize
@@ -73,7 +73,7 @@ def names_of(uri: str, title: str, aliases: Iterable[str]) -> list[Name]:
 
 def link_name(source: str, kind: str, target: str) -> str:
     """The name that a link looks for; empty for one that can mean no document here."""
-    meant = _meant(_folder(source), kind, target)
+    meant = _meant(folder_of(source), kind, target)
     if meant is None:
         return ""
     return _last(meant.path.stem) if meant.wiki else _last(meant.path.page) or _ROOT
@@ -120,14 +120,6 @@ class Target(NamedTuple):
     """The ways by which it has that name, with whole titles and aliases."""
 
 
-class Link(NamedTuple):
-    """A link as it is stored, as far as its target goes."""
-
-    source: str
-    kind: str
-    target: str
-
-
 class Bearers:
     """The documents that have one name, and which of them a link of that name means."""
 
@@ -135,10 +127,9 @@ class Bearers:
         self._targets = tuple(targets)
         self._fitting: dict[tuple[str, str, str], list[tuple[Match, str, Target]]] = {}
 
-    def meant_by(self, link: Link) -> Target | None:
-        """The one that fits best; ``None`` if none fits."""
-        folder = _folder(link.source)
-        asked = (folder if _is_relative(link.kind, link.target) else "", link.kind, link.target)
+    def meant_by(self, folder: str, kind: str, target: str) -> Target | None:
+        """The one that fits a link best which is written in ``folder``; ``None`` if none fits."""
+        asked = (folder if _is_relative(kind, target) else "", kind, target)
         fitting = self._fitting.get(asked)
         if fitting is None:
             fitting = self._fitting[asked] = self._fit(*asked)
@@ -152,7 +143,13 @@ class Bearers:
         meant = _meant(folder, kind, target)
         if meant is None:
             return []
-        how = _as_note if meant.wiki else _as_path
+        if meant.wiki:
+            return self._ranked(meant, _as_note)
+        return self._ranked(meant, _as_path) or self._ranked(meant, _by_end(meant))
+
+    def _ranked(
+        self, meant: _Meant, how: Callable[[_Meant, Target], Match | None]
+    ) -> list[tuple[Match, str, Target]]:
         wanted = meant.path
         spelled = wanted.raw[: -len(wanted.ending) - 1] if wanted.ending else wanted.raw
         found = []
@@ -182,7 +179,6 @@ class _Meant(NamedTuple):
     """A wikilink as titles and aliases are compared."""
     from_root: Path | None
     """The second reading of a path that begins neither with a slash nor with a dot."""
-    tails: tuple[Path, ...]
     rooted: bool
     slash: bool
     """It ends like a folder."""
@@ -193,7 +189,7 @@ def _meant(folder: str, kind: str, target: str) -> _Meant | None:
         path = Path.of(target.strip("/"))
         if not path.stem or "://" in target:
             return None
-        return _Meant(True, path, fold(target), None, (), target.startswith("/"), False)
+        return _Meant(True, path, fold(target), None, target.startswith("/"), False)
     if not target or _EXTERNAL.match(target):
         return None
     target = target.partition("?")[0]
@@ -203,9 +199,7 @@ def _meant(folder: str, kind: str, target: str) -> _Meant | None:
     path = Path.of("" if inside == "." else inside.lstrip("/"))
     loose = folder and not rooted and not target.startswith(".")
     from_root = Path.of(normpath(target)) if loose and target else None
-    # As good a root as any: a vault or a site that lies below ours.
-    tails = _tails(from_root or path, rooted) if from_root or rooted else ()
-    return _Meant(False, path, "", from_root, tails, rooted, target.endswith("/"))
+    return _Meant(False, path, "", from_root, rooted, target.endswith("/"))
 
 
 def _as_note(meant: _Meant, target: Target) -> Match | None:
@@ -224,34 +218,40 @@ def _as_note(meant: _Meant, target: Target) -> Match | None:
 
 
 def _as_path(meant: _Meant, target: Target) -> Match | None:
-    """A path: where it points, then from the root, then from the root of a web site."""
-    have, wanted = target.path, meant.path
-    how = _same(have, wanted, meant.slash)
+    """A path: where it points, then from the root."""
+    how = _same(target.path, meant.path, meant.slash)
     if how is not None:
         return (0, how)
     if meant.from_root is not None:
-        how = _same(have, meant.from_root, meant.slash)
+        how = _same(target.path, meant.from_root, meant.slash)
         if how is not None:
             return (1, how)
-    for dropped, tail in enumerate(meant.tails):
-        how = _ends(have, tail, meant.slash)
-        if how is not None:
-            return (_BY_END + dropped, how)
     return None
 
 
-def _tails(path: Path, rooted: bool) -> tuple[Path, ...]:
-    """The ends of a path that may be all that a document's path has of it.
+def _by_end(meant: _Meant) -> Callable[[_Meant, Target], Match | None]:
+    """A path from a root that is not ours: that of a vault or a web site in a folder below.
 
-    The root of a site is some folder below ours, or its addresses begin with parts that are
-    no folders. One word alone could be anybody's, but for a site's own first word.
+    The addresses of a site may begin with parts that are no folders. One word alone could be
+    anybody's, but for the first word of a site.
     """
-    parts = path.raw.split("/") if path.page else []
-    if not parts or (len(parts) < _LEAST_LEFT and not rooted):
-        return ()
-    most = max(0, min(_MOST_PREFIX, len(parts) - _LEAST_LEFT)) if rooted else 0
-    tails = [Path.of("/".join(parts[dropped:])) for dropped in range(most + 1)]
-    return tuple(tail for tail in tails if tail.page)
+    path = meant.path if meant.rooted else meant.from_root
+    parts = path.raw.split("/") if path is not None and path.page else []
+    most = 0
+    if meant.rooted:
+        most = max(0, min(_MOST_PREFIX, len(parts) - _LEAST_LEFT))
+    elif len(parts) < _LEAST_LEFT:
+        parts = []
+    tails = [Path.of("/".join(parts[dropped:])) for dropped in range(most + 1) if parts]
+
+    def fits(meant: _Meant, target: Target) -> Match | None:
+        for dropped, tail in enumerate(tails):
+            how = _ends(target.path, tail, meant.slash) if tail.page else None
+            if how is not None:
+                return (_BY_END + dropped, how)
+        return None
+
+    return fits
 
 
 def _same(have: Path, wanted: Path, slash: bool) -> int | None:
@@ -292,7 +292,8 @@ def _shared(folder: str, whole: str) -> int:
     return count
 
 
-def _folder(uri: str) -> str:
+def folder_of(uri: str) -> str:
+    """The folder that a document stands in; empty for the root."""
     return uri.rpartition("/")[0]
 
 

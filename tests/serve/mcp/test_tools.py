@@ -424,7 +424,8 @@ def test_dates_bound_what_was_modified(agent: Agent) -> None:
 
 @pytest.mark.parametrize("mode", ["hybrid", "vector", "keyword"])
 def test_modes(agent: Agent, mode: str) -> None:
-    found = data(agent.call("search", query="signing key", mode=mode, top_k=1))
+    among = ["notes.txt", "keys.md", "guide.md"]
+    found = data(agent.call("search", query="signing key", mode=mode, top_k=1, uris=among))
     assert found["mode"] == mode
     assert found["hits"][0]["uri"] == "keys.md"
 

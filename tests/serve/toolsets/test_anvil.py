@@ -394,6 +394,25 @@ def test_what_is_no_page_is_refused_and_list_pages_named(refused: Ask) -> None:
     assert "list_pages" in section["hint"]
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("search_docs", {"query": "narwhals"}),
+        ("get_page", {"file_path": "plain.md"}),
+        ("get_section", {"file_path": "plain.md", "heading_path": "(root)"}),
+        ("list_pages", {}),
+    ],
+)
+def test_a_folder_that_went_is_named_and_not_made_again(
+    ask: Ask, refused: Ask, docs: Path, tool: str, arguments: dict[str, Any]
+) -> None:
+    ask(tool, **arguments)
+    docs.rename(docs.parent / "elsewhere")
+    shape = refused(tool, **arguments)
+    assert shape["code"] == "ROOT_NOT_FOUND"
+    assert not docs.exists()
+
+
 def test_a_page_is_as_fresh_as_the_disk(ask: Ask, refused: Ask, put: Put, docs: Path) -> None:
     assert len(ask("get_page", file_path="plain.md")["chunks"]) == 1
     put({"plain.md": "# Changed\n\none\n\n## Twice\n\ntwo\n"})

@@ -353,7 +353,9 @@ def test_a_hypothesis_is_read_by_meaning_alone(
 
     Seen to fail with the library's own settings, which lift by name and by document.
     """
-    put({"zebra/zebra.md": "# Zebra\n\nnothing of the kind\n"})
+    put({"zebra/zebra.md": "# Zebra\n\nnothing of it\n"})
+    far = "".join(f"## Far {n}\n\nunrelated words, entirely others\n\n" for n in range(3))
+    put({"mixed.md": f"# Mixed\n\n{far}## Near\n\nThe zebra number 7 is of kind k7.\n"})
     library.index()
     embedder = library.folder().embedder
     assert isinstance(embedder, HashedEmbedder)
@@ -370,7 +372,7 @@ def test_a_hypothesis_is_read_by_meaning_alone(
     near = sorted(embedder.embed(chunks) @ embedder.embed([hypothesis])[0], reverse=True)
     shares = [(each - near[-1]) / (near[0] - near[-1]) for each in near]
     assert scores(found) == pytest.approx(shares[:10], abs=0.005)
-    assert found["results"][0]["file_path"] == "more/p7.md"
+    assert found["results"][0]["header_path"] == "Mixed > Near"
 
 
 # --- what it may cost ---------------------------------------------------------------------------

@@ -184,6 +184,8 @@ def _page(library: Library, path: str, call: Call) -> Page:
         if page.chunks:
             return page
     except NotFound as missing:
+        if "candidates" not in missing.details:
+            raise  # It is the folder that is missing.
         near = [shown(library, collection, each) for each in missing.details["candidates"]]
     nearest = f" Nearest: {', '.join(near)}." if near else ""
     raise NotFound(

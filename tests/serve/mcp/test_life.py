@@ -1,0 +1,553 @@
+"""How servers begin, work and end: builds given up, clients and daemons killed, many at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from anyio.from_thread import BlockingPortal
+from conftest import write_documents
+from mcp.shared.exceptions import MCPError
+from processes import DEADLINE, Client, alive, end_all, eventually, marked_processes
+from served import ERAS, Agent, Home, connected, http, in_memory, said, stdio
+
+from lookfar.errors import LookfarError
+from lookfar.serve.pool import Pool
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="Unix sockets")
+
+COMMAND = "from lookfar.serve.entry import main; main()"
+INITIALIZE = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "killed", "version": "1"},
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    """A home whose daemon may be killed."""
+    runtime = tempfile.mkdtemp(prefix="lf")
+    yield Home(tmp_path_factory.mktemp("life"), Path(runtime))
+    end_all(marked_processes(f"XDG_RUNTIME_DIR={runtime}"))
+    shutil.rmtree(runtime, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Documents that take a second or two to index, with workers."""
+    root = tmp_path_factory.mktemp("large")
+    for at in range(400):
+        parts = (f"# Part {part}\n\n" + f"word{at * part} matters. " * 150 for part in range(6))
+        (root / f"{at}.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    return root
+
+
+@pytest.fixture
+def big(large: Path, tmp_path: Path) -> Path:
+    """The same for one test: another folder has another index."""
+    return Path(shutil.copytree(large, tmp_path / "big"))
+
+
+def status(place: Home) -> dict[str, Any]:
+    shape: dict[str, Any] = json.loads(place.command("daemon", "status", "--json").stdout)
+    return shape
+
+
+def children(pid: int) -> list[int]:
+    """Processes that another one started; on Linux, where that can be seen."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if fields[0] != "Z" and int(fields[1]) == pid:
+            found.append(int(entry.name))
+    return found
+
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
+
+
+def begun(place: Home, root: Path) -> Client:
+    """A raw client that has asked for a search, which is building the index now."""
+    client = Client("mcp", str(root), program=COMMAND, env=place.env)
+    client.request(1, "initialize", **INITIALIZE)
+    assert client.receive()
+    client.send({"method": "notifications/initialized"})
+    arguments = {"query": "word"}
+    client.request(
+        2, "tools/call", name="search", arguments=arguments, _meta={"progressToken": "p"}
+    )
+    told = client.receive()
+    assert told is not None
+    assert told["method"] == "notifications/progress"
+    return client
+
+
+# --- builds -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_build_tells_how_far_it_is(
+    portal: BlockingPortal, home: Home, large: Path, tmp_path: Path, era: str
+) -> None:
+    """The protocol demands that progress grows; two folders must not begin twice."""
+    small = write_documents(tmp_path / "small")
+    told: list[tuple[float, float | None, str | None]] = []
+
+    async def tell(progress: float, total: float | None, message: str | None) -> None:
+        told.append((progress, total, message))
+
+    settings = {"index.dir": str(tmp_path / "index")}
+    with in_memory(portal, home, large, small, mode=era, settings=settings) as agent:
+        agent.run(
+            lambda: agent.client.call_tool("search", {"query": "word"}, progress_callback=tell)
+        )
+    assert len(told) >= 3
+    fractions = [each[0] for each in told]
+    assert fractions == sorted(set(fractions))
+    assert any(0 < fraction < 1 for fraction in fractions)
+    assert fractions[-1] == 1.0
+    assert {each[1] for each in told} == {1.0}
+    assert all("files" in (each[2] or "") for each in told)
+
+
+@linux
+@pytest.mark.parametrize("era", ERAS)
+def test_a_build_given_up_leaves_the_old_generation_serving(
+    portal: BlockingPortal, home: Home, large: Path, tmp_path: Path, era: str
+) -> None:
+    settings = {"index.dir": str(tmp_path / "index")}
+    other = {**settings, "chunk.max_tokens": 300}
+    before = set(children(os.getpid()))
+
+    async def given_up(agent: Agent) -> bool:
+        with anyio.CancelScope() as scope:
+
+            async def tell(progress: float, _total: Any, _message: Any) -> None:
+                if progress > 0:
+                    scope.cancel()
+
+            await agent.client.call_tool("search", {"query": "word"}, progress_callback=tell)
+        return scope.cancelled_caught
+
+    with in_memory(portal, home, large, mode=era, settings=settings) as old:
+        found = old.call("search", query="word7").structured_content
+        assert found is not None
+        # Other settings mean another index, built beside the one that serves.
+        with in_memory(portal, home, large, mode=era, settings=other) as new:
+            assert new.run(lambda: given_up(new))
+            eventually(lambda: set(children(os.getpid())) <= before, "the workers have ended")
+            again = old.call("search", query="word7").structured_content
+            assert again is not None
+            assert again["generation"] == found["generation"]
+            assert [hit["cite"] for hit in again["hits"]] == [hit["cite"] for hit in found["hits"]]
+            # And nothing is locked: whoever wants the new one gets it.
+            assert new.call("search", query="word7").structured_content
+
+
+@linux
+def test_a_client_killed_while_it_waits_takes_its_build_with_it(place: Home, big: Path) -> None:
+    client = begun(place, big)
+    pid = status(place)["pid"]
+    try:
+        eventually(lambda: children(pid), "workers build")
+        client.process.kill()
+        client.wait()
+        eventually(lambda: not children(pid), "the workers have ended")
+        eventually(lambda: not status(place)["sessions"], "the session is forgotten")
+        assert status(place)["pid"] == pid
+    finally:
+        client.close()
+
+
+def test_a_client_that_leaves_during_a_build_is_not_waited_for(place: Home, big: Path) -> None:
+    """The relay always ends when its client has, and the daemon serves on."""
+    client = begun(place, big)
+    pid = status(place)["pid"]
+    try:
+        client.end_input()
+        assert client.wait() == 0
+        assert alive(pid)
+        assert status(place)["pid"] == pid
+        found = place.command("search", "word7", big, "--json")
+        assert found.returncode == 0, found.stderr
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_daemon_killed_while_it_works(
+    portal: BlockingPortal, place: Home, big: Path, era: str
+) -> None:
+    """Whoever waits gets an error, and the session goes on with a fresh daemon."""
+    with connected(portal, stdio(place, big), big, era) as agent:
+        agent.run(agent.client.list_tools)
+        pid = status(place)["pid"]
+        working = threading.Event()
+
+        async def tell(_progress: float, _total: Any, _message: Any) -> None:
+            working.set()
+
+        with ThreadPoolExecutor() as threads:
+            waiting = threads.submit(
+                agent.run,
+                lambda: agent.client.call_tool("search", {"query": "w"}, progress_callback=tell),
+            )
+            assert working.wait(DEADLINE)
+            os.kill(pid, signal.SIGKILL)
+            with pytest.raises(MCPError) as raised:
+                waiting.result(DEADLINE)
+        assert -32099 <= raised.value.error.code <= -32000
+        assert raised.value.error.data["code"] == "DAEMON_LOST"
+        assert agent.call("search", query="word7").structured_content
+        assert status(place)["pid"] != pid
+
+
+# --- sessions -----------------------------------------------------------------------------------
+
+
+def test_ten_relays_at_once(portal: BlockingPortal, place: Home, docs: Path) -> None:
+    """One daemon and one writer, however many ask at the same moment."""
+    place.command("daemon", "stop")
+
+    def session(at: int) -> tuple[int, list[str]]:
+        era = ERAS[at % 2]
+        with connected(portal, stdio(place, docs), docs, era, name=f"agent{at}") as agent:
+            found = []
+            for _ in range(5):
+                shape = agent.call("search", query="signing key", top_k=1).structured_content
+                assert shape is not None
+                found.append(shape["hits"][0]["uri"])
+            generation = shape["generation"]
+            everyone.wait(DEADLINE)
+            if at == 0:
+                told.update(status(place))
+            everyone.wait(DEADLINE)
+            return generation, found
+
+    everyone = threading.Barrier(10)
+    told: dict[str, Any] = {}
+    with ThreadPoolExecutor(10) as threads:
+        results = list(threads.map(session, range(10)))
+    assert results == [(1, ["keys.md"] * 5)] * 10
+    names = {each["client"] for each in told["sessions"] if each["kind"] == "mcp"}
+    assert names == {f"agent{at}" for at in range(10)}
+    log = place.command("daemon", "logs", "--lines", "10000").stdout
+    assert log.count(f"as process {told['pid']}") == 1
+    running = marked_processes(f"XDG_RUNTIME_DIR={place.runtime}")
+    assert sys.platform != "linux" or running == [told["pid"]]
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("alone", [["--no-daemon"], []], ids=["alone", "daemon"])
+def test_a_session_without_its_folder_says_why(
+    portal: BlockingPortal, place: Home, tmp_path: Path, era: str, alone: list[str]
+) -> None:
+    """A client that cannot start a server shows its user nothing of use."""
+    missing = tmp_path / "missing"
+    with connected(portal, stdio(place, missing, *alone), missing, era) as agent:
+        names = [each.name for each in agent.run(agent.client.list_tools).tools]
+        assert names == ["search", "read", "related", "status"]
+        for tool, arguments in (
+            ("search", {"query": "x"}),
+            ("read", {"target": "x"}),
+            ("related", {"target": "x"}),
+            ("status", {}),
+        ):
+            refusal = agent.refused(tool, **arguments)
+            assert refusal["code"] == "ROOT_NOT_FOUND"
+            assert "missing" in refusal["message"]
+        error = agent.error(lambda: agent.client.read_resource("lookfar://x/a.md"))
+        assert error.data["code"] == "ROOT_NOT_FOUND"
+        assert agent.error(agent.client.list_resources).data["code"] == "ROOT_NOT_FOUND"
+
+
+def test_the_project_around_a_folder_is_served(
+    portal: BlockingPortal, place: Home, docs: Path
+) -> None:
+    (docs / "pyproject.toml").touch()
+    with connected(portal, stdio(place, cwd=docs / "corpus"), docs) as agent:
+        shape = agent.call("status").structured_content
+        assert shape is not None
+        assert shape["collections"][0]["root"] == str(docs)
+
+
+def test_where_there_is_no_project_each_call_says_so(portal: BlockingPortal, place: Home) -> None:
+    """Above all, nobody's home is indexed by accident."""
+    with connected(portal, stdio(place, cwd=place.folder), place.folder) as agent:
+        assert agent.run(agent.client.list_tools).tools
+        refusal = agent.refused("search", query="x")
+        assert refusal["code"] == "NOT_FOUND"
+        assert "lookfar mcp PATH" in refusal["hint"]
+
+
+def test_a_setting_that_is_wrong_is_told_in_each_call(
+    portal: BlockingPortal, place: Home, docs: Path
+) -> None:
+    (docs / "lookfar.toml").write_text("[chunk]\nmax_token = 5\n", encoding="utf-8")
+    with connected(portal, stdio(place, docs), docs) as agent:
+        assert agent.run(agent.client.list_tools).tools
+        assert agent.refused("search", query="x")["code"] == "INVALID_CONFIG"
+
+
+# --- the command line and the daemon ------------------------------------------------------------
+
+
+def test_the_daemon_is_looked_after(portal: BlockingPortal, place: Home, docs: Path) -> None:
+    place.command("daemon", "stop")
+    assert status(place) == {"running": False}
+    assert "No daemon runs." in place.command("daemon", "status").stdout
+    assert "No daemon runs." in place.command("daemon", "stop").stdout
+    with connected(portal, stdio(place, docs), docs) as agent:
+        agent.call("search", query="signing key")
+        told = status(place)
+        assert told["running"] is True
+        [session] = told["sessions"]
+        assert (session["kind"], session["client"]) == ("mcp", "tester")
+        assert session["paths"] == [str(docs)]
+        shown = place.command("daemon", "status").stdout
+        assert f"Process {told['pid']}" in shown
+        assert f"tester: {docs}" in shown
+        assert "The daemon has ended." in place.command("daemon", "stop").stdout
+        assert not alive(told["pid"])
+        assert agent.call("search", query="signing key")
+        assert status(place)["pid"] != told["pid"]
+    log = place.command("daemon", "logs")
+    assert f"serving lookfar {told['version']} as process {told['pid']}" in log.stdout
+    assert len(place.command("daemon", "logs", "--lines", "2").stdout.splitlines()) == 2
+    assert place.command("daemon", "logs", "--lines", "0").returncode == 2
+
+
+COMMANDS = [
+    ["search", "signing key", "--top-k", "3"],
+    ["search", "lantern", "--prefix", "corpus/", "--mode", "keyword", "--explain"],
+    ["search", "key", "--tag", "ops", "--heading", "install"],
+    ["read", "guide.md#Install > Linux"],
+    ["read", "guide.md:3-5"],
+    ["outline", "guide.md"],
+    ["related", "guide.md"],
+    ["related", "keys.md", "--kind", "backlinks", "--limit", "1"],
+    ["status"],
+    ["read", "nowhere.md"],
+    ["read", "guide.md#Nowhere"],
+    ["outline", "nowhere.md"],
+    ["related", "nowhere.md"],
+    ["search", "key", "--top-k", "0"],
+    ["search", "key", "--glob", "["],
+    ["search", "key", "--as-of", "99"],
+]
+
+
+def test_the_command_line_says_the_same_with_a_daemon(
+    portal: BlockingPortal, place: Home, docs: Path, tmp_path: Path
+) -> None:
+    place.command("daemon", "stop")
+    missing = tmp_path / "missing"
+    asked = [[*command, str(docs)] for command in COMMANDS]
+    asked += [["search", "key", str(missing)], ["status", str(missing)]]
+
+    def answers() -> list[tuple[int, Any]]:
+        with ThreadPoolExecutor(3) as threads:
+            return list(threads.map(answer, asked))
+
+    def answer(command: list[str]) -> tuple[int, Any]:
+        done = place.command(*command, "--json")
+        shape = json.loads(done.stdout)
+        for changing in ("took_ms", "watcher"):
+            shape.pop(changing, None)
+        return done.returncode, shape
+
+    place.command("index", docs)
+    without = answers()
+    assert status(place)["running"] is False
+    with connected(portal, stdio(place, docs), docs) as agent:
+        agent.call("search", query="signing key")
+        before = status(place)["served"]
+        within = answers()
+        assert status(place)["served"] == before + len(asked)
+    for command, alone, with_daemon in zip(asked, without, within, strict=True):
+        assert with_daemon == alone, command
+    assert {code for code, _ in without} >= {0, 2, 3}
+
+
+def test_the_command_line_builds_a_first_index_in_the_daemon(
+    portal: BlockingPortal, place: Home, docs: Path, big: Path
+) -> None:
+    with connected(portal, stdio(place, docs), docs) as agent:
+        agent.run(agent.client.list_tools)
+        done = place.command("search", "word7", big, "--json")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["generation"] == 1
+        assert "indexing it first" in done.stderr
+
+
+# --- over HTTP ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_server_over_http_ends_with_a_client_listening(
+    portal: BlockingPortal, place: Home, docs: Path, era: str
+) -> None:
+    """A client that keeps a stream open must not keep Ctrl-C from working."""
+    with http(place, docs) as (address, process):
+        done = anyio.Event()
+        ready = threading.Event()
+
+        async def listen(agent: Agent) -> None:
+            if agent.modern:
+                async with agent.client.listen(resources_list_changed=True):
+                    ready.set()
+                    await done.wait()
+            else:
+                await agent.client.call_tool("search", {"query": "x"})
+                ready.set()
+                await done.wait()
+
+        with connected(portal, address, docs, era) as agent:
+            listening = portal.start_task_soon(listen, agent)
+            assert ready.wait(DEADLINE)
+            process.send_signal(signal.SIGINT)
+            started = time.monotonic()
+            process.wait(DEADLINE)
+            assert time.monotonic() - started < 15
+            portal.call(done.set)
+            listening.exception(DEADLINE)
+
+
+# --- the pool -----------------------------------------------------------------------------------
+
+
+def make_pool(**times: float) -> Pool:
+    return Pool(**{"rest_seconds": 3600.0, "close_seconds": 3600.0, **times})
+
+
+def test_two_sessions_share_a_folder(home: Home, docs: Path) -> None:
+    pool = make_pool()
+    try:
+        with pool.session([str(docs)], settings=home.settings, environ={}) as one:
+            one.library.search("signing key")
+            with pool.session([str(docs)], settings=home.settings, environ={}) as two:
+                assert two.library.folder() is one.library.folder()
+            other = {**home.settings, "chunk.max_tokens": 300}
+            with pool.session([str(docs)], settings=other, environ={}) as three:
+                assert three.library.folder() is not one.library.folder()
+            with pool.session([str(docs), f"{docs}/"], settings=home.settings, environ={}) as four:
+                assert four.library.collections == one.library.collections
+    finally:
+        pool.close()
+
+
+def test_a_folder_that_nobody_asks_is_put_to_rest_and_wakes(home: Home, docs: Path) -> None:
+    """A daemon that idles with ten projects open must not hold ten models."""
+    pool = make_pool(rest_seconds=0.0)
+    try:
+        with pool.session([str(docs)], settings=home.settings, environ={}) as session:
+            with session.call():
+                session.library.search("signing key")
+                pool.tend()
+                assert "embedder" in vars(session.library.folder())  # Not during a call.
+            pool.tend()
+            assert "embedder" not in vars(session.library.folder())
+            with session.call():
+                assert session.library.search("signing key").hits[0].uri == "keys.md"
+            assert "embedder" in vars(session.library.folder())
+    finally:
+        pool.close()
+
+
+def test_a_folder_is_closed_some_time_after_its_last_session(home: Home, docs: Path) -> None:
+    pool = make_pool(close_seconds=0.0)
+    try:
+        with pool.session([str(docs)], settings=home.settings, environ={}) as session:
+            with session.call():
+                session.library.search("signing key")
+            folder = session.library.folder()
+            watching = folder.watching()
+            assert watching is not None
+            assert watching.running
+            pool.tend()
+            assert folder.watching() is not None  # Somebody has it open.
+        pool.tend()
+        assert folder.watching() is None
+        with pool.session([str(docs)], settings=home.settings, environ={}) as session:
+            assert session.library.folder() is not folder
+            assert session.library.search("signing key").hits
+    finally:
+        pool.close()
+
+
+def test_a_folder_stays_open_between_sessions_for_a_while(home: Home, docs: Path) -> None:
+    pool = make_pool()
+    try:
+        with pool.session([str(docs)], settings=home.settings, environ={}) as session:
+            folder = session.library.folder()
+        pool.tend()
+        with pool.session([str(docs)], settings=home.settings, environ={}) as session:
+            assert session.library.folder() is folder
+    finally:
+        pool.close()
+
+
+def test_a_session_that_cannot_open_leaves_nothing_behind(home: Home, docs: Path) -> None:
+    pool = make_pool(close_seconds=0.0)
+    try:
+        missing = str(docs / "missing")
+        with (
+            pytest.raises(LookfarError),
+            pool.session([str(docs), missing], settings=home.settings, environ={}),
+        ):
+            pass
+        pool.tend()
+        assert pool._shared == {}
+    finally:
+        pool.close()
+
+
+def test_the_pool_is_busy_while_a_call_is_under_way(home: Home, docs: Path) -> None:
+    pool = make_pool()
+    try:
+        with pool.session([str(docs)], settings=home.settings, environ={}) as session:
+            assert not pool.busy
+            with session.call():
+                assert pool.busy
+            assert not pool.busy
+    finally:
+        pool.close()
+
+
+def test_the_pool_tends_by_itself(home: Home, docs: Path) -> None:
+    pool = make_pool(rest_seconds=0.1)
+    try:
+        with pool.session([str(docs)], settings=home.settings, environ={}) as session:
+            with session.call():
+                session.library.search("signing key")
+            folder = session.library.folder()
+            eventually(lambda: "embedder" not in vars(folder), "it rests")
+    finally:
+        pool.close()
+
+
+def test_an_answer_of_the_daemon_survives_the_way(portal: BlockingPortal, place: Home) -> None:
+    """Text of every kind comes through two processes as it was."""
+    root = place.folder / "scripts"
+    root.mkdir()
+    text = "# Ünïcode ✓ 日本\n\nA \U0001f9ed stands \u2028 between.\n"
+    (root / "ü.md").write_text(text, encoding="utf-8")
+    with connected(portal, stdio(place, root), root) as agent:
+        agent.call("search", query="stands between")
+        assert text in said(agent.call("read", target="ü.md"))

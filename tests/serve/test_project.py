@@ -1,0 +1,76 @@
+"""Which folder a session without a path is about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lookfar.serve.project import MARKERS, project_root
+
+
+@pytest.mark.parametrize(
+    "marker", [".git", "package.json", "pyproject.toml", "Cargo.toml", "go.mod"]
+)
+def test_each_marker_is_found_upward(tmp_path: Path, marker: str) -> None:
+    """From any depth of a project its root is found."""
+    project = tmp_path / "project"
+    deep = project / "src" / "deep"
+    deep.mkdir(parents=True)
+    (project / marker).mkdir() if marker == ".git" else (project / marker).touch()
+    assert project_root(str(deep)) == project
+    assert project_root(str(project)) == project
+
+
+def test_the_markers_are_those_of_search_mcp() -> None:
+    """In the order in which they are looked for."""
+    assert MARKERS == (".git", "package.json", "pyproject.toml", "Cargo.toml", "go.mod")
+
+
+def test_a_git_file_of_a_worktree_counts(tmp_path: Path) -> None:
+    """In worktrees and submodules .git is a file."""
+    (tmp_path / "tree" / "docs").mkdir(parents=True)
+    (tmp_path / "tree" / ".git").write_text("gitdir: elsewhere\n", encoding="utf-8")
+    assert project_root(str(tmp_path / "tree" / "docs")) == tmp_path / "tree"
+
+
+def test_the_nearest_project_wins(tmp_path: Path) -> None:
+    """A package inside a repository is the project of whoever works in it."""
+    inner = tmp_path / "repo" / "packages" / "one"
+    inner.mkdir(parents=True)
+    (tmp_path / "repo" / ".git").mkdir()
+    (inner / "package.json").touch()
+    assert project_root(str(inner)) == inner
+    assert project_root(str(inner.parent)) == tmp_path / "repo"
+
+
+def test_a_folder_without_markers_is_its_own_project(own_home: Path) -> None:
+    """Notes have no markers, and whoever starts there means them."""
+    notes = own_home / "notes"
+    notes.mkdir()
+    assert project_root(str(notes)) == notes
+
+
+def test_a_home_is_no_project_even_with_dot_files_in_git(own_home: Path) -> None:
+    """Otherwise every folder without markers would mean everything a person has."""
+    (own_home / ".git").mkdir()
+    (own_home / "package.json").touch()
+    notes = own_home / "notes"
+    notes.mkdir()
+    assert project_root(str(own_home)) is None
+    assert project_root(str(notes)) == notes
+
+
+def test_what_a_home_lies_in_is_no_project(own_home: Path) -> None:
+    """Nor are all homes together, or the disk."""
+    (own_home.parent / "go.mod").touch()
+    assert project_root(str(own_home.parent)) is None
+    assert project_root(own_home.anchor) is None
+
+
+def test_no_folder_no_project(tmp_path: Path) -> None:
+    """A client may start somewhere that is gone, or tell nothing."""
+    assert project_root("") is None
+    assert project_root(str(tmp_path / "gone")) is None
+    (tmp_path / "file").touch()
+    assert project_root(str(tmp_path / "file")) is None
