@@ -366,20 +366,20 @@ class _McpCall:
         self.client = client
 
     def on_progress(self) -> OnProgress:
-        told = 0.0
+        told, reached = 0.0, -1.0
 
         def tell(now: Progress) -> None:
-            nonlocal told
+            nonlocal told, reached
             anyio.from_thread.check_cancelled()
             clock = time.monotonic()
             if clock - told < _TELL_SECONDS and now.files < now.total_files:
                 return
-            told = clock
-            whole = max(now.total_bytes, 1)
+            fraction = now.bytes / max(now.total_bytes, 1)
+            if fraction <= reached:
+                return  # The protocol wants it to grow, and a second folder begins anew.
+            told, reached = clock, fraction
             message = f"{now.files:,} of {now.total_files:,} files"
-            anyio.from_thread.run(
-                self._context.session.report_progress, now.bytes / whole, 1.0, message
-            )
+            anyio.from_thread.run(self._context.session.report_progress, fraction, 1.0, message)
 
         return tell
 

@@ -18,12 +18,14 @@ from typing import Any
 import anyio
 import pytest
 from anyio.from_thread import BlockingPortal
+from click.testing import CliRunner, Result
 from conftest import write_documents
 from mcp.shared.exceptions import MCPError
 from processes import DEADLINE, Client, alive, end_all, eventually, marked_processes
 from served import ERAS, Agent, Home, connected, http, in_memory, said, stdio
 
 from lookfar.errors import LookfarError
+from lookfar.serve.cli import cli
 from lookfar.serve.pool import Pool
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Unix sockets")
@@ -45,6 +47,18 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     shutil.rmtree(runtime, ignore_errors=True)
 
 
+@pytest.fixture(autouse=True)
+def here(place: Home, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands that run in this process find the same daemon as those that do not."""
+    for name, value in place.env.items():
+        monkeypatch.setenv(name, value)
+
+
+def command(*arguments: object) -> Result:
+    """A command line in this process: starting one takes longer than most tests."""
+    return CliRunner().invoke(cli, [str(each) for each in arguments])
+
+
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Documents that take a second or two to index, with workers."""
@@ -61,8 +75,8 @@ def big(large: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(large, tmp_path / "big"))
 
 
-def status(place: Home) -> dict[str, Any]:
-    shape: dict[str, Any] = json.loads(place.command("daemon", "status", "--json").stdout)
+def status() -> dict[str, Any]:
+    shape: dict[str, Any] = json.loads(command("daemon", "status", "--json").stdout)
     return shape
 
 
@@ -131,7 +145,8 @@ def test_a_build_tells_how_far_it_is(
 def test_a_build_given_up_leaves_the_old_generation_serving(
     portal: BlockingPortal, home: Home, large: Path, tmp_path: Path, era: str
 ) -> None:
-    settings = {"index.dir": str(tmp_path / "index")}
+    # Nobody follows the folder: the search itself has to build.
+    settings = {"index.dir": str(tmp_path / "index"), "watch.enabled": False}
     other = {**settings, "chunk.max_tokens": 300}
     before = set(children(os.getpid()))
 
@@ -163,14 +178,14 @@ def test_a_build_given_up_leaves_the_old_generation_serving(
 @linux
 def test_a_client_killed_while_it_waits_takes_its_build_with_it(place: Home, big: Path) -> None:
     client = begun(place, big)
-    pid = status(place)["pid"]
+    pid = status()["pid"]
     try:
         eventually(lambda: children(pid), "workers build")
         client.process.kill()
         client.wait()
         eventually(lambda: not children(pid), "the workers have ended")
-        eventually(lambda: not status(place)["sessions"], "the session is forgotten")
-        assert status(place)["pid"] == pid
+        eventually(lambda: not status()["sessions"], "the session is forgotten")
+        assert status()["pid"] == pid
     finally:
         client.close()
 
@@ -178,14 +193,14 @@ def test_a_client_killed_while_it_waits_takes_its_build_with_it(place: Home, big
 def test_a_client_that_leaves_during_a_build_is_not_waited_for(place: Home, big: Path) -> None:
     """The relay always ends when its client has, and the daemon serves on."""
     client = begun(place, big)
-    pid = status(place)["pid"]
+    pid = status()["pid"]
     try:
         client.end_input()
         assert client.wait() == 0
         assert alive(pid)
-        assert status(place)["pid"] == pid
-        found = place.command("search", "word7", big, "--json")
-        assert found.returncode == 0, found.stderr
+        assert status()["pid"] == pid
+        found = command("search", "word7", big, "--json")
+        assert found.exit_code == 0, found.stderr
     finally:
         client.close()
 
@@ -197,7 +212,7 @@ def test_a_daemon_killed_while_it_works(
     """Whoever waits gets an error, and the session goes on with a fresh daemon."""
     with connected(portal, stdio(place, big), big, era) as agent:
         agent.run(agent.client.list_tools)
-        pid = status(place)["pid"]
+        pid = status()["pid"]
         working = threading.Event()
 
         async def tell(_progress: float, _total: Any, _message: Any) -> None:
@@ -215,7 +230,7 @@ def test_a_daemon_killed_while_it_works(
         assert -32099 <= raised.value.error.code <= -32000
         assert raised.value.error.data["code"] == "DAEMON_LOST"
         assert agent.call("search", query="word7").structured_content
-        assert status(place)["pid"] != pid
+        assert status()["pid"] != pid
 
 
 # --- sessions -----------------------------------------------------------------------------------
@@ -223,7 +238,7 @@ def test_a_daemon_killed_while_it_works(
 
 def test_ten_relays_at_once(portal: BlockingPortal, place: Home, docs: Path) -> None:
     """One daemon and one writer, however many ask at the same moment."""
-    place.command("daemon", "stop")
+    command("daemon", "stop")
 
     def session(at: int) -> tuple[int, list[str]]:
         era = ERAS[at % 2]
@@ -236,7 +251,7 @@ def test_ten_relays_at_once(portal: BlockingPortal, place: Home, docs: Path) -> 
             generation = shape["generation"]
             everyone.wait(DEADLINE)
             if at == 0:
-                told.update(status(place))
+                told.update(status())
             everyone.wait(DEADLINE)
             return generation, found
 
@@ -247,7 +262,7 @@ def test_ten_relays_at_once(portal: BlockingPortal, place: Home, docs: Path) -> 
     assert results == [(1, ["keys.md"] * 5)] * 10
     names = {each["client"] for each in told["sessions"] if each["kind"] == "mcp"}
     assert names == {f"agent{at}" for at in range(10)}
-    log = place.command("daemon", "logs", "--lines", "10000").stdout
+    log = command("daemon", "logs", "--lines", "10000").stdout
     assert log.count(f"as process {told['pid']}") == 1
     running = marked_processes(f"XDG_RUNTIME_DIR={place.runtime}")
     assert sys.platform != "linux" or running == [told["pid"]]
@@ -292,7 +307,7 @@ def test_where_there_is_no_project_each_call_says_so(portal: BlockingPortal, pla
     with connected(portal, stdio(place, cwd=place.folder), place.folder) as agent:
         assert agent.run(agent.client.list_tools).tools
         refusal = agent.refused("search", query="x")
-        assert refusal["code"] == "NOT_FOUND"
+        assert refusal["code"] == "PROJECT_NOT_DETECTED"
         assert "lookfar mcp PATH" in refusal["hint"]
 
 
@@ -309,28 +324,28 @@ def test_a_setting_that_is_wrong_is_told_in_each_call(
 
 
 def test_the_daemon_is_looked_after(portal: BlockingPortal, place: Home, docs: Path) -> None:
-    place.command("daemon", "stop")
-    assert status(place) == {"running": False}
-    assert "No daemon runs." in place.command("daemon", "status").stdout
-    assert "No daemon runs." in place.command("daemon", "stop").stdout
+    command("daemon", "stop")
+    assert status() == {"running": False}
+    assert "No daemon runs." in command("daemon", "status").stdout
+    assert "No daemon runs." in command("daemon", "stop").stdout
     with connected(portal, stdio(place, docs), docs) as agent:
         agent.call("search", query="signing key")
-        told = status(place)
+        told = status()
         assert told["running"] is True
         [session] = told["sessions"]
         assert (session["kind"], session["client"]) == ("mcp", "tester")
         assert session["paths"] == [str(docs)]
-        shown = place.command("daemon", "status").stdout
+        shown = command("daemon", "status").stdout
         assert f"Process {told['pid']}" in shown
         assert f"tester: {docs}" in shown
-        assert "The daemon has ended." in place.command("daemon", "stop").stdout
+        assert "The daemon has ended." in command("daemon", "stop").stdout
         assert not alive(told["pid"])
         assert agent.call("search", query="signing key")
-        assert status(place)["pid"] != told["pid"]
-    log = place.command("daemon", "logs")
+        assert status()["pid"] != told["pid"]
+    log = command("daemon", "logs")
     assert f"serving lookfar {told['version']} as process {told['pid']}" in log.stdout
-    assert len(place.command("daemon", "logs", "--lines", "2").stdout.splitlines()) == 2
-    assert place.command("daemon", "logs", "--lines", "0").returncode == 2
+    assert len(command("daemon", "logs", "--lines", "2").stdout.splitlines()) == 2
+    assert command("daemon", "logs", "--lines", "0").exit_code == 2
 
 
 COMMANDS = [
@@ -356,32 +371,29 @@ COMMANDS = [
 def test_the_command_line_says_the_same_with_a_daemon(
     portal: BlockingPortal, place: Home, docs: Path, tmp_path: Path
 ) -> None:
-    place.command("daemon", "stop")
+    """The same shapes, the same errors, the same exit codes; only sooner."""
+    command("daemon", "stop")
     missing = tmp_path / "missing"
-    asked = [[*command, str(docs)] for command in COMMANDS]
+    asked = [[*words, str(docs)] for words in COMMANDS]
     asked += [["search", "key", str(missing)], ["status", str(missing)]]
 
-    def answers() -> list[tuple[int, Any]]:
-        with ThreadPoolExecutor(3) as threads:
-            return list(threads.map(answer, asked))
-
-    def answer(command: list[str]) -> tuple[int, Any]:
-        done = place.command(*command, "--json")
+    def answer(words: list[str]) -> tuple[int, Any]:
+        done = command(*words, "--json")
         shape = json.loads(done.stdout)
         for changing in ("took_ms", "watcher"):
             shape.pop(changing, None)
-        return done.returncode, shape
+        return done.exit_code, shape
 
-    place.command("index", docs)
-    without = answers()
-    assert status(place)["running"] is False
+    command("index", docs)
+    without = [answer(words) for words in asked]
+    assert status()["running"] is False
     with connected(portal, stdio(place, docs), docs) as agent:
         agent.call("search", query="signing key")
-        before = status(place)["served"]
-        within = answers()
-        assert status(place)["served"] == before + len(asked)
-    for command, alone, with_daemon in zip(asked, without, within, strict=True):
-        assert with_daemon == alone, command
+        before = status()["served"]
+        within = [answer(words) for words in asked]
+        assert status()["served"] == before + len(asked)
+    for words, alone, with_daemon in zip(asked, without, within, strict=True):
+        assert with_daemon == alone, words
     assert {code for code, _ in without} >= {0, 2, 3}
 
 
@@ -390,8 +402,8 @@ def test_the_command_line_builds_a_first_index_in_the_daemon(
 ) -> None:
     with connected(portal, stdio(place, docs), docs) as agent:
         agent.run(agent.client.list_tools)
-        done = place.command("search", "word7", big, "--json")
-        assert done.returncode == 0, done.stderr
+        done = command("search", "word7", big, "--json")
+        assert done.exit_code == 0, done.stderr
         assert json.loads(done.stdout)["generation"] == 1
         assert "indexing it first" in done.stderr
 

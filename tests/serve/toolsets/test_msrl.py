@@ -302,7 +302,7 @@ def test_headings_are_joined_by_arrows(ask: Ask) -> None:
 
 
 @pytest.mark.usefixtures("vault")
-def test_a_score_is_its_shares(ask: Ask) -> None:
+def test_a_score_is_its_shares(ask: Ask, library: Library) -> None:
     """Clients add the scores up: 0.75 of meaning and 0.25 of words, all from 0 to 1."""
     found = ask("msrl.query", query="zebra stripes", top_k=50)["results"]
     assert len(found) > 1
@@ -311,6 +311,11 @@ def test_a_score_is_its_shares(ask: Ask) -> None:
         assert each["score"] == pytest.approx(mixed, abs=5e-6)
         assert all(0 <= each[key] <= 1 for key in ("score", "vector_score", "bm25_score"))
     assert max(each["bm25_score"] for each in found) == 1.0
+    other = next(each for each in found if each["doc_uri"] == "other/zebra.md")
+    near = library.search("zebra stripes", mode="vector", top_k=50, explain=True).hits
+    told = next(each for each in near if each.uri == "other/zebra.md").explanation
+    cosine = next(each.note for each in told if each.stage == "vector")
+    assert cosine == f"cosine {other['vector_score']:.3f}"
     scores = [each["score"] for each in found]
     assert scores == sorted(scores, reverse=True)
 
