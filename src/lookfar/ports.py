@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from lookfar.model import Counts, Document, Failure, Filters, Fingerprint, Lane, LinkKind, Section
@@ -100,6 +100,8 @@ class Version:
     """One per chunk, in the order of ``Entry``'s fields."""
     embedded: dict[bytes, bytes]
     """Float16 vectors of chunk contents that the store did not have."""
+    adopted: dict[bytes, bytes] = field(default_factory=dict)
+    """The same, but found in another index of the model and not made anew."""
 
 
 class Known(NamedTuple):

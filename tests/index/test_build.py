@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -349,3 +350,26 @@ def test_a_writer_that_waited_does_not_undo_what_the_other_stored(
     assert uris(first) == ["a.md", "b.md"]
     first.close()
     second.close()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_clone_embeds_nothing_that_the_first_one_did(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    """In this process and in workers alike; seen to fail when workers knew no siblings."""
+    monkeypatch.setattr("lookfar.index.build._WORTH_PROCESSES", 0)
+    for number in range(60):
+        write(root, **{f"page{number}": f"# Page {number}\n\n" + f"word{number} text\n" * 400})
+    clone = tmp_path / "clone"
+    shutil.copytree(root, clone)
+    write(clone, extra="something of its own\n")
+    settings = {"embed.provider": "hash", "index.workers": workers}
+    with Library.open(root, index_dir=tmp_path / "index", settings=settings) as first:
+        made = first.index().chunks_embedded
+    with Library.open(clone, index_dir=tmp_path / "index", settings=settings) as second:
+        report = second.index()
+        assert (report.added, report.chunks_embedded) == (61, 1)
+        assert made >= 60
+        assert second.verify() == []
+        hit = second.search("word31", mode="vector", top_k=1).hits[0]
+        assert hit.uri == "page31.md"

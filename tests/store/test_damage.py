@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import zlib
@@ -37,7 +38,14 @@ def full(shelf: Shelf) -> Shelf:
 def flip(path: Path, at: int, bit: int = 3) -> None:
     data = bytearray(path.read_bytes())
     data[at] ^= 1 << bit
-    path.write_bytes(data)
+    put(path, data)
+
+
+def put(path: Path, data: bytes | bytearray) -> None:
+    """Other bytes under a name; not in place, as a reader may still have the old ones mapped."""
+    beside = path.with_name(f"{path.name}.new")
+    beside.write_bytes(data)
+    os.replace(beside, path)
 
 
 def use(shelf: Shelf) -> int:
@@ -87,14 +95,14 @@ def test_damage_in_each_keyword_file_is_found(full: Shelf, part: str, how: str) 
         if how == "flip":
             flip(path, chance.randrange(len(good)))
         elif how == "cut":
-            path.write_bytes(good[: len(good) // 2])
+            put(path, good[: len(good) // 2])
         else:
             path.unlink()
         problems = full.store.verify()
         full.store.close()
         assert problems, path.name
         assert {problem.artefact for problem in problems} <= {"keywords", "index"}
-        path.write_bytes(good)
+        put(path, good)
     assert full.store.verify() == []
 
 
@@ -170,11 +178,11 @@ def test_rows_that_make_no_sense_are_damage_and_no_traceback(full: Shelf, statem
 
 
 def _garbage(path: Path) -> None:
-    path.write_bytes(random.Random(1).randbytes(max(200, path.stat().st_size)))
+    put(path, random.Random(1).randbytes(max(200, path.stat().st_size)))
 
 
 def _cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    put(path, path.read_bytes()[: path.stat().st_size // 2])
 
 
 def _gone(path: Path) -> None:
@@ -182,7 +190,7 @@ def _gone(path: Path) -> None:
 
 
 def _empty(path: Path) -> None:
-    path.write_bytes(b"")
+    put(path, b"")
 
 
 @pytest.mark.parametrize("damage", [_garbage, _cut, _gone, _empty])

@@ -202,6 +202,7 @@ class Build:
             # A parent that goes without its model has children that do.
             embed=self._settings.embed if self._embedder else EmbedSettings(WITHOUT_MODEL),
             catalogue=catalogue,
+            siblings=writer.siblings,
         )
         batches = list(_batched(changes.read))
         workers = min(self._settings.index.workers or os.cpu_count() or 1, len(batches))

@@ -41,12 +41,15 @@ from lookfar.sources.confine import Refused, Root
 from lookfar.sources.fingerprints import content_hash, is_binary, settled
 from lookfar.store import catalog
 from lookfar.store.database import connect, typed_errors
+from lookfar.store.siblings import Siblings
 
 if TYPE_CHECKING:
     from lookfar.ports import Embedder
 
 Missing = Callable[[Iterable[bytes]], set[bytes]]
 _LENGTH = 8
+_CONTENT = 1
+"""Position of a chunk's content name in its row."""
 _POLITENESS = 10
 # Not "-m": run as __main__, what a child pickles would name a module the parent does not have.
 _CHILD = "from lookfar.index.worker import main; main()"
@@ -75,6 +78,8 @@ class Recipe:
     embed: EmbedSettings
     catalogue: Path | None
     """Where a worker looks up vectors that exist; ``None`` when none can."""
+    siblings: Siblings | None = None
+    """And where it finds those of other indexes."""
 
 
 class Preparer:
@@ -278,16 +283,29 @@ def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
 
 def _workshop(recipe: Recipe) -> Callable[[Sequence[Request]], list[Outcome]]:
     preparer = Preparer(recipe, open_embedder(recipe.embed))
-    if recipe.catalogue is None:
-        return lambda batch: preparer.run(batch, set)
-    path = recipe.catalogue
-    connection = connect(path, write=False)
+    path, siblings = recipe.catalogue, recipe.siblings
+    connection = connect(path, write=False) if path is not None else None
+    found: dict[bytes, bytes] = {}
 
     def missing(contents: Iterable[bytes]) -> set[bytes]:
-        with typed_errors(path):
-            return catalog.unembedded(connection, contents)
+        lacking = set(contents)
+        if path is not None and connection is not None:
+            with typed_errors(path):
+                lacking = catalog.unembedded(connection, lacking)
+        if siblings is not None:
+            found.update(siblings.vectors(lacking))
+        return lacking.difference(found)
 
-    return lambda batch: preparer.run(batch, missing)
+    def work(batch: Sequence[Request]) -> list[Outcome]:
+        found.clear()
+        outcomes = preparer.run(batch, missing)
+        for each in outcomes if found else ():
+            if isinstance(each, Version):
+                contents = (row[_CONTENT] for row in each.chunks)
+                each.adopted = {name: found[name] for name in contents if name in found}
+        return outcomes
+
+    return work
 
 
 def _unforeseen(error: Exception) -> LookfarError:

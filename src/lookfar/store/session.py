@@ -94,6 +94,11 @@ class EpochWriter:
         """Where other processes may look up existing vectors; there are none in a blank epoch."""
         return None if self._blank else self._epoch.catalogue
 
+    @property
+    def siblings(self) -> Siblings | None:
+        """Where vectors of the same model may lie besides."""
+        return self._siblings
+
     def known(self, uris: Collection[str] | None = None) -> dict[str, Known]:
         with typed_errors(self._epoch.catalogue):
             return catalog.known(self._connection, self._generation, uris)
@@ -115,6 +120,9 @@ class EpochWriter:
         with typed_errors(self._epoch.catalogue):
             if not self._blank:
                 catalog.bury(self._connection, version.uri, self._generation)
+            for content, vector in version.adopted.items():
+                if content not in self._new:
+                    self._add(content, vector)
             self._embed(version.embedded)
             if self._is_new_text(version.text_sha):
                 self._inserts.text(version.text_sha, version.text)
