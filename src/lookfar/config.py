@@ -18,6 +18,7 @@ range and description stand there, and :func:`describe` reads them back.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import sys
@@ -125,6 +126,9 @@ class SearchSettings:
     top_k: int = _setting(10, "Number of hits in an answer.", low=1, high=1000)
     vector_weight: float = _setting(0.25, "Share of meaning in a hybrid score.", low=0, high=1)
     keyword_weight: float = _setting(0.75, "Share of words in a hybrid score.", low=0, high=1)
+    code_vector_weight: float = _setting(
+        0.6, "Share of meaning in the hybrid score of code.", low=0, high=1
+    )
     page_share: float = _setting(
         0.6, "Share of the whole document, not only the chunk, in a score.", low=0, high=1
     )
@@ -142,6 +146,9 @@ class SearchSettings:
     )
     candidates: int = _setting(
         100, "Chunks that each way of searching puts forward.", low=1, high=100_000
+    )
+    commits_weight: float = _setting(
+        0.5, "What a commit counts beside a document, unless history is asked for.", low=0, high=1
     )
 
 
@@ -181,6 +188,44 @@ class WatchSettings:
     reconcile_seconds: int = _setting(
         600, "Compare the whole folder this often; 0 means never.", low=0, high=86_400
     )
+
+
+@dataclass(frozen=True, slots=True)
+class GitSettings:
+    """What is read of the history of repositories."""
+
+    history: bool = _setting(True, "Make commits searchable where a folder has a repository.")
+    max_commits: int = _setting(
+        100_000, "Read at most this many commits, the newest.", low=1, high=10_000_000
+    )
+    branches: tuple[str, ...] = _setting(
+        (), "Globs of the branches and tags to read; empty means all.", patterns=True
+    )
+    diff_lines: int = _setting(200, "Lines of each diff to keep; 0 keeps none.", low=0, high=10_000)
+    cool_down_seconds: float = _setting(
+        5.0, "Pause after branches moved before their commits are read.", low=0, high=3600
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySettings:
+    """Where memories lie, and what they count."""
+
+    scope: str = _setting(
+        "project", "Memories of each project, or of the user.", choices=("project", "user"),
+        trusted=True,
+    )  # fmt: skip
+    in_project: bool = _setting(
+        False, "Keep those of a project inside it, in .lookfar/memory.", trusted=True
+    )
+    dir: str = _setting(
+        "",
+        "Folder of the memories; empty means one of their own in the user's data folder.",
+        location=True,
+        trusted=True,
+    )
+    recent_days: int = _setting(7, "Memories made so lately count more.", low=0, high=36_500)
+    recent_factor: float = _setting(1.2, "How much more.", low=1, high=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +308,8 @@ class Settings:
     search: SearchSettings = SearchSettings()
     index: IndexSettings = IndexSettings()
     watch: WatchSettings = WatchSettings()
+    git: GitSettings = GitSettings()
+    memory: MemorySettings = MemorySettings()
     serve: ServeSettings = ServeSettings()
     origin: Mapping[str, Layer] = field(default_factory=dict, compare=False)
 
@@ -302,6 +349,9 @@ _SECTIONS: Final[Mapping[str, type]] = {
     "search": SearchSettings,
     "index": IndexSettings,
     "watch": WatchSettings,
+    "serve": ServeSettings,
+    "git": GitSettings,
+    "memory": MemorySettings,
 }
 
 
@@ -350,6 +400,7 @@ def load(
     _bend(values, origin)
     _reject_contradictions(values, origin)
     values["index.dir"] = values["index.dir"] or str(data_dir(env))
+    values["memory.dir"] = values["memory.dir"] or _memory_dir(values, root, env)
     return _build(values, origin)
 
 
@@ -392,6 +443,21 @@ def values(settings: Settings) -> dict[str, Value]:
 def data_dir(environ: Mapping[str, str] | None = None) -> Path:
     """The folder for indexes when ``index.dir`` is not set."""
     return _platform_dir(environ, "XDG_DATA_HOME", ".local/share", "LOCALAPPDATA", "Local")
+
+
+def _memory_dir(values: Mapping[str, Value], root: Path | None, env: Mapping[str, str]) -> str:
+    """The folder for memories when ``memory.dir`` is not set; none for no project."""
+    ours = data_dir(env) / "memory"
+    if values["memory.scope"] == "user":
+        return str(ours / "user")
+    if root is None:
+        return ""
+    if values["memory.in_project"]:
+        return str(root / ".lookfar" / "memory")
+    real = os.path.realpath(root)
+    key = hashlib.sha256(real.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    name = re.sub(r"[^a-z0-9]+", "-", Path(real).name.lower()).strip("-") or "folder"
+    return str(ours / f"{name}-{key}")
 
 
 def child_environment(extra: Mapping[str, str]) -> dict[str, str]:

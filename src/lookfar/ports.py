@@ -237,10 +237,32 @@ class Snapshot(Protocol):
 
     def text(self, uri: str) -> str | None: ...
 
+    def definitions(self, documents: Sequence[int]) -> dict[int, list[tuple[int, str]]]:
+        """Where each document defines or heads something, and what that is called."""
+        ...
+
     def neighbours(self, document: int, first: int, last: int) -> list[Place]: ...
 
     def links_from(self, uri: str, start: int = 0, end: int | None = None) -> list[Edge]:
         """The links that a document has in this part of it, in order."""
+        ...
+
+    def targets(self, uri: str = "") -> list[str]:
+        """What links are written to lead to, each once: those of a document, or all."""
+        ...
+
+    def linking(self, targets: Sequence[str]) -> list[tuple[str, str, int]]:
+        """The documents with a link written so, the latest first: URI, title and time."""
+        ...
+
+    def links_named(self, names: Iterable[str]) -> list[tuple[str, Edge]]:
+        """The links that look for one of these names, wherever what they mean may be."""
+        ...
+
+    def meant(
+        self, links: Iterable[tuple[str, str, str]], absent: str = ""
+    ) -> dict[tuple[str, str, str], tuple[str, str]]:
+        """URI and title of what links of another collection (name, kind, target) mean here."""
         ...
 
     def links_to(self, uri: str) -> list[Edge]:

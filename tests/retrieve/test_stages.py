@@ -35,7 +35,7 @@ def test_fusion_is_the_weighted_sum_of_scaled_scores(
         Candidate(make_place(1, document=1), keyword=4.0, page=10.0, vector=0.2),
         Candidate(make_place(2, document=2), keyword=2.0, page=5.0, vector=0.6),
     ]
-    fused = weighted_sum(0.25, 0.75, 0.6)(make_ranking(candidates))
+    fused = weighted_sum(0.25, 0.75, 0.6, 0.6)(make_ranking(candidates))
     # Words: of the best chunk (4 and 2 of 4) and page (10 and 5 of 10); meaning: min to max.
     assert fused.scores == pytest.approx((0.75 * 1.0, 0.75 * 0.5 + 0.25 * 1.0))
 
@@ -47,7 +47,7 @@ def test_fusion_gives_vectors_no_say_where_the_model_knows_no_word(
         Candidate(make_place(1, document=1), 1.0, 1.0, 0.0),
         Candidate(make_place(2, document=2), 0.5, 0.5, 1.0),
     ]
-    fused = weighted_sum(0.25, 0.75, 0.6)(make_ranking(candidates, trust=0.0))
+    fused = weighted_sum(0.25, 0.75, 0.6, 0.6)(make_ranking(candidates, trust=0.0))
     assert fused.scores == pytest.approx((1.0, 0.5))
 
 
@@ -61,7 +61,7 @@ def test_single_modes_listen_to_one_lane(
     ]
     vector = None if mode == "keyword" else object()
     ranking = make_ranking(candidates, mode=mode, vector=vector)
-    fused = weighted_sum(0.25, 0.75, 0.6)(ranking)
+    fused = weighted_sum(0.25, 0.75, 0.6, 0.6)(ranking)
     assert fused.order()[0] == best
     assert fused.scores[best] == pytest.approx(1.0)
 
@@ -74,7 +74,7 @@ def test_a_page_is_as_near_as_the_mean_of_its_three_nearest_chunks(
         *(Candidate(make_place(at, document=1), 0, 0, value) for at, value in enumerate(near)),
         Candidate(make_place(9, document=2), 0, 0, 0.5),
     ]
-    fused = weighted_sum(1.0, 0.0, 1.0)(make_ranking(candidates, mode="vector"))
+    fused = weighted_sum(1.0, 0.0, 1.0, 0.6)(make_ranking(candidates, mode="vector"))
     # Document 1 has the mean 0.7, document 2 has 0.5: the best and the worst page.
     assert fused.scores == pytest.approx((1, 1, 1, 1, 0))
 
@@ -86,7 +86,7 @@ def test_every_score_is_the_sum_of_its_explanation(
         Candidate(make_place(1, document=1, title="Word"), 3.0, 2.0, 0.4),
         Candidate(make_place(2, document=2), 1.0, 4.0, 0.8),
     ]
-    ranked = name_match(0.05)(weighted_sum(0.25, 0.75, 0.6)(make_ranking(candidates)))
+    ranked = name_match(0.05)(weighted_sum(0.25, 0.75, 0.6, 0.6)(make_ranking(candidates)))
     for at, score in enumerate(ranked.scores):
         assert sum(each.value for each in ranked.explain(at)) == pytest.approx(score, abs=1e-5)
     assert [each.stage for each in ranked.explain(0)][-1] == "names"
@@ -218,6 +218,6 @@ def test_many_chunks_of_one_document_leave_room_for_the_others(
 
 
 def test_nothing_gives_nothing(make_ranking: MakeRanking) -> None:
-    empty = name_match(0.1)(weighted_sum(0.25, 0.75, 0.6)(make_ranking([])))
+    empty = name_match(0.1)(weighted_sum(0.25, 0.75, 0.6, 0.6)(make_ranking([])))
     assert empty.scores == ()
     assert passages(empty, per_document=3, merge_gap=200) == []

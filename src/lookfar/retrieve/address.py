@@ -19,8 +19,8 @@ from lookfar.model import Span
 from lookfar.retrieve.target import Target, line_range
 
 SCHEME = "lookfar://"
-_LINES = re.compile(r"(.+):(\d+)(?:-(\d+))?")
-_CHARS = re.compile(r"(\d+)-(\d+)")
+_LINES = re.compile(r"(.+):(\d{1,12})(?:-(\d{1,12}))?")
+_CHARS = re.compile(r"(\d{1,12})-(\d{1,12})")
 _DIGEST = re.compile(r"[0-9a-f]{8,64}")
 _SHOWN_DIGITS = 16
 
@@ -34,6 +34,13 @@ def citation_of(collection: str, uri: str, span: Span, sha256: str) -> str:
     """The address of a span with what is needed to check it later."""
     cited = f"chars={span.start}-{span.end}&sha256={sha256[:_SHOWN_DIGITS]}"
     return f"{address_of(collection, uri)}?{cited}"
+
+
+def document_of(address: str) -> str:
+    """The address of the document that an address names a part of."""
+    place = address.partition("#")[0].partition("?")[0]
+    lines = _LINES.fullmatch(place)
+    return lines[1] if lines else place
 
 
 def parse_address(text: str) -> tuple[str, Target]:

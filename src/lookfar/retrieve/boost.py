@@ -1,10 +1,13 @@
-"""Lifts for candidates whose names answer the question.
+"""Lifts for candidates whose names answer the question, and what commits count beside documents.
 
 Takes: a fused ranking. Gives: scores raised by title, heading and path matches; a
-question that *is* the path of a file puts that file first. Refuses: to lower a score.
+question that *is* the path of a file puts that file first. Refuses: to lower a score, but
+those of commits where nobody asked for history.
 """
 
 from __future__ import annotations
+
+import re
 
 from lookfar.ports import Place
 from lookfar.retrieve.paths import ends_in, path_in
@@ -12,6 +15,13 @@ from lookfar.retrieve.ranking import Ranking, Stage
 from lookfar.store.analyser import terms_of
 
 _REACH = 5
+_HISTORY = re.compile(
+    r"\bcommits?\b|\bchangelog\b|\bgit (?:log|blame|history)\b|\bhistory of\b"
+    r"|\b(?:when|why|who)\b.*\b(?:did|was|were|we|has|have|had|got|been|added|removed|changed"
+    r"|introduced|deleted|renamed|replaced|dropped|broke|fixed|reverted|moved|wrote)\b"
+    r"|\bwhat (?:has )?changed\b|\bwhich change\b|\bchanges? since\b",
+    re.IGNORECASE,
+)
 _FEW_FILES = 5
 
 
@@ -45,6 +55,34 @@ def asked_by_path(ranking: Ranking) -> Ranking:
         return ranking
     added = [1.0 if each.place.uri in asked else 0.0 for each in ranking.candidates]
     return ranking.plus("path", added, lambda _: "the question is its path", whole_document=True)
+
+
+def lanes_weighed(weight: float) -> Stage:
+    """Commits count less beside documents, unless the question asks for them.
+
+    They are short and full of names, so that words alone would put them before the page that
+    answers.
+    """
+
+    def weigh(ranking: Ranking) -> Ranking:
+        lanes = {each.place.lane for each in ranking.candidates}
+        plan = ranking.plan
+        if "commits" not in lanes or len(lanes) == 1 or "commits" in plan.filters.lanes:
+            return ranking
+        if asks_for_history(plan.text):
+            return ranking
+        added = [
+            (weight - 1) * score if each.place.lane == "commits" else 0.0
+            for each, score in zip(ranking.candidates, ranking.scores, strict=True)
+        ]
+        return ranking.plus("lane", added, lambda _: f"a commit counts {weight:g}")
+
+    return weigh
+
+
+def asks_for_history(text: str) -> bool:
+    """Whether a question is about what happened, not about what is."""
+    return _HISTORY.search(text) is not None
 
 
 def _share(place: Place, wanted: frozenset[str], shares: dict[Place, float]) -> float:

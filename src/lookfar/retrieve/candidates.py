@@ -7,6 +7,7 @@ answer is never emptier than it has to be.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -36,19 +37,37 @@ PAGE_WEIGHTS: Mapping[str, float] = {"title": 0.5, "path": 0.3, "page": 1.0}
 """The same for the document as a whole: its title, and all of its text."""
 
 
-def share_statistics(sources: Sequence[tuple[Plan, Snapshot]]) -> None:
+def share_statistics(sources: Sequence[tuple[Plan, Snapshot]], counted: Sequence[int] = ()) -> None:
     """Let a word be as rare everywhere as it is in all collections together.
 
     BM25 counts within one collection: the same match in ten notes would weigh a fraction of
-    what it weighs among a hundred thousand pages.
+    what it weighs among a hundred thousand pages. With ``counted`` only these say how rare.
     """
-    told = [snapshot.statistics(plan.terms) for plan, snapshot in sources]
+    telling = [sources[at] for at in counted] or sources
+    told = [snapshot.statistics(plan.terms) for plan, snapshot in telling]
     frequency: Counter[tuple[str, str]] = Counter()
     for each in told:
         frequency.update(each.frequency)
     shared = Statistics(sum(each.entries for each in told), frequency)
-    for _, snapshot in sources:
-        snapshot.score_with(shared)
+    for plan_and_snapshot in sources:
+        # The only one that is counted weighs words as it does alone.
+        if len(telling) > 1 or plan_and_snapshot is not telling[0]:
+            plan_and_snapshot[1].score_with(shared)
+
+
+def rarity(sources: Sequence[tuple[Plan, Snapshot]]) -> dict[str, float]:
+    """How much each term of the question says, by how few documents of all sources hold it."""
+    having: Counter[str] = Counter()
+    entries = 0
+    for plan, snapshot in sources:
+        told = snapshot.statistics(plan.terms)
+        entries += told.entries
+        for term in plan.terms:
+            having[term] += told.frequency["page", term]
+    return {
+        term: math.log(1 + (max(entries - count, 0) + 0.5) / (count + 0.5))
+        for term, count in having.items()
+    }
 
 
 def gather(plan: Plan, snapshot: Snapshot, limit: int, source: int = 0) -> Ranking:
@@ -111,7 +130,14 @@ def _weighed(plan: Plan, snapshot: Snapshot) -> dict[str, float]:
 
 
 def _without_glob(filters: Filters, snapshot: Snapshot) -> Filters:
-    """Spell a glob out as the URIs it matches: stores know names, not patterns."""
+    """Spell globs out as the URIs they match: stores know names, not patterns."""
+    if filters.touches:
+        touches = glob_matcher(filters.touches)
+        targets = [each for each in snapshot.targets() if touches(each)]
+        found = [uri for uri, _, _ in snapshot.linking(targets)]
+        wanted = frozenset(filters.uris)
+        uris = tuple(uri for uri in found if not wanted or uri in wanted)
+        filters = replace(filters, touches="", uris=uris or ("\0",))
     if not filters.glob:
         return filters
     matches = glob_matcher(filters.glob)

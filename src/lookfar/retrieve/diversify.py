@@ -56,10 +56,17 @@ def passages(ranking: Ranking, *, per_document: int, merge_gap: int) -> list[Pas
     merged = [
         each
         for group in groups.values()
-        for each in _merged(ranking, group, merge_gap)[: per_document or None]
+        for each in _merged(ranking, group, merge_gap)[: _most(ranking, group, per_document)]
     ]
     merged.sort(key=lambda each: (-each.score, each.place.uri, each.start, each.source))
     return merged[:wanted]
+
+
+def _most(ranking: Ranking, group: Sequence[int], per_document: int) -> int | None:
+    """How many passages of one document; a commit is one change, so it is shown once."""
+    if group and ranking.candidates[group[0]].place.lane == "commits":
+        return 1
+    return per_document or None
 
 
 def _merged(ranking: Ranking, group: Sequence[int], gap: int) -> list[Passage]:

@@ -30,6 +30,8 @@ class Source(NamedTuple):
     plan: Plan
     snapshot: Snapshot
     read: ReadSource
+    aside: bool = False
+    """It answers beside the others: how rare a word is, is counted without it."""
 
 
 def cite(

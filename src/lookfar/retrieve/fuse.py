@@ -13,38 +13,100 @@ from collections.abc import Sequence
 from lookfar.retrieve.ranking import Candidate, Ranking, Stage
 
 _CHUNKS_FOR_A_PAGE = 3
+_CHUNKS_FOR_A_FILE = 5
+_FILE_SHARE = 0.375
+"""Of a file of code as a whole, in the score of each of its chunks."""
 
 
-def weighted_sum(vector_weight: float, keyword_weight: float, page_share: float) -> Stage:
+def weighted_sum(
+    vector_weight: float,
+    keyword_weight: float,
+    page_share: float,
+    code_vector_weight: float,
+) -> Stage:
     """Each lane scaled to its own best and worst, then mixed.
 
     Both lanes count twice: for the chunk, and with ``page_share`` for the document
-    it stands in, because a question is seldom answered in one paragraph's words.
+    it stands in, because a question is seldom answered in one paragraph's words. A file of
+    code is judged by its best chunks together: by its length a whole file would be misjudged,
+    as the one that matters most is often the longest.
     """
 
     def fuse(ranking: Ranking) -> Ranking:
         plan, candidates = ranking.plan, ranking.candidates
+        prose = [each.place.lane != "code" for each in candidates]
         meaning = vector_weight * plan.vector_trust if plan.mode == "hybrid" else 1.0
         meaning = meaning if plan.vector is not None else 0.0
         words = keyword_weight if plan.mode != "vector" else 0.0
         total = meaning + words or 1.0
         chunk = (1 - page_share) / total
         page = page_share / total
+        # The same for code, as shares of one.
+        near_code = code_vector_weight * plan.vector_trust if words and meaning else meaning and 1.0
+        own = 1 - _FILE_SHARE
+        said: list[float] = [0.0] * len(candidates)
+        near: list[float] = [0.0] * len(candidates)
         if words:
-            by_chunk = _scaled([c.keyword for c in candidates], words * chunk, floor=0.0)
-            by_page = _scaled([c.page for c in candidates], words * page, floor=0.0)
+            keyword = _scaled([c.keyword for c in candidates], 1.0, floor=0.0)
+            whole = _scaled([c.page for c in candidates], words * page, floor=0.0)
+            said = [(1 - near_code) * own * value for value in keyword]
+            by_chunk = _either(prose, [words * chunk * value for value in keyword], said)
             ranking = ranking.plus("keyword", by_chunk, lambda c: f"bm25 {c.keyword:.3f}")
             ranking = ranking.plus(
-                "page keyword", by_page, lambda c: f"bm25 {c.page:.3f}", whole_document=True
+                "page keyword",
+                _either(prose, whole),
+                lambda c: f"bm25 {c.page:.3f}",
+                whole_document=True,
             )
         if meaning:
-            near = _scaled([c.vector for c in candidates], meaning * chunk)
+            vector = _scaled([c.vector for c in candidates], 1.0)
             page_near = _scaled(_page_vectors(candidates), meaning * page)
-            ranking = ranking.plus("vector", near, lambda c: f"cosine {c.vector:.3f}")
-            ranking = ranking.plus("page vector", page_near, _nearest_chunks, whole_document=True)
+            near = [near_code * own * value for value in vector]
+            by_vector = _either(prose, [meaning * chunk * value for value in vector], near)
+            ranking = ranking.plus("vector", by_vector, lambda c: f"cosine {c.vector:.3f}")
+            ranking = ranking.plus(
+                "page vector", _either(prose, page_near), _nearest_chunks, whole_document=True
+            )
+        if not all(prose):
+            files = _files(candidates, [a + b for a, b in zip(said, near, strict=True)], prose)
+            ranking = ranking.plus("file", files, _best_chunks, whole_document=True)
         return ranking
 
     return fuse
+
+
+def _either(
+    prose: Sequence[bool], values: Sequence[float], code: Sequence[float] | None = None
+) -> list[float]:
+    """The one for prose and the other for code, which is nothing where it is not given."""
+    if code is None:
+        return [value if is_prose else 0.0 for is_prose, value in zip(prose, values, strict=True)]
+    return [
+        value if is_prose else other
+        for is_prose, value, other in zip(prose, values, code, strict=True)
+    ]
+
+
+def _files(
+    candidates: Sequence[Candidate], scores: Sequence[float], prose: Sequence[bool]
+) -> list[float]:
+    """For each chunk of code, what the best chunks of its file say together."""
+    found: dict[tuple[int, int], list[float]] = defaultdict(list)
+    for each, score, is_prose in zip(candidates, scores, prose, strict=True):
+        if not is_prose:
+            found[each.document].append(score)
+    together = {
+        document: sum(sorted(values)[-_CHUNKS_FOR_A_FILE:]) for document, values in found.items()
+    }
+    best = max(together.values(), default=0.0) or 1.0
+    return [
+        0.0 if is_prose else _FILE_SHARE * together[each.document] / best
+        for each, is_prose in zip(candidates, prose, strict=True)
+    ]
+
+
+def _best_chunks(_: Candidate) -> str:
+    return f"the {_CHUNKS_FOR_A_FILE} best chunks of its file together"
 
 
 def _nearest_chunks(_: Candidate) -> str:

@@ -8,7 +8,7 @@ a stage can alter scores only by adding a step that says what it added and why.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from operator import add
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -75,6 +75,8 @@ class Ranking:
     candidates: tuple[Candidate, ...]
     scores: tuple[float, ...]
     steps: tuple[Step, ...] = ()
+    rarity: Mapping[str, float] = field(default_factory=dict)
+    """How much each term says, by how few documents hold it."""
 
     def plus(
         self,

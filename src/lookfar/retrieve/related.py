@@ -199,4 +199,6 @@ _WAYS: Mapping[RelatedKind, Callable[[Snapshot, Part, int], Found]] = {
     "backlinks": _backlinks,
     "similar": _similar,
     "community": _community,
+    # Commits stand in a collection of their own: whoever knows it adds them.
+    "commits": lambda _snapshot, _part, _limit: ([], 0),
 }

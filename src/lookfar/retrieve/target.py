@@ -18,7 +18,7 @@ from lookfar.errors import Ambiguous, InvalidArgument, NotFound
 from lookfar.lines import Lines
 from lookfar.model import Document, Section, Span, State
 
-_LINES = re.compile(r"(?P<uri>.+):(?P<first>\d+)(?:-(?P<last>\d+))?")
+_LINES = re.compile(r"(?P<uri>.+):(?P<first>\d{1,12})(?:-(?P<last>\d{1,12}))?")
 _SEPARATOR = re.compile(r"\s*(?:>|→)\s*")
 
 

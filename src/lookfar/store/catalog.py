@@ -360,6 +360,22 @@ def sections(connection: sqlite3.Connection, document: int) -> list[Section]:
     return found
 
 
+def definitions(
+    connection: sqlite3.Connection, documents: Sequence[int]
+) -> dict[int, list[tuple[int, str]]]:
+    """Start and title of the sections of some documents, in order."""
+    found: dict[int, list[tuple[int, str]]] = {}
+    for some in batches(documents):
+        rows = connection.execute(
+            "SELECT document, start, title FROM sections"
+            f" WHERE document IN ({marks(some)}) AND level > 0",
+            some,
+        )
+        for document, start, title in rows:
+            found.setdefault(document, []).append((start, title))
+    return found
+
+
 def text(connection: sqlite3.Connection, text_sha: bytes) -> str:
     """The stored normalised text, checked against its hash."""
     row = connection.execute("SELECT body FROM texts WHERE sha = ?", (text_sha,)).fetchone()
@@ -417,6 +433,38 @@ def document_count(connection: sqlite3.Connection, generation: int) -> int:
 
 def highest_document(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT ifnull(max(id), 0) FROM documents").fetchone()[0])
+
+
+def targets(connection: sqlite3.Connection, document: int | None = None) -> list[str]:
+    """The targets of links as they are written, each once: of a document, in order, or of all."""
+    if document is None:
+        rows = connection.execute("SELECT DISTINCT target FROM links")
+    else:
+        statement = "SELECT target FROM links WHERE document = ? ORDER BY ordinal"
+        rows = connection.execute(statement, (document,))
+    return list(dict.fromkeys(target for (target,) in rows))
+
+
+def linking(
+    connection: sqlite3.Connection, generation: int, wanted: Sequence[str], text: str = ""
+) -> list[tuple[str, str, int]]:
+    """URI, title and time of live documents with a link that is written so, the latest first."""
+    documents: set[int] = set()
+    for some in batches(wanted):
+        rows = connection.execute(
+            f"SELECT DISTINCT document FROM links WHERE target IN ({marks(some)})"
+            f"{' AND text = ?' if text else ''}",
+            (*some, *([text] if text else [])),
+        )
+        documents.update(document for (document,) in rows)
+    found: list[tuple[str, str, int]] = []
+    for each in batches(sorted(documents)):
+        found += connection.execute(
+            "SELECT d.uri, d.title, d.mtime_ns FROM documents d"
+            f" WHERE d.id IN ({','.join(map(str, each))}) AND {ALIVE}",
+            {"g": generation},
+        )
+    return sorted(found, key=lambda row: (-row[2], row[0]))
 
 
 def counts(connection: sqlite3.Connection, generation: int) -> Counts:

@@ -376,6 +376,9 @@ class EpochSnapshot:
         found = self.document(uri)
         return catalog.text(self._connection, found["text_sha"]) if found else None
 
+    def definitions(self, documents: Sequence[int]) -> dict[int, list[tuple[int, str]]]:
+        return catalog.definitions(self._connection, documents)
+
     def neighbours(self, document: int, first: int, last: int) -> list[Place]:
         return catalog.neighbours(self._connection, document, first, last)
 
@@ -387,6 +390,31 @@ class EpochSnapshot:
             return []
         last = _END if end is None else end
         return graph.links_from(self._connection, self.generation, found["id"], start, last)
+
+    def targets(self, uri: str = "") -> list[str]:
+        """What links are written to lead to, each once: those of a document, in their order,
+        or all."""
+        if not uri:
+            return catalog.targets(self._connection)
+        found = self.document(uri)
+        return catalog.targets(self._connection, found["id"]) if found else []
+
+    def linking(self, targets: Sequence[str], text: str = "") -> list[tuple[str, str, int]]:
+        """The documents with a link written so, the latest first: URI, title and time; with
+        ``text`` only those whose link reads so."""
+        return catalog.linking(self._connection, self.generation, targets, text)
+
+    def links_named(self, names: Iterable[str]) -> list[tuple[str, Edge]]:
+        """The links that look for one of these names, wherever what they mean may be."""
+        graph.refuse_older(self._connection)
+        return graph.links_named(self._connection, self.generation, names)
+
+    def meant(
+        self, links: Iterable[tuple[str, str, str]], absent: str = ""
+    ) -> dict[tuple[str, str, str], tuple[str, str]]:
+        """URI and title of what links of another collection (name, kind, target) mean here."""
+        graph.refuse_older(self._connection)
+        return graph.meant(self._connection, self.generation, links, absent)
 
     def links_to(self, uri: str) -> list[Edge]:
         """The links of other documents that mean this one, by URI and place."""

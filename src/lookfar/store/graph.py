@@ -91,11 +91,66 @@ def links_to(connection: sqlite3.Connection, generation: int, document: int) -> 
     return edges
 
 
+def links_named(
+    connection: sqlite3.Connection, generation: int, names: Iterable[str]
+) -> list[tuple[str, Edge]]:
+    """The links of live documents that look for one of these names, and for which; where they
+    lead is left open: it may be a document of another collection."""
+    found: list[tuple[str, Edge]] = []
+    for some in batches(sorted(set(names) - {""})):
+        rows = connection.execute(
+            f"{_EDGE} WHERE l.name IN ({marks(some)}) AND l.name != ''"
+            " AND d.born <= ? AND (d.died IS NULL OR d.died > ?)",
+            (*some, generation, generation),
+        )
+        for name, uri, title, *rest in rows:
+            found.append((name, Edge(uri, title, "", "", *rest)))
+    found.sort(key=lambda each: (each[1].source, each[1].start))
+    return found
+
+
+def meant(
+    connection: sqlite3.Connection,
+    generation: int,
+    links: Iterable[tuple[str, str, str]],
+    absent: str = "",
+) -> dict[tuple[str, str, str], tuple[str, str]]:
+    """URI and title of the live document that each link means, seen from the root.
+
+    A link is its name, its kind and its target as written. ``absent`` is the URI of a document
+    that is not there and yet could be meant. Links that mean nothing here are left out.
+    """
+    wanted = list(dict.fromkeys(links))
+    held = _bearing(connection, generation, {name for name, _, _ in wanted})
+    ghosts: dict[str, list[tuple[int, str]]] = {}
+    for name, way, whole in naming.names_of(absent, "", ()) if absent else ():
+        ghosts.setdefault(name, []).append((way, whole))
+    for name, ways in ghosts.items():
+        path = naming.Path.of(absent)
+        held.setdefault(name, []).append(naming.Target(0, absent, "", path, tuple(ways)))
+    bearers = {name: naming.Bearers(targets) for name, targets in held.items()}
+    found: dict[tuple[str, str, str], tuple[str, str]] = {}
+    for link in wanted:
+        name, kind, target = link
+        best = bearers[name].meant_by("", kind, target) if name in bearers else None
+        if best is not None:
+            found[link] = (best.uri, best.title)
+    return found
+
+
 def _targets(
     connection: sqlite3.Connection, generation: int, names: Iterable[str]
 ) -> dict[str, naming.Bearers]:
+    """The live documents that have each of these names, ready to be chosen from."""
+    held = _bearing(connection, generation, names)
+    return {name: naming.Bearers(targets) for name, targets in held.items()}
+
+
+def _bearing(
+    connection: sqlite3.Connection, generation: int, names: Iterable[str]
+) -> dict[str, list[naming.Target]]:
     """The live documents that have each of these names."""
-    found: dict[str, naming.Bearers] = {}
+    found: dict[str, list[naming.Target]] = {}
     for some in batches(sorted(names)):
         rows = connection.execute(
             "SELECT n.name, n.document, n.way, n.whole, d.uri, d.title"
@@ -105,7 +160,7 @@ def _targets(
             (*some, generation, generation),
         )
         for name, held in groupby(rows, itemgetter(0)):
-            found[name] = naming.Bearers(_targets_of(held))
+            found[name] = list(_targets_of(held))
     return found
 
 

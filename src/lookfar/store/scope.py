@@ -74,10 +74,22 @@ def _documents(connection: sqlite3.Connection, generation: int, filters: Filters
     rows = connection.execute(
         f"SELECT d.id, d.uri FROM documents d WHERE {' AND '.join(where)}", values
     )
-    if not filters.uris:
-        return frozenset(identifier for identifier, _ in rows)
     wanted = frozenset(filters.uris)
-    return frozenset(identifier for identifier, uri in rows if uri in wanted)
+    found = frozenset(identifier for identifier, uri in rows if not wanted or uri in wanted)
+    return found & _written_by(connection, filters.authors) if filters.authors else found
+
+
+def _written_by(connection: sqlite3.Connection, authors: Sequence[str]) -> frozenset[int]:
+    """Commits of which one of ``authors`` is part of the author's name or address."""
+    rows = connection.execute(
+        "SELECT id, json_extract(metadata, '$.commit.author') FROM documents WHERE lane = 'commits'"
+    )
+    wanted = [each.casefold() for each in authors]
+    return frozenset(
+        identifier
+        for identifier, author in rows
+        if author and any(each in author.casefold() for each in wanted)
+    )
 
 
 def _sections(

@@ -30,6 +30,8 @@ from mcp.server.subscriptions import (
 )
 from mcp.shared.exceptions import MCPError
 
+from lookfar.serve.changes import Changes
+
 Context = ServerRequestContext[Any, Any]
 ToolAnswer = t.CallToolResult | t.InputRequiredResult
 ToolCall = Callable[[Context, t.CallToolRequestParams], Awaitable[ToolAnswer]]
@@ -600,8 +602,9 @@ def install(server: Server[Any]) -> None:
         raise MCPError(code=t.INVALID_PARAMS, message="there is no such thing", data=data)
 
     listening = own("subscriptions/listen")
-    if isinstance(listening, ListenHandler):
-        bus = listening._bus  # There is no public way to it, and the tools must publish there.
+    ours = getattr(listening, "__self__", None)
+    if isinstance(ours, Changes):
+        bus = ours._bus  # The suite's tools must publish where the server's own listeners are.
     else:
         bus = InMemorySubscriptionBus()
         server.add_request_handler(

@@ -56,13 +56,18 @@ class Home:
             **places,
             "XDG_RUNTIME_DIR": str(self.runtime),
             "LOOKFAR_EMBED_PROVIDER": "hash",
+            "LOOKFAR_INDEX_WORKERS": "2",
             "PYTHONIOENCODING": "utf-8",
         }
 
     @property
     def settings(self) -> dict[str, Any]:
         """The same for a server in this process."""
-        return {"embed.provider": "hash", "index.dir": str(self.folder / "in-memory")}
+        return {
+            "embed.provider": "hash",
+            "index.workers": 2,
+            "index.dir": str(self.folder / "in-memory"),
+        }
 
     def command(self, *arguments: object, **more: Any) -> subprocess.CompletedProcess[str]:
         """A command line that ends by itself."""

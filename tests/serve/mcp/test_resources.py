@@ -103,23 +103,23 @@ def test_templates_are_offered(local: Agent) -> None:
 # --- reading ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("place", "begins", "ends"),
-    [
-        ("keys.md", "# Keys\n", "[the guide](guide.md).\n"),
-        ("guide.md#Upgrade", "## Upgrade\n", "begins.\n"),
-        ("guide.md#Install%20%3E%20Linux", "### Linux\n", "folder.\n\n"),
-        ("guide.md:11-11", "Unpack", "installer.\n"),
-    ],
-)
-def test_a_resource_is_read(agent: Agent, place: str, begins: str, ends: str) -> None:
-    contents = read(agent, address(agent, place))
-    assert str(contents.uri) == address(agent, place)
-    assert contents.text.startswith(begins)
-    assert contents.text.endswith(ends)
-    assert contents.mime_type == "text/markdown"
-    assert contents.meta is not None
-    assert contents.meta["lookfar/state"] == "same"
+READABLE = [
+    ("keys.md", "# Keys\n", "[the guide](guide.md).\n"),
+    ("guide.md#Upgrade", "## Upgrade\n", "begins.\n"),
+    ("guide.md#Install%20%3E%20Linux", "### Linux\n", "folder.\n\n"),
+    ("guide.md:11-11", "Unpack", "installer.\n"),
+]
+
+
+def test_a_resource_is_read(agent: Agent) -> None:
+    for place, begins, ends in READABLE:
+        contents = read(agent, address(agent, place))
+        assert str(contents.uri) == address(agent, place)
+        assert contents.text.startswith(begins), place
+        assert contents.text.endswith(ends), place
+        assert contents.mime_type == "text/markdown"
+        assert contents.meta is not None
+        assert contents.meta["lookfar/state"] == "same"
 
 
 def test_a_long_resource_says_where_it_continues(local: Agent) -> None:
@@ -133,33 +133,35 @@ def test_a_long_resource_says_where_it_continues(local: Agent) -> None:
     assert "".join(part.text for part in parts) == text
 
 
-@pytest.mark.parametrize(
-    "place",
-    [
-        "../../etc/passwd",
-        "%2e%2e/%2e%2e/etc/passwd",
-        "..%2f..%2fetc%2fpasswd",
-        "..%5c..%5cetc%5cpasswd",
-        "corpus/../../etc/passwd",
-        "/etc/passwd",
-        "%2fetc%2fpasswd",
-        "guide.md%00",
-        "secret.md",
-        "linked.md",
-        "",
-    ],
-)
-def test_nothing_outside_or_unindexed_is_read(agent: Agent, place: str, tmp_path: Path) -> None:
+FORBIDDEN = [
+    "../../etc/passwd",
+    "%2e%2e/%2e%2e/etc/passwd",
+    "..%2f..%2fetc%2fpasswd",
+    "..%5c..%5cetc%5cpasswd",
+    "corpus/../../etc/passwd",
+    "/etc/passwd",
+    "%2fetc%2fpasswd",
+    "guide.md%00",
+    "secret.md",
+    "linked.md",
+    "",
+]
+
+
+def test_nothing_outside_or_unindexed_is_read(agent: Agent) -> None:
     """What is not a document of the index is none, whatever the disk has there."""
-    (agent.root.parent / "passwd.md").write_text("outside", encoding="utf-8")
+    outside = agent.root.parent / f"{agent.root.name}-outside.md"
+    outside.write_text("root: outside", encoding="utf-8")
     link = agent.root / "linked.md"
     if not link.is_symlink():
-        link.symlink_to(agent.root.parent / "passwd.md")
-    asked = address(agent, place)
-    error = agent.error(lambda: agent.client.read_resource(asked))
-    assert error.code == types.INVALID_PARAMS
-    assert error.data["uri"] == asked
-    assert "root:" not in json.dumps(error.data)
+        link.symlink_to(outside)
+    agent.call("search", query="outside")
+    for place in FORBIDDEN:
+        asked = address(agent, place)
+        error = agent.error(lambda: agent.client.read_resource(asked))  # noqa: B023
+        assert error.code == types.INVALID_PARAMS, place
+        assert error.data["uri"] == asked
+        assert "root:" not in json.dumps(error.data), place
 
 
 @pytest.mark.parametrize(

@@ -101,27 +101,25 @@ def test_what_a_hit_links_to_can_be_read_in_both_ways(agent: Agent) -> None:
     assert contents.meta["lookfar/state"] == "same"
 
 
-@pytest.mark.parametrize(
-    ("target", "first", "last", "path"),
-    [
-        ("guide.md", 1, 19, []),
-        ("guide.md#Install", 9, 16, ["Guide", "Install"]),
-        ("guide.md#Install > Linux", 13, 16, ["Guide", "Install", "Linux"]),
-        ("guide.md:11-11", 11, 11, ["Guide", "Install"]),
-    ],
-)
-def test_read_takes_a_document_a_section_or_lines(
-    agent: Agent, target: str, first: int, last: int, path: list[str]
-) -> None:
+PARTS: list[tuple[str, int, int, list[str]]] = [
+    ("guide.md", 1, 19, []),
+    ("guide.md#Install", 9, 16, ["Guide", "Install"]),
+    ("guide.md#Install > Linux", 13, 16, ["Guide", "Install", "Linux"]),
+    ("guide.md:11-11", 11, 11, ["Guide", "Install"]),
+]
+
+
+def test_read_takes_a_document_a_section_or_lines(agent: Agent) -> None:
     agent.call("search", query="anything")
-    result = agent.call("read", target=target)
-    found = data(result)
-    assert (found["start_line"], found["end_line"]) == (first, last)
-    assert found["heading_path"] == path
-    assert found["state"] == "same"
-    text = (agent.root / "guide.md").read_text(encoding="utf-8")[found["start"] : found["end"]]
-    assert texts(result)[found["content"]].partition("\n")[2] == text
-    assert links(result) == [found["cite"]]
+    for target, first, last, path in PARTS:
+        result = agent.call("read", target=target)
+        found = data(result)
+        assert (found["start_line"], found["end_line"]) == (first, last), target
+        assert found["heading_path"] == path, target
+        assert found["state"] == "same"
+        text = (agent.root / "guide.md").read_text(encoding="utf-8")[found["start"] : found["end"]]
+        assert texts(result)[found["content"]].partition("\n")[2] == text
+        assert links(result) == [found["cite"]]
 
 
 def test_related_tells_links_both_ways_and_ghosts(agent: Agent) -> None:
@@ -195,22 +193,20 @@ def test_a_document_is_read_on_by_its_cursor(agent: Agent) -> None:
     assert all(data(page)["truncated"] for page in pages)
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments"),
-    [
-        ("search", {"query": "marmalade page line", "top_k": 50, "budget": MOST_TOKENS}),
-        ("search", {"query": "lantern", "top_k": 50, "budget": MOST_TOKENS, "explain": True}),
-        ("read", {"target": "long.md", "budget": MOST_TOKENS}),
-        ("related", {"target": "keys.md", "limit": 50}),
-        ("status", {}),
-    ],
-)
-def test_no_result_costs_more_than_the_bound(
-    agent: Agent, tool: str, arguments: dict[str, Any]
-) -> None:
+COSTLY: list[tuple[str, dict[str, Any]]] = [
+    ("search", {"query": "marmalade page line", "top_k": 50, "budget": MOST_TOKENS}),
+    ("search", {"query": "lantern", "top_k": 50, "budget": MOST_TOKENS, "explain": True}),
+    ("read", {"target": "long.md", "budget": MOST_TOKENS}),
+    ("related", {"target": "keys.md", "limit": 50}),
+    ("status", {}),
+]
+
+
+def test_no_result_costs_more_than_the_bound(agent: Agent) -> None:
     """With its data and links, not only its texts: some clients show a model all of it."""
     agent.call("search", query="anything")
-    assert tokens(whole(agent.call(tool, **arguments))) <= MOST_TOKENS
+    for tool, arguments in COSTLY:
+        assert tokens(whole(agent.call(tool, **arguments))) <= MOST_TOKENS, arguments
 
 
 def test_long_lists_are_cut_to_the_bound(
@@ -248,11 +244,11 @@ def test_a_tiny_budget_gives_a_little_and_says_that_there_is_more(agent: Agent, 
     assert found["cursor"] or tool == "search"
 
 
-@pytest.mark.parametrize("bad", ["garbage", "W10", "WyJzZWFyY2giXQ", "ünï", "W" * 5000])
-def test_what_is_no_cursor_is_refused(agent: Agent, bad: str) -> None:
-    refusal = agent.refused("search", query="lantern", cursor=bad)
-    assert refusal["code"] == "INVALID_ARGUMENT"
-    assert "not a cursor" in refusal["message"]
+def test_what_is_no_cursor_is_refused(agent: Agent) -> None:
+    for bad in ("garbage", "W10", "WyJzZWFyY2giXQ", "ünï", "W" * 5000):
+        refusal = agent.refused("search", query="lantern", cursor=bad)
+        assert refusal["code"] == "INVALID_ARGUMENT", bad
+        assert "not a cursor" in refusal["message"], bad
 
 
 def test_a_cursor_belongs_to_its_question(agent: Agent) -> None:
@@ -380,26 +376,26 @@ def test_an_earlier_generation_can_be_asked(agent: Agent) -> None:
 # --- filters ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("filters", "expected"),
-    [
-        ({"prefix": "corpus/a"}, {"corpus/anchor.md"}),
-        ({"glob": "**/*e*r*.md", "prefix": "corpus/p"}, {"corpus/pepper.md"}),
-        ({"glob": "*.txt"}, {"notes.txt"}),
-        ({"uris": ["keys.md", "notes.txt"]}, {"keys.md", "notes.txt"}),
-        ({"uris": ["nowhere.md"]}, set()),
-        ({"heading": "linux"}, {"guide.md"}),
-        ({"language": "text"}, {"notes.txt"}),
-        ({"tags": ["ops"]}, {"guide.md"}),
-        ({"tags": ["ops", "dev"]}, set()),
-        ({"kinds": ["docs"], "uris": ["keys.md"]}, {"keys.md"}),
-        ({"kinds": ["commits", "memory"]}, set()),
-    ],
-    ids=str,
-)
-def test_filters_hold(agent: Agent, filters: dict[str, Any], expected: set[str]) -> None:
+FILTERS: list[tuple[dict[str, Any], set[str]]] = [
+    ({"prefix": "corpus/a"}, {"corpus/anchor.md"}),
+    ({"glob": "**/*e*r*.md", "prefix": "corpus/p"}, {"corpus/pepper.md"}),
+    ({"glob": "*.txt"}, {"notes.txt"}),
+    ({"uris": ["keys.md", "notes.txt"]}, {"keys.md", "notes.txt"}),
+    ({"uris": ["nowhere.md"]}, set()),
+    ({"heading": "linux"}, {"guide.md"}),
+    ({"language": "text"}, {"notes.txt"}),
+    ({"tags": ["ops"]}, {"guide.md"}),
+    ({"tags": ["ops", "dev"]}, set()),
+    ({"kinds": ["docs"], "uris": ["keys.md"]}, {"keys.md"}),
+    ({"kinds": ["commits", "memory"]}, set()),
+]
+
+
+def test_filters_hold(agent: Agent) -> None:
     query = "signing key, wheelbarrow, tarball, lantern, page, note, the"
-    assert set(uris(agent.call("search", query=query, top_k=50, **filters))) == expected
+    for filters, expected in FILTERS:
+        found = agent.call("search", query=query, top_k=50, **filters)
+        assert set(uris(found)) == expected, filters
 
 
 def test_dates_bound_what_was_modified(agent: Agent) -> None:
@@ -422,12 +418,12 @@ def test_dates_bound_what_was_modified(agent: Agent) -> None:
     assert "no date" in agent.refused("search", query=word, after="yesterday")["message"]
 
 
-@pytest.mark.parametrize("mode", ["hybrid", "vector", "keyword"])
-def test_modes(agent: Agent, mode: str) -> None:
+def test_modes(agent: Agent) -> None:
     among = ["notes.txt", "keys.md", "guide.md"]
-    found = data(agent.call("search", query="signing key", mode=mode, top_k=1, uris=among))
-    assert found["mode"] == mode
-    assert found["hits"][0]["uri"] == "keys.md"
+    for mode in ("hybrid", "vector", "keyword"):
+        found = data(agent.call("search", query="signing key", mode=mode, top_k=1, uris=among))
+        assert found["mode"] == mode
+        assert found["hits"][0]["uri"] == "keys.md", mode
 
 
 # --- bad input ----------------------------------------------------------------------------------
@@ -439,61 +435,60 @@ def test_an_unknown_tool_is_a_protocol_error(agent: Agent) -> None:
     assert "'search'" in error.message
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "field", "words"),
-    [
-        ("search", {"query": "x", "topk": 3}, "topk", "Did you mean 'top_k'?"),
-        ("search", {"query": "x", "zzzzz": 3}, "zzzzz", "It takes: query, kinds"),
-        ("status", {"verbose": True}, "verbose", "It takes: none"),
-        ("search", {}, "query", "needs the argument 'query'"),
-        ("read", {}, "target", "needs the argument 'target'"),
-        ("search", {"query": 3}, "query", "valid string"),
-        ("search", {"query": None}, "query", "valid string"),
-        ("search", {"query": ""}, "query", "at least 1 character"),
-        ("search", {"query": "x", "top_k": "3"}, "top_k", "valid integer"),
-        ("search", {"query": "x", "top_k": True}, "top_k", "valid integer"),
-        ("search", {"query": "x", "top_k": 0}, "top_k", "greater than or equal to 1"),
-        ("search", {"query": "x", "top_k": 51}, "top_k", "less than or equal to 50"),
-        ("search", {"query": "x", "budget": 99}, "budget", "greater than or equal to 100"),
-        ("search", {"query": "x", "budget": 20_001}, "budget", "less than or equal to 20000"),
-        ("search", {"query": "x", "mode": "fuzzy"}, "mode", "hybrid, vector, keyword"),
-        ("search", {"query": "x", "kinds": ["docs", "cats"]}, "kinds.1", "docs, code, commits"),
-        ("search", {"query": "x", "uris": "a.md"}, "uris", "valid list"),
-        ("search", {"query": "x", "explain": "yes"}, "explain", "valid boolean"),
-        ("search", {"query": "x", "as_of": -1}, "as_of", "greater than or equal to 0"),
-        ("related", {"target": "x", "limit": 51}, "limit", "less than or equal to 50"),
-        ("related", {"target": "x", "kinds": ["friends"]}, "kinds.0", "links, backlinks"),
-    ],
-    ids=str,
-)
-def test_a_wrong_argument_is_named(
-    agent: Agent, tool: str, arguments: dict[str, Any], field: str, words: str
-) -> None:
-    refusal = agent.refused(tool, **arguments)
-    assert refusal["code"] == "INVALID_ARGUMENT"
-    assert refusal["details"]["field"] == field
-    assert words in f"{refusal['message']} {refusal['hint']}"
-    assert "developer_message" not in refusal
+# Each list is walked in one test: a test of its own for each would cost more than the calls.
+
+WRONG: list[tuple[str, dict[str, Any], str, str]] = [
+    ("search", {"query": "x", "topk": 3}, "topk", "Did you mean 'top_k'?"),
+    ("search", {"query": "x", "zzzzz": 3}, "zzzzz", "It takes: query, kinds"),
+    ("status", {"verbose": True}, "verbose", "It takes: none"),
+    ("search", {}, "query", "needs the argument 'query'"),
+    ("read", {}, "target", "needs the argument 'target'"),
+    ("search", {"query": 3}, "query", "valid string"),
+    ("search", {"query": None}, "query", "valid string"),
+    ("search", {"query": ""}, "query", "at least 1 character"),
+    ("search", {"query": "x", "top_k": "3"}, "top_k", "valid integer"),
+    ("search", {"query": "x", "top_k": True}, "top_k", "valid integer"),
+    ("search", {"query": "x", "top_k": 0}, "top_k", "greater than or equal to 1"),
+    ("search", {"query": "x", "top_k": 51}, "top_k", "less than or equal to 50"),
+    ("search", {"query": "x", "budget": 99}, "budget", "greater than or equal to 100"),
+    ("search", {"query": "x", "budget": 20_001}, "budget", "less than or equal to 20000"),
+    ("search", {"query": "x", "mode": "fuzzy"}, "mode", "hybrid, vector, keyword"),
+    ("search", {"query": "x", "kinds": ["docs", "cats"]}, "kinds.1", "docs, code, commits"),
+    ("search", {"query": "x", "uris": "a.md"}, "uris", "valid list"),
+    ("search", {"query": "x", "explain": "yes"}, "explain", "valid boolean"),
+    ("search", {"query": "x", "as_of": -1}, "as_of", "greater than or equal to 0"),
+    ("related", {"target": "x", "limit": 51}, "limit", "less than or equal to 50"),
+    ("related", {"target": "x", "kinds": ["friends"]}, "kinds.0", "links, backlinks"),
+]
 
 
-@pytest.mark.parametrize(
-    ("target", "code"),
-    [
-        ("nowhere.md", "NOT_FOUND"),
-        ("guide.md#Nowhere", "NOT_FOUND"),
-        ("guide.md:900-901", "NOT_FOUND"),
-        ("guide.md:9-3", "INVALID_ARGUMENT"),
-        ("lookfar://elsewhere/guide.md", "INVALID_ARGUMENT"),
-        ("lookfar://", "INVALID_ARGUMENT"),
-        ("../../../../etc/passwd", "NOT_FOUND"),
-        ("/etc/passwd", "NOT_FOUND"),
-        ("corpus/../guide.md", "NOT_FOUND"),
-    ],
-)
-def test_what_cannot_be_read_is_refused(agent: Agent, target: str, code: str) -> None:
+def test_a_wrong_argument_is_named(agent: Agent) -> None:
+    for tool, arguments, field, words in WRONG:
+        refusal = agent.refused(tool, **arguments)
+        assert refusal["code"] == "INVALID_ARGUMENT", arguments
+        assert refusal["details"]["field"] == field, arguments
+        assert words in f"{refusal['message']} {refusal['hint']}", arguments
+        assert "developer_message" not in refusal
+
+
+UNREADABLE = [
+    ("nowhere.md", "NOT_FOUND"),
+    ("guide.md#Nowhere", "NOT_FOUND"),
+    ("guide.md:900-901", "NOT_FOUND"),
+    ("guide.md:9-3", "INVALID_ARGUMENT"),
+    ("lookfar://elsewhere/guide.md", "INVALID_ARGUMENT"),
+    ("lookfar://", "INVALID_ARGUMENT"),
+    ("../../../../etc/passwd", "NOT_FOUND"),
+    ("/etc/passwd", "NOT_FOUND"),
+    ("corpus/../guide.md", "NOT_FOUND"),
+]
+
+
+def test_what_cannot_be_read_is_refused(agent: Agent) -> None:
     agent.call("search", query="anything")
-    assert agent.refused("read", target=target)["code"] == code
-    assert agent.refused("related", target=target)["code"] == code
+    for target, code in UNREADABLE:
+        assert agent.refused("read", target=target)["code"] == code, target
+        assert agent.refused("related", target=target)["code"] == code, target
 
 
 def test_five_megabytes_are_refused_in_few_words(agent: Agent) -> None:
