@@ -29,18 +29,20 @@ from lookfar.retrieve.search import Source, rank
 from lookfar.sources.confine import Root
 from lookfar.store.collection import CollectionStore
 
-SETS = ("squad", "jsquad", "k8s", "mdn_known", "mdn_ja_known")
+SETS = ("squad", "jsquad", "k8s", "mdn_known", "mdn_ja_known", "cosqa")
+ENDINGS = {"cosqa": ".py"}
+"""What a set's documents are, where they are not Markdown."""
 MODES = ("keyword", "vector", "hybrid")
 DEPTH = 10
 
 
-def write_out(source: Path, folder: Path) -> None:
-    """One Markdown file per document, its title as the heading."""
+def write_out(source: Path, folder: Path, ending: str) -> None:
+    """One file per document; in Markdown its title is the heading."""
     if folder.exists():
         return
     for line in (source / "corpus.jsonl").open(encoding="utf-8"):
         document = json.loads(line)
-        path = folder / f"{document['_id']}.md"
+        path = folder / f"{document['_id']}{ending}"
         path.parent.mkdir(parents=True, exist_ok=True)
         title = document.get("title") or ""
         heading = f"# {title}\n\n" if title else ""
@@ -79,7 +81,8 @@ def measure(
     source: Path, work: Path, settings: config.Settings, modes: list[str], most: int
 ) -> dict[str, tuple[float, ...]]:
     folder = work / "files" / source.name
-    write_out(source, folder)
+    ending = ENDINGS.get(source.name, ".md")
+    write_out(source, folder, ending)
     store = CollectionStore(work / "index" / source.name)
     embedder = open_embedder(settings.embed)
     Build(Root.open(folder), source.name, store, settings, embedder).run()
@@ -102,7 +105,7 @@ def measure(
                 ranking = rank(asked, settings.search)
                 ranked = list(
                     dict.fromkeys(
-                        ranking.candidates[at].place.uri.removesuffix(".md")
+                        ranking.candidates[at].place.uri.removesuffix(ending)
                         for at in ranking.order()
                     )
                 )

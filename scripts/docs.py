@@ -27,7 +27,7 @@ import click
 from click.testing import CliRunner
 
 from lookfar import config, errors
-from lookfar.parse.formats import FORMATS
+from lookfar.parse.formats import CODE_FORMATS, FORMATS
 from lookfar.serve.cli import cli
 from lookfar.serve.toolsets import toolset
 
@@ -181,10 +181,10 @@ def error_classes() -> list[type[errors.LookfarError]]:
 
 
 def formats() -> str:
-    rows = [
-        f"| {each.name} | {', '.join(f'`{ending}`' for ending in each.extensions)} | {each.reads} |"
-        for each in FORMATS
-    ]
+    rows = []
+    for each in (*FORMATS, *CODE_FORMATS):
+        files = ", ".join(f"`{name}`" for name in (*each.extensions, *each.names))
+        rows.append(f"| {each.name} | {files} | {each.reads} |")
     return _rows("| format | files | what is understood |", rows)
 
 

@@ -18,7 +18,11 @@ from lookfar.config import PRESETS, Settings, describe, load
 from lookfar.errors import InvalidConfig, IOFailed
 
 EVERYTHING = {doc.key: doc for doc in describe()}
-TRUSTED = {"index.dir", "embed.provider", "embed.model", "sources.allow_hard_links"}
+TRUSTED = {
+    *("index.dir", "embed.provider", "embed.model", "sources.allow_hard_links"),
+    *("memory.scope", "memory.in_project", "memory.dir"),
+    *("serve.write", "serve.daemon", "serve.idle_minutes", "serve.host", "serve.port"),
+}
 
 
 class Place:
@@ -59,7 +63,7 @@ def place(tmp_path: Path) -> Place:
 
 def test_defaults_are_the_table(place: Place) -> None:
     settings = place.load()
-    resolved = config.values(settings) | {"index.dir": ""}
+    resolved = config.values(settings) | {"index.dir": "", "memory.dir": ""}
     assert resolved == {key: doc.default for key, doc in EVERYTHING.items()}
     assert set(settings.origin) == set(EVERYTHING)
     assert set(settings.origin.values()) == {"default"}
@@ -154,7 +158,7 @@ def test_every_setting_can_come_from_every_layer(place: Place) -> None:
             place.project("")
         for layer, settings in seen.items():
             assert settings.origin[key] == layer
-            if key != "index.dir":
+            if key not in ("index.dir", "memory.dir"):
                 assert config.values(settings)[key] == value
 
 

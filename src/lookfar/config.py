@@ -18,7 +18,6 @@ range and description stand there, and :func:`describe` reads them back.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import sys
@@ -147,6 +146,9 @@ class SearchSettings:
     candidates: int = _setting(
         100, "Chunks that each way of searching puts forward.", low=1, high=100_000
     )
+    comments: bool = _setting(
+        True, "Comments and docstrings of code answer where only documentation is asked."
+    )
     commits_weight: float = _setting(
         0.5, "What a commit counts beside a document, unless history is asked for.", low=0, high=1
     )
@@ -220,7 +222,7 @@ class MemorySettings:
     )
     dir: str = _setting(
         "",
-        "Folder of the memories; empty means one of their own in the user's data folder.",
+        "Folder of the memories; empty means one for each project in the user's data folder.",
         location=True,
         trusted=True,
     )
@@ -400,7 +402,7 @@ def load(
     _bend(values, origin)
     _reject_contradictions(values, origin)
     values["index.dir"] = values["index.dir"] or str(data_dir(env))
-    values["memory.dir"] = values["memory.dir"] or _memory_dir(values, root, env)
+    values["memory.dir"] = values["memory.dir"] or str(data_dir(env) / "memory")
     return _build(values, origin)
 
 
@@ -445,19 +447,22 @@ def data_dir(environ: Mapping[str, str] | None = None) -> Path:
     return _platform_dir(environ, "XDG_DATA_HOME", ".local/share", "LOCALAPPDATA", "Local")
 
 
-def _memory_dir(values: Mapping[str, Value], root: Path | None, env: Mapping[str, str]) -> str:
-    """The folder for memories when ``memory.dir`` is not set; none for no project."""
-    ours = data_dir(env) / "memory"
-    if values["memory.scope"] == "user":
-        return str(ours / "user")
-    if root is None:
-        return ""
-    if values["memory.in_project"]:
-        return str(root / ".lookfar" / "memory")
+def memory_folder(settings: Settings, root: str | Path) -> Path:
+    """The folder that holds what is remembered of ``root``: the one that somebody chose, or one
+    of its own."""
+    import hashlib
+
+    chosen, base = settings.memory, Path(settings.memory.dir)
+    if settings.origin.get("memory.dir", "default") != "default":
+        return base
+    if chosen.scope == "user":
+        return base / "user"
+    if chosen.in_project:
+        return Path(root) / ".lookfar" / "memory"
     real = os.path.realpath(root)
     key = hashlib.sha256(real.encode("utf-8", "surrogateescape")).hexdigest()[:16]
     name = re.sub(r"[^a-z0-9]+", "-", Path(real).name.lower()).strip("-") or "folder"
-    return str(ours / f"{name}-{key}")
+    return base / f"{name}-{key}"
 
 
 def child_environment(extra: Mapping[str, str]) -> dict[str, str]:

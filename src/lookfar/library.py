@@ -13,15 +13,21 @@ A ``Library`` may be shared by threads; from async code call it through
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
+from lookfar.collections.base import PATIENCE
+from lookfar.collections.commits import Commits
 from lookfar.collections.folder import Folder
-from lookfar.errors import Ambiguous, IndexCorrupt, InvalidArgument, NotFound
+from lookfar.collections.memories import Memories
+from lookfar.errors import Ambiguous, IndexCorrupt, InvalidArgument, IOFailed, NotFound
 from lookfar.model import (
     Answer,
     Filters,
@@ -37,20 +43,31 @@ from lookfar.model import (
     Pruned,
     Reading,
     Related,
+    RelatedEntry,
     RelatedKind,
     Status,
     Watching,
 )
 from lookfar.retrieve.address import SCHEME, parse_address
+from lookfar.retrieve.mentions import ABOUT
 from lookfar.retrieve.related import KINDS
+from lookfar.retrieve.target import Target, parse_target
 
 if TYPE_CHECKING:
+    from lookfar.collections.base import Collection as AnyCollection
     from lookfar.config import SearchSettings, Settings
+    from lookfar.edit.memories import Memory, MemoryFolder
     from lookfar.index.build import OnProgress
     from lookfar.index.keeper import Pass
     from lookfar.retrieve.ranking import Plan
     from lookfar.retrieve.shares import Answering
-    from lookfar.retrieve.target import Target
+
+
+_HISTORY: Final = "@git"
+"""Ends the name of a collection of commits."""
+_MEMORY: Final = "@memory"
+"""Ends the name of a collection of memories."""
+_HASH: Final = re.compile(r"[0-9a-f]{7,64}(?=[#:]|$)")
 
 
 class Library:
@@ -104,10 +121,47 @@ class Library:
             )
         return next(iter(self._folders.values()))
 
-    def _named(self, collections: Sequence[str]) -> dict[str, Folder]:
-        if isinstance(collections, str):
-            raise InvalidArgument("collections is a str.", hint="Pass a tuple of names.")
-        return {name: self.folder(name) for name in collections} or self._folders
+    def histories(self, *, look: bool = True) -> dict[str, Commits]:
+        """The commits of each repository, by name: ``FOLDER@git`` for the one that a folder is
+        or lies in; with ``look``, which takes a walk, also those below it.
+        """
+        found: dict[str, Commits] = {}
+        stores: set[Path] = set()
+        for name, folder in self._folders.items():
+            for uri, commits in folder.histories(look=look).items():
+                if commits.index_dir not in stores:
+                    stores.add(commits.index_dir)
+                    found[f"{name}/{uri}@git" if uri else f"{name}@git"] = commits
+        return found
+
+    def memories(self) -> dict[str, Memories]:
+        """What is remembered, by name: ``FOLDER@memory`` of each folder that something is
+        remembered of, or ``user@memory`` where memories are the user's.
+        """
+        found: dict[str, Memories] = {}
+        for name, folder in self._folders.items():
+            memories = folder.memories()
+            if memories is not None:
+                shared = folder.settings.memory.scope == "user"
+                found.setdefault(f"{'user' if shared else name}{_MEMORY}", memories)
+        return found
+
+    def _homes(self, name: str) -> list[Folder]:
+        """The folders that a collection of memories is about."""
+        owner = self._folders.get(name.removesuffix(_MEMORY))
+        return [owner] if owner is not None else list(self._folders.values())
+
+    def _collection(self, name: str = "") -> AnyCollection:
+        """A folder, a history or memories by their name; without one, the only folder."""
+        if name.endswith(_MEMORY) and name not in self._folders:
+            remembered = self.memories().get(name)
+            if remembered is not None:
+                return remembered
+        if name.endswith(_HISTORY) and name not in self._folders:
+            found = self.histories(look=False).get(name) or self.histories().get(name)
+            if found is not None:
+                return found
+        return self.folder(name)
 
     @property
     def collection(self) -> str:
@@ -146,22 +200,26 @@ class Library:
         ``only`` names the documents to look at. Another writer means ``IndexBusy``, after
         ``wait_seconds``. A damaged index is set aside and built anew.
         """
-        return self.folder(collection).index(
+        return self._collection(collection).index(
             rebuild=rebuild, only=only, on_progress=on_progress, wait_seconds=wait_seconds
         )
 
     def status(self, *, collection: str = "", check: bool = True) -> Status:
         """What is indexed; with ``check`` the disk is compared with it."""
-        folder = self.folder(collection)
-        return folder.status(collection=collection or self.collection, check=check)
+        found = self._collection(collection)
+        return found.status(collection=collection or self.collection, check=check)
 
     def statuses(self) -> tuple[Status, ...]:
-        """The status of every collection."""
-        return tuple(folder.status(collection=name) for name, folder in self._folders.items())
+        """The status of every folder, and of its history and memories where they are indexed."""
+        others = {**self.histories(look=False), **self.memories()}
+        known = {n: each for n, each in others.items() if each.indexed}
+        return tuple(
+            each.status(collection=name) for name, each in {**self._folders, **known}.items()
+        )
 
     def verify(self, *, collection: str = "") -> list[str]:
         """Check every stored text, span, vector and keyword file; gives what is damaged."""
-        return self.folder(collection).verify()
+        return self._collection(collection).verify()
 
     # -- asking ------------------------------------------------------------
 
@@ -177,6 +235,8 @@ class Library:
         as_of: int | None = None,
         tuned: SearchSettings | None = None,
         answering: Answering | None = None,
+        commits: bool = False,
+        memories: bool = False,
         on_progress: OnProgress | None = None,
     ) -> Answer:
         """The best cited spans for a question, from all collections or those named.
@@ -184,27 +244,36 @@ class Library:
         A folder never indexed is indexed first. ``as_of`` is a generation, and so needs
         one collection. ``tuned`` replaces the ``[search]`` settings for this question, and
         ``answering`` the way from its candidates to cited hits.
+
+        Commits are asked when ``filters`` name their lane, an author, a branch or a path they
+        touch, and are indexed first if they never were; with ``commits`` also beside everything
+        else, where they are indexed already. Memories are asked when ``filters`` name their
+        lane, and with ``memories`` beside everything else.
         """
+        from lookfar.retrieve.comments import answer_for, with_comments
         from lookfar.retrieve.plan import make_plan
         from lookfar.retrieve.search import Source, search
 
         started = time.perf_counter()
         chosen = tuned or self.settings.search
-        asked = self._named(collections)
+        filters = filters or Filters()
+        asked = self._asked(
+            collections, filters, commits and as_of is None, memories and as_of is None
+        )
         if as_of is not None and len(asked) > 1:
             raise InvalidArgument(
                 "as_of names a generation, and each collection counts its own.",
                 hint=f"Name one collection: {', '.join(asked)}.",
             )
         plans: dict[str, Plan] = {}
-        for folder in asked.values():
+        for folder in asked.values() or (next(iter(self._folders.values())),):
             model = folder.embedder.fingerprint if folder.embedder else ""
             if model not in plans:
                 plans[model] = make_plan(
                     query,
                     mode=mode or chosen.mode,  # type: ignore[arg-type]
                     top_k=chosen.top_k if top_k is None else top_k,
-                    filters=filters or Filters(),
+                    filters=filters,
                     embedder=folder.embedder,
                 )
 
@@ -214,11 +283,30 @@ class Library:
             with ExitStack() as pinned:
                 for name, folder in asked.items():
                     plan = plans[folder.embedder.fingerprint if folder.embedder else ""]
-                    snapshot, said = pinned.enter_context(folder.asked(plan, as_of, on_progress))
-                    sources.append(Source(name, plan, snapshot, folder.readable))
+                    try:
+                        if isinstance(folder, Commits):
+                            plan = replace(plan, filters=folder.narrowed(plan.filters))
+                        context = folder.asked(plan, as_of, on_progress)
+                        snapshot, said = pinned.enter_context(context)
+                    except IOFailed as error:
+                        # A repository that cannot be read costs nobody the rest of the answer.
+                        if not isinstance(folder, Commits) or len(asked) == 1:
+                            raise
+                        notes.append(Incomplete("no_history", f"{name}: {error.message}"))
+                        continue
+                    aside = isinstance(folder, Commits) and not filters.lanes
+                    recent = folder.recent if isinstance(folder, Memories) else None
+                    sources.append(Source(name, plan, snapshot, folder.readable, aside, recent))
                     notes += said if len(asked) == 1 else _of(name, said)
-                hits, stale = (answering or search)(sources, chosen, explain)
+                if not sources and filters.lanes == ("memory",):
+                    return [], [*notes, Incomplete("no_memory", "nothing is remembered yet")], {}
+                if not sources:
+                    detail = "no git repository was found at, above or below the folder"
+                    return [], [*notes, Incomplete("no_history", detail)], {}
+                usual = with_comments if chosen.comments and answer_for(filters) else search
+                hits, stale = (answering or usual)(sources, chosen, explain)
                 generations = {each.collection: each.snapshot.generation for each in sources}
+                hits = [self._aged(hit, asked[hit.collection]) for hit in hits]
             return hits, [*notes, *stale], generations
 
         (hits, notes, generations), healed = self._healing(answer, asked, on_progress)
@@ -229,10 +317,45 @@ class Library:
         plan = next(iter(plans.values()))
         return Answer(query, plan.mode, tuple(hits), generations, took, tuple(notes))
 
+    def _asked(
+        self, collections: Sequence[str], filters: Filters, commits: bool, memories: bool
+    ) -> Mapping[str, AnyCollection]:
+        """The collections that a question is for."""
+        if isinstance(collections, str):
+            raise InvalidArgument("collections is a str.", hint="Pass a tuple of names.")
+        if collections:
+            return {name: self._collection(name) for name in collections}
+        remembered: Mapping[str, AnyCollection] = {}
+        if "memory" in filters.lanes or (memories and not filters.lanes):
+            remembered = self.memories()
+        if filters.lanes == ("memory",):
+            return remembered
+        return {**self._asked_beside(filters, commits), **remembered}
+
+    def _asked_beside(self, filters: Filters, commits: bool) -> Mapping[str, AnyCollection]:
+        """The same without memories."""
+        of_commits = filters.authors or filters.touches or filters.branch
+        if of_commits or "commits" in filters.lanes:
+            found = self.histories()
+            if filters.branch and len(found) > 1:
+                found = {n: each for n, each in found.items() if each.has_branch(filters.branch)}
+            others = not of_commits and set(filters.lanes) != {"commits"}
+            return {**(self._folders if others else {}), **found}
+        if not commits or filters.lanes:
+            return self._folders
+        known = {n: each for n, each in self.histories(look=False).items() if each.indexed}
+        return {**self._folders, **known}
+
+    def _aged(self, hit: Hit, found: AnyCollection) -> Hit:
+        """A hit that says, if it is a memory, what changed since it was written."""
+        if not isinstance(found, Memories):
+            return hit
+        return replace(hit, stale=found.changed_since(self._homes(hit.collection), hit.uri))
+
     def _healing(
         self,
         ask: Callable[[], Any],
-        asked: Mapping[str, Folder],
+        asked: Mapping[str, AnyCollection],
         on_progress: OnProgress | None,
     ) -> tuple[Any, list[Incomplete]]:
         """Ask; each collection that turns out damaged is rebuilt, once, and asked again."""
@@ -253,16 +376,17 @@ class Library:
     def read(self, target: str, *, collection: str = "") -> Reading:
         """A document (``URI``), a section (``URI#Heading``), lines (``URI:10-20``), or the same
         with their collection as an address (``lookfar://COLLECTION/URI``). A citation is an
-        address too; it is checked, and ``state`` says whether it still holds.
+        address too; it is checked, and ``state`` says whether it still holds. What source code
+        defines is read by its name: ``URI#Outer.inner``, or ``Outer.inner`` wherever it stands.
         """
         name, wanted = self._addressed(target, collection)
-        return self._folders[name].read(wanted, collection=name)
+        return self._collection(name).read(wanted, collection=name)
 
     def outline(self, uri: str, *, collection: str = "") -> Outline:
         """The heading tree of a document."""
         name, wanted = self._addressed(uri, collection)
         uri = wanted if isinstance(wanted, str) else wanted.uri
-        return self._folders[name].outline(uri, collection=name)
+        return self._collection(name).outline(uri, collection=name)
 
     def page(
         self,
@@ -274,15 +398,15 @@ class Library:
     ) -> Page:
         """A document as it is indexed, whole and cut into its chunks; ``as_of`` a generation,
         or as fresh as a search would have it."""
-        folder = self.folder(collection)
+        found = self._collection(collection)
         name = collection or self.collection
-        return folder.page(uri, as_of=as_of, collection=name, on_progress=on_progress)
+        return found.page(uri, as_of=as_of, collection=name, on_progress=on_progress)
 
     def pages(
         self, *, collection: str = "", on_progress: OnProgress | None = None
     ) -> tuple[list[PageInfo], list[Incomplete]]:
         """Every document of a collection that has text, by URI, and what may be missing."""
-        return self.folder(collection).pages(on_progress)
+        return self._collection(collection).pages(on_progress)
 
     def related(
         self,
@@ -297,23 +421,153 @@ class Library:
 
         ``links`` are those it has (of a part, those inside it), ``backlinks`` the documents
         that link to it, ``similar`` those nearest in meaning, ``community`` those that are
-        linked among each other. At most ``limit`` of each; ``totals`` says how many there are.
+        linked among each other. ``commits`` are those that changed it, where the history is
+        indexed, and ``memories`` those that link to it. At most ``limit`` of each; ``totals``
+        says how many there are.
         """
         name, wanted = self._addressed(target, collection)
-        return self._folders[name].related(
-            wanted, kinds=kinds, limit=limit, as_of=as_of, collection=name
+        asked = kinds
+        if not isinstance(kinds, str) and kinds:
+            # Those are added here, and a collection must be asked for something.
+            asked = tuple(each for each in kinds if each != "memories") or ("commits",)
+        found = self._collection(name).related(
+            wanted, kinds=asked, limit=limit, as_of=as_of, collection=name
+        )
+        found = self._led_out(name, found)
+        if "memories" in kinds:
+            entries, total = self.mentions(found.uri, limit=limit, collection=name)
+        if "memories" in kinds and self.memories():
+            found = replace(
+                found,
+                entries=(*found.entries, *entries),
+                totals={**found.totals, "memories": total},
+            )
+        return self._with_commits(name, found, limit) if "commits" in kinds else found
+
+    def mentions(
+        self, uri: str, *, limit: int = 10, collection: str = ""
+    ) -> tuple[list[RelatedEntry], int]:
+        """The memories that link to a document, which need not be there, and how many do."""
+        name = collection or self.collection
+        home = self._folders.get(name)
+        found: list[RelatedEntry] = []
+        total = 0
+        for known, memories in self.memories().items() if home is not None else ():
+            if home is None or home not in self._homes(known):
+                continue
+            if not home.indexed:
+                home.index(wait_seconds=PATIENCE)
+            entries, number = memories.mentioning(home, uri, limit)
+            found += (replace(each, collection=known) for each in entries)
+            total += number
+        return found[:limit], total
+
+    def _led_out(self, name: str, found: Related) -> Related:
+        """The same, where the links of a memory lead into the folders that it is about."""
+        memories = self._collection(name)
+        if not isinstance(memories, Memories):
+            return found
+        entries = list(found.entries)
+        for home in self._homes(name):
+            there = memories.led_out(home, found.uri)
+            known = next(known for known, each in self._folders.items() if each is home)
+            for at, each in enumerate(entries):
+                if each.kind == "links" and not each.resolved and each.target in there:
+                    uri, title = there[each.target]
+                    entries[at] = replace(
+                        each, uri=uri, title=title, resolved=True, collection=known
+                    )
+        return replace(found, entries=tuple(entries))
+
+    # -- remembering -----------------------------------------------------------
+
+    def notebook(self, *, collection: str = "") -> MemoryFolder:
+        """The memories of a folder as files, to be read and written; of the first where several
+        are open and none is named."""
+        from lookfar.collections.memories import notebook
+
+        owner = self.folder(collection or self.collections[0])
+        shared = owner.settings.memory.scope == "user"
+        return notebook(owner, list(self._folders.values()) if shared else [owner])
+
+    def remember(
+        self,
+        text: str,
+        *,
+        title: str = "",
+        type: str = "fact",
+        tags: Sequence[str] = (),
+        about: Sequence[str] = (),
+        author: str = "",
+    ) -> tuple[str, Memory]:
+        """Keep a text as a memory, in a file that is called after its title; gives also the
+        collection that it is found in.
+
+        ``about`` names documents or parts of them, in any way that :meth:`read` takes; the
+        memory links to them.
+        """
+        if isinstance(about, str):
+            raise InvalidArgument("about is a str.", hint="Pass a tuple of URIs.")
+        meant = [_about(each) for each in about]
+        named = [name for name, _ in meant if name in self._folders]
+        owner = named[0] if named else self.collections[0]
+        links = ", ".join(link for _, link in meant)
+        whole = f"{text.rstrip()}\n\n{ABOUT}{links}" if links and text.strip() else text
+        made = self.notebook(collection=owner).create(
+            whole, title=title, type=type, tags=tags, author=author
+        )
+        shared = self._folders[owner].settings.memory.scope == "user"
+        return f"{'user' if shared else owner}{_MEMORY}", made
+
+    def _with_commits(self, name: str, found: Related, limit: int) -> Related:
+        """The same with the commits that shaped the document, the latest first."""
+        from lookfar.index.history import moment
+
+        folder = self._folders.get(name)
+        if folder is None:
+            return found
+        entries: list[RelatedEntry] = []
+        total = 0
+        file = f"{folder.root.path}/{found.uri}"
+        for known, commits in self.histories(look=False).items():
+            path = commits.path_of(file)
+            having, number = commits.touching(path, limit) if path else ([], 0)
+            total += number
+            entries += (
+                RelatedEntry(
+                    kind="commits", uri=uri, title=title, target=path, resolved=True,
+                    relation=None, count=0, score=when / 1e9, anchor="", heading_path=(), line=0,
+                    text="", context=moment(when // 10**9), collection=known,
+                )
+                for uri, title, when in having
+            )  # fmt: skip
+        return replace(
+            found,
+            entries=(*found.entries, *entries[:limit]),
+            totals={**found.totals, "commits": total},
         )
 
     def _addressed(self, target: str, collection: str) -> tuple[str, str | Target]:
         """The collection that a target means, and the target inside it."""
         if target.startswith(SCHEME):
             name, wanted = parse_address(target)
-            self.folder(name)
+            self._refresh_memories(name)
             return name, wanted
+        if collection.endswith(_MEMORY) and self._refresh_memories(collection):
+            return collection, target
+        if collection.endswith(_HISTORY) and isinstance(self._collection(collection), Commits):
+            return collection, self._whole(collection, target)
+        if not collection and _HASH.match(target):
+            for name in self.histories(look=False):
+                whole = self._whole(name, target)
+                if self._collection(name).has(whole):
+                    return name, whole
         if collection or len(self._folders) == 1:
             self.folder(collection)
             return collection or self.collection, target
         having = [name for name, folder in self._folders.items() if folder.has(target)]
+        if not having:
+            having = [name for name, folder in self._folders.items() if folder.defines(target)]
         if len(having) > 1:
             raise Ambiguous(
                 f"{len(having)} collections have {target!r}.",
@@ -327,6 +581,22 @@ class Library:
                 details={"candidates": []},
             )
         return having[0], target
+
+    def _refresh_memories(self, name: str) -> bool:
+        """Whether these are memories; then what was just written is indexed, as there are few."""
+        found = self._collection(name)
+        if isinstance(found, Memories):
+            found.refresh()
+            return True
+        return False
+
+    def _whole(self, name: str, target: str) -> str:
+        """A target inside a history, with the hash that it begins with in full."""
+        commits = self._collection(name)
+        begun = _HASH.match(target)
+        if begun is None or not isinstance(commits, Commits):
+            return target
+        return (commits.full(begun[0]) or begun[0]) + target[begun.end() :]
 
     # -- following the disk --------------------------------------------------
 
@@ -364,7 +634,7 @@ class Library:
 
     def snapshots(self, *, collection: str = "") -> tuple[GenerationInfo, ...]:
         """Every kept generation with its manifest, the oldest first."""
-        return self.folder(collection).snapshots()
+        return self._collection(collection).snapshots()
 
     @property
     def held(self) -> int | None:
@@ -373,7 +643,7 @@ class Library:
 
     def diff(self, older: int, newer: int, *, collection: str = "") -> GenerationDiff:
         """The documents and sections that changed from one kept generation to another."""
-        return self.folder(collection).diff(older, newer)
+        return self._collection(collection).diff(older, newer)
 
     def roll_back(
         self, number: int, *, collection: str = "", wait_seconds: float = 0.0
@@ -382,25 +652,25 @@ class Library:
 
         Until then it can be rolled forward too; the newest generation is not held.
         """
-        return self.folder(collection).roll_back(number, wait_seconds=wait_seconds)
+        return self._collection(collection).roll_back(number, wait_seconds=wait_seconds)
 
     def pin(
         self, number: int, *, collection: str = "", wait_seconds: float = 0.0
     ) -> GenerationInfo:
         """Keep a generation whatever retention says."""
-        return self.folder(collection).pin(number, wait_seconds=wait_seconds)
+        return self._collection(collection).pin(number, wait_seconds=wait_seconds)
 
     def unpin(
         self, number: int, *, collection: str = "", wait_seconds: float = 0.0
     ) -> GenerationInfo:
         """Leave a generation to retention again, which comes with the next one."""
-        return self.folder(collection).unpin(number, wait_seconds=wait_seconds)
+        return self._collection(collection).unpin(number, wait_seconds=wait_seconds)
 
     def prune(
         self, keep: int | None = None, *, collection: str = "", wait_seconds: float = 0.0
     ) -> Pruned:
         """Keep the newest ``keep`` generations (by the settings), the pinned and the serving."""
-        return self.folder(collection).prune(keep, wait_seconds=wait_seconds)
+        return self._collection(collection).prune(keep, wait_seconds=wait_seconds)
 
     # -- leaving -----------------------------------------------------------
 
@@ -433,6 +703,22 @@ def _names(folders: Sequence[Folder]) -> list[str]:
             return [name.lstrip("/") or "root" for name in names]
         for at in deeper:
             depth[at] += 1
+
+
+def _about(target: str) -> tuple[str, str]:
+    """The collection that an address names, or none, and a link to what a target means."""
+    name = ""
+    if target.startswith(SCHEME):
+        name, wanted = parse_address(target)
+    else:
+        wanted = parse_target(target, exists=False)
+    if not wanted.uri.strip() or "\n" in target:
+        raise InvalidArgument(f"{target[:100]!r} names no document.", hint="Give its URI.")
+    place = f"{wanted.uri}#{wanted.heading}" if wanted.heading else wanted.uri
+    lines = f"|{wanted.uri}:{wanted.lines[0]}-{wanted.lines[1]}" if wanted.lines else ""
+    if set(wanted.uri) & set("[]|#\\") or set(wanted.heading) & set("[]|"):
+        return name, f"[{quote(wanted.uri)}](<{quote(wanted.uri)}>)"
+    return name, f"[[{place}{lines}]]"
 
 
 def _of(collection: str, notes: Sequence[Incomplete]) -> list[Incomplete]:

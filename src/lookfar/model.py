@@ -151,6 +151,113 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
+class Comment:
+    """A comment, or neighbouring ones, or a docstring: an exact slice of source code."""
+
+    span: Span
+    docstring: bool
+    """It is documentation by the rules of its language, and not only a remark."""
+    section: int
+    """Ordinal of the innermost section that it stands in, or -1."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineCounts:
+    """Every line is one of code, blank and comments; docstrings are comments."""
+
+    total: int
+    code: int
+    blank: int
+    comments: int
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSummary:
+    """A function or method, and how hard it is to follow."""
+
+    name: str
+    kind: SymbolKind
+    start_line: int
+    end_line: int
+    signature: str
+    docstring: str
+    is_async: bool
+    is_exported: bool
+    param_count: int
+    complexity: int
+    """Cyclomatic: one more than the decision points that no function inside it has."""
+    nesting: int
+    """How deep control structures stand in one another."""
+    parent: str = ""
+    visibility: Visibility = ""
+    decorators: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClassSummary:
+    """A class, interface, struct, trait or enum."""
+
+    name: str
+    kind: SymbolKind
+    start_line: int
+    end_line: int
+    signature: str
+    docstring: str
+    is_exported: bool
+    methods: tuple[str, ...]
+    """Names, in the order of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportSummary:
+    """What a file takes from elsewhere."""
+
+    source: str
+    specifiers: tuple[str, ...]
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExportSummary:
+    """What a file offers."""
+
+    name: str
+    kind: SymbolKind
+
+
+@dataclass(frozen=True, slots=True)
+class Complexity:
+    """How hard a file is to follow."""
+
+    cyclomatic: int
+    """Decision points, and one for each function (at least one)."""
+    max_nesting: int
+    average: float
+    """Of its functions; 0 where it has none."""
+    decision_points: int
+    score: int
+    """0 to 100, higher is simpler."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileSummary:
+    """What is in a source file, for whoever does not want to read it."""
+
+    uri: str
+    language: str
+    lines: LineCounts
+    functions: tuple[FunctionSummary, ...]
+    classes: tuple[ClassSummary, ...]
+    imports: tuple[ImportSummary, ...]
+    exports: tuple[ExportSummary, ...]
+    complexity: Complexity
+    size: int
+    """Bytes of the normalised text."""
+    full_support: bool
+    """Imports, exports and metrics are known for its language."""
+
+
+@dataclass(frozen=True, slots=True)
 class Chunk:
     """The span that is embedded and searched; its text is a slice of the document."""
 
@@ -218,6 +325,12 @@ class Filters:
     """Modified at or after this moment, in nanoseconds since 1970."""
     before: int | None = None
     """Modified before this moment."""
+    authors: tuple[str, ...] = ()
+    """Of commits: one of these stands in the author's name or address."""
+    touches: str = ""
+    """Of commits: a glob that a path matches which they changed."""
+    branch: str = ""
+    """Of commits: the branch or tag that they lead to."""
 
     def __bool__(self) -> bool:
         return self != _NO_FILTERS
@@ -260,6 +373,10 @@ class Hit:
     part: int = 1
     parts: int = 1
     """How many the section was split into; 1 where several chunks answer as one."""
+    stale: tuple[str, ...] = ()
+    """Of a memory: the documents it links to that changed or went since it was written."""
+    comment: bool = False
+    """It is a comment or docstring of source code that answers as documentation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,6 +462,8 @@ class Outline:
     lines: int
     tags: tuple[str, ...]
     sections: tuple[Section, ...]
+    symbols: tuple[Symbol, ...] = ()
+    """Of source code: what these sections define."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,8 +510,26 @@ class PageInfo:
     """Paths of levels 1 and 2, in document order."""
 
 
-RelatedKind = Literal["links", "backlinks", "similar", "community"]
-Relation = Literal["links_to", "transclusion", "implements", "tests", "related"]
+RelatedKind = Literal[
+    "links",
+    "backlinks",
+    "similar",
+    "community",
+    "definitions",
+    "mentions",
+    "commits",
+    "memories",
+]
+Relation = Literal[
+    "links_to",
+    "transclusion",
+    "implements",
+    "tests",
+    "related",
+    "mentions",
+    "plans",
+    "refactors",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,6 +560,8 @@ class RelatedEntry:
     """What the first link reads like."""
     context: str
     """About a hundred characters around it, or the beginning of the passage."""
+    collection: str = ""
+    """Where it stands, if not beside the document that was asked about."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,7 +175,7 @@ def test_format_by_extension(uri: str, language: str) -> None:
     assert parser(uri, "x\n").language == language
 
 
-@pytest.mark.parametrize("uri", ["a.py", "md", ".md", "a.md/b", "a.", ""])
+@pytest.mark.parametrize("uri", ["a.bin", "md", ".md", "a.md/b", "a.", "py", ".py", ""])
 def test_unknown_formats(uri: str) -> None:
     assert parser_for(uri) is None
 

@@ -25,7 +25,7 @@ from lookfar.index.recipe import (
 )
 from lookfar.index.reconcile import Changes, Request, compare
 from lookfar.index.worker import Outcome, Preparer, Recipe, Unchanged, WorkerPool
-from lookfar.model import Failure, Fingerprint, IndexReport, Skipped
+from lookfar.model import Failure, Fingerprint, IndexReport, Lane, Skipped
 from lookfar.ports import LeftOut, Version
 from lookfar.sources.fingerprints import settled
 from lookfar.sources.walk import Walk, glance, walk
@@ -92,6 +92,7 @@ class Build:
         settings: Settings,
         embedder: Embedder | None,
         on_progress: OnProgress | None = None,
+        lane: Lane | None = None,
     ) -> None:
         self._root = root
         self._collection = collection
@@ -99,6 +100,7 @@ class Build:
         self._settings = settings
         self._embedder = embedder
         self._on_progress = on_progress or (lambda _: None)
+        self._lane = lane
         self._tally: Counter[str] = Counter()
         self._left: list[LeftOut] = []
         self._began = time.time_ns()
@@ -203,6 +205,7 @@ class Build:
             embed=self._settings.embed if self._embedder else EmbedSettings(WITHOUT_MODEL),
             catalogue=catalogue,
             siblings=writer.siblings,
+            lane=self._lane,
         )
         batches = list(_batched(changes.read))
         workers = min(self._settings.index.workers or os.cpu_count() or 1, len(batches))

@@ -16,9 +16,10 @@ from itertools import islice
 from typing import TYPE_CHECKING
 from zlib import compress
 
-from lookfar.chunk.headings import Sizes, chunk
+from lookfar.chunk import code, headings
 from lookfar.chunk.identity import embedded_text
-from lookfar.model import Block, Chunk, Document, Fingerprint
+from lookfar.chunk.parts import Sizes
+from lookfar.model import Block, Chunk, Document, Fingerprint, Lane
 from lookfar.parse.formats import parser_for
 from lookfar.parse.text import normalise
 from lookfar.ports import PATH_SEPARATOR, ChunkRow, Version
@@ -48,18 +49,26 @@ def prepare(
     settled: bool,
     sizes: Sizes,
     count_tokens: Callable[[str], int],
+    lane: Lane | None = None,
 ) -> Prepared | None:
-    """Everything about one file but its vectors; ``None`` where no parser knows the format."""
+    """Everything about one file but its vectors; ``None`` where no parser knows the format.
+
+    ``lane`` is that of the whole collection, where it has one of its own.
+    """
     parse = parser_for(uri)
     if parse is None:
         return None
     text, warnings = normalise(raw)
     document = parse(uri, text)
-    chunks = chunk(document, sizes, count_tokens)
+    is_code = document.lane == "code"
+    if is_code:
+        chunks = code.chunk(document, sizes)
+    else:
+        chunks = headings.chunk(document, sizes, count_tokens)
     encoded = text.encode("utf-8")
     version = Version(
         uri=uri,
-        lane=document.lane,
+        lane=lane or document.lane,
         language=document.language,
         title=document.title,
         body=document.body,
@@ -85,10 +94,11 @@ def prepare(
         ],
         names=[(*each,) for each in names_of(uri, document.title, document.aliases)],
         name_terms=(analyse(document.title), analyse(uri)),
-        entries=_entries(document, chunks),
+        entries=_code_entries(document, chunks) if is_code else _entries(document, chunks),
         embedded={},
     )  # fmt: skip
-    texts = {each.content: embedded_text(document, each) for each in chunks}
+    shown = code.embedded_text if is_code else embedded_text
+    texts = {each.content: shown(document, each) for each in chunks}
     return Prepared(version, texts)
 
 
@@ -143,17 +153,30 @@ def _chunk_row(document: Document, each: Chunk) -> ChunkRow:
     )
 
 
+def _code_entries(document: Document, chunks: Sequence[Chunk]) -> list[tuple[str, ...]]:
+    """What the keyword index sees of code: names count as headings do."""
+    entries: list[tuple[str, ...]] = []
+    for each in chunks:
+        symbols = code.symbols_in(document, each)
+        names = " ".join((*each.path, *(symbol.name for symbol in symbols)))
+        tags = " ".join(sorted({tag for symbol in symbols for tag in symbol.tags}))
+        documentation = "\n".join(symbol.docstring for symbol in symbols if each.part == 1)
+        text = document.text[each.span.start : each.span.end]
+        entries.append((analyse(names), analyse(tags), analyse(documentation), analyse(text)))
+    return entries
+
+
 def _entries(document: Document, chunks: Sequence[Chunk]) -> list[tuple[str, ...]]:
     """What the keyword index sees of each chunk: prose and code apart, each with its weight."""
-    code = [block for block in document.blocks if block.kind in ("fence", "indented")]
-    ends = [block.end for block in code]
+    programs_at = [block for block in document.blocks if block.kind in ("fence", "indented")]
+    ends = [block.end for block in programs_at]
     paths: dict[tuple[str, ...], str] = {}
     tags = analyse(" ".join((*document.tags, *document.aliases)))
     entries: list[tuple[str, ...]] = []
     for each in chunks:
         if each.path not in paths:
             paths[each.path] = analyse(" ".join(each.path))
-        prose, programs = _apart(document.text, each, code, ends)
+        prose, programs = _apart(document.text, each, programs_at, ends)
         entries.append((paths[each.path], tags, analyse(prose), analyse(programs)))
     return entries
 

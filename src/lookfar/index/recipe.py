@@ -10,6 +10,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from lookfar.chunk.code import VERSION as CODE_CHUNKING
 from lookfar.chunk.parts import Sizes
 from lookfar.embed.providers import WITHOUT_MODEL
 from lookfar.sources.policy import DEFAULT_EXCLUDE, Policy
@@ -52,6 +53,7 @@ def epoch_fingerprint(settings: Settings, embedder: Embedder | None) -> str:
     """Equal exactly when chunks and vectors of two passes can live in one epoch."""
     model = embedder.fingerprint if embedder else WITHOUT_MODEL
     fields = " ".join((*FIELDS, *PAGE_FIELDS))
-    recipe = f"format {FORMAT}; chunking {CHUNKING}; {sizes_from(settings)}; model {model}"
+    cutting = f"chunking {CHUNKING}; code {CODE_CHUNKING}; {sizes_from(settings)}"
+    recipe = f"format {FORMAT}; {cutting}; model {model}"
     recipe += f"; terms {TERMS} in {fields}"
     return sha256(recipe.encode()).hexdigest()[:32]

@@ -35,7 +35,7 @@ from lookfar.embed.providers import open_embedder
 from lookfar.errors import IOFailed, LookfarError
 from lookfar.index.prepare import Prepared, embed, prepare
 from lookfar.index.reconcile import Request
-from lookfar.model import Failure, Fingerprint, Skipped
+from lookfar.model import Failure, Fingerprint, Lane, Skipped
 from lookfar.ports import Version
 from lookfar.sources.confine import Refused, Root
 from lookfar.sources.fingerprints import content_hash, is_binary, settled
@@ -80,6 +80,8 @@ class Recipe:
     """Where a worker looks up vectors that exist; ``None`` when none can."""
     siblings: Siblings | None = None
     """And where it finds those of other indexes."""
+    lane: Lane | None = None
+    """Of all documents, where the collection has one of its own."""
 
 
 class Preparer:
@@ -120,6 +122,7 @@ class Preparer:
                 settled=steady,
                 sizes=self._recipe.sizes,
                 count_tokens=self._count,
+                lane=self._recipe.lane,
             )
         except Exception as error:  # One hostile file must not stop the rest.
             return Failure(uri, "PARSE_FAILED", f"{type(error).__name__}: {error}")

@@ -7,21 +7,13 @@ those of commits where nobody asked for history.
 
 from __future__ import annotations
 
-import re
-
 from lookfar.ports import Place
+from lookfar.retrieve.intent import asks_for_history
 from lookfar.retrieve.paths import ends_in, path_in
 from lookfar.retrieve.ranking import Ranking, Stage
 from lookfar.store.analyser import terms_of
 
 _REACH = 5
-_HISTORY = re.compile(
-    r"\bcommits?\b|\bchangelog\b|\bgit (?:log|blame|history)\b|\bhistory of\b"
-    r"|\b(?:when|why|who)\b.*\b(?:did|was|were|we|has|have|had|got|been|added|removed|changed"
-    r"|introduced|deleted|renamed|replaced|dropped|broke|fixed|reverted|moved|wrote)\b"
-    r"|\bwhat (?:has )?changed\b|\bwhich change\b|\bchanges? since\b",
-    re.IGNORECASE,
-)
 _FEW_FILES = 5
 
 
@@ -37,7 +29,9 @@ def name_match(weight: float) -> Stage:
         least = (seen[-1] if seen else 0.0) - weight
         shares: dict[Place, float] = {}
         added = [
-            weight * _share(each.place, wanted, shares) if score >= least else 0.0
+            weight * _share(each.place, wanted, shares)
+            if score >= least and each.place.lane != "code"  # Which has a ranking by names.
+            else 0.0
             for each, score in zip(ranking.candidates, ranking.scores, strict=True)
         ]
         return ranking.plus("names", added, lambda c: f"{shares[c.place]:.0%} of the words")
@@ -78,11 +72,6 @@ def lanes_weighed(weight: float) -> Stage:
         return ranking.plus("lane", added, lambda _: f"a commit counts {weight:g}")
 
     return weigh
-
-
-def asks_for_history(text: str) -> bool:
-    """Whether a question is about what happened, not about what is."""
-    return _HISTORY.search(text) is not None
 
 
 def _share(place: Place, wanted: frozenset[str], shares: dict[Place, float]) -> float:

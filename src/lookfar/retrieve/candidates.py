@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lookfar.ports import Place, Snapshot
 
 CHUNK_WEIGHTS: Mapping[str, float] = {
-    "headings": 0.5,
+    "headings": 0.25,
     "tags": 0.5,
     "body": 1.0,
     "code": 1.0,
@@ -32,6 +32,15 @@ CHUNK_WEIGHTS: Mapping[str, float] = {
 
 _PART_OF_NAME = 0.02
 _PART_OF_WORDS = 0.4
+_LANGUAGE = 0.05
+_LANGUAGES: Mapping[str, str] = {
+    **{name: name for name in (
+        "bash", "cpp", "csharp", "elixir", "haskell", "java", "javascript", "kotlin", "lua", "php",
+        "python", "ruby", "rust", "scala", "swift", "typescript", "zig",
+    )},
+    "golang": "go", "js": "javascript", "py": "python", "ts": "typescript",
+}  # fmt: skip
+"""Words that name a programming language, but for those that are common words besides."""
 
 PAGE_WEIGHTS: Mapping[str, float] = {"title": 0.5, "path": 0.3, "page": 1.0}
 """The same for the document as a whole: its title, and all of its text."""
@@ -126,6 +135,11 @@ def _weighed(plan: Plan, snapshot: Snapshot) -> dict[str, float]:
         for part in parts:
             if part in weights:
                 weights[part] = _PART_OF_WORDS if words else _PART_OF_NAME
+    # Where there is code of a language, all of it answers to the language's name, and what
+    # happens to spell it out answers no better.
+    for term in _LANGUAGES.keys() & weights if len(weights) > 1 else ():
+        if snapshot.has_code_in(_LANGUAGES[term]):
+            weights[term] = _LANGUAGE
     return weights
 
 

@@ -17,16 +17,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lookfar.retrieve.ranking import Candidate, Plan, Ranking, Stage
-from lookfar.store.analyser import terms_of
+from lookfar.store.analyser import names_in, terms_of
 
 if TYPE_CHECKING:
     from lookfar.ports import Place
 
-FILE_NAME = 0.375
+FILE_NAME = 0.4
 """Lift for a file called after what is asked for."""
 EXACT_FILE = 0.25
 FOLDER_NAME = 0.25
-DEFINITION = 0.3
+DEFINITION = 0.17
 EXACT_DEFINITION = 0.25
 ASIDE = 0.5
 """What tests count beside the code that they test."""
@@ -51,7 +51,7 @@ _MARGINS = re.compile(
     r"|vendor|third_party|node_modules|dist|generated|locales?)/"
     r"|\.d\.ts$|\.min\.js$|_compat\.[^/]+$|\.generated\.[^/]+$|_pb2?\.[^/]+$"
 )
-_ABOUT_TESTS = frozenset(("test", "tests", "testing", "spec", "mock", "fixture", "fixtures"))
+_ABOUT_TESTS = frozenset(terms_of("test spec mock fixture"))
 
 Defined = Callable[[Sequence[Candidate]], Mapping[Candidate, Sequence[str]]]
 """The names that chunks define; asked for a few, since the store has to be read for it."""
@@ -82,7 +82,7 @@ def by_definition(defined: Defined) -> Stage:
         asked = _Asked(ranking)
         # Whoever stands so far back that the full lift cannot bring it forward is not read.
         best = sorted(ranking.scores, reverse=True)[: _REACH * ranking.plan.top_k]
-        least = (best[-1] if best else 0.0) - DEFINITION
+        least = (best[-1] if best else 0.0) - max(DEFINITION, EXACT_DEFINITION)
         near = [
             each
             for each, score in zip(ranking.candidates, ranking.scores, strict=True)
@@ -177,8 +177,9 @@ class _Asked:
         return sum(self._rarity[term] for term in terms) / self._all
 
     def _words(self, name: str) -> frozenset[str]:
+        """The words that a name is made of, without the name as a whole."""
         if name not in self._known:
-            self._known[name] = frozenset(terms_of(name))
+            self._known[name] = frozenset(terms_of(name)).difference(names_in(name))
         return self._known[name]
 
 

@@ -32,6 +32,8 @@ class Source(NamedTuple):
     read: ReadSource
     aside: bool = False
     """It answers beside the others: how rare a word is, is counted without it."""
+    recent: tuple[float, float] | None = None
+    """Of memories: for how many days they count more, and how much."""
 
 
 def cite(

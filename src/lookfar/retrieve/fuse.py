@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 
+from lookfar.retrieve.intent import asks_for_history
 from lookfar.retrieve.ranking import Candidate, Ranking, Stage
 
 _CHUNKS_FOR_A_PAGE = 3
@@ -44,11 +46,12 @@ def weighted_sum(
         # The same for code, as shares of one.
         near_code = code_vector_weight * plan.vector_trust if words and meaning else meaning and 1.0
         own = 1 - _FILE_SHARE
+        scaled = partial(_scaled, judges=_judges(ranking))
         said: list[float] = [0.0] * len(candidates)
         near: list[float] = [0.0] * len(candidates)
         if words:
-            keyword = _scaled([c.keyword for c in candidates], 1.0, floor=0.0)
-            whole = _scaled([c.page for c in candidates], words * page, floor=0.0)
+            keyword = scaled([c.keyword for c in candidates], 1.0, floor=0.0)
+            whole = scaled([c.page for c in candidates], words * page, floor=0.0)
             said = [(1 - near_code) * own * value for value in keyword]
             by_chunk = _either(prose, [words * chunk * value for value in keyword], said)
             ranking = ranking.plus("keyword", by_chunk, lambda c: f"bm25 {c.keyword:.3f}")
@@ -59,8 +62,8 @@ def weighted_sum(
                 whole_document=True,
             )
         if meaning:
-            vector = _scaled([c.vector for c in candidates], 1.0)
-            page_near = _scaled(_page_vectors(candidates), meaning * page)
+            vector = scaled([c.vector for c in candidates], 1.0)
+            page_near = scaled(_page_vectors(candidates), meaning * page)
             near = [near_code * own * value for value in vector]
             by_vector = _either(prose, [meaning * chunk * value for value in vector], near)
             ranking = ranking.plus("vector", by_vector, lambda c: f"cosine {c.vector:.3f}")
@@ -125,12 +128,32 @@ def _page_vectors(candidates: Sequence[Candidate]) -> list[float]:
     return [page[each.document] for each in candidates]
 
 
-def _scaled(values: Sequence[float], share: float, floor: float | None = None) -> list[float]:
-    """``values`` between 0 (the worst, or ``floor``) and ``share`` (the best)."""
+def _judges(ranking: Ranking) -> list[int]:
+    """The candidates whose best and worst make the scale: commits that stand beside documents
+    are measured by them, so that what documents score does not depend on the history.
+    """
+    plan = ranking.plan
+    others = [at for at, c in enumerate(ranking.candidates) if c.place.lane != "commits"]
+    if not others or "commits" in plan.filters.lanes or asks_for_history(plan.text):
+        return list(range(len(ranking.candidates)))
+    return others
+
+
+def _scaled(
+    values: Sequence[float],
+    share: float,
+    floor: float | None = None,
+    *,
+    judges: Sequence[int],
+) -> list[float]:
+    """``values`` between 0 (the worst of ``judges``, or ``floor``) and ``share`` (their best)."""
     if not values:
         return []
-    low = min(values) if floor is None else floor
-    width = max(values) - low
+    judging = [values[at] for at in judges]
+    low = min(judging) if floor is None else floor
+    width = max(judging) - low
     if width <= 0:
         return [share if value > 0 else 0.0 for value in values]
-    return [(value - low) * share / width for value in values]
+    if len(judging) == len(values):
+        return [(value - low) * share / width for value in values]
+    return [max(0.0, min((value - low) * share / width, share)) for value in values]

@@ -1,4 +1,5 @@
-"""What has to do with a document: its links, who links to it, what is like it, its community.
+"""What has to do with a document: its links, who links to it, what is like it, its community;
+and for what source code defines, where its name is defined and used.
 
 Takes: a snapshot, a document and maybe a part of it. Gives: entries by kind, each with the
 line and the text that tell why it is there. Refuses: to count one document twice in a kind;
@@ -10,21 +11,29 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from lookfar.lines import Lines
 from lookfar.model import Filters, RelatedEntry, RelatedKind
 from lookfar.retrieve.relations import relation_of
+from lookfar.retrieve.symbols import definitions_of, parts_of
+from lookfar.store.analyser import terms_of
 
 if TYPE_CHECKING:
     from lookfar.model import Section
     from lookfar.ports import Edge, Place, Snapshot
 
 KINDS: tuple[RelatedKind, ...] = ("links", "backlinks", "similar", "community")
+SYMBOL_KINDS: tuple[RelatedKind, ...] = ("definitions", "mentions")
+"""Of what source code defines: given with all the others, where that was asked about."""
 
 _AROUND = 50
 """Characters of context before a link, and behind it."""
 _LONGEST_TEXT = 80
+_MOST_MENTIONS = 300
+"""Chunks that are looked through for a name."""
+_FIELDS = {"body": 1.0, "code": 1.0}
 _SPACE = re.compile(r"\s+")
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
 
@@ -35,6 +44,8 @@ class Part(NamedTuple):
     uri: str
     start: int = 0
     end: int | None = None
+    name: str = ""
+    """Where it is a definition in source code: its whole name."""
 
 
 Found = tuple[list[RelatedEntry], int]
@@ -44,11 +55,11 @@ Found = tuple[list[RelatedEntry], int]
 def related(
     snapshot: Snapshot, part: Part, kinds: Iterable[RelatedKind], limit: int
 ) -> tuple[list[RelatedEntry], dict[RelatedKind, int]]:
-    """Entries of each kind asked for, in the order of ``KINDS``, and how many there are."""
+    """Entries of each kind asked for, in the order of the kinds, and how many there are."""
     wanted = frozenset(kinds)
     entries: list[RelatedEntry] = []
     totals: dict[RelatedKind, int] = {}
-    for kind in KINDS:
+    for kind in (*KINDS, *SYMBOL_KINDS):
         if kind in wanted:
             found, totals[kind] = _WAYS[kind](snapshot, part, limit)
             entries += found
@@ -64,8 +75,8 @@ def _links(snapshot: Snapshot, part: Part, limit: int) -> Found:
     for edge in snapshot.links_from(part.uri, part.start, part.end):
         # A ghost goes by its name, which nobody's URI can be: it would not be a ghost then.
         groups.setdefault(edge.target or f"\0{edge.written.casefold()}", []).append(edge)
-    sources = _Sources(snapshot)
-    shown = [_linked("links", edges, sources) for edges in list(groups.values())[:limit]]
+    sources = Sources(snapshot)
+    shown = [linked("links", edges, sources) for edges in list(groups.values())[:limit]]
     return shown, len(groups)
 
 
@@ -74,17 +85,17 @@ def _backlinks(snapshot: Snapshot, part: Part, limit: int) -> Found:
     groups: dict[str, list[Edge]] = {}
     for edge in snapshot.links_to(part.uri):
         groups.setdefault(edge.source, []).append(edge)
-    sources = _Sources(snapshot)
+    sources = Sources(snapshot)
     ranked = sorted(groups.values(), key=lambda edges: (-len(edges), edges[0].source))
-    return [_linked("backlinks", edges, sources) for edges in ranked[:limit]], len(groups)
+    return [linked("backlinks", edges, sources) for edges in ranked[:limit]], len(groups)
 
 
-def _linked(kind: RelatedKind, edges: Sequence[Edge], sources: _Sources) -> RelatedEntry:
+def linked(kind: RelatedKind, edges: Sequence[Edge], sources: Sources) -> RelatedEntry:
     """One entry for all links between two documents; the first of them speaks for all."""
     first = edges[0]
     text, lines, sections = sources.of(first.source)
     headings = _headings(sections, first.start)
-    backwards = kind == "backlinks"
+    backwards = kind in ("backlinks", "memories")
     return RelatedEntry(
         kind=kind,
         uri=first.source if backwards else first.target,
@@ -102,7 +113,7 @@ def _linked(kind: RelatedKind, edges: Sequence[Edge], sources: _Sources) -> Rela
     )
 
 
-class _Sources:
+class Sources:
     """Texts and headings of documents that have links to be shown, each read once."""
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -134,9 +145,9 @@ def _context(text: str, edge: Edge) -> str:
     return f"{before}{_cut(edge.text or edge.written)}{behind}".strip()
 
 
-def _cut(text: str) -> str:
+def _cut(text: str, most: int = _LONGEST_TEXT) -> str:
     text = _SPACE.sub(" ", text).strip()
-    return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 # -- by meaning and by company -------------------------------------------------
@@ -178,6 +189,65 @@ def _community(snapshot: Snapshot, part: Part, limit: int) -> Found:
     return shown, len(members)
 
 
+# -- by name --------------------------------------------------------------------
+
+
+def _definitions(snapshot: Snapshot, part: Part, limit: int) -> Found:
+    """Everything that is called so, what was asked about included."""
+    found = definitions_of(snapshot, part.name) if part.name else []
+    name = parts_of(part.name)[-1] if found else ""
+    sources = Sources(snapshot)
+    shown = []
+    for uri, section in found[:limit]:
+        text, lines, _ = sources.of(uri)
+        start = section.span.start
+        # Comments and decorators above it may have the name too, its signature has it last.
+        at = text.rfind(name, start, section.body)
+        first = lines.line_of(at if at >= 0 else start)
+        line = text[lines.start_of(first) :].partition("\n")[0]
+        shown.append(
+            _unlinked("definitions", uri, "", 1.0, section.path, first, _cut(line, 2 * _AROUND))
+        )
+    return shown, len(found)
+
+
+def _mentions(snapshot: Snapshot, part: Part, limit: int) -> Found:
+    """Where the name stands otherwise, document by document: as a whole word, in its case."""
+    if not part.name:
+        return [], 0
+    name = parts_of(part.name)[-1]
+    terms = terms_of(name)[:1]  # The name as a whole; its parts stand everywhere.
+    written = re.compile(rf"(?<![\w$]){re.escape(name)}(?![\w$])")
+    own = {
+        (uri, section.span.start, section.body)
+        for uri, section in definitions_of(snapshot, name)
+    }
+    found: dict[str, tuple[Place, set[int]]] = {}
+    sources = Sources(snapshot)
+    for place, _ in snapshot.keyword_search(terms, _FIELDS, _MOST_MENTIONS, Filters()):
+        text, _, _ = sources.of(place.uri)
+        for match in written.finditer(text, place.start, place.end):
+            at = match.start()
+            if not any(uri == place.uri and start <= at < body for uri, start, body in own):
+                found.setdefault(place.uri, (place, set()))[1].add(at)
+    ranked = sorted(found.items(), key=lambda each: (-len(each[1][1]), each[0]))
+    entries = [
+        _mentioned(sources, place, sorted(offsets)) for _, (place, offsets) in ranked[:limit]
+    ]
+    return entries, len(ranked)
+
+
+def _mentioned(sources: Sources, place: Place, offsets: Sequence[int]) -> RelatedEntry:
+    text, lines, sections = sources.of(place.uri)
+    first = lines.line_of(offsets[0])
+    line = text[lines.start_of(first) :].partition("\n")[0]
+    entry = _unlinked(
+        "mentions", place.uri, place.title, float(len(offsets)),
+        _headings(sections, offsets[0]), first, _cut(line, 2 * _AROUND),
+    )  # fmt: skip
+    return replace(entry, count=len(offsets))
+
+
 def _unlinked(
     kind: RelatedKind,
     uri: str,
@@ -199,6 +269,9 @@ _WAYS: Mapping[RelatedKind, Callable[[Snapshot, Part, int], Found]] = {
     "backlinks": _backlinks,
     "similar": _similar,
     "community": _community,
-    # Commits stand in a collection of their own: whoever knows it adds them.
+    "definitions": _definitions,
+    "mentions": _mentions,
+    # These stand in collections of their own: whoever knows them adds them.
     "commits": lambda _snapshot, _part, _limit: ([], 0),
+    "memories": lambda _snapshot, _part, _limit: ([], 0),
 }

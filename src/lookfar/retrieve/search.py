@@ -18,6 +18,7 @@ from lookfar.retrieve.candidates import gather, rarity, share_statistics
 from lookfar.retrieve.diversify import passages
 from lookfar.retrieve.excerpt import Source, cite
 from lookfar.retrieve.fuse import weighted_sum
+from lookfar.retrieve.recency import lift_recent
 
 __all__ = ["Source", "candidates_of", "rank", "search", "stages"]
 
@@ -83,6 +84,8 @@ def rank(sources: Sequence[Source], settings: SearchSettings) -> Ranking:
     ranking = candidates_of(sources, settings)
     for stage in stages(settings, sources):
         ranking = stage(ranking)
+    if any(each.recent is not None for each in sources):
+        ranking = lift_recent(ranking, sources)
     return ranking
 
 

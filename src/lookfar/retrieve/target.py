@@ -1,7 +1,7 @@
-"""What ``read`` was asked for: a document, a section of it, or some lines.
+"""What ``read`` was asked for: a document, a section or symbol of it, or some lines.
 
-Takes: ``URI``, ``URI#Heading``, ``URI#Outer > Inner`` or ``URI:10-20``, and the
-parsed document; or a citation, and the text it was taken from. Gives: the section and
+Takes: ``URI``, ``URI#Heading``, ``URI#Outer > Inner`` or ``URI:10-20``, of source code also
+``URI#Outer.inner`` or ``URI#Outer::inner``, and the parsed document; or a citation, and the text it was taken from. Gives: the section and
 span meant, and whether a citation still holds. Refuses: to guess; a heading that several
 sections have is an error that lists them all.
 """
@@ -17,6 +17,7 @@ from hashlib import sha256
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound
 from lookfar.lines import Lines
 from lookfar.model import Document, Section, Span, State
+from lookfar.retrieve.symbols import matching
 
 _LINES = re.compile(r"(?P<uri>.+):(?P<first>\d{1,12})(?:-(?P<last>\d{1,12}))?")
 _SEPARATOR = re.compile(r"\s*(?:>|→)\s*")
@@ -112,7 +113,11 @@ def check_citation(
 def _section(document: Document, target: Target) -> Section:
     wanted = tuple(_folded(part) for part in _SEPARATOR.split(target.heading))
     named = [section for section in document.sections if section.path]
-    found = [section for section in named if _ends_with(section.path, wanted)]
+    if document.lane == "code":
+        found = matching(named, target.heading)
+    else:
+        found = []
+    found = found or [section for section in named if _ends_with(section.path, wanted)]
     whole = [section for section in found if len(section.path) == len(wanted)]
     if len(whole) == 1 or len(found) == 1:
         return (whole if len(whole) == 1 else found)[0]

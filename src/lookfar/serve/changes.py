@@ -10,6 +10,7 @@ listens on a stream of its own, which the SDK's bus serves.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -23,6 +24,8 @@ from mcp.server.subscriptions import (
     ResourceUpdated,
 )
 
+from lookfar.retrieve.address import document_of
+
 _log = logging.getLogger(__name__)
 
 
@@ -31,13 +34,28 @@ class Changes:
 
     def __init__(self) -> None:
         self._bus = InMemorySubscriptionBus()
-        self.listen = ListenHandler(self._bus)
+        self._streams = ListenHandler(self._bus)
+        self._listened: Counter[str] = Counter()
         self._connections: dict[int, tuple[Any, set[str]]] = {}
         self._token: Any = None
 
     def begin(self) -> None:
         """Remember the event loop that is running here: changes come from other threads."""
         self._token = anyio.lowlevel.current_token()
+
+    async def listen(self, context: Any, params: Any) -> Any:
+        """Serve a stream of the newer era until its client leaves."""
+        wanted = [str(each) for each in params.notifications.resource_subscriptions or ()]
+        self._listened.update(wanted)
+        try:
+            return await self._streams(context, params)
+        finally:
+            self._listened.subtract(wanted)
+            self._listened = +self._listened
+
+    def close(self) -> None:
+        """End every stream of the newer era."""
+        self._streams.close()
 
     def subscribe(self, connection: Any, address: str) -> None:
         known = self._connections.get(id(connection))
@@ -60,7 +78,9 @@ class Changes:
             self._token = None  # The server has ended, and with it whoever listened.
 
     async def _tell(self, changed: frozenset[str], listed: bool) -> None:
-        for address in sorted(changed):
+        # Streams go by the very address that was asked for, which may name a part.
+        parts = {each for each in self._listened if document_of(each) in changed}
+        for address in sorted(changed | parts):
             await self._bus.publish(ResourceUpdated(address))
         if listed:
             await self._bus.publish(ResourcesListChanged())
@@ -78,4 +98,4 @@ class Changes:
 
 def _meant(address: str, wanted: set[str]) -> bool:
     """Whether a change of a document concerns someone who watches it or a part of it."""
-    return any(each.partition("#")[0] == address for each in wanted)
+    return any(document_of(each) == address for each in wanted)

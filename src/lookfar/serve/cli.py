@@ -16,6 +16,7 @@ from lookfar import __version__
 from lookfar.errors import RootNotFound
 from lookfar.serve import jsonshape, progress
 from lookfar.serve.exits import GuardedGroup, write, write_json
+from lookfar.serve.memories import memories, remember
 from lookfar.serve.options import asked as _asked
 from lookfar.serve.options import common as _common
 from lookfar.serve.options import opened as _opened
@@ -87,6 +88,16 @@ def index(path: tuple[str, ...], rebuild: bool, quiet: bool, as_json: bool, **op
 @click.option(
     "--tag", "tags", multiple=True, help="Only documents with this tag. Repeatable: all of them."
 )
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    type=click.Choice(("docs", "code", "commits", "memory", "documents")),
+    help="Only this kind of source. Repeatable.",
+)
+@click.option("--author", default="", metavar="TEXT", help="Only commits of such an author.")
+@click.option("--touches", default="", metavar="GLOB", help="Only commits that change such paths.")
+@click.option("--branch", default="", metavar="NAME", help="Only commits of this branch or tag.")
 @click.option("--as-of", type=int, metavar="N", help="Ask an earlier generation of the index.")
 @click.option("--explain", is_flag=True, help="Show how each score came about.")
 @_common
@@ -104,9 +115,15 @@ def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> 
         glob=_utf8(options["glob"]),
         heading=_utf8(options["heading"]),
         tags=tuple(map(_utf8, options["tags"])),
+        lanes=options["kinds"],
+        authors=(_utf8(options["author"]),) if options["author"] else (),
+        touches=_utf8(options["touches"]),
+        branch=_utf8(options["branch"]),
     )
     with _asked(_folders_of(query, path), options) as library:
-        first = not library.indexed and options["as_of"] is None
+        of_commits = filters.authors or filters.touches or filters.branch
+        folders = not of_commits and set(filters.lanes) != {"commits"}
+        first = folders and not library.indexed and options["as_of"] is None
         if first:
             click.echo("This folder is not indexed yet: indexing it first.", err=True)
         with progress.shown(", ".join(library.collections), at_once=first) as tell:
@@ -117,6 +134,8 @@ def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> 
                 filters=filters,
                 explain=options["explain"],
                 as_of=options["as_of"],
+                memories=True,
+                commits=True,
                 on_progress=tell,
             )
     if as_json:
@@ -190,7 +209,7 @@ def outline(uri: str, path: str, as_json: bool, **options: Any) -> None:
     "--kind",
     "kinds",
     multiple=True,
-    type=click.Choice(("links", "backlinks", "similar", "community")),
+    type=click.Choice(("links", "backlinks", "similar", "community", "commits", "memories")),
     help="Only this kind of relation. Repeatable; without, all of them.",
 )
 @click.option("--limit", type=int, default=10, metavar="N", help="Most entries of each kind.")
@@ -212,8 +231,9 @@ def related(
     """
     from lookfar.retrieve.related import KINDS
 
+    wanted: tuple[RelatedKind, ...] = kinds or (*KINDS, "memories")
     with _asked(path, options) as library:
-        found = library.related(_utf8(target), kinds=kinds or KINDS, limit=limit, as_of=as_of)
+        found = library.related(_utf8(target), kinds=wanted, limit=limit, as_of=as_of)
     if as_json:
         write_json(jsonshape.related(found))
     else:
@@ -268,5 +288,5 @@ def status(path: tuple[str, ...], as_json: bool, **options: Any) -> None:
         write("\n\n".join(map(render.status, found)))
 
 
-for each in (snapshots, mcp, serve, daemon):
+for each in (snapshots, remember, memories, mcp, serve, daemon):
     cli.add_command(each)

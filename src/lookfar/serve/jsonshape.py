@@ -68,6 +68,8 @@ def hit(found: Hit, *, explain: bool = False) -> Json:
         "truncated": found.truncated,
         "state": found.state,
         "chunk_id": found.chunk_id,
+        "stale": list(found.stale),
+        "comment": found.comment,
     }
     if explain:
         shape["explanation"] = [
@@ -146,6 +148,7 @@ def related(found: Related) -> Json:
                 "line": each.line,
                 "text": each.text,
                 "context": each.context,
+                **({"collection": each.collection} if each.collection else {}),
             }
             for each in found.entries
         ],

@@ -23,6 +23,22 @@ if TYPE_CHECKING:
     from lookfar.serve.endpoint import Hello
 
 
+_GRACE_SECONDS = 3
+"""How long calls under way may go on after Ctrl-C."""
+
+
+class _Server(uvicorn.Server):
+    """One that first ends the streams of those who listen: they would keep it for ever."""
+
+    def __init__(self, config: uvicorn.Config, changes: Changes) -> None:
+        super().__init__(config)
+        self._changes = changes
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._changes.close()
+        await super().shutdown(sockets)
+
+
 def listen(hello: Hello, tell: Callable[[str], None]) -> None:
     """Serve until Ctrl-C; ``tell`` gets the address once it answers."""
     roots = roots_of(hello)
@@ -34,8 +50,14 @@ def listen(hello: Hello, tell: Callable[[str], None]) -> None:
 
     async def run() -> None:
         changes.begin()
-        config = uvicorn.Config(app, log_level="warning", lifespan="on", ws="none")
-        server = uvicorn.Server(config)
+        config = uvicorn.Config(
+            app,
+            log_level="warning",
+            lifespan="on",
+            ws="none",
+            timeout_graceful_shutdown=_GRACE_SECONDS,
+        )
+        server = _Server(config, changes)
         host = f"[{chosen.host}]" if ":" in chosen.host else chosen.host
         tell(f"http://{host}:{bound.getsockname()[1]}/mcp")
         await server.serve(sockets=[bound])
@@ -61,6 +83,7 @@ def _bound(host: str, port: int) -> socket.socket:
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))
+        bound.listen()  # From here on whoever is told the address can connect.
     except OSError as error:
         bound.close()
         raise InvalidArgument(

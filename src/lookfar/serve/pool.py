@@ -182,7 +182,11 @@ class Pool:
                 each for each in idle
                 if not each.users and now - each.used >= self._close_seconds
             ]  # fmt: skip
-            awake = [each for each in idle if not each.resting and each not in leaving]
+            # A pass of the keeper wakes a folder that nobody asked.
+            awake = [
+                each for each in idle
+                if each not in leaving and (not each.resting or each.folder.awake)
+            ]  # fmt: skip
             resting = [each for each in awake if now - each.used >= self._rest_seconds]
             for each in leaving:
                 del self._shared[each.key]

@@ -60,6 +60,7 @@ _RELATED = {
     "backlinks": "linked from",
     "similar": "similar",
     "community": "same community",
+    "memories": "remembered in",
 }
 _SKIPPED = {
     "denied": "denied: secrets, dependencies, build output (target/, build/, ...)",
@@ -111,6 +112,9 @@ def _hit(
     yield _line(("   " + " > ".join(hit.heading_path), "green"))
     if hit.state != "same":
         yield _line((f"   {_STATES[hit.state]}", "bold red"))
+    if hit.stale:
+        named = ", ".join(_some(hit.stale, _NAMED_FAILURES))
+        yield _line((f"   STALE memory: changed since it was written: {named}", "bold red"))
     text_lines = hit.text.rstrip("\n").split("\n")
     shown_lines = [safe_text(each).expandtabs(4) for each in text_lines]
     chosen = _window(shown_lines, words, hit.heading_path[-1])

@@ -76,7 +76,7 @@ class Offer:
     @classmethod
     def of(cls, chosen: config.ServeSettings) -> Offer:
         return cls(
-            tools_of(chosen.toolset),
+            tuple(each for each in tools_of(chosen.toolset) if chosen.write or not each.writes),
             chosen.results,  # type: ignore[arg-type]
             not chosen.underscores,
             chosen.enhanced_descriptions,

@@ -120,6 +120,13 @@ class Session:
         return self._library
 
 
+class WritesNotAllowed(LookfarError):
+    """The user did not say that tools may write."""
+
+    code = "WRITES_NOT_ALLOWED"
+    exit_code = 2
+
+
 Handler = Callable[[Session, Any, Call], Result]
 
 
@@ -141,6 +148,8 @@ class Tool:
     read_only: bool = True
     destructive: bool = False
     idempotent: bool = True
+    writes: bool = False
+    """It changes files of the user, and so is offered only where the user allowed that."""
     refusal: Callable[[LookfarError], Json] = plain_refusal
     """The shape that its callers expect of an error."""
     enhanced: str = ""
@@ -161,6 +170,11 @@ class Tool:
             raise _wrong(self, error.errors(include_url=False)[0]) from None
 
     def run(self, session: Session, arguments: Mapping[str, Any], call: Call) -> Result:
+        if self.writes and not session.write:
+            raise WritesNotAllowed(
+                f"{self.name} writes files, and this server may not.",
+                hint="Ask the user to start it with --write (serve.write).",
+            )
         given = self.parse(arguments)
         with session.call():
             return self.handler(session, given, call)

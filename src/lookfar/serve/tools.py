@@ -14,12 +14,14 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from lookfar.errors import InvalidArgument
-from lookfar.model import Answer, Filters, Hit, Incomplete, Lane, Mode, Reading
+from lookfar.model import Answer, Filters, Hit, Incomplete, Lane, Mode, Reading, RelatedKind
 from lookfar.retrieve.address import address_of, citation_of
 from lookfar.retrieve.pack import cut, pack
+from lookfar.retrieve.related import KINDS
 from lookfar.serve import jsonshape
 from lookfar.serve.cursor import Cursor
 from lookfar.serve.printable import safe_name
+from lookfar.serve.remember import REMEMBER
 from lookfar.serve.tool import (
     MOST_TOKENS,
     Call,
@@ -59,6 +61,9 @@ class SearchInput(Input):
     tags: list[str] = []
     after: Annotated[str, Field(description="Modified since, ISO date")] = ""
     before: str = ""
+    author: Annotated[str, Field(description="Of commits")] = ""
+    touches: Annotated[str, Field(description="Commits that change such paths")] = ""
+    branch: str = ""
     mode: Mode = "hybrid"
     top_k: Annotated[int, Field(ge=1, le=50)] = 10
     budget: Annotated[Budget, Field(description="Tokens")] = 6000
@@ -84,6 +89,8 @@ def _search(session: Session, given: SearchInput, call: Call) -> Result:
             filters=_filters(given),
             explain=given.explain,
             as_of=as_of,
+            commits=True,
+            memories=True,
             on_progress=call.on_progress(),
         )
 
@@ -129,6 +136,9 @@ def _filters(given: SearchInput) -> Filters:
         languages=(given.language,) if given.language else (),
         after=moment(given.after, "after"),
         before=moment(given.before, "before"),
+        authors=(given.author,) if given.author else (),
+        touches=given.touches,
+        branch=given.branch,
     )
 
 
@@ -178,7 +188,9 @@ def _cited(number: int, hit: Hit, several: bool, flagged: Sequence[str], explain
         " > ".join(hit.heading_path),
         f"{hit.score:.3f}",
         *(["cut"] if hit.truncated else []),
+        *([hit.lane] if hit.lane in ("commits", "memory") else []),
         *([f"{hit.state} on disk"] if hit.state != "same" else []),
+        *([f"stale: {', '.join(hit.stale[:3])} changed since"] if hit.stale else []),
         *(f"contains {flag} characters" for flag in flagged),
     ]
     if explain:
@@ -250,7 +262,7 @@ _READ_STATES = {
 
 # --- related ------------------------------------------------------------------------------------
 
-Relation = Literal["links", "backlinks", "similar", "community"]
+Relation = Literal["links", "backlinks", "similar", "community", "commits", "memories"]
 
 
 class RelatedInput(Input):
@@ -260,18 +272,28 @@ class RelatedInput(Input):
     collection: str = ""
 
 
+def _usual(session: Session) -> tuple[RelatedKind, ...]:
+    """What is given where no kind is asked for: commits and memories only where there are any."""
+    known = session.library.histories(look=False).values()
+    kinds: tuple[RelatedKind, ...] = KINDS
+    if any(each.indexed for each in known):
+        kinds = (*kinds, "commits")
+    return (*kinds, "memories") if session.library.memories() else kinds
+
+
 def _related(session: Session, given: RelatedInput, _: Call) -> Result:
     def show(limit: int) -> Result:
         found = session.library.related(
             given.target,
-            kinds=tuple(given.kinds) or ("links", "backlinks", "similar", "community"),
+            kinds=tuple(given.kinds) or _usual(session),
             limit=limit,
             collection=given.collection,
         )
         data: Json = jsonshape.related(found)
         lines = []
         for each in data["entries"]:
-            each["address"] = address_of(found.collection, each["uri"]) if each["uri"] else ""
+            home = each.get("collection", found.collection)
+            each["address"] = address_of(home, each["uri"]) if each["uri"] else ""
             where = each["uri"] or f"{each['target']} (does not exist)"
             lines.append(safe_name(f"{each['kind']}: {where} {each['title']}".rstrip()))
         return Result(data, "\n".join(lines) or "Nothing is related to it.")
@@ -335,9 +357,9 @@ READ = Tool(
     _read,
 )
 RELATED = Tool(
-    "related", "What a document links to, what links to it, and what is like it.",
+    "related", "What a document links to, what links to it, what is like it, and commits.",
     RelatedInput, _related,
 )  # fmt: skip
 STATUS = Tool("status", "What is indexed, how fresh it is, and what failed.", StatusInput, _status)
 
-TOOLS: tuple[Tool, ...] = (SEARCH, READ, RELATED, STATUS)
+TOOLS: tuple[Tool, ...] = (SEARCH, READ, RELATED, STATUS, REMEMBER)

@@ -360,6 +360,34 @@ def sections(connection: sqlite3.Connection, document: int) -> list[Section]:
     return found
 
 
+def has_code_in(connection: sqlite3.Connection, generation: int, language: str) -> bool:
+    row = connection.execute(
+        f"SELECT 1 FROM documents d WHERE d.language = :language AND d.lane = 'code' AND {ALIVE}"
+        " LIMIT 1",
+        {"g": generation, "language": language},
+    ).fetchone()
+    return row is not None
+
+
+def defining(
+    connection: sqlite3.Connection, generation: int, name: str
+) -> list[tuple[str, Section]]:
+    """URI and section of what code calls ``name`` in any case, also as ``Owner.name``."""
+    escaped = name.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    rows = connection.execute(
+        "SELECT d.id, d.uri, s.ordinal FROM sections s JOIN documents d ON d.id = s.document"
+        f" WHERE d.lane = 'code' AND {ALIVE} AND s.level > 0"
+        " AND (s.title LIKE :name ESCAPE '\\' OR s.title LIKE '%.' || :name ESCAPE '\\')"
+        " ORDER BY d.uri, s.start",
+        {"g": generation, "name": escaped},
+    ).fetchall()
+    of: dict[int, list[Section]] = {}
+    for document, _, _ in rows:
+        if document not in of:
+            of[document] = sections(connection, document)
+    return [(uri, of[document][ordinal]) for document, uri, ordinal in rows]
+
+
 def definitions(
     connection: sqlite3.Connection, documents: Sequence[int]
 ) -> dict[int, list[tuple[int, str]]]:

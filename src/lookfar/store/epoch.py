@@ -343,6 +343,10 @@ class EpochSnapshot:
         """Whether any text, title or path holds this term."""
         return self._keywords.knows(term)
 
+    def has_code_in(self, language: str) -> bool:
+        """Whether there is source code in this language."""
+        return catalog.has_code_in(self._connection, self.generation, language)
+
     def ending_in(self, path: str, filters: Filters) -> list[Place]:
         """The first chunk of documents whose URI ends in ``path``, if those are few."""
         scope = self._scope(filters)
@@ -378,6 +382,9 @@ class EpochSnapshot:
 
     def definitions(self, documents: Sequence[int]) -> dict[int, list[tuple[int, str]]]:
         return catalog.definitions(self._connection, documents)
+
+    def defining(self, name: str) -> list[tuple[str, Section]]:
+        return catalog.defining(self._connection, self.generation, name)
 
     def neighbours(self, document: int, first: int, last: int) -> list[Place]:
         return catalog.neighbours(self._connection, document, first, last)

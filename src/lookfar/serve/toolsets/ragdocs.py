@@ -20,9 +20,10 @@ from pydantic import Field
 
 from lookfar.errors import LookfarError, ModelUnavailable
 from lookfar.library import Library
-from lookfar.model import Answer, Hit, Mode
+from lookfar.model import Answer, Filters, Hit, Mode
 from lookfar.serve.tool import Call, Input, Json, Result, Session, Tool
 from lookfar.serve.toolsets.common import WHOLE, Filled, admitted, fit, flagged, noted, shown
+from lookfar.serve.toolsets.ragdocs_memory import TOOLS as MEMORY_TOOLS
 
 if TYPE_CHECKING:
     from lookfar.ports import Embedder
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 _FEWEST_CANDIDATES: Final = 20
 _CANDIDATES_PER_HIT: Final = 3
 _NAMES: Final = "ragdocs.names"
+_LATEST: Final = 2**63 - 1
+"""Nanoseconds that an index can tell apart."""
 
 TopN = Annotated[int, Field(ge=1, le=100)]
 
@@ -206,6 +209,74 @@ def _search_with_hypothesis(session: Session, given: HypothesisInput, call: Call
     return _given(session, answer, {}, _normalised(answer.hits))
 
 
+# --- search_git_history -------------------------------------------------------------------------
+
+
+def _nothing() -> Any:
+    return None
+
+
+class GitHistoryInput(Input):
+    query: Annotated[Filled, Field(description="Question or words")]
+    top_n: TopN = 5
+    min_score: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    file_pattern: Annotated[str, Field(description="Glob of a path that they change")] = ""
+    author: Annotated[str, Field(description="Part of a name or address")] = ""
+    # A whole number or nothing: null is as wrong as a text.
+    after: int = Field(default_factory=_nothing, description="Unix time")
+    before: int = Field(default_factory=_nothing, description="Unix time")
+
+
+def _search_git_history(session: Session, given: GitHistoryInput, call: Call) -> Result:
+    library = session.library
+    answer = library.search(
+        given.query,
+        top_k=given.top_n,
+        filters=Filters(
+            lanes=("commits",),
+            authors=(given.author,) if given.author else (),
+            touches=given.file_pattern,
+            after=_nanoseconds(given.after),
+            before=_nanoseconds(given.before),
+        ),
+        tuned=replace(library.settings.search, per_document=1),
+        on_progress=call.on_progress(),
+    )
+    histories = library.histories()
+    shape: Json = {"results": []}
+    for hit in _normalised(answer.hits):
+        if hit.score < given.min_score:
+            continue
+        commits = histories[hit.collection]
+        known = commits.details(hit.uri)
+        title, _, message = known["parts"].get("Message", "").partition("\n")
+        shape["results"].append(
+            {
+                "hash": hit.uri,
+                "title": title,
+                "author": known["author"],
+                "committer": known["committer"],
+                "timestamp": known["committed"],
+                "message": message.strip("\n"),
+                "files_changed": known["files"],
+                "delta_truncated": known["parts"].get("Diff", ""),
+                "score": hit.score,
+                "repo_path": commits.repository.top,
+            }
+        )
+    said = fit(shape, "results", "delta_truncated", narrow="Ask for fewer with top_n.")
+    texts = [
+        (each["hash"], f"{each['title']}\n{each['message']}\n{each['delta_truncated']}")
+        for each in shape["results"]
+    ]
+    said += [*admitted(answer.incomplete), *flagged(texts)]
+    return Result(noted(shape, said), f"{len(shape['results'])} commits", verbatim=True)
+
+
+def _nanoseconds(second: int | None) -> int | None:
+    return None if second is None else max(-_LATEST, min(second * 10**9, _LATEST))
+
+
 # --- the table ----------------------------------------------------------------------------------
 
 TOOLS: tuple[Tool, ...] = (
@@ -233,4 +304,13 @@ TOOLS: tuple[Tool, ...] = (
         _search_with_hypothesis,
         refusal=refusal,
     ),
+    Tool(
+        "search_git_history",
+        "Find commits by what they say and change: by meaning and words, also by author, time and"
+        " path.",
+        GitHistoryInput,
+        _search_git_history,
+        refusal=refusal,
+    ),
+    *MEMORY_TOOLS,
 )

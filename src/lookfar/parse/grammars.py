@@ -1,0 +1,742 @@
+"""What a definition looks like in each grammar: node types, names and bodies.
+
+Takes: a language with a grammar, and nodes of its trees. Gives: its parser, loaded once per
+process when a file first needs it, and rules that tell definitions from everything else.
+Refuses: to walk; a rule looks at one node and a few of its children.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
+
+from lookfar.model import SymbolKind
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+
+class Found(NamedTuple):
+    """A definition as its nodes show it."""
+
+    node: Node
+    """Where its signature begins."""
+    kind: SymbolKind
+    name: str
+    body: Node | None
+    """Where its signature ends; none where it has no body."""
+    inside: Node | None
+    """Whose children may be definitions too."""
+    parameters: Node | None = None
+    owner: str = ""
+    """The type that a function defined outside of it belongs to."""
+
+
+Find = Callable[["Node"], Found | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How to read one grammar."""
+
+    definitions: Mapping[str, SymbolKind]
+    """Node types that define what their ``name`` says."""
+    finders: Mapping[str, Find]
+    """Node types that need a closer look."""
+    wrappers: Mapping[str, str]
+    """Node types around one definition, and the field that holds it (or empty: the last)."""
+    groups: frozenset[str]
+    """Node types that hold definitions and are none."""
+    comments: frozenset[str] = frozenset(("comment",))
+    attributes: frozenset[str] = frozenset()
+    """Siblings that belong to the definition after them."""
+    bodies: frozenset[str] = frozenset()
+    """Types of bodies that no field names."""
+    joins: bool = False
+    """Neighbours of one name are one definition: equations, clauses."""
+
+
+def text_of(node: Node | None) -> str:
+    raw = node.text if node is not None else None
+    return raw.decode("utf-8", "replace") if raw else ""
+
+
+def nth(node: Node, index: int) -> Node | None:
+    """A named child, where there are so many."""
+    return node.named_child(index) if 0 <= index < node.named_child_count else None
+
+
+def one_line(text: str, longest: int = 400) -> str:
+    return " ".join(text[: 4 * longest].split())[:longest]
+
+
+@cache
+def parser_of(grammar: str) -> Parser:
+    """The parser of ``module.function``, which belongs to this process from now on."""
+    import tree_sitter
+
+    module, _, function = grammar.rpartition(".")
+    language = getattr(import_module(module), function)()
+    return tree_sitter.Parser(tree_sitter.Language(language))
+
+
+# --- JavaScript and TypeScript -----------------------------------------------------------------
+
+_FUNCTIONS = frozenset(("arrow_function", "function_expression", "function", "generator_function"))
+
+
+def _script_value(node: Node, name: str, value: Node | None, kind: SymbolKind) -> Found:
+    """What a name is bound to decides what it is."""
+    if value is not None:
+        if value.type in _FUNCTIONS:
+            function: SymbolKind = "method" if kind == "method" else "function"
+            body = value.child_by_field_name("body")
+            parameters = value.child_by_field_name("parameters")
+            parameters = parameters or value.child_by_field_name("parameter")
+            return Found(node, function, name, body, body, parameters)
+        if value.type == "class":
+            body = value.child_by_field_name("body")
+            return Found(node, "class", name, body, body)
+        if value.type in ("object", "as_expression", "satisfies_expression", "call_expression"):
+            return Found(node, kind, name, value, value)
+    return Found(node, kind, name, value, None)
+
+
+def _script_variable(node: Node) -> Found | None:
+    declared = [each for each in node.named_children if each.type == "variable_declarator"]
+    if not declared:
+        return None
+    name = declared[0].child_by_field_name("name")
+    if name is None or name.type != "identifier":
+        return None
+    value = declared[0].child_by_field_name("value") if len(declared) == 1 else None
+    if value is not None and value.type == "call_expression":
+        called = value.child_by_field_name("function")
+        if text_of(called) == "require":
+            return None  # An import, under another name.
+    return _script_value(node, text_of(name), value, "constant")
+
+
+def _script_expression(node: Node) -> Found | None:
+    inner = nth(node, 0)
+    if inner is None:
+        return None
+    if inner.type == "assignment_expression":
+        left, right = inner.child_by_field_name("left"), inner.child_by_field_name("right")
+        if left is None or left.type not in ("member_expression", "identifier"):
+            return None
+        name = one_line(text_of(left), 120)
+        for prefix in ("module.exports.", "exports."):
+            name = name.removeprefix(prefix)
+        found = _script_value(node, name, right, "constant")
+        return found if found.kind != "constant" or found.inside is not None else None
+    if inner.type == "internal_module":
+        return Found(
+            inner, "module", text_of(inner.child_by_field_name("name")),
+            inner.child_by_field_name("body"), inner.child_by_field_name("body"),
+        )  # fmt: skip
+    return None
+
+
+def _script_field(node: Node) -> Found | None:
+    name = node.child_by_field_name("name") or node.child_by_field_name("property")
+    value = node.child_by_field_name("value")
+    if name is None or value is None or value.type not in _FUNCTIONS:
+        return None
+    return _script_value(node, text_of(name), value, "method")
+
+
+def _script_pair(node: Node) -> Found | None:
+    key, value = node.child_by_field_name("key"), node.child_by_field_name("value")
+    if key is None or value is None or value.type not in _FUNCTIONS:
+        return None
+    return _script_value(node, text_of(key).strip("\"'"), value, "method")
+
+
+_SCRIPT = Rules(
+    definitions={
+        "function_declaration": "function",
+        "generator_function_declaration": "function",
+        "function_signature": "function",
+        "class_declaration": "class",
+        "abstract_class_declaration": "class",
+        "interface_declaration": "interface",
+        "enum_declaration": "enum",
+        "type_alias_declaration": "type",
+        "internal_module": "module",
+        "module": "module",
+        "method_definition": "method",
+        "abstract_method_signature": "method",
+    },
+    finders={
+        "lexical_declaration": _script_variable,
+        "variable_declaration": _script_variable,
+        "expression_statement": _script_expression,
+        "public_field_definition": _script_field,
+        "field_definition": _script_field,
+        "pair": _script_pair,
+    },
+    wrappers={"export_statement": "", "ambient_declaration": ""},
+    groups=frozenset(
+        ("ERROR", "arguments", "object", "call_expression", "arrow_function",
+         "satisfies_expression", "function_expression", "statement_block", "as_expression",
+         "parenthesized_expression",
+         "expression_statement", "return_statement")
+    ),
+    attributes=frozenset(("decorator",)),
+)  # fmt: skip
+
+
+# --- Python ------------------------------------------------------------------------------------
+
+
+def _python_statement(node: Node) -> Found | None:
+    inner = nth(node, 0)
+    if inner is None or inner.type != "assignment":
+        return None
+    left = inner.child_by_field_name("left")
+    if left is None or left.type != "identifier":
+        return None
+    return Found(node, "constant", text_of(left), inner.child_by_field_name("right"), None)
+
+
+_PYTHON = Rules(
+    definitions={"function_definition": "function", "class_definition": "class"},
+    finders={"expression_statement": _python_statement, "type_alias_statement": lambda node: Found(
+        node, "type", one_line(text_of(nth(node, 0)), 80), None, None)},
+    wrappers={"decorated_definition": "definition"},
+    groups=frozenset(
+        ("ERROR", "if_statement", "elif_clause", "else_clause", "try_statement", "except_clause",
+         "finally_clause", "with_statement", "block")
+    ),
+)  # fmt: skip
+
+
+# --- Go ----------------------------------------------------------------------------------------
+
+
+def _go_method(node: Node) -> Found | None:
+    name = node.child_by_field_name("name")
+    receiver = text_of(node.child_by_field_name("receiver")).strip("()")
+    owner = receiver.split("[")[0].split()[-1].lstrip("*") if receiver.split("[")[0].split() else ""
+    body = node.child_by_field_name("body")
+    parameters = node.child_by_field_name("parameters")
+    return Found(node, "method", text_of(name), body, body, parameters, owner)
+
+
+def _go_type(node: Node) -> Found | None:
+    specs = [each for each in node.named_children if each.type in ("type_spec", "type_alias")]
+    return _go_spec(specs[0], node) if len(specs) == 1 else None
+
+
+def _go_spec(node: Node, outer: Node | None = None) -> Found | None:
+    kinds: dict[str, SymbolKind] = {"struct_type": "struct", "interface_type": "interface"}
+    value = node.child_by_field_name("type")
+    kind = kinds.get(value.type, "type") if value is not None else "type"
+    body = value if kind != "type" else None
+    return Found(outer or node, kind, text_of(node.child_by_field_name("name")), body, None)
+
+
+def _go_value(node: Node) -> Found | None:
+    specs = [each for each in node.named_children if each.type in ("const_spec", "var_spec")]
+    if len(specs) != 1:
+        return None
+    name = specs[0].child_by_field_name("name")
+    return Found(node, "constant", text_of(name), specs[0].child_by_field_name("value"), None)
+
+
+_GO = Rules(
+    definitions={"function_declaration": "function"},
+    finders={
+        "method_declaration": _go_method,
+        "type_declaration": _go_type,
+        "type_spec": _go_spec,
+        "const_declaration": _go_value,
+        "var_declaration": _go_value,
+    },
+    wrappers={},
+    groups=frozenset(("ERROR", "type_declaration")),
+)
+
+
+# --- Java, C#, Kotlin, Scala, PHP, Swift -------------------------------------------------------
+
+_JAVA = Rules(
+    definitions={
+        "class_declaration": "class",
+        "interface_declaration": "interface",
+        "annotation_type_declaration": "interface",
+        "enum_declaration": "enum",
+        "record_declaration": "class",
+        "method_declaration": "method",
+        "constructor_declaration": "method",
+        "compact_constructor_declaration": "method",
+    },
+    finders={},
+    wrappers={},
+    groups=frozenset(("ERROR", "enum_body_declarations")),
+    comments=frozenset(("line_comment", "block_comment")),
+)
+
+
+def _csharp_operator(node: Node) -> Found | None:
+    operator = node.child_by_field_name("operator")
+    body = node.child_by_field_name("body")
+    name = f"operator {text_of(operator)}" if operator is not None else "this[]"
+    return Found(node, "method", name, body, None, node.child_by_field_name("parameters"))
+
+
+def _csharp_property(node: Node) -> Found | None:
+    """A property is a field unless it computes something."""
+    body = node.child_by_field_name("accessors") or node.child_by_field_name("value")
+    if body is None or body.end_point[0] - body.start_point[0] < 3:
+        return None
+    return Found(node, "other", text_of(node.child_by_field_name("name")), body, None)
+
+
+_CSHARP = Rules(
+    definitions={
+        "namespace_declaration": "module",
+        "class_declaration": "class",
+        "interface_declaration": "interface",
+        "struct_declaration": "struct",
+        "record_declaration": "class",
+        "record_struct_declaration": "struct",
+        "enum_declaration": "enum",
+        "delegate_declaration": "type",
+        "method_declaration": "method",
+        "constructor_declaration": "method",
+        "destructor_declaration": "method",
+        "local_function_statement": "function",
+    },
+    finders={
+        "operator_declaration": _csharp_operator,
+        "conversion_operator_declaration": _csharp_operator,
+        "indexer_declaration": _csharp_operator,
+        "property_declaration": _csharp_property,
+    },
+    wrappers={"global_statement": ""},
+    groups=frozenset(("ERROR", "preproc_if", "preproc_else", "preproc_elif", "preproc_region")),
+)
+
+
+def _kotlin_class(node: Node) -> Found | None:
+    words = text_of(node)[:200].split("{")[0].split()
+    kind: SymbolKind = "class"
+    if "interface" in words[:6]:
+        kind = "interface"
+    elif "enum" in words[:6]:
+        kind = "enum"
+    body = _child(node, ("class_body", "enum_class_body"))
+    return Found(node, kind, text_of(node.child_by_field_name("name")), body, body)
+
+
+def _kotlin_object(node: Node) -> Found | None:
+    body = _child(node, ("class_body",))
+    name = text_of(node.child_by_field_name("name")) or "Companion"
+    return Found(node, "class", name, body, body)
+
+
+def _kotlin_property(node: Node) -> Found | None:
+    name = _child(node, ("variable_declaration",))
+    return Found(node, "constant", text_of(name).split(":")[0].strip(), None, None)
+
+
+def _child(node: Node, types: tuple[str, ...]) -> Node | None:
+    return next((each for each in node.named_children if each.type in types), None)
+
+
+_KOTLIN = Rules(
+    definitions={
+        "function_declaration": "function",
+        "secondary_constructor": "method",
+        "type_alias": "type",
+    },
+    finders={
+        "class_declaration": _kotlin_class,
+        "object_declaration": _kotlin_object,
+        "companion_object": _kotlin_object,
+        "property_declaration": _kotlin_property,
+    },
+    wrappers={},
+    groups=frozenset(("ERROR",)),
+    comments=frozenset(("line_comment", "block_comment", "multiline_comment")),
+    bodies=frozenset(("function_body", "class_body", "block")),
+)
+
+
+def _swift_type(node: Node) -> Found | None:
+    kinds: dict[str, SymbolKind] = {
+        "class": "class", "struct": "struct", "enum": "enum", "extension": "impl",
+        "actor": "class",
+    }  # fmt: skip
+    kind = kinds.get(text_of(node.child_by_field_name("declaration_kind")), "class")
+    body = node.child_by_field_name("body")
+    return Found(node, kind, text_of(node.child_by_field_name("name")), body, body)
+
+
+def _swift_property(node: Node) -> Found | None:
+    name = text_of(node.child_by_field_name("name"))
+    return Found(node, "constant", one_line(name, 80), node.child_by_field_name("value"), None)
+
+
+_SWIFT = Rules(
+    definitions={
+        "function_declaration": "function",
+        "init_declaration": "method",
+        "deinit_declaration": "method",
+        "subscript_declaration": "method",
+        "protocol_declaration": "interface",
+        "typealias_declaration": "type",
+    },
+    finders={"class_declaration": _swift_type, "property_declaration": _swift_property},
+    wrappers={},
+    groups=frozenset(("ERROR",)),
+    comments=frozenset(("comment", "multiline_comment")),
+)
+
+
+def _scala_value(node: Node) -> Found | None:
+    name = one_line(text_of(node.child_by_field_name("pattern")), 80)
+    return Found(node, "constant", name, node.child_by_field_name("value"), None)
+
+
+_SCALA = Rules(
+    definitions={
+        "object_definition": "class",
+        "package_object": "module",
+        "class_definition": "class",
+        "trait_definition": "trait",
+        "enum_definition": "enum",
+        "function_definition": "function",
+        "function_declaration": "function",
+        "type_definition": "type",
+        "given_definition": "constant",
+    },
+    finders={"val_definition": _scala_value},
+    wrappers={},
+    groups=frozenset(("ERROR", "package_clause", "template_body", "extension_definition")),
+    comments=frozenset(("comment", "block_comment")),
+)
+
+_PHP = Rules(
+    definitions={
+        "namespace_definition": "module",
+        "class_declaration": "class",
+        "interface_declaration": "interface",
+        "trait_declaration": "trait",
+        "enum_declaration": "enum",
+        "function_definition": "function",
+        "method_declaration": "method",
+    },
+    finders={},
+    wrappers={},
+    groups=frozenset(("ERROR", "if_statement", "compound_statement")),
+)
+
+
+# --- Rust --------------------------------------------------------------------------------------
+
+
+def _rust_impl(node: Node) -> Found | None:
+    name = one_line(text_of(node.child_by_field_name("type")), 120)
+    body = node.child_by_field_name("body")
+    return Found(node, "impl", name.split("<")[0].lstrip("&"), body, body)
+
+
+_RUST = Rules(
+    definitions={
+        "function_item": "function",
+        "function_signature_item": "function",
+        "struct_item": "struct",
+        "enum_item": "enum",
+        "union_item": "struct",
+        "trait_item": "trait",
+        "mod_item": "module",
+        "macro_definition": "macro",
+        "type_item": "type",
+        "const_item": "constant",
+        "static_item": "constant",
+    },
+    finders={"impl_item": _rust_impl},
+    wrappers={},
+    groups=frozenset(("ERROR", "foreign_mod_item", "declaration_list")),
+    comments=frozenset(("line_comment", "block_comment")),
+    attributes=frozenset(("attribute_item",)),
+)
+
+
+# --- C and C++ ---------------------------------------------------------------------------------
+
+
+def _declared(node: Node) -> Node | None:
+    """The function declarator inside pointers and references, if that is what is declared."""
+    at = node.child_by_field_name("declarator")
+    for _ in range(8):
+        if at is None or at.type == "function_declarator":
+            return at
+        if at.type not in ("pointer_declarator", "reference_declarator", "attributed_declarator"):
+            return None
+        at = at.child_by_field_name("declarator") or nth(at, at.named_child_count - 1)
+    return None
+
+
+def _c_function(node: Node) -> Found | None:
+    declarator = _declared(node)
+    body = node.child_by_field_name("body")
+    if declarator is None:
+        return None
+    named = declarator.child_by_field_name("declarator")
+    if named is not None and named.type == "parenthesized_declarator":
+        return None
+    name = one_line(text_of(named), 120)
+    owner, _, last = name.rpartition("::")
+    owner = owner.rpartition("::")[2].split("<")[0]
+    parameters = declarator.child_by_field_name("parameters")
+    kind: SymbolKind = "method" if owner else "function"
+    return Found(node, kind, last or name, body, body, parameters, owner)
+
+
+def _c_type(node: Node) -> Found | None:
+    kinds: dict[str, SymbolKind] = {
+        "struct_specifier": "struct", "union_specifier": "struct", "class_specifier": "class",
+        "enum_specifier": "enum",
+    }  # fmt: skip
+    body = node.child_by_field_name("body")
+    if body is None:
+        return None
+    name = text_of(node.child_by_field_name("name"))
+    return Found(node, kinds[node.type], name, body, body) if name else None
+
+
+def _c_declaration(node: Node) -> Found | None:
+    function = _c_function(node)
+    if function is not None:
+        return function
+    inner = node.child_by_field_name("type")
+    if inner is not None and inner.type.endswith("_specifier"):
+        found = _c_type(inner) if inner.child_by_field_name("body") is not None else None
+        if found is not None:
+            return found._replace(node=node)
+    declarator = node.child_by_field_name("declarator")
+    if declarator is None or declarator.type != "init_declarator":
+        return None
+    name = one_line(text_of(declarator.child_by_field_name("declarator")), 120)
+    name = name.lstrip("*& ").split("[")[0]
+    return Found(node, "constant", name, declarator.child_by_field_name("value"), None)
+
+
+def _c_member(node: Node) -> Found | None:
+    return _c_function(node)
+
+
+def _c_typedef(node: Node) -> Found | None:
+    inner = node.child_by_field_name("type")
+    name = one_line(text_of(node.child_by_field_name("declarator")), 120)
+    if inner is not None and inner.child_by_field_name("body") is not None:
+        found = _c_type(inner)
+        kind: SymbolKind = found.kind if found else "struct"
+        return Found(node, kind, name, inner.child_by_field_name("body"), None)
+    return Found(node, "type", name.lstrip("*(& ").split("(")[0].rstrip(")") or name, None, None)
+
+
+def _c_macro(node: Node) -> Found | None:
+    name = node.child_by_field_name("name")
+    value = node.child_by_field_name("value")
+    kind: SymbolKind = "macro" if node.type == "preproc_function_def" else "constant"
+    if kind == "constant" and value is None:
+        return None
+    parameters = node.child_by_field_name("parameters")
+    return Found(node, kind, text_of(name), value, None, parameters)
+
+
+_C_FINDERS: dict[str, Find] = {
+    "function_definition": _c_function,
+    "declaration": _c_declaration,
+    "field_declaration": _c_member,
+    "struct_specifier": _c_type,
+    "union_specifier": _c_type,
+    "class_specifier": _c_type,
+    "enum_specifier": _c_type,
+    "type_definition": _c_typedef,
+    "preproc_function_def": _c_macro,
+    "preproc_def": _c_macro,
+}
+_C_GROUPS = frozenset(
+    ("ERROR", "preproc_ifdef", "preproc_if", "preproc_else", "preproc_elif", "preproc_elifdef",
+     "linkage_specification", "declaration_list")
+)  # fmt: skip
+_C = Rules(definitions={}, finders=_C_FINDERS, wrappers={}, groups=_C_GROUPS)
+_CPP = Rules(
+    definitions={
+        "namespace_definition": "module",
+        "alias_declaration": "type",
+        "concept_definition": "type",
+    },
+    finders=_C_FINDERS,
+    wrappers={"template_declaration": ""},
+    groups=_C_GROUPS,
+)
+
+
+# --- Ruby, Shell, Lua, Haskell, Elixir, Zig ----------------------------------------------------
+
+
+def _ruby_scope(node: Node) -> Found | None:
+    kind: SymbolKind = "class" if node.type == "class" else "module"
+    body = node.child_by_field_name("body")
+    # A comment above the first thing in a class is a child of the class and not of its body.
+    return Found(node, kind, text_of(node.child_by_field_name("name")), body, node)
+
+
+_RUBY = Rules(
+    definitions={"method": "method", "singleton_method": "method"},
+    finders={"class": _ruby_scope, "module": _ruby_scope},
+    wrappers={},
+    groups=frozenset(("ERROR", "body_statement", "singleton_class", "begin", "if", "unless")),
+)
+
+_BASH = Rules(
+    definitions={"function_definition": "function"},
+    finders={},
+    wrappers={},
+    groups=frozenset(("ERROR", "compound_statement", "if_statement")),
+)
+
+
+def _lua_function(node: Node) -> Found | None:
+    name = one_line(text_of(node.child_by_field_name("name")), 120)
+    body = node.child_by_field_name("body")
+    return Found(node, "function", name, body, body, node.child_by_field_name("parameters"))
+
+
+def _lua_value(node: Node) -> Found | None:
+    at = node if node.type == "assignment_statement" else nth(node, 0)
+    if at is None or at.type != "assignment_statement":
+        return None
+    name, values = nth(at, 0), nth(at, 1)
+    value = nth(values, 0) if values is not None else None
+    if name is None or value is None:
+        return None
+    shown = one_line(text_of(name), 80)
+    if value.type == "function_definition":
+        body = value.child_by_field_name("body")
+        return Found(node, "function", shown, body, body, value.child_by_field_name("parameters"))
+    return Found(node, "constant", shown, value, None)
+
+
+_LUA = Rules(
+    definitions={},
+    finders={
+        "function_declaration": _lua_function,
+        "variable_declaration": _lua_value,
+        "assignment_statement": _lua_value,
+    },
+    wrappers={},
+    groups=frozenset(("ERROR",)),
+)
+
+
+def _haskell_named(kind: SymbolKind, inside: str = "") -> Find:
+    def find(node: Node) -> Found | None:
+        name = one_line(text_of(node.child_by_field_name("name")), 120)
+        body = node.child_by_field_name(inside) if inside else None
+        if kind == "impl":
+            name = f"{name} {one_line(text_of(node.child_by_field_name('patterns')), 80)}".strip()
+        return Found(node, kind, name, body, body) if name else None
+
+    return find
+
+
+_HASKELL = Rules(
+    definitions={},
+    finders={
+        "signature": _haskell_named("function"),
+        "function": _haskell_named("function"),
+        "bind": _haskell_named("function"),
+        "data_type": _haskell_named("type"),
+        "newtype": _haskell_named("type"),
+        "type_synonym": _haskell_named("type"),
+        "type_synomym": _haskell_named("type"),
+        "type_family": _haskell_named("type"),
+        "class": _haskell_named("trait", "declarations"),
+        "instance": _haskell_named("impl", "declarations"),
+    },
+    wrappers={},
+    groups=frozenset(("ERROR", "declarations", "imports")),
+    comments=frozenset(("comment", "haddock")),
+    attributes=frozenset(("pragma",)),
+    joins=True,
+)
+
+_ELIXIR_SCOPES: dict[str, SymbolKind] = {
+    "defmodule": "module", "defprotocol": "interface", "defimpl": "impl",
+}  # fmt: skip
+_ELIXIR_FUNCTIONS: dict[str, SymbolKind] = {
+    "def": "function", "defp": "function", "defmacro": "macro", "defmacrop": "macro",
+    "defguard": "function", "defguardp": "function", "defdelegate": "function",
+    "test": "function",
+}  # fmt: skip
+
+
+def _elixir_call(node: Node) -> Found | None:
+    word = text_of(node.child_by_field_name("target"))
+    kind = _ELIXIR_SCOPES.get(word) or _ELIXIR_FUNCTIONS.get(word)
+    given = _child(node, ("arguments",))
+    first = nth(given, 0) if given is not None else None
+    if kind is None or first is None:
+        return None
+    body = _child(node, ("do_block",))
+    if word in _ELIXIR_SCOPES:
+        return Found(node, kind, one_line(text_of(first), 120), body, body)
+    if first.type == "binary_operator":
+        first = first.child_by_field_name("left") or first
+    name = first.child_by_field_name("target") if first.type == "call" else first
+    shown = one_line(text_of(name), 120).strip('"')
+    return Found(node, kind, shown, body, None, _child(first, ("arguments",)))
+
+
+_ELIXIR = Rules(
+    definitions={},
+    finders={"call": _elixir_call},
+    wrappers={},
+    groups=frozenset(("ERROR",)),
+    attributes=frozenset(("unary_operator",)),
+    joins=True,
+)
+
+
+def _zig_variable(node: Node) -> Found | None:
+    name = _child(node, ("identifier",))
+    kinds: dict[str, SymbolKind] = {
+        "struct_declaration": "struct", "enum_declaration": "enum", "union_declaration": "struct",
+        "opaque_declaration": "struct", "error_set_declaration": "enum",
+    }  # fmt: skip
+    value = _child(node, tuple(kinds))
+    if value is not None:
+        return Found(node, kinds[value.type], text_of(name), value, value)
+    return Found(node, "constant", text_of(name), None, None)
+
+
+def _zig_test(node: Node) -> Found | None:
+    named, body = _child(node, ("string", "identifier")), _child(node, ("block",))
+    return Found(node, "function", text_of(named).strip('"') or "test", body, None)
+
+
+_ZIG = Rules(
+    definitions={"function_declaration": "function"},
+    finders={"variable_declaration": _zig_variable, "test_declaration": _zig_test},
+    wrappers={},
+    groups=frozenset(("ERROR",)),
+)
+
+RULES: dict[str, Rules] = {
+    "javascript": _SCRIPT, "typescript": _SCRIPT, "tsx": _SCRIPT, "python": _PYTHON, "go": _GO,
+    "java": _JAVA, "rust": _RUST, "c": _C, "cpp": _CPP, "csharp": _CSHARP, "kotlin": _KOTLIN,
+    "swift": _SWIFT, "ruby": _RUBY, "php": _PHP, "scala": _SCALA, "bash": _BASH, "lua": _LUA,
+    "haskell": _HASKELL, "elixir": _ELIXIR, "zig": _ZIG,
+}  # fmt: skip
+"""By the language's word; every language with a grammar has its rules."""

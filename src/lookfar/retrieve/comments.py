@@ -1,0 +1,165 @@
+"""What comments and docstrings say, as documentation: they answer where code is not asked.
+
+Takes: the collections asked for documentation. Gives: an answer in which comments of their
+code stand beside the documents, each cited as the exact slice of its file that it is.
+Refuses: to keep a second copy of them: chunks of code hold their comments already, so those
+chunks are found first, and only the few best are read for what their comments say.
+
+A comment has the words of itself, and the meaning of the chunk that it stands in.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from lookfar.model import Comment, Document
+from lookfar.parse.comments import comments
+from lookfar.retrieve.diversify import passages
+from lookfar.retrieve.excerpt import Source, cite
+from lookfar.retrieve.ranking import Candidate
+from lookfar.retrieve.search import candidates_of, stages
+from lookfar.store.analyser import terms_of
+
+if TYPE_CHECKING:
+    from lookfar.config import SearchSettings
+    from lookfar.model import Filters, Hit, Incomplete
+
+_MOST_FILES = 16
+"""Files that are read for one question."""
+_MOST_CHUNKS = 48
+_FEWEST_WORDS = 4
+"""Of a remark that is worth citing; documentation may be shorter."""
+_USUAL_LENGTH = 40
+_SATURATION = 1.2
+_LENGTH_SHARE = 0.75
+
+
+def answer_for(filters: Filters) -> bool:
+    """Whether comments belong into the answer: beside code they would be there twice."""
+    return "docs" in filters.lanes and "code" not in filters.lanes
+
+
+def with_comments(
+    sources: Sequence[Source], settings: SearchSettings, explain: bool
+) -> tuple[list[Hit], list[Incomplete]]:
+    """The cited answer from documents and from the comments of code, ranked together."""
+    asked = [*sources, *map(_code_of, sources)]
+    ranking = candidates_of(asked, settings)
+    documents = [each for each in ranking.candidates if each.source < len(sources)]
+    chunks = [each for each in ranking.candidates if each.source >= len(sources)]
+    most = settings.per_document or len(chunks)
+    found = _comments(asked, chunks, ranking.rarity, most)
+    if ranking.plan.mode == "keyword":
+        found = [each for each in found if each.keyword]
+    candidates = (*documents, *found)
+    ranking = replace(ranking, candidates=candidates, scores=(0.0,) * len(candidates))
+    for stage in stages(settings, asked):
+        ranking = stage(ranking)
+    best = passages(ranking, per_document=settings.per_document, merge_gap=settings.merge_gap)
+    hits, notes = cite(
+        best,
+        asked,
+        max_chars=settings.max_excerpt_chars,
+        explain=ranking.explain if explain else None,
+    )
+    marked = [
+        replace(hit, comment=passage.source >= len(sources))
+        for hit, passage in zip(hits, best, strict=True)
+    ]
+    return marked, notes
+
+
+def _code_of(source: Source) -> Source:
+    """The same collection asked for code; how rare words are, it does not tell again."""
+    filters = replace(source.plan.filters, lanes=("code",))
+    return source._replace(plan=replace(source.plan, filters=filters), aside=True)
+
+
+def _comments(
+    asked: Sequence[Source], chunks: Sequence[Candidate], rarity: Mapping[str, float], most: int
+) -> list[Candidate]:
+    """For each of the best chunks the comment in it that answers best; ``most`` of a file."""
+    words = max((each.keyword for each in chunks), default=0.0) or 1.0
+    ranked = sorted(chunks, key=lambda c: (-c.keyword / words - c.vector, c.place.uri, c.place.start))
+    read: dict[tuple[int, int], tuple[str, tuple[Comment, ...], Document]] = {}
+    of_file: Counter[tuple[int, int]] = Counter()
+    found: dict[tuple[int, int, int], Candidate] = {}
+    for each in ranked[:_MOST_CHUNKS]:
+        key = each.document
+        if key not in read and len(read) == _MOST_FILES:
+            continue
+        if key not in read:
+            read[key] = _read(asked[each.source], each.place.uri)
+        text, remarks, document = read[key]
+        said = list(_said(each, text, remarks, rarity))
+        if not said or of_file[key] == most:
+            continue
+        score, best = max(said, key=lambda one: (one[0], one[1].docstring, -one[1].span.start))
+        if (*key, best.span.start) not in found:
+            of_file[key] += 1
+            found[*key, best.span.start] = _cited(each, best, document, score, -1 - len(found))
+    return list(found.values())
+
+
+def _read(source: Source, uri: str) -> tuple[str, tuple[Comment, ...], Document]:
+    """The comments of a file as it was indexed."""
+    known, text = source.snapshot.document(uri), source.snapshot.text(uri) or ""
+    document = Document(
+        uri=uri,
+        text=text,
+        title="",
+        lane="code",
+        language=known["language"] if known else "",
+        body=0,
+        sections=tuple(source.snapshot.sections(uri)),
+    )
+    return text, comments(document), document
+
+
+def _said(
+    chunk: Candidate, text: str, remarks: Sequence[Comment], rarity: Mapping[str, float]
+) -> Iterator[tuple[float, Comment]]:
+    """The comments of a chunk that are worth citing, with what their words score."""
+    for each in remarks:
+        if each.span.end <= chunk.place.start or each.span.start >= chunk.place.end:
+            continue
+        terms = Counter(terms_of(text[each.span.start : each.span.end]))
+        length = terms.total()
+        if not length or (length < _FEWEST_WORDS and not each.docstring):
+            continue
+        damped = _SATURATION * (1 - _LENGTH_SHARE + _LENGTH_SHARE * length / _USUAL_LENGTH)
+        yield (
+            sum(
+                weight * terms[term] * (_SATURATION + 1) / (terms[term] + damped)
+                for term, weight in rarity.items()
+                if term in terms
+            ),
+            each,
+        )
+
+
+def _cited(
+    chunk: Candidate, comment: Comment, document: Document, score: float, number: int
+) -> Candidate:
+    """A comment as a candidate of its own. Its document is ``number``, which none has, since
+    what two comments of a file say is not one passage: code stands between them."""
+    span = comment.span
+    said = document.text[span.start : span.end]
+    place = chunk.place._replace(
+        document=number,
+        lane="docs",
+        path=document.sections[comment.section].path if comment.section >= 0 else (),
+        part=1,
+        parts=1,
+        start=span.start,
+        end=span.end,
+        start_line=span.start_line,
+        end_line=span.end_line,
+        overlap=0,
+        sha=sha256(said.encode("utf-8")).digest(),
+    )
+    return chunk._replace(place=place, keyword=score)

@@ -1,0 +1,80 @@
+"""Names of what source code defines: how they are written, and which definition is meant.
+
+Takes: a name as people write it (``getUserById``, ``Context.invoke``, ``Outer::inner``) and
+a snapshot. Gives: the definitions that are called so. Refuses: to guess; a name that several
+definitions have is an error that lists them all with their lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from lookfar.errors import Ambiguous
+
+if TYPE_CHECKING:
+    from lookfar.model import Section
+    from lookfar.ports import Snapshot
+
+_BETWEEN = re.compile(r"\s*(?:::|->|[.#>→])\s*")
+_NAME = re.compile(r"[\w$~@!?-]+(?:\s*(?:::|->|[.#>→])\s*[\w$~@!?-]+)*")
+_SHOWN = 5
+
+
+class Definition(NamedTuple):
+    """Something that a document defines."""
+
+    uri: str
+    section: Section
+
+
+def parts_of(name: str) -> tuple[str, ...]:
+    """A name taken apart, the outermost first: ``A::b``, ``A.b`` and ``A > b`` are one."""
+    return tuple(part for part in _BETWEEN.split(name) if part)
+
+
+def matching(sections: Sequence[Section], name: str) -> list[Section]:
+    """The definitions that a name may mean: those with no outer one where there are such, and
+    those in the same case where there are such."""
+    wanted = parts_of(name)
+    paths = [parts_of(".".join(section.path)) for section in sections]
+    folded = tuple(part.casefold() for part in wanted)
+    found = [
+        (path, section)
+        for path, section in zip(paths, sections, strict=True)
+        if wanted and tuple(part.casefold() for part in path[-len(wanted) :]) == folded
+    ]
+    found = [each for each in found if each[0][-len(wanted) :] == wanted] or found
+    found = [each for each in found if len(each[0]) == len(wanted)] or found
+    return [section for _, section in found]
+
+
+def definitions_of(snapshot: Snapshot, name: str) -> list[Definition]:
+    """Every definition in the collection that a name may mean, by URI and place."""
+    if not _NAME.fullmatch(name.strip()):
+        return []
+    found = [Definition(*each) for each in snapshot.defining(parts_of(name)[-1])]
+    meant = matching([each.section for each in found], name)
+    chosen = {id(section) for section in meant}
+    return [each for each in found if id(each.section) in chosen]
+
+
+def only_definition(snapshot: Snapshot, name: str) -> Definition | None:
+    """The definition that a name means, if there is one; ``Ambiguous`` where there are more."""
+    found = definitions_of(snapshot, name)
+    if len(found) < 2:
+        return found[0] if found else None
+    candidates = [place_of(each) for each in found]
+    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    raise Ambiguous(
+        f"{len(found)} definitions are called {name!r}.",
+        hint=f"Name one by its place: {'; '.join(candidates[:_SHOWN])}{more}.",
+        details={"candidates": candidates},
+    )
+
+
+def place_of(found: Definition) -> str:
+    """Where a definition stands, and its whole name."""
+    span = found.section.span
+    return f"{found.uri}:{span.start_line}-{span.end_line} ({'.'.join(found.section.path)})"

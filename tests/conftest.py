@@ -1,0 +1,84 @@
+"""What tests in several rooms share: repositories made by a real git."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+_DAY = 86_400
+_FIRST = 1_600_000_000
+
+
+class GitRepository:
+    """A repository that a test fills. Each commit is a day younger than the one before."""
+
+    def __init__(self, path: Path, *options: str) -> None:
+        self.path = path
+        path.mkdir(parents=True, exist_ok=True)
+        self._commits = 0
+        self.git("init", "--quiet", "--initial-branch=main", *options)
+
+    def git(self, *arguments: str, stdin: bytes | None = None, **variables: str) -> str:
+        done = subprocess.run(
+            ["git", *arguments],
+            cwd=self.path,
+            env={
+                "PATH": os.environ["PATH"],
+                "HOME": str(self.path.parent),
+                "GIT_CONFIG_NOSYSTEM": "1",
+                "GIT_AUTHOR_NAME": "Ada Lovelace",
+                "GIT_AUTHOR_EMAIL": "ada@example.org",
+                "GIT_COMMITTER_NAME": "Charles Babbage",
+                "GIT_COMMITTER_EMAIL": "charles@example.org",
+                "GIT_ALLOW_PROTOCOL": "file",
+                **variables,
+            },
+            input=stdin,
+            capture_output=True,
+            check=True,
+        )
+        return done.stdout.decode("utf-8", "replace").strip()
+
+    def write(self, path: str, content: str | bytes) -> None:
+        place = self.path / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content.encode() if isinstance(content, str) else content)
+
+    def commit(
+        self,
+        message: str | bytes,
+        files: dict[str, str | bytes] | None = None,
+        *options: str,
+        second: int | None = None,
+        **variables: str,
+    ) -> str:
+        """Write files, commit everything, and give the hash."""
+        for path, content in (files or {}).items():
+            self.write(path, content)
+        self.git("add", "--all")
+        self._commits += 1
+        when = f"{second or _FIRST + _DAY * self._commits} +0000"
+        dates = {"GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when}
+        raw = message if isinstance(message, bytes) else message.encode()
+        self.git(
+            *("commit", "--quiet", "--allow-empty", "--allow-empty-message"),
+            *("--cleanup=verbatim", *options, "--file=-"),
+            stdin=raw,
+            **dates,
+            **variables,
+        )
+        return self.git("rev-parse", "HEAD")
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Callable[..., GitRepository]:
+    """Make a repository below the test's folder, by its name."""
+
+    def make(name: str = "repo", *options: str) -> GitRepository:
+        return GitRepository(tmp_path / name, *options)
+
+    return make

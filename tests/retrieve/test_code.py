@@ -1,0 +1,203 @@
+"""Ranking of code on cases small enough to work out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from lookfar.ports import Place
+from lookfar.retrieve import code
+from lookfar.retrieve.fuse import weighted_sum
+from lookfar.retrieve.ranking import Candidate, Ranking
+from lookfar.store.analyser import terms_of
+
+MakePlace = Callable[..., Place]
+MakeRanking = Callable[..., Ranking]
+
+
+@pytest.fixture
+def asked(make_place: MakePlace, make_ranking: MakeRanking) -> Callable[..., Ranking]:
+    """A ranking of one chunk of code per file, all with the same score."""
+
+    def asked(query: str, *uris: str, score: float = 0.5, lane: str = "code") -> Ranking:
+        candidates = [
+            Candidate(make_place(at, document=at, uri=uri)._replace(lane=lane), 1.0, 1.0, 0.5)
+            for at, uri in enumerate(uris, 1)
+        ]
+        ranking = make_ranking(candidates, [score] * len(candidates))
+        plan = replace(ranking.plan, text=query, terms=tuple(terms_of(query)))
+        return replace(ranking, plan=plan)
+
+    return asked
+
+
+def first(ranking: Ranking) -> str:
+    return ranking.candidates[ranking.order()[0]].place.uri
+
+
+def test_a_file_called_after_the_question_comes_first(asked: Callable[..., Ranking]) -> None:
+    ranked = code.by_file(asked("json reader", "a/writer.py", "b/json_reader.py", "c/json.py"))
+    assert first(ranked) == "b/json_reader.py"
+    lifts = [score - 0.5 for score in ranked.scores]
+    assert lifts[0] == 0
+    # Its whole name is asked for, and it says the whole question.
+    assert lifts[1] == pytest.approx(code.FILE_NAME)
+    # Its whole name is asked for, and it says half of the question.
+    assert lifts[2] == pytest.approx(code.FILE_NAME * 0.75)
+
+
+def test_a_rare_word_says_more_than_a_common_one(asked: Callable[..., Ranking]) -> None:
+    ranking = replace(asked("json reader", "json.py", "reader.py"), rarity={"json": 1, "reader": 3})
+    ranked = code.by_file(ranking)
+    assert first(ranked) == "reader.py"
+    assert ranked.scores[0] - 0.5 == pytest.approx(code.FILE_NAME * (0.5 + 0.5 * 0.25))
+
+
+def test_an_identifier_asks_for_the_file_of_that_name(asked: Callable[..., Ranking]) -> None:
+    ranking = asked("JsonReader", "JsonReaderTest.java", "JsonReader.java")
+    ranked = code.by_file(ranking)
+    assert first(ranked) == "JsonReader.java"
+    assert ranked.scores[1] - ranked.scores[0] >= code.EXACT_FILE
+
+
+def test_a_folder_that_is_named_lifts_what_stands_below_it(asked: Callable[..., Ranking]) -> None:
+    ranked = code.by_file(asked("unix sockets", "win/io.c", "unix/io.c"))
+    assert first(ranked) == "unix/io.c"
+    assert ranked.scores[1] - 0.5 == pytest.approx(code.FOLDER_NAME / 2)
+
+
+def test_a_definition_comes_before_a_mention(asked: Callable[..., Ranking]) -> None:
+    names = {"a.py": ["helper"], "b.py": ["other", "parse_args"]}
+
+    def defined(candidates: Sequence[Candidate]) -> dict[Candidate, Sequence[str]]:
+        return {each: names[each.place.uri] for each in candidates}
+
+    ranked = code.by_definition(defined)(asked("parse_args", "a.py", "b.py"))
+    assert first(ranked) == "b.py"
+    assert ranked.scores[1] - 0.5 == pytest.approx(code.EXACT_DEFINITION)
+    assert ranked.explain(1)[-1].note == "it defines parse_args"
+    half = code.by_definition(defined)(asked("parse them", "a.py", "b.py"))
+    # Half of its name is asked for, and that is half of the question.
+    assert half.scores[1] - 0.5 == pytest.approx(code.DEFINITION / 4)
+
+
+def test_definitions_are_read_only_of_those_that_could_come_forward(
+    make_place: MakePlace, make_ranking: MakeRanking
+) -> None:
+    """Seen to fail without the limit: every candidate of a question was read."""
+    candidates = [
+        Candidate(make_place(at, document=at, uri=f"{at}.py")._replace(lane="code"), 1, 1, 0)
+        for at in range(1, 101)
+    ]
+    ranking = make_ranking(candidates, [at / 100 for at in range(100)], top_k=1)
+    seen: list[Candidate] = []
+    code.by_definition(lambda near: seen.extend(near) or {})(ranking)
+    assert 3 <= len(seen) < 40
+    assert candidates[-1] in seen
+
+
+@pytest.mark.parametrize(
+    ("uri", "counts"),
+    [
+        ("src/core.py", 1.0),
+        ("tests/core.py", code.ASIDE),
+        ("pkg/core_test.go", code.ASIDE),
+        ("src/CoreTest.java", code.ASIDE),
+        ("web/core.spec.ts", code.ASIDE),
+        ("src/contest.py", 1.0),
+        ("lib/testing.py", 1.0),
+        ("types/core.d.ts", code.MARGINAL),
+        ("examples/core.py", code.MARGINAL),
+        ("examples/tests/core.py", code.ASIDE * code.MARGINAL),
+    ],
+)
+def test_tests_and_margins_stand_back(
+    asked: Callable[..., Ranking], uri: str, counts: float
+) -> None:
+    assert code.set_aside(asked("core", uri)).scores[0] == pytest.approx(0.5 * counts)
+
+
+def test_who_asks_for_tests_gets_them(asked: Callable[..., Ranking]) -> None:
+    assert code.set_aside(asked("core test", "tests/core.py")).scores == (0.5,)
+
+
+def test_further_passages_of_a_file_stand_behind_others(
+    make_place: MakePlace, make_ranking: MakeRanking
+) -> None:
+    places = [
+        make_place(1, document=1, uri="a.py", start=0),
+        make_place(2, document=1, uri="a.py", start=500),
+        make_place(3, document=1, uri="a.py", start=900),
+        make_place(4, document=2, uri="b.py"),
+    ]
+    candidates = [Candidate(each._replace(lane="code"), 1, 1, 0) for each in places]
+    ranked = code.not_crowding(make_ranking(candidates, [0.8, 0.9, 0.7, 0.5]))
+    assert ranked.scores == pytest.approx((0.4, 0.9, 0.175, 0.5))
+    assert [ranked.candidates[at].place.key for at in ranked.order()] == [2, 4, 1, 3]
+    # Crowding is no merit of a chunk: what answers alike still merges.
+    assert ranked.own(0) == pytest.approx(0.8)
+
+
+def test_prose_is_left_alone(asked: Callable[..., Ranking]) -> None:
+    prose = asked("json reader", "tests/json_reader.md", "b.md", lane="docs")
+    for stage in (
+        code.by_file,
+        code.by_definition(lambda _: {}),
+        code.set_aside,
+        code.not_crowding,
+    ):
+        assert stage(prose).scores == prose.scores
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("Application", {"application"}),
+        ("how commands are structured", set()),
+        ("how Cobra handles flags", {"cobra"}),
+        ("what does getUserById do", {"getuserbyid"}),
+        ("where is Context.invoke called", {"context", "invoke"}),
+        ("std::vector growth", {"std", "vector"}),
+        ("parse_args defaults", {"parse_args"}),
+    ],
+)
+def test_what_is_written_as_a_name_is_one(
+    asked: Callable[..., Ranking], query: str, names: set[str]
+) -> None:
+    assert code.identifiers(asked(query, "a.py").plan) == names
+
+
+def test_a_file_is_judged_by_its_best_chunks_together(
+    make_place: MakePlace, make_ranking: MakeRanking
+) -> None:
+    """Two good chunks of one file beat one that is as good, and its length costs it nothing."""
+    places = [
+        make_place(1, document=1, uri="a.py"),
+        make_place(2, document=1, uri="a.py", start=500),
+        make_place(3, document=2, uri="b.py"),
+    ]
+    candidates = [
+        Candidate(place._replace(lane="code"), keyword, page, 0.0)
+        for place, keyword, page in zip(places, (4.0, 4.0, 4.0), (1.0, 1.0, 9.0), strict=True)
+    ]
+    ranking = make_ranking(candidates, mode="keyword", vector=None)
+    fused = weighted_sum(0.25, 0.75, 0.6, 0.6)(ranking)
+    # 0.625 for the chunk, and of 0.375 what its file has of the best file's sum.
+    assert fused.scores == pytest.approx((1.0, 1.0, 0.625 + 0.375 / 2))
+
+
+def test_code_leans_on_meaning_more_than_prose_does(
+    make_place: MakePlace, make_ranking: MakeRanking
+) -> None:
+    def near(lane: str) -> float:
+        candidates = [
+            Candidate(make_place(1, document=1)._replace(lane=lane), 1.0, 1.0, 0.1),
+            Candidate(make_place(2, document=2)._replace(lane=lane), 0.0, 0.0, 0.9),
+        ]
+        fused = weighted_sum(0.25, 0.75, 0.0, 0.6)(make_ranking(candidates))
+        return fused.scores[1]
+
+    assert near("docs") == pytest.approx(0.25)
+    assert near("code") == pytest.approx(0.6 * 0.625 + 0.375)

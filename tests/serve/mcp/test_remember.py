@@ -1,0 +1,107 @@
+"""The tool ``remember``, as servers offer it: only where the user allowed writing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio.from_thread import BlockingPortal
+from served import ERAS, Agent, Home, connected
+
+from lookfar import config
+from lookfar.serve.changes import Changes
+from lookfar.serve.pool import Pool
+from lookfar.serve.services import Offer
+
+
+@pytest.fixture(params=ERAS)
+def era(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@contextmanager
+def served(
+    portal: BlockingPortal, home: Home, docs: Path, era: str, **chosen: Any
+) -> Iterator[Agent]:
+    """A server with what these settings offer, and a client that speaks this era."""
+    pool = Pool()
+    settings = home.settings | {"memory.dir": str(memory_of(docs))} | chosen
+    offer = Offer.of(config.load(docs, settings, {}).serve)
+    with pool.session([str(docs)], settings=settings, environ={}, write=offer.write) as session:
+        server = offer.server(session, Changes())
+        with connected(portal, server, docs, mode=era) as agent:
+            yield agent
+    pool.close()
+
+
+def memory_of(docs: Path) -> Path:
+    return docs.parent / "memory"
+
+
+def listed(agent: Agent) -> list[str]:
+    return [each.name for each in agent.run(agent.client.list_tools).tools]
+
+
+def test_it_is_offered_only_with_write(
+    portal: BlockingPortal, home: Home, docs: Path, era: str
+) -> None:
+    with served(portal, home, docs, era) as agent:
+        assert "search" in listed(agent)
+        assert "remember" not in listed(agent)
+        error = agent.error(lambda: agent.client.call_tool("remember", {"text": "x"}))
+        assert "no tool" in error.message
+    assert not memory_of(docs).exists()
+    with served(portal, home, docs, era, **{"serve.toolset": ["ragdocs"]}) as agent:
+        names = listed(agent)
+        assert {"read_memory", "search_memories", "get_memory_stats"} <= set(names)
+        assert not {"create_memory", "delete_memory", "merge_memories"} & set(names)
+
+
+def test_what_is_remembered_is_found_and_read(
+    portal: BlockingPortal, home: Home, docs: Path, era: str
+) -> None:
+    with served(portal, home, docs, era, **{"serve.write": True}) as agent:
+        assert "remember" in listed(agent)
+        agent.write("zebra.md", "# Zebra\n\nA zebra in a document.\n")
+        agent.call("search", query="zebra")
+        made = agent.call(
+            "remember", text="We paint the zebra blue.", title="Blue", type="plan",
+            tags=["paint"], about=["zebra.md"],
+        ).structured_content  # fmt: skip
+        assert made is not None
+        assert (made["uri"], made["type"], made["tags"]) == ("blue.md", "plan", ["paint"])
+        assert made["author"] not in ("", "unknown")
+        found = agent.call("search", query="paint the zebra").structured_content
+        lanes = {hit["uri"]: hit["lane"] for hit in found["hits"]}
+        assert (lanes["blue.md"], lanes["zebra.md"]) == ("memory", "docs")
+        read = agent.call("read", target=made["address"])
+        assert "We paint the zebra blue." in str(read.content)
+        related = agent.call("related", target="zebra.md").structured_content
+        mentions = [each for each in related["entries"] if each["kind"] == "memories"]
+        assert [(each["uri"], each["relation"]) for each in mentions] == [("blue.md", "plans")]
+        assert "blue.md" in agent.call("read", target=mentions[0]["address"]).content[0].text
+        agent.write("zebra.md", "# Zebra\n\nThe zebra left.\n")
+        (hit,) = agent.call("search", query="paint", kinds=["memory"]).structured_content["hits"]
+        assert hit["stale"] == ["zebra.md"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"text": ""},
+        {"text": " "},
+        {"text": "x", "type": "y"},
+        {"text": "x", "about": "z"},
+        {"text": "x", "about": [""]},
+    ],
+)
+def test_wrong_arguments_are_refused(
+    portal: BlockingPortal, home: Home, docs: Path, arguments: dict[str, Any]
+) -> None:
+    with served(portal, home, docs, ERAS[0], **{"serve.write": True}) as agent:
+        assert agent.refused("remember", **arguments)["code"] == "INVALID_ARGUMENT"
+    assert not list(memory_of(docs).glob("*.md"))
