@@ -516,6 +516,8 @@ def test_the_sizes_that_the_systems_name(place: Place) -> None:
     assert sizes("anvil") == (6000 // 4, 6000 // 4, 200 // 4, 0)
     assert sizes("msrl") == (1000, 1200, 200, 100)
     assert sizes("search-mcp")[0::3] == (2000, 500)
+    code = place.load({"preset": "search-mcp"}).chunk
+    assert (code.code_max_tokens * 4, code.code_overlap_tokens * 4) == (4000, 800)
     assert sizes("document-db")[0::3] == (700 // 4, 100 // 4)
 
 

@@ -98,6 +98,13 @@ class ChunkSettings:
         0, "Tokens that a chunk repeats from the one before it.", low=0, high=16_000
     )
     merge_small: bool = _setting(True, "Join chunks below the smallest size to a neighbour.")
+    code_max_tokens: int = _setting(
+        0, "Size of a chunk of code; 0 means as of other documents.", low=0, high=32_000
+    )
+    code_overlap_tokens: int = _setting(
+        -1, "Tokens that a part of code repeats; -1 means as in other documents.",
+        low=-1, high=16_000,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +288,8 @@ PRESETS: Final[Mapping[str, Mapping[str, Value]]] = {
         "chunk.max_tokens": 2000,
         "chunk.hard_max_tokens": 2000,
         "chunk.overlap_tokens": 500,
+        "chunk.code_max_tokens": 1000,
+        "chunk.code_overlap_tokens": 200,
         "search.vector_weight": 0.5,
         "search.keyword_weight": 0.5,
         "search.top_k": 10,

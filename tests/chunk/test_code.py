@@ -101,6 +101,19 @@ def test_an_oversized_body_keeps_its_signature_as_context() -> None:
         assert document.text[each.span.start :].startswith("    value_")
 
 
+def test_code_may_be_cut_to_sizes_of_its_own() -> None:
+    """4000 characters with 800 repeated, whatever the sizes of prose are."""
+    text = "def long():\n" + "".join(f"    step_{n} = work({n} * {n})\n" for n in range(900))
+    document = parse("a.py", text)
+    sizes = Sizes(2000, 2000, 100, 500, code_max_tokens=1000, code_overlap_tokens=200)
+    chunks = chunk(document, sizes)
+    check(document, chunks)
+    own = [each.span.end - each.span.start - each.overlap for each in chunks]
+    assert 2_000 < max(own) <= 4_000
+    assert all(600 < each.overlap <= 800 for each in chunks[1:])
+    assert len(chunk(document, Sizes(2000, 2000, 100, 500))) < len(chunks)
+
+
 def test_small_neighbours_share_a_chunk() -> None:
     """Twenty one-line functions are not twenty chunks."""
     text = "".join(f"def f{at}():\n    return {at}\n\n\n" for at in range(20))

@@ -250,11 +250,19 @@ def test_a_memory_stays_small_enough_to_be_indexed(notes: MemoryFolder) -> None:
     assert notes.trash() == []
 
 
-def test_unknown_types_are_refused(notes: MemoryFolder) -> None:
+def test_unknown_types_and_states_are_refused(notes: MemoryFolder) -> None:
+    assert TYPES == ("plan", "journal", "fact", "observation", "reflection")
     with pytest.raises(InvalidArgument) as refused:
         notes.create("x", type="secret")
     assert refused.value.details["validOptions"] == list(TYPES)
+    with pytest.raises(InvalidArgument) as state:
+        notes.create("x", status="lost")
+    assert state.value.details["validOptions"] == ["active", "archived"]
     assert not notes.memories()
+    for type in TYPES:
+        notes.create("x", name=type, type=type)
+    assert notes.update("plan", status="archived").status == "archived"
+    assert [each.name for each in notes.memories(status="archived")] == ["plan.md"]
 
 
 # --- what people wrote ----------------------------------------------------------------------------

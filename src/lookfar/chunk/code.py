@@ -132,13 +132,16 @@ class _Cutter:
     def __init__(self, document: Document, sizes: Sizes, merge_below: float) -> None:
         self._text = document.text
         self._sections = document.sections
-        self._full = max(64, sizes.max_tokens * _CHARS_PER_TOKEN)
+        self._full = max(64, (sizes.code_max_tokens or sizes.max_tokens) * _CHARS_PER_TOKEN)
         """A chunk is filled up to this many characters."""
-        self._most = max(self._full, sizes.hard_max_tokens * _CHARS_PER_TOKEN)
+        hard = sizes.code_max_tokens or sizes.hard_max_tokens
+        self._most = max(self._full, hard * _CHARS_PER_TOKEN)
         """A definition this large is still one chunk."""
         small = max(sizes.min_tokens * _CHARS_PER_TOKEN, int(self._full * merge_below))
         self._small = small if sizes.merge_small else 0
-        self._overlap = min(sizes.overlap_tokens * _CHARS_PER_TOKEN, self._full // 2)
+        overlap = sizes.code_overlap_tokens
+        overlap = sizes.overlap_tokens if overlap < 0 else overlap
+        self._overlap = min(overlap * _CHARS_PER_TOKEN, self._full // 2)
         self._members: dict[int, list[Section]] = {}
         for section in document.sections:
             if section.level:

@@ -50,6 +50,10 @@ class Sizes:
     overlap_tokens: int = 0
     """A part repeats at most this much of the one before it, by the average of that one."""
     merge_small: bool = True
+    code_max_tokens: int = 0
+    """Of chunks of code; 0 where they are as large as others."""
+    code_overlap_tokens: int = -1
+    """The same for what parts of code repeat; -1 where that is as much as in others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,8 @@ from lookfar.store import files
 MemoryType = Literal["plan", "journal", "fact", "observation", "reflection"]
 TYPES: Final[tuple[MemoryType, ...]] = get_args(MemoryType)
 
+STATUSES: Final = ("active", "archived")
+
 MOST_BYTES: Final = 1 << 20
 """Larger files are not indexed, so none is made."""
 _MOST_VERSIONS: Final = 20
@@ -195,7 +197,7 @@ class MemoryFolder:
         kept = {
             **({"title": title} if title else {}),
             "type": _checked_type(type),
-            "status": _line(status, _LONGEST_TAG) or "active",
+            "status": _checked_status(status),
             "tags": _checked_tags(tags),
             "created_at": now,
             "updated_at": now,
@@ -225,7 +227,7 @@ class MemoryFolder:
         if type:
             asked["type"] = _checked_type(type)
         if status:
-            asked["status"] = _line(status, _LONGEST_TAG)
+            asked["status"] = _checked_status(status)
         if tags is not None:
             asked["tags"] = _checked_tags(tags)
 
@@ -391,8 +393,8 @@ class MemoryFolder:
         """Who did what: front matter that cannot be read cannot say it."""
         row = {"at": self._now(), "by": author or "unknown", "did": what, "name": name, **more}
         path = self.folder / _TRASH / _JOURNAL
-        with files.disk("writing the journal of memories"), path.open("ab") as file:
-            file.write(json.dumps(row, ensure_ascii=True).encode() + b"\n")
+        size = path.lstat().st_size if path.is_file() else 0
+        files.append(path, size, json.dumps(row, ensure_ascii=True).encode() + b"\n")
 
     def _stamps(self, author: str, text: str, raw: bytes) -> dict[str, Any]:
         by = _line(author, _LONGEST_TAG) or "unknown"
@@ -579,6 +581,16 @@ def _checked_type(type: str) -> str:
             details={"validOptions": list(TYPES)},
         )
     return type
+
+
+def _checked_status(status: str) -> str:
+    if status not in STATUSES:
+        raise InvalidArgument(
+            f"{status[:100]!r} is no status of a memory.",
+            hint=f"Use one of: {', '.join(STATUSES)}.",
+            details={"validOptions": list(STATUSES)},
+        )
+    return status
 
 
 def _checked_tags(tags: Iterable[str]) -> list[str]:

@@ -46,6 +46,8 @@ def sizes_from(settings: Settings) -> Sizes:
         min_tokens=chunking.min_tokens,
         overlap_tokens=chunking.overlap_tokens,
         merge_small=chunking.merge_small,
+        code_max_tokens=chunking.code_max_tokens,
+        code_overlap_tokens=chunking.code_overlap_tokens,
     )
 
 

@@ -33,6 +33,8 @@ _MOST_FILES = 16
 _MOST_CHUNKS = 48
 _FEWEST_WORDS = 4
 """Of a remark that is worth citing; documentation may be shorter."""
+_AS_GOOD = 0.6
+"""Of the best comment of its chunk: what another must score beside it."""
 _USUAL_LENGTH = 40
 _SATURATION = 1.2
 _LENGTH_SHARE = 0.75
@@ -82,9 +84,9 @@ def _code_of(source: Source) -> Source:
 def _comments(
     asked: Sequence[Source], chunks: Sequence[Candidate], rarity: Mapping[str, float], most: int
 ) -> list[Candidate]:
-    """For each of the best chunks the comment in it that answers best; ``most`` of a file."""
+    """For each of the best chunks the comments in it that answer best; ``most`` of a file."""
     words = max((each.keyword for each in chunks), default=0.0) or 1.0
-    ranked = sorted(chunks, key=lambda c: (-c.keyword / words - c.vector, c.place.uri, c.place.start))
+    ranked = sorted(chunks, key=lambda c: (-(c.keyword / words + c.vector), c.place.uri, c.place))
     read: dict[tuple[int, int], tuple[str, tuple[Comment, ...], Document]] = {}
     of_file: Counter[tuple[int, int]] = Counter()
     found: dict[tuple[int, int, int], Candidate] = {}
@@ -95,13 +97,16 @@ def _comments(
         if key not in read:
             read[key] = _read(asked[each.source], each.place.uri)
         text, remarks, document = read[key]
-        said = list(_said(each, text, remarks, rarity))
-        if not said or of_file[key] == most:
-            continue
-        score, best = max(said, key=lambda one: (one[0], one[1].docstring, -one[1].span.start))
-        if (*key, best.span.start) not in found:
-            of_file[key] += 1
-            found[*key, best.span.start] = _cited(each, best, document, score, -1 - len(found))
+        said = sorted(
+            _said(each, text, remarks, rarity),
+            key=lambda one: (-one[0], not one[1].docstring, one[1].span.start),
+        )
+        for score, remark in said:
+            place = (*key, remark.span.start)
+            as_good = remark is said[0][1] or score > _AS_GOOD * said[0][0]
+            if as_good and place not in found and of_file[key] < most:
+                of_file[key] += 1
+                found[place] = _cited(each, remark, document, score, -1 - len(found))
     return list(found.values())
 
 

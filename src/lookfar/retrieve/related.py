@@ -219,8 +219,7 @@ def _mentions(snapshot: Snapshot, part: Part, limit: int) -> Found:
     terms = terms_of(name)[:1]  # The name as a whole; its parts stand everywhere.
     written = re.compile(rf"(?<![\w$]){re.escape(name)}(?![\w$])")
     own = {
-        (uri, section.span.start, section.body)
-        for uri, section in definitions_of(snapshot, name)
+        (uri, section.span.start, section.body) for uri, section in definitions_of(snapshot, name)
     }
     found: dict[str, tuple[Place, set[int]]] = {}
     sources = Sources(snapshot)

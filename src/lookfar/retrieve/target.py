@@ -1,9 +1,10 @@
 """What ``read`` was asked for: a document, a section or symbol of it, or some lines.
 
 Takes: ``URI``, ``URI#Heading``, ``URI#Outer > Inner`` or ``URI:10-20``, of source code also
-``URI#Outer.inner`` or ``URI#Outer::inner``, and the parsed document; or a citation, and the text it was taken from. Gives: the section and
-span meant, and whether a citation still holds. Refuses: to guess; a heading that several
-sections have is an error that lists them all.
+``URI#Outer.inner`` or ``URI#Outer::inner``, and the parsed document; or a citation, and the
+text it was taken from. Gives: the section and span meant, and whether a citation still
+holds. Refuses: to guess; a heading that several sections have is an error that lists them
+all.
 """
 
 from __future__ import annotations
@@ -113,10 +114,7 @@ def check_citation(
 def _section(document: Document, target: Target) -> Section:
     wanted = tuple(_folded(part) for part in _SEPARATOR.split(target.heading))
     named = [section for section in document.sections if section.path]
-    if document.lane == "code":
-        found = matching(named, target.heading)
-    else:
-        found = []
+    found = matching(named, target.heading) if document.lane == "code" else []
     found = found or [section for section in named if _ends_with(section.path, wanted)]
     whole = [section for section in found if len(section.path) == len(wanted)]
     if len(whole) == 1 or len(found) == 1:

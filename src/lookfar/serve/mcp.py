@@ -37,6 +37,7 @@ from lookfar.serve.tool import (
     Result,
     Session,
     Tool,
+    offered,
 )
 
 if TYPE_CHECKING:
@@ -85,7 +86,10 @@ def make_server(
     """The server of one session, or of all sessions that share one."""
     faces = _Faces(
         session,
-        {(tool.name if dots else tool.name.replace(".", "_")): tool for tool in tools},
+        {
+            (tool.name if dots else tool.name.replace(".", "_")): tool
+            for tool in offered(tools, session.write)
+        },
         results,
         enhanced,
         changes or Changes(),

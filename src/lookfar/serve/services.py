@@ -31,7 +31,7 @@ from lookfar.serve.mcp import Results, init_options, internal_error, make_server
 from lookfar.serve.plain import from_plain, to_plain
 from lookfar.serve.pool import Pool
 from lookfar.serve.project import ProjectNotDetected, project_root
-from lookfar.serve.tool import Session, Tool
+from lookfar.serve.tool import Session, Tool, offered
 from lookfar.serve.toolsets import tools_of
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Offer:
     @classmethod
     def of(cls, chosen: config.ServeSettings) -> Offer:
         return cls(
-            tuple(each for each in tools_of(chosen.toolset) if chosen.write or not each.writes),
+            offered(tools_of(chosen.toolset), chosen.write),
             chosen.results,  # type: ignore[arg-type]
             not chosen.underscores,
             chosen.enhanced_descriptions,

@@ -11,7 +11,7 @@ confirmation) it asks of its :class:`Call`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -178,6 +178,11 @@ class Tool:
         given = self.parse(arguments)
         with session.call():
             return self.handler(session, given, call)
+
+
+def offered(tools: Iterable[Tool], write: bool) -> tuple[Tool, ...]:
+    """Those that may be shown: the ones that write only where the user allowed it."""
+    return tuple(tool for tool in tools if write or not tool.writes)
 
 
 def _plain(schema: Any, named: Mapping[str, Any]) -> Any:

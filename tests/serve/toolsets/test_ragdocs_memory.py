@@ -8,10 +8,11 @@ from typing import Any
 
 import mcp_types as types
 import pytest
+from mcp.shared.exceptions import MCPError
 
 from lookfar.library import Library
 from lookfar.retrieve.pack import tokens
-from lookfar.serve.tool import Session, Tool
+from lookfar.serve.tool import Session, Tool, WritesNotAllowed
 from lookfar.serve.toolsets.ragdocs import TOOLS
 
 Ask = Callable[..., dict[str, Any]]
@@ -189,15 +190,30 @@ class TestWithoutWrite:
         library.notebook().create("Kept zebra.", name="kept")
         return Session(library)
 
-    def test_every_writer_refuses(self, refused: Ask, ask: Ask, folder: Path) -> None:
-        """Also if it was called in spite of not being listed; reading goes on."""
+    def test_no_writer_is_there(
+        self, call: Any, ask: Ask, listed: dict[str, types.Tool], folder: Path
+    ) -> None:
+        """Neither listed nor called; reading goes on."""
         before = {each: each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+        assert not set(WRITERS) & set(listed)
         for tool, arguments in WRITERS.items():
-            assert refused(tool, **arguments)["code"] == "WRITES_NOT_ALLOWED"
+            with pytest.raises(ExceptionGroup) as group:
+                call(tool, arguments)
+            assert group.group_contains(MCPError, match="no tool")
         after = {each: each.read_bytes() for each in folder.rglob("*") if each.is_file()}
         assert after == before
         assert ask("read_memory", filename="kept")["content"] == "Kept zebra."
         assert names(ask("search_memories", query="zebra")) == ["kept.md"]
+
+    def test_a_writer_that_is_called_all_the_same_refuses(
+        self, session: Session, folder: Path
+    ) -> None:
+        """Whatever way a call takes around the list."""
+        for tool in TOOLS:
+            if tool.name in WRITERS:
+                with pytest.raises(WritesNotAllowed):
+                    tool.run(session, WRITERS[tool.name], None)  # type: ignore[arg-type]
+        assert [each.name for each in folder.glob("*.md")] == ["kept.md"]
 
     def test_the_table_knows_all_of_them(self) -> None:
         assert {tool.name for tool in TOOLS if tool.writes} == set(WRITERS)

@@ -53,7 +53,7 @@ FILES = {
     "docs/auth.md": GUIDE,
     "docs/other.md": "Plain words about walruses, under no heading.\n",
     "notes.txt": "A text file about narwhals.\n",
-    "src/auth/login.ts": "export const login = 1;\n",
+    "src/auth/login.xyz": "export const login = 1;\n",
 }
 
 
@@ -117,15 +117,18 @@ def error(shape: dict[str, Any], code: str) -> tuple[str, str]:
 # --- all tools ----------------------------------------------------------------------------------
 
 
-def test_the_client_is_told_of_eight_tools(listed: dict[str, types.Tool]) -> None:
+def test_the_client_is_told_of_ten_tools(listed: dict[str, types.Tool]) -> None:
     """Names, and what each may do to an index."""
     assert list(listed) == [
-        "create_index", "search_docs", "search_by_path", "get_index_status", "get_config",
-        "reindex_project", "reindex_file", "delete_index",
+        "create_index", "search_docs", "search_code", "get_file_summary", "search_by_path",
+        "get_index_status", "get_config", "reindex_project", "reindex_file", "delete_index",
     ]  # fmt: skip
     hints = {name: tool.annotations for name, tool in listed.items()}
     reading = {name for name, hint in hints.items() if hint and hint.read_only_hint}
-    assert reading == {"search_docs", "search_by_path", "get_index_status", "get_config"}
+    assert reading == {
+        "search_docs", "search_code", "get_file_summary", "search_by_path", "get_index_status",
+        "get_config",
+    }  # fmt: skip
     assert {name for name, hint in hints.items() if hint and hint.destructive_hint} == {
         "delete_index"
     }
@@ -167,6 +170,24 @@ def test_longer_descriptions_are_an_option(session: Session, era: str) -> None:
         ("search_docs", {"query": "x", "alpha": True}, "alpha"),
         ("search_docs", {"query": "x", "compact": "no"}, "compact"),
         ("search_docs", {"query": "x", "topk": 3}, "topk"),
+        ("search_code", {"query": ""}, "query"),
+        ("search_code", {"query": "  "}, "query"),
+        ("search_code", {"query": "x", "top_k": 0}, "top_k"),
+        ("search_code", {"query": "x", "top_k": 51}, "top_k"),
+        ("search_code", {"query": "x", "top_k": 1.5}, "top_k"),
+        ("search_code", {"query": "x", "mode": "keyword"}, "mode"),
+        ("search_code", {"query": "x", "alpha": -0.01}, "alpha"),
+        ("search_code", {"query": "x", "alpha": 1.01}, "alpha"),
+        ("search_code", {"query": "x", "alpha": "0.5"}, "alpha"),
+        ("search_code", {"query": "x", "alpha": True}, "alpha"),
+        ("search_code", {"query": "x", "compact": "no"}, "compact"),
+        ("search_code", {"query": "x", "topk": 3}, "topk"),
+        ("search_code", {}, "query"),
+        ("get_file_summary", {}, "path"),
+        ("get_file_summary", {"path": ""}, "path"),
+        ("get_file_summary", {"path": "x", "includeComplexity": "no"}, "includeComplexity"),
+        ("get_file_summary", {"path": "x", "includeDocstrings": 1}, "includeDocstrings"),
+        ("get_file_summary", {"path": "x", "complexity": False}, "complexity"),
         ("search_by_path", {}, "pattern"),
         ("search_by_path", {"pattern": ""}, "pattern"),
         ("search_by_path", {"pattern": "\t"}, "pattern"),
@@ -208,10 +229,10 @@ def test_several_folders_are_refused_plainly(
     """One project, one index: which of several to delete must not be guessed."""
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-    given = {"search_docs": {"query": "x"}, "search_by_path": {"pattern": "x"},
-             "reindex_file": {"path": "x"}}.get(tool, {"confirm": True})  # fmt: skip
-    if tool.startswith("get_"):
-        given = {}
+    given = {"search_docs": {"query": "x"}, "search_code": {"query": "x"},
+             "search_by_path": {"pattern": "x"}, "reindex_file": {"path": "x"},
+             "get_file_summary": {"path": "x"}, "get_index_status": {}, "get_config": {},
+             }.get(tool, {"confirm": True})  # fmt: skip
 
     async def go(library: Library) -> Any:
         async with Client(make_server(Session(library), TOOLS)) as client:
@@ -229,6 +250,7 @@ def test_several_folders_are_refused_plainly(
     ("tool", "arguments"),
     [
         ("search_docs", {"query": "x"}),
+        ("search_code", {"query": "x"}),
         ("search_by_path", {"pattern": "*"}),
         ("reindex_project", {"confirm": True}),
         ("reindex_file", {"path": "docs/auth.md"}),
@@ -697,7 +719,7 @@ def test_one_file_is_brought_up_to_date(
 
 
 @pytest.mark.usefixtures("project")
-@pytest.mark.parametrize("path", ["docs/none.md", "src/auth/login.ts", "docs", "ignored.md"])
+@pytest.mark.parametrize("path", ["docs/none.md", "src/auth/login.xyz", "docs", "ignored.md"])
 def test_a_file_that_is_not_indexed_is_named(refused: Ask, put: Put, path: str) -> None:
     """Not there, of no format that is read, a folder, or ignored."""
     put({".gitignore": "ignored.md\n", "ignored.md": "Ignored.\n"})

@@ -32,12 +32,14 @@ from lookfar.errors import (
     NotIndexed,
     PermissionDenied,
 )
-from lookfar.model import Answer, Filters, Hit, Mode
+from lookfar.model import Answer, Document, Filters, Hit, Lane, Mode, Symbol
 from lookfar.parse.formats import FORMATS, format_of
 from lookfar.serve.tool import Call, Input, Json, Result, Session, Tool
 from lookfar.serve.toolsets.common import Filled
+from lookfar.serve.toolsets.file_summary import summary_shape
 from lookfar.serve.toolsets.single import PATIENCE, fitting, only_folder, utc, worth_saying
 from lookfar.sources.globs import glob_matcher
+from lookfar.store.analyser import terms_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,6 +51,10 @@ _ALPHA: Final = 0.5
 _WHOLE_CHUNK: Final = 1_000_000
 _INDEX_PER_TEXT: Final = 3
 """Bytes that an index takes for each byte of text, rather too many than too few."""
+_CHUNK_TYPES: Final = frozenset(
+    ("function", "class", "method", "interface", "struct", "trait", "impl", "enum", "module")
+)
+"""Of symbols, as Search MCP names them; all else is "other"."""
 _MODES: Final[Mapping[str, Mode]] = {"hybrid": "hybrid", "vector": "vector", "fts": "keyword"}
 
 
@@ -208,22 +214,7 @@ class FileInput(Input):
 
 def _reindex_file(session: Session, given: FileInput, _: Call) -> Result:
     folder = _indexed(session)
-    uri = _uri(folder, given.path)
-    reason = folder.why_not(uri)
-    if reason == "symlink":
-        raise SymlinkNotAllowed(
-            f"{given.path} is a symbolic link.",
-            hint="Name the file that it leads to.",
-            developer=f"{uri}: symbolic links are not followed",
-            details={"path": given.path},
-        )
-    if reason:
-        raise FileNotIndexed(
-            f"There is no file {given.path} to index.",
-            hint="Check the path, or list files with search_by_path.",
-            developer=f"{uri}: not in the index ({reason})",
-            details={"path": given.path},
-        )
+    uri = _admitted(folder, given.path)
     with _space_told(folder):
         report = folder.index(only=(uri,), wait_seconds=PATIENCE)
     _refuse_unreadable(report, uri)
@@ -231,6 +222,27 @@ def _reindex_file(session: Session, given: FileInput, _: Call) -> Result:
     done = "It was indexed." if report.added + report.changed else "It was up to date."
     shape = {"status": "success", "path": uri, "chunksCreated": count, "message": done}
     return Result(shape, "", verbatim=True)
+
+
+def _admitted(folder: Folder, path: str) -> str:
+    """The URI of a file that may be indexed, by whichever path it was called."""
+    uri = _uri(folder, path)
+    reason = folder.why_not(uri)
+    if reason == "symlink":
+        raise SymlinkNotAllowed(
+            f"{path} is a symbolic link.",
+            hint="Name the file that it leads to.",
+            developer=f"{uri}: symbolic links are not followed",
+            details={"path": path},
+        )
+    if reason:
+        raise FileNotIndexed(
+            f"There is no file {path} to index.",
+            hint="Check the path, or list files with search_by_path.",
+            developer=f"{uri}: not in the index ({reason})",
+            details={"path": path},
+        )
+    return uri
 
 
 def _uri(folder: Folder, path: str) -> str:
@@ -263,7 +275,7 @@ def _delete(session: Session, given: ConfirmInput, call: Call) -> Result:
     return Result(shape, "", verbatim=True)
 
 
-# --- search_docs --------------------------------------------------------------------------------
+# --- search_docs, search_code -------------------------------------------------------------------
 
 
 class SearchInput(Input):
@@ -281,40 +293,107 @@ class SearchInput(Input):
 
 def _search_docs(session: Session, given: SearchInput, call: Call) -> Result:
     folder = _indexed(session)
-    if not folder.status(check=False).counts.documents:
+    answer = _answer(session, given, call, "docs")
+    if not answer.hits and not any(format_of(uri) in FORMATS for uri, _ in folder.documents()):
         raise DocsNotIndexed(
             "No documentation is indexed here.",
             hint="Add some, and call create_index.",
             developer=f"no documents in {folder.index_dir}",
         )
+    levels = _levels(folder, answer)
+    return _shown(folder, given, answer, lambda hit: _section_of(hit, levels), _text)
+
+
+def _search_code(session: Session, given: SearchInput, call: Call) -> Result:
+    folder = _indexed(session)
+    answer = _answer(session, given, call, "code")
+    symbols = _symbols(folder, answer)
+    return _shown(folder, given, answer, lambda hit: symbols[hit.chunk_id], lambda hit: hit.text)
+
+
+def _answer(session: Session, given: SearchInput, call: Call, lane: Lane) -> Answer:
     mode = _MODES[given.mode]
     if mode == "hybrid" and given.alpha in (0, 1):
         # The ends of the scale are the single modes, whatever else hybrid search weighs.
         mode = "vector" if given.alpha else "keyword"
-    answer = session.library.search(
+    return session.library.search(
         given.query,
         mode=mode,
         top_k=given.top_k,
-        filters=Filters(lanes=("docs",)),
+        filters=Filters(lanes=(lane,)),
         tuned=replace(
-            folder.settings.search,
+            _folder(session).settings.search,
             vector_weight=given.alpha,
             keyword_weight=1 - given.alpha,
+            code_vector_weight=given.alpha,
             max_excerpt_chars=_WHOLE_CHUNK,
         ),
         on_progress=call.on_progress(),
     )
-    levels = _levels(folder, answer)
+
+
+def _shown(
+    folder: Folder,
+    given: SearchInput,
+    answer: Answer,
+    about: Callable[[Hit], Json],
+    text_of: Callable[[Hit], str],
+) -> Result:
+    """The answer in the shape that was asked for, no larger than a reader can bear."""
     warning = " ".join(filter(None, (_warning(folder), worth_saying(answer))))
     longest = max((len(hit.text) for hit in answer.hits), default=0)
-    show = _compact if given.compact else _full
 
     def render(rows: int, most: int) -> Json:
         cut = "Texts were cut to fit." if most < longest or rows < len(answer.hits) else ""
         hits = [replace(hit, text=hit.text[:most]) for hit in answer.hits[:rows]]
-        return show(hits, levels, round(answer.took_ms), " ".join(filter(None, (warning, cut))))
+        told = " ".join(filter(None, (warning, cut)))
+        took = round(answer.took_ms)
+        if given.compact:
+            return _compact(hits, text_of, took, told)
+        return _full(hits, about, text_of, took, told)
 
     return Result(fitting(len(answer.hits), longest, render), "", verbatim=True)
+
+
+def _symbols(folder: Folder, answer: Answer) -> dict[str, Json]:
+    """What each hit is part of, or else defines, by chunk."""
+    from lookfar.parse.formats import parser_for
+
+    parsed: dict[tuple[str, bool], Document] = {}
+    found: dict[str, Json] = {}
+    wanted = frozenset(terms_of(answer.query))
+    for hit in answer.hits:
+        # Where the cited text stands on the disk, its lines count there.
+        on_disk = hit.state in ("same", "moved")
+        if (hit.uri, on_disk) not in parsed:
+            text = folder.readable(hit.uri) if on_disk else None
+            if text is None:
+                text = folder.page(hit.uri, as_of=answer.generation).text
+            parse = parser_for(hit.uri)
+            assert parse is not None
+            parsed[hit.uri, on_disk] = parse(hit.uri, text)
+        symbol = _symbol(parsed[hit.uri, on_disk], hit, wanted)
+        kind = symbol.kind if symbol is not None else "other"
+        found[hit.chunk_id] = {
+            "type": kind if kind in _CHUNK_TYPES else "other",
+            "name": symbol.name if symbol is not None else "",
+            "signature": symbol.signature if symbol is not None else "",
+        }
+    return found
+
+
+def _symbol(document: Document, hit: Hit, wanted: frozenset[str]) -> Symbol | None:
+    """Of what begins in a hit that which is named in the question, or the first; else what the
+    hit stands in."""
+    inside: list[Symbol] = []
+    around: Symbol | None = None
+    for symbol in document.symbols:
+        span = document.sections[symbol.section].span
+        if hit.span.start <= span.start < hit.span.end:
+            inside.append(symbol)
+        elif span.start < hit.span.start < span.end:
+            around = symbol
+    return max(inside, key=lambda each: len(wanted & set(terms_of(each.name))), default=around)
 
 
 def _levels(folder: Folder, answer: Answer) -> dict[str, int]:
@@ -338,55 +417,102 @@ def _warning(folder: Folder) -> str:
     return ""
 
 
-def _full(hits: list[Hit], levels: Mapping[str, int], took: int, warning: str) -> Json:
-    shape: Json = {
-        "results": [_result(hit, levels.get(hit.chunk_id, 0)) for hit in hits],
-        "totalResults": len(hits),
-        "searchTimeMs": took,
-    }
+def _full(
+    hits: list[Hit],
+    about: Callable[[Hit], Json],
+    text_of: Callable[[Hit], str],
+    took: int,
+    warning: str,
+) -> Json:
+    rows = []
+    for hit in hits:
+        metadata = about(hit)
+        rows.append(
+            {
+                "path": _path(hit),
+                "text": text_of(hit),
+                "score": min(hit.score, 1.0),
+                "startLine": hit.span.start_line,
+                "endLine": hit.span.end_line,
+                **({"metadata": metadata} if metadata else {}),
+            }
+        )
+    shape: Json = {"results": rows, "totalResults": len(hits), "searchTimeMs": took}
     return {**shape, "warning": warning} if warning else shape
 
 
-def _result(hit: Hit, level: int) -> Json:
-    shape: Json = {
-        "path": hit.uri,
-        "text": _text(hit),
-        "score": min(hit.score, 1.0),
-        "startLine": hit.span.start_line,
-        "endLine": hit.span.end_line,
-    }
+def _path(hit: Hit) -> str:
+    return f"[code-comment]{hit.uri}" if hit.comment else hit.uri
+
+
+def _section_of(hit: Hit, levels: Mapping[str, int]) -> Json:
+    """The headings above a passage; plain text and comments have none."""
     found = format_of(hit.uri)
-    if found is None or found.language != "text":
-        metadata: Json = {
-            "headerPath": list(hit.path[:-1]),
-            "headerLevel": level if hit.path else 0,
-            "sectionTitle": hit.path[-1] if hit.path else "",
-        }
-        if hit.parts > 1:
-            metadata |= {"part": hit.part, "totalParts": hit.parts}
-        shape["metadata"] = metadata
-    return shape
+    if hit.comment or (found is not None and found.language == "text"):
+        return {}
+    metadata: Json = {
+        "headerPath": list(hit.path[:-1]),
+        "headerLevel": levels.get(hit.chunk_id, 0) if hit.path else 0,
+        "sectionTitle": hit.path[-1] if hit.path else "",
+    }
+    if hit.parts > 1:
+        metadata |= {"part": hit.part, "totalParts": hit.parts}
+    return metadata
 
 
 def _text(hit: Hit) -> str:
     """The passage under its breadcrumb."""
-    above = f"[{' > '.join(hit.path[:-1])}]" if len(hit.path) > 1 else ""
+    outer = hit.path if hit.comment else hit.path[:-1]
+    above = f"[{' > '.join(outer)}]" if outer else ""
     again = "(continued)" if hit.part > 1 else ""
     crumb = " ".join(filter(None, (above, again)))
     return f"{crumb}\n\n{hit.text}" if crumb else hit.text
 
 
-def _compact(hits: list[Hit], _levels: Mapping[str, int], took: int, warning: str) -> Json:
+def _compact(hits: list[Hit], text_of: Callable[[Hit], str], took: int, warning: str) -> Json:
     rows = [
         {
-            "l": f"{hit.uri}:{hit.span.start_line}-{hit.span.end_line}",
-            "t": _text(hit),
+            "l": f"{_path(hit)}:{hit.span.start_line}-{hit.span.end_line}",
+            "t": text_of(hit),
             "s": round(min(hit.score, 1.0), 2),
         }
         for hit in hits
     ]
     shape: Json = {"r": rows, "n": len(rows), "ms": took}
     return {**shape, "w": warning} if warning else shape
+
+
+# --- get_file_summary ---------------------------------------------------------------------------
+
+
+class SummaryInput(Input):
+    path: Annotated[Filled, Field(description="Path below the project, or absolute")]
+    complexity: Annotated[
+        bool, Field(alias="includeComplexity", description="With measures of complexity")
+    ] = True
+    docstrings: Annotated[
+        bool, Field(alias="includeDocstrings", description="With documentation")
+    ] = True
+
+
+def _file_summary(session: Session, given: SummaryInput, _: Call) -> Result:
+    from lookfar.parse.summary import summarise
+
+    folder = _folder(session)
+    uri = _admitted(folder, given.path)
+    text = folder.source(uri)
+    if text is None:
+        raise FileNotIndexed(
+            f"There is no file {given.path}.",
+            hint="Check the path, or list files with search_by_path.",
+            developer=f"{uri}: gone while it was read",
+            details={"path": given.path},
+        )
+    started = time.perf_counter()
+    found = summarise(uri, text)
+    took = (time.perf_counter() - started) * 1000
+    shape = summary_shape(found, took, complexity=given.complexity, docstrings=given.docstrings)
+    return Result(shape, "", verbatim=True)
 
 
 # --- search_by_path -----------------------------------------------------------------------------
@@ -458,6 +584,7 @@ def _config(session: Session, _given: NoInput, _: Call) -> Result:
         "maxFiles": chosen.sources.max_files,
         "docPatterns": [f"**/*{extension}" for extension in extensions],
         "indexDocs": True,
+        "extractComments": chosen.search.comments,
         "chunkingStrategy": "code-aware",
         "hybridSearch": {"enabled": chosen.search.mode == "hybrid", "defaultAlpha": _ALPHA},
         "autoReindex": {
@@ -561,11 +688,24 @@ TOOLS: tuple[Tool, ...] = (
     ),
     _tool(
         "search_docs",
-        "Search the project's documentation by meaning and words. Gives passages with their file,"
-        " lines and headings.",
+        "Search the project's documentation and the comments of its code by meaning and words."
+        " Gives passages with their file, lines and headings.",
         SearchInput, _search_docs,
         enhanced="Tip: for another question on a document you have read, search again instead of"
         " reading the whole file anew; that costs far fewer tokens.",
+    ),
+    _tool(
+        "search_code",
+        "Search the project's code by meaning and words. Gives functions, classes and the like"
+        " with their file, lines and signature.",
+        SearchInput, _search_code,
+        enhanced="Tip: to find a function or how something is done, search instead of reading"
+        " whole files.",
+    ),
+    _tool(
+        "get_file_summary",
+        "What a source file defines, imports and exports, and how complex it is, without its text.",
+        SummaryInput, _file_summary,
     ),
     _tool(
         "search_by_path",
