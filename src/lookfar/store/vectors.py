@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 from zlib import crc32
 
 import numpy as np
@@ -59,29 +59,30 @@ class VectorFile:
         short: then the process would die of reading it. So its size is checked each time.
         """
         if count:
-            size = self._checked_size(count)
-            if count > len(self._mapped):
-                self._mapped = self._map(size)
+            try:
+                # One opening for both: a name may be gone, or another's, the next moment.
+                with self.path.open("rb") as file:
+                    size = self._checked_size(file, count)
+                    if count > len(self._mapped):
+                        self._mapped = self._map(file, size)
+            except FileNotFoundError as error:
+                raise _damaged(self.path, str(error)) from error
+            except OSError as error:
+                raise from_os_error(error, f"reading {self.path.name}") from error
         return self._mapped[:count]
 
-    def _checked_size(self, count: int) -> int:
+    def _checked_size(self, file: BinaryIO, count: int) -> int:
         expected = _MAGIC + str(self.dimensions).encode()
-        try:
-            with self.path.open("rb") as file:
-                header = file.read(_HEADER)
-                size = os.fstat(file.fileno()).st_size
-        except FileNotFoundError as error:
-            raise _damaged(self.path, str(error)) from error
-        except OSError as error:
-            raise from_os_error(error, f"reading {self.path.name}") from error
+        header = file.read(_HEADER)
+        size = os.fstat(file.fileno()).st_size
         if header.rstrip(b"\0") != expected or size < _HEADER + count * self._row_bytes:
             raise _damaged(self.path, f"{size} bytes cannot hold {count} rows of {expected!r}")
         return size
 
-    def _map(self, size: int) -> NDArray[np.float16]:
+    def _map(self, file: BinaryIO, size: int) -> NDArray[np.float16]:
         available = (size - _HEADER) // self._row_bytes
         mapped = np.memmap(
-            self.path, np.float16, "r", offset=_HEADER, shape=(available, self.dimensions)
+            file, np.float16, "r", offset=_HEADER, shape=(available, self.dimensions)
         )
         return mapped.view(np.ndarray)
 
