@@ -27,7 +27,8 @@ import click
 from click.testing import CliRunner
 
 from lookfar import config, errors
-from lookfar.parse.formats import CODE_FORMATS, FORMATS
+from lookfar.parse.formats import FORMATS
+from lookfar.parse.languages import LANGUAGES
 from lookfar.serve.cli import cli
 from lookfar.serve.toolsets import toolset
 
@@ -56,7 +57,13 @@ def table(name: str) -> str | None:
         return None
     if kind == "tools":
         return tools(rest)
-    tables = {"commands": commands, "settings": settings, "errors": codes, "formats": formats}
+    tables = {
+        "commands": commands,
+        "settings": settings,
+        "errors": codes,
+        "formats": formats,
+        "languages": languages,
+    }
     return tables[kind]()
 
 
@@ -182,10 +189,20 @@ def error_classes() -> list[type[errors.LookfarError]]:
 
 def formats() -> str:
     rows = []
-    for each in (*FORMATS, *CODE_FORMATS):
+    for each in FORMATS:
         files = ", ".join(f"`{name}`" for name in (*each.extensions, *each.names))
         rows.append(f"| {each.name} | {files} | {each.reads} |")
     return _rows("| format | files | what is understood |", rows)
+
+
+def languages() -> str:
+    """How well each programming language is understood, the best first."""
+    order = ("full", "structural", "heuristic", "plain")
+    rows = []
+    for each in sorted(LANGUAGES, key=lambda language: order.index(language.tier)):
+        files = ", ".join(f"`{name}`" for name in (*each.extensions, *each.names))
+        rows.append(f"| {each.name} | `{each.language}` | {files} | {each.tier} |")
+    return _rows("| language | in filters | files | understood |", rows)
 
 
 def _rows(head: str, rows: list[str]) -> str:

@@ -668,6 +668,26 @@ def test_a_home_is_found_without_variables() -> None:
     assert config.data_dir({}).is_absolute()
 
 
+def test_each_project_has_a_folder_for_memories(place: Place, tmp_path: Path) -> None:
+    """Of its own unless somebody chose one for all; an empty path is no choice."""
+
+    def folder(root: Path, **chosen: object) -> Path:
+        given = {f"memory.{key}": value for key, value in chosen.items()}
+        return config.memory_folder(place.load(given), root)
+
+    one, two = tmp_path / "a" / "Docs", tmp_path / "b" / "Docs"
+    ours = config.data_dir(place.env) / "memory"
+    assert folder(one).parent == folder(two).parent == ours
+    assert folder(one).name.startswith("docs-")
+    assert folder(one) != folder(two)
+    assert folder(one, dir="") == folder(one)
+    assert folder(one, scope="user") == folder(two, scope="user") == ours / "user"
+    assert folder(one, in_project=True) == one / ".lookfar" / "memory"
+    assert folder(one, dir=str(tmp_path / "all")) == tmp_path / "all"
+    each = str(tmp_path / "{project}" / "notes")
+    assert folder(one, dir=each) == tmp_path / folder(one).name / "notes"
+
+
 def test_index_dir_is_resolved(
     place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -244,6 +245,8 @@ def test_what_changed_since_marks_a_memory(library: Library, project: Path) -> N
     assert stale(library) == ("guide.md",)
     (project / "src" / "server.py").unlink()
     assert set(stale(library)) == {"guide.md", "src/server.py"}
+    library.index()
+    assert set(stale(library)) == {"guide.md", "src/server.py"}
     library.notebook().append("n", "Seen the new [[guide.md]] about connections.")
     assert stale(library) == ("src/server.py",)
     library.notebook().update("n", "Connections are told in [[guide.md]] alone.")
@@ -284,6 +287,7 @@ def test_memories_of_the_user_serve_every_project(tmp_path: Path) -> None:
         name, _ = library.remember("Connections: [[readme.md]].", title="Mine")
         assert name == "user@memory"
     (one / "readme.md").write_text("# Changed\n", encoding="utf-8")
+    (two / "readme.md").write_text("# Another, newer than the memory\n", encoding="utf-8")
     with opened(two, **{"memory.scope": "user"}) as library:
         (hit,) = library.search("connections", filters=Filters(lanes=("memory",))).hits
         assert (hit.collection, hit.stale) == ("user@memory", ())
@@ -318,12 +322,12 @@ def test_a_project_cannot_choose_where_memories_lie(project: Path) -> None:
 def test_memories_are_followed_with_their_folder(library: Library) -> None:
     library.index()
     library.remember("seed")
+    memories = library.memories()["project@memory"]
+    assert memories.watching() is None
     library.watch()
     assert library.drain(30)
-    memories = library.memories()["project@memory"]
-    deadline = time.monotonic() + 30
-    while memories.watching() is None and time.monotonic() < deadline:
-        time.sleep(0.05)
+    assert library.memories()["project@memory"] is memories
+    assert memories.watching() is not None
     library.notebook().create("A zebra in the hall.", name="zebra")
     assert memories.drain(30)
     assert memories.has("zebra.md")
@@ -345,3 +349,36 @@ def test_what_was_just_remembered_can_be_read_at_once(library: Library) -> None:
         name, made = library.remember(text)
         assert text in library.read(f"lookfar://{name}/{made.name}").text
         assert library.outline(made.name, collection=name).uri == made.name
+
+
+def test_a_folder_of_memories_can_be_a_library_of_its_own(library: Library, tmp_path: Path) -> None:
+    """Protects the lane: one index must not be written in two ways."""
+    library.remember("Connections.", title="Note")
+    folder = library.notebook().folder
+    with opened(folder) as plain:
+        assert [hit.lane for hit in plain.search("connections").hits] == ["docs"]
+    found = library.search("connections", filters=Filters(lanes=("memory",)))
+    assert [hit.lane for hit in found.hits] == ["memory"]
+
+
+def test_a_folder_that_went_and_came_back_is_read_anew(library: Library) -> None:
+    library.index()
+    library.remember("A zebra.", title="one")
+    lane = Filters(lanes=("memory",))
+    assert library.search("zebra", filters=lane).hits
+    folder = library.notebook().folder
+    shutil.rmtree(folder)
+    assert library.search("zebra", filters=lane).hits == ()
+    assert library.search("connections", memories=True).hits
+    library.remember("Another zebra.", title="two")
+    assert [hit.uri for hit in library.search("zebra", filters=lane).hits] == ["two.md"]
+
+
+def test_memories_that_cannot_be_read_cost_nobody_the_rest(library: Library) -> None:
+    library.remember("Connections.", title="one")
+    memories = library.memories()["project@memory"]
+    (memories.index_dir).parent.mkdir(parents=True, exist_ok=True)
+    memories.index_dir.write_text("in the way", encoding="utf-8")
+    found = library.search("connections", memories=True)
+    assert [hit.uri for hit in found.hits] == ["guide.md"]
+    assert [note.reason for note in found.incomplete] == ["no_memory"]

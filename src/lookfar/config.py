@@ -35,6 +35,8 @@ T = TypeVar("T")
 PROJECT_FILE: Final = "lookfar.toml"
 USER_FILE_VARIABLE: Final = "LOOKFAR_CONFIG"
 _PREFIX: Final = "LOOKFAR_"
+_EACH_PROJECT: Final = "{project}"
+"""Stands in ``memory.dir`` for a name that each project has of its own."""
 _MAX_FILE_BYTES: Final = 256 * 1024
 _SET_BY_SOMEBODY: Final = frozenset({"user", "project", "environment", "explicit"})
 _ELSEWHERE: Final = (
@@ -229,7 +231,7 @@ class MemorySettings:
     )
     dir: str = _setting(
         "",
-        "Folder of the memories; empty means one for each project in the user's data folder.",
+        "Folder of the memories, {project} for one each; empty means the user's data folder.",
         location=True,
         trusted=True,
     )
@@ -411,7 +413,7 @@ def load(
     _bend(values, origin)
     _reject_contradictions(values, origin)
     values["index.dir"] = values["index.dir"] or str(data_dir(env))
-    values["memory.dir"] = values["memory.dir"] or str(data_dir(env) / "memory")
+    values["memory.dir"] = values["memory.dir"] or str(data_dir(env) / "memory" / _EACH_PROJECT)
     return _build(values, origin)
 
 
@@ -461,17 +463,17 @@ def memory_folder(settings: Settings, root: str | Path) -> Path:
     of its own."""
     import hashlib
 
-    chosen, base = settings.memory, Path(settings.memory.dir)
-    if settings.origin.get("memory.dir", "default") != "default":
-        return base
+    chosen = settings.memory
+    if _EACH_PROJECT not in chosen.dir:
+        return Path(chosen.dir)
     if chosen.scope == "user":
-        return base / "user"
+        return Path(chosen.dir.replace(_EACH_PROJECT, "user"))
     if chosen.in_project:
         return Path(root) / ".lookfar" / "memory"
     real = os.path.realpath(root)
     key = hashlib.sha256(real.encode("utf-8", "surrogateescape")).hexdigest()[:16]
     name = re.sub(r"[^a-z0-9]+", "-", Path(real).name.lower()).strip("-") or "folder"
-    return base / f"{name}-{key}"
+    return Path(chosen.dir.replace(_EACH_PROJECT, f"{name}-{key}"))
 
 
 def child_environment(extra: Mapping[str, str]) -> dict[str, str]:

@@ -27,7 +27,14 @@ from lookfar.collections.base import PATIENCE
 from lookfar.collections.commits import Commits
 from lookfar.collections.folder import Folder
 from lookfar.collections.memories import Memories
-from lookfar.errors import Ambiguous, IndexCorrupt, InvalidArgument, IOFailed, NotFound
+from lookfar.errors import (
+    Ambiguous,
+    IndexBusy,
+    IndexCorrupt,
+    InvalidArgument,
+    IOFailed,
+    NotFound,
+)
 from lookfar.model import (
     Answer,
     Filters,
@@ -45,6 +52,7 @@ from lookfar.model import (
     Related,
     RelatedEntry,
     RelatedKind,
+    Ruling,
     Status,
     Watching,
 )
@@ -221,6 +229,11 @@ class Library:
         """Check every stored text, span, vector and keyword file; gives what is damaged."""
         return self._collection(collection).verify()
 
+    def why(self, path: str, *, collection: str = "") -> Ruling:
+        """Which rule admits or refuses a path below a folder, and where that rule stands."""
+        name = collection or self.collection
+        return replace(self.folder(name).why(path), collection=name)
+
     # -- asking ------------------------------------------------------------
 
     def search(
@@ -288,11 +301,12 @@ class Library:
                             plan = replace(plan, filters=folder.narrowed(plan.filters))
                         context = folder.asked(plan, as_of, on_progress)
                         snapshot, said = pinned.enter_context(context)
-                    except IOFailed as error:
-                        # A repository that cannot be read costs nobody the rest of the answer.
-                        if not isinstance(folder, Commits) or len(asked) == 1:
+                    except (IOFailed, IndexBusy, NotFound) as error:
+                        # What cannot be read beside the folders costs nobody the rest.
+                        if name in self._folders or len(asked) == 1:
                             raise
-                        notes.append(Incomplete("no_history", f"{name}: {error.message}"))
+                        reason = "no_history" if isinstance(folder, Commits) else "no_memory"
+                        notes.append(Incomplete(reason, f"{name}: {error.message}"))
                         continue
                     aside = isinstance(folder, Commits) and not filters.lanes
                     recent = folder.recent if isinstance(folder, Memories) else None

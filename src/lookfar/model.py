@@ -310,6 +310,25 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
+class Ruling:
+    """Whether a path may be indexed, and the rule that decides it."""
+
+    uri: str
+    admitted: bool
+    reason: str
+    """That of ``Skipped``; of what is admitted ``admitted``, ``included`` or ``not_ignored``."""
+    rule: str
+    """The rule as it is written, or what the disk says; empty where no rule is about it."""
+    place: str
+    """Where the rule stands: a file and line, a setting, or ``built in``."""
+    decided: str
+    """The path that the rule is about: the one asked for, or a folder above it."""
+    indexed: bool = False
+    """The index has it now."""
+    collection: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Filters:
     """What may be in an answer; applied before the best are chosen."""
 

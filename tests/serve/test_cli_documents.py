@@ -107,7 +107,8 @@ def test_an_outline(handbook: Path, run: Run, ask: Ask) -> None:
     shape = ask("outline", "security/keys.md", handbook)
     assert list(shape) == ["collection", "uri", "title", "language", "lines", "tags", "sections"]
     assert list(shape["sections"][0]) == [
-        "level", "title", "heading_path", "start", "end", "start_line", "end_line",
+        "level", "title", "heading_path", "start", "end", "start_line", "end_line", "kind",
+        "signature",
     ]  # fmt: skip
     assert shape["tags"] == ["security"]
 

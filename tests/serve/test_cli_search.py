@@ -25,7 +25,7 @@ HIT_TYPES = {
     "collection": str, "uri": str, "title": str, "heading_path": list,
     "start": int, "end": int, "start_line": int, "end_line": int,
     "sha256": str, "lane": str, "score": float, "text": str,
-    "truncated": bool, "state": str, "chunk_id": str,
+    "truncated": bool, "state": str, "chunk_id": str, "stale": list, "comment": bool,
 }  # fmt: skip
 
 

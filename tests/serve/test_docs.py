@@ -53,7 +53,8 @@ def test_generated_tables_are_up_to_date(page: str, name: str, content: str) -> 
 
 
 def test_every_kind_of_table_is_there() -> None:
-    wanted = {"commands", "settings", "errors", "formats", *(f"options {n}" for n in cli.commands)}
+    wanted = {"commands", "settings", "errors", "formats", "languages"}
+    wanted |= {f"options {name}" for name in cli.commands}
     wanted |= {f"tools {name}" for name in NAMES if name != ALL}
     assert {name for _, name, _ in TABLES} == wanted
 

@@ -32,7 +32,7 @@ from lookfar.collections.base import (
 from lookfar.errors import IndexCorrupt, LookfarError, NotFound
 from lookfar.index import freshness
 from lookfar.index.recipe import epoch_fingerprint, policy_from
-from lookfar.model import Document, Incomplete, IndexReport, Lane, Status
+from lookfar.model import Document, Incomplete, IndexReport, Lane, Ruling, Status
 from lookfar.parse.formats import parser_for
 from lookfar.parse.text import normalise
 from lookfar.sources.confine import Refused, Root
@@ -83,6 +83,7 @@ class Folder(Collection):
         self._histories: dict[str, Commits] = {}
         self._looked_for_histories = False
         self._memories: Memories | None = None
+        self._memories_at: tuple[str, int, int] | None = None
         self.watch_wanted: bool | None = None
         """Whether somebody asked to follow the folder, or not to; None where nobody did."""
         self._searches = count()
@@ -255,6 +256,18 @@ class Folder(Collection):
             for each in found.files
             if each.uri.startswith(prefix) and parser_for(each.uri) is not None
         }
+
+    def why(self, path: str) -> Ruling:
+        """Which rule admits or refuses a path below this folder, and where it stands.
+
+        ``path`` is a URI, or absolute; ``OutsideRoot`` for one that leaves the folder.
+        """
+        from lookfar.sources.why import why
+
+        uri = self.root.uri_of(path) if os.path.isabs(path) else _plain(path)
+        understood = parser_for(uri) is not None
+        found = why(self.root, policy_from(self.settings), uri, understood=understood)
+        return replace(found, indexed=self.has(uri), collection=self.name)
 
     def why_not(self, uri: str) -> str:
         """The word for why a file is not indexed (``symlink``, ``gone``, ``ignored``, ...).
@@ -489,23 +502,24 @@ class Folder(Collection):
         """The memories of this folder, as soon as there is a folder for them."""
         from lookfar.collections.memories import Memories
 
-        chosen = self.settings.memory
+        chosen, here = self.settings.memory, _identity(self.memory_folder)
         with self._settling:
-            found, here = self._memories, os.path.realpath(self.memory_folder)
-            if found is not None and found.root.path == here and os.path.isdir(here):
-                return found
-            self._memories = None
-            if os.path.isdir(here) and not self._closing:
-                name = "user@memory" if chosen.scope == "user" else f"{self.name}@memory"
-                self._memories = Memories(
-                    Root.open(here), name, self._resolve, self._settings_files,
-                    lambda: self.embedder,
-                )  # fmt: skip
-        if found is not None:
-            found.close()
-        if self._memories is not None and self.watch_wanted:
-            self._memories.watch()
-        return self._memories
+            former, found = None, self._memories
+            if here != self._memories_at:
+                # Another folder was chosen, or another one lies there now.
+                former, found = found, None
+                if here is not None and not self._closing:
+                    name = "user@memory" if chosen.scope == "user" else f"{self.name}@memory"
+                    found = Memories(
+                        Root.open(here[0]), name, self._resolve, self._settings_files,
+                        lambda: self.embedder,
+                    )  # fmt: skip
+                self._memories, self._memories_at = found, here
+        if former is not None:
+            former.close()
+        if found is not None and self.watch_wanted and not found.watch_wanted:
+            found.watch()
+        return found
 
     # -- leaving -----------------------------------------------------------
 
@@ -530,6 +544,24 @@ class Folder(Collection):
         for each in self._others():
             each.close()
         self._store.close()
+
+
+def _plain(path: str) -> str:
+    """A relative path as people type it, as a URI."""
+    plain = path.replace(os.sep, "/").rstrip("/")
+    while plain.startswith("./"):
+        plain = plain[2:].lstrip("/")
+    return plain
+
+
+def _identity(folder: Path) -> tuple[str, int, int] | None:
+    """Which folder lies at a path: its real path and what the disk calls it, or none."""
+    real = os.path.realpath(folder)
+    try:
+        info = os.stat(real)
+    except OSError:
+        return None
+    return (real, info.st_dev, info.st_ino) if os.path.isdir(real) else None
 
 
 def _stamps(files: tuple[Path, ...]) -> tuple[tuple[int, int, int] | None, ...]:

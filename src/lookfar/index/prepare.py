@@ -21,6 +21,7 @@ from lookfar.chunk.identity import embedded_text
 from lookfar.chunk.parts import Sizes
 from lookfar.model import Block, Chunk, Document, Fingerprint, Lane
 from lookfar.parse.formats import parser_for
+from lookfar.parse.languages import called
 from lookfar.parse.text import normalise
 from lookfar.ports import PATH_SEPARATOR, ChunkRow, Version
 from lookfar.store.analyser import analyse
@@ -131,6 +132,12 @@ def _metadata(document: Document) -> str:
         kept["front_matter"] = dict(document.metadata)
     if document.aliases:
         kept["aliases"] = list(document.aliases)
+    programs: dict[str, list[tuple[int, int]]] = {}
+    for block in document.blocks:
+        if block.language and block.kind in ("fence", "indented"):
+            programs.setdefault(called(block.language), []).append((block.start, block.end))
+    if programs:
+        kept["programs"] = programs
     return json.dumps(kept, ensure_ascii=False, sort_keys=True)
 
 

@@ -325,3 +325,20 @@ def language_of(uri: str) -> Language | None:
 def named(language: str) -> Language | None:
     """The language that is called ``language``."""
     return next((each for each in LANGUAGES if each.language == language), None)
+
+
+_ALSO_CALLED = {
+    "c#": "csharp", "c++": "cpp", "console": "bash", "docker": "dockerfile", "golang": "go",
+    "jsx": "javascript", "node": "javascript", "objc": "objective-c",
+    "py3": "python", "python3": "python", "pycon": "python", "shell": "bash",
+    "shell-session": "bash", "terraform": "hcl", "zsh": "bash",
+}  # fmt: skip
+
+
+def called(word: str) -> str:
+    """The name of the language that the first word of a code fence means, or that word."""
+    name = word.lower().strip("{}.")
+    if name in _ALSO_CALLED:
+        return _ALSO_CALLED[name]
+    found = named(name) or _BY_EXTENSION.get(f".{name}")
+    return found.language if found is not None else name

@@ -165,11 +165,12 @@ def _folders_of(query: str, paths: tuple[str, ...]) -> tuple[str, ...]:
 @click.argument("path", default=".")
 @_common
 def read(target: str, path: str, as_json: bool, **options: Any) -> None:
-    """Print a document, a section or some lines.
+    """Print a document, a section, a definition or some lines.
 
     TARGET is a URI (guide.md), a URI and a heading (guide.md#Install, or
-    "guide.md#Install > Linux"), or a URI and lines (guide.md:10-20). PATH is the
-    indexed folder (default: this one).
+    "guide.md#Install > Linux"), a URI and lines (guide.md:10-20), or the name of what source
+    code defines (Shelf.put, or src/shelf.py#Shelf.put). PATH is the indexed folder
+    (default: this one).
     """
     with _asked(path, options) as library:
         found = library.read(_utf8(target))
@@ -188,7 +189,7 @@ def read(target: str, path: str, as_json: bool, **options: Any) -> None:
 @click.argument("path", default=".")
 @_common
 def outline(uri: str, path: str, as_json: bool, **options: Any) -> None:
-    """Show the headings of a document and their lines.
+    """Show the headings of a document, or what source code defines, and their lines.
 
     URI names the document. PATH is the indexed folder (default: this one).
     """
@@ -209,7 +210,12 @@ def outline(uri: str, path: str, as_json: bool, **options: Any) -> None:
     "--kind",
     "kinds",
     multiple=True,
-    type=click.Choice(("links", "backlinks", "similar", "community", "commits", "memories")),
+    type=click.Choice(
+        (
+            *("links", "backlinks", "similar", "community"),
+            *("definitions", "mentions", "memories"),
+        )
+    ),
     help="Only this kind of relation. Repeatable; without, all of them.",
 )
 @click.option("--limit", type=int, default=10, metavar="N", help="Most entries of each kind.")
@@ -226,8 +232,9 @@ def related(
 ) -> None:
     """Show what a document links to, what links to it, and what is like it.
 
-    TARGET is a URI (guide.md), or a part of it as for read (guide.md#Install). PATH is
-    the indexed folder (default: this one).
+    TARGET is a URI (guide.md), or a part of it as for read (guide.md#Install). Of what source
+    code defines (Shelf.put) it also shows where that is defined and mentioned. PATH is the
+    indexed folder (default: this one).
     """
     from lookfar.retrieve.related import KINDS
 
@@ -240,6 +247,26 @@ def related(
         from lookfar.serve import render
 
         write(render.related(found))
+
+
+@cli.command()
+@click.argument("path")
+@click.argument("root", default=".")
+@_common
+def why(path: str, root: str, as_json: bool, **options: Any) -> None:
+    """Tell which rule lets a path into the index or keeps it out.
+
+    PATH lies below ROOT, the folder that is indexed (default: this one), and may also be
+    absolute. It need not exist: then its name decides.
+    """
+    with _opened(root, options) as library:
+        found = library.why(_utf8(path))
+    if as_json:
+        write_json(jsonshape.ruling(found))
+    else:
+        from lookfar.serve import render
+
+        write(render.ruling(found))
 
 
 @cli.command()

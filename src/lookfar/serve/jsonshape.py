@@ -27,9 +27,11 @@ if TYPE_CHECKING:
         Pruned,
         Reading,
         Related,
+        Ruling,
         Section,
         Span,
         Status,
+        Symbol,
         Watching,
     )
 
@@ -115,6 +117,7 @@ def reading(read: Reading) -> Json:
 
 def outline(tree: Outline) -> Json:
     """The result of ``lookfar outline --json``."""
+    symbols = {each.section: each for each in tree.symbols}
     return {
         "collection": tree.collection,
         "uri": tree.uri,
@@ -122,7 +125,21 @@ def outline(tree: Outline) -> Json:
         "language": tree.language,
         "lines": tree.lines,
         "tags": list(tree.tags),
-        "sections": [_section(each) for each in tree.sections],
+        "sections": [_section(each, symbols.get(each.ordinal)) for each in tree.sections],
+    }
+
+
+def ruling(found: Ruling) -> Json:
+    """The result of ``lookfar why --json``."""
+    return {
+        "collection": found.collection,
+        "uri": found.uri,
+        "admitted": found.admitted,
+        "reason": found.reason,
+        "rule": found.rule,
+        "place": found.place,
+        "decided": found.decided,
+        "indexed": found.indexed,
     }
 
 
@@ -288,12 +305,14 @@ def _incomplete(notes: Iterable[Incomplete]) -> list[Json]:
     ]
 
 
-def _section(section: Section) -> Json:
+def _section(section: Section, symbol: Symbol | None) -> Json:
     return {
         "level": section.level,
         "title": section.title,
         "heading_path": list(section.path),
         **_span(section.span),
+        "kind": symbol.kind if symbol else "",
+        "signature": symbol.signature if symbol else "",
     }
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Reading,
         Related,
         RelatedEntry,
+        Ruling,
         Status,
     )
 
@@ -60,7 +61,26 @@ _RELATED = {
     "backlinks": "linked from",
     "similar": "similar",
     "community": "same community",
+    "definitions": "defined",
+    "mentions": "mentioned",
     "memories": "remembered in",
+}
+_RULED = {
+    "not_ignored": "an ignore file brings it back",
+    "included": "it is among sources.include",
+    "denied": "denied, whatever the settings say",
+    "excluded": "excluded",
+    "ignored": "ignored",
+    "binary": "binary",
+    "not_included": "not among sources.include",
+    "too_large": "too large",
+    "too_deep": "too deep",
+    "symlink": "a symbolic link",
+    "hard_link": "a file with further names",
+    "no_parser": "of a format that is not understood",
+    "not_a_file": "no regular file",
+    "gone": "not there",
+    "unreadable": "it cannot be read",
 }
 _SKIPPED = {
     "denied": "denied: secrets, dependencies, build output (target/, build/, ...)",
@@ -112,6 +132,8 @@ def _hit(
     yield _line(("   " + " > ".join(hit.heading_path), "green"))
     if hit.state != "same":
         yield _line((f"   {_STATES[hit.state]}", "bold red"))
+    if hit.comment:
+        yield _line(("   a comment in source code", "dim"))
     if hit.stale:
         named = ", ".join(_some(hit.stale, _NAMED_FAILURES))
         yield _line((f"   STALE memory: changed since it was written: {named}", "bold red"))
@@ -180,7 +202,8 @@ def reading(read: Reading) -> str:
 
 
 def outline(tree: Outline) -> str:
-    """The heading tree, each heading with its first line."""
+    """The heading tree, or what code defines, each with its first line."""
+    symbols = {each.section: each for each in tree.symbols}
     width = len(str(tree.lines))
     head = f"{tree.uri}  {tree.lines:,} lines, {tree.language}"
     lines = [_line((head, "bold cyan"))]
@@ -188,11 +211,34 @@ def outline(tree: Outline) -> str:
         lines.append(_line((f"tags: {', '.join(tree.tags)}", "dim")))
     for section in tree.sections:
         indent = "  " * (section.level - 1)
-        lines.append(
-            _line((f"{section.span.start_line:>{width}}  ", "dim"), (indent + section.title, ""))
-        )
+        symbol = symbols.get(section.ordinal)
+        # A signature says all; a kind tells what a name without one is.
+        shown = symbol.signature if symbol and symbol.signature else section.title
+        line = _line((f"{section.span.start_line:>{width}}  ", "dim"), (indent + shown, ""))
+        if symbol is not None and symbol.kind not in shown.split():
+            line.append_text(_line((f"  {symbol.kind}", "dim")))
+        lines.append(line)
     if not tree.sections:
         lines.append(_line(("no headings", "dim")))
+    return _printed(lines)
+
+
+def ruling(found: Ruling) -> str:
+    """Whether a path may be indexed, and by which rule."""
+    word = "may be indexed" if found.admitted else "stays out"
+    style = "green" if found.admitted else "bold yellow"
+    lines = [_line((f"{found.uri}  ", "bold cyan"), (word, style))]
+    if found.reason == "admitted":
+        lines.append(_line(("no rule keeps it out", "")))
+    else:
+        on = "" if found.decided == found.uri else f" ({found.decided})"
+        lines.append(_line((_RULED.get(found.reason, found.reason) + on, "")))
+    if found.rule:
+        place = f"{found.place}: " if found.place else ""
+        lines.append(_line((f"  {place}{found.rule}", "dim")))
+    if found.indexed != found.admitted:
+        now = "in the index" if found.indexed else "not in the index yet"
+        lines.append(_line((f"it is {now}", "dim")))
     return _printed(lines)
 
 
@@ -227,7 +273,9 @@ def _related(entry: RelatedEntry) -> Iterator[Text]:
         told.append(f"line {entry.line:,}")
     if entry.anchor and not backwards:
         told.append(f"#{entry.anchor}")
-    if not entry.relation:
+    if entry.kind == "mentions":
+        told = [f"{entry.count:,} times"] if entry.count > 1 else []
+    elif not entry.relation and entry.kind != "definitions":
         told.append(f"{entry.score:.3f}")
     line.append_text(_line((f"  {', '.join(told)}", "dim")) if told else _line())
     yield line

@@ -213,7 +213,7 @@ def flags(text: str) -> list[str]:
 
 class ReadInput(Input):
     target: Annotated[
-        str, Field(min_length=1, description="URI, URI#Heading, URI:10-20, or a cite from search")
+        str, Field(min_length=1, description="URI, URI#Heading, URI:10-20, symbol, or a cite")
     ]
     collection: str = ""
     budget: Annotated[Budget, Field(description="Tokens")] = 8000
@@ -262,7 +262,9 @@ _READ_STATES = {
 
 # --- related ------------------------------------------------------------------------------------
 
-Relation = Literal["links", "backlinks", "similar", "community", "commits", "memories"]
+Relation = Literal[
+    "links", "backlinks", "similar", "community", "definitions", "mentions", "commits", "memories"
+]
 
 
 class RelatedInput(Input):

@@ -147,15 +147,23 @@ class Ignores:
     """URI of the folder with a trailing slash; empty for the root."""
     file: IgnoreFile
     outer: Ignores | None
+    above: str = ""
+    """Where the file lies above the root: the way from it to the root, with a trailing slash."""
 
     def rule_for(self, uri: str, name: str, is_dir: bool) -> str | None:
         """``file:line: text`` of the line that ignores an entry, or None."""
+        found = self.decision_for(uri, name, is_dir)
+        return found[1] if found is not None and found[0] else None
+
+    def decision_for(self, uri: str, name: str, is_dir: bool) -> tuple[bool, str] | None:
+        """Whether an entry is ignored or brought back, and ``file:line: text`` of the line that
+        says so; None where no line is about it."""
         if not uri.isascii():
             uri, name = normalize("NFC", uri), normalize("NFC", name)
         here: Ignores | None = self
         while here is not None:
-            rule = here.file.decide(uri[len(here.base) :], name, is_dir)
+            rule = here.file.decide(here.above + uri[len(here.base) :], name, is_dir)
             if rule is not None:
-                return None if rule.negated else f"{here.file.uri}:{rule.number}: {rule.text}"
+                return not rule.negated, f"{here.file.uri}:{rule.number}: {rule.text}"
             here = here.outer
         return None

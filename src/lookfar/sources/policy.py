@@ -157,6 +157,7 @@ class Policy:
             rule = self._exclude.match(uri)
             if rule is None and is_dir and self._emptied is not None:
                 rule = self._emptied.match(uri)
+                rule = f"{rule[1:]}/**" if rule is not None else None
             if rule is not None:
                 return Verdict("excluded", rule)
         if ignores is not None:
@@ -171,6 +172,10 @@ class Policy:
         if self._include is not None and self._include.match(uri) is None:
             return Verdict("not_included", "include")
         return None
+
+    def included_by(self, uri: str) -> str | None:
+        """The glob of ``include`` that a file matches, where only such are wanted."""
+        return self._include.match(uri) if self._include is not None else None
 
     def verdict(self, uri: str, is_dir: bool = False) -> Verdict | None:
         """Decide a path and every folder above it; ignore files need the disk and are not asked."""

@@ -27,6 +27,7 @@ from typing import Final
 
 from lookfar.errors import LookfarError
 from lookfar.model import Fingerprint, Skipped, SourceFile
+from lookfar.sources.around import ignores_around
 from lookfar.sources.confine import (
     ON_WINDOWS,
     Handle,
@@ -163,7 +164,7 @@ def verdict_on(root: Root, policy: Policy, uri: str) -> Verdict | None:
 def rules_in(root: Root, policy: Policy, folder: str) -> tuple[Ignores | None, Verdict | None]:
     """The ignore rules in force in a folder, or the verdict that keeps all of it out."""
     parts = components(folder) if folder else []
-    ignores, found = rules_of(root, policy, "", None)
+    ignores, found = rules_of(root, policy, "", _around(root, policy))
     for depth in range(1, len(parts) + 1):
         if found is None:
             ignores, found = rules_of(root, policy, "/".join(parts[:depth]), ignores)
@@ -190,6 +191,11 @@ def rules_of(
     return walker.load_ignores(_Folder(_NOWHERE, 0, outer), folder, names), None
 
 
+def _around(root: Root, policy: Policy) -> Ignores | None:
+    """The rules that hold before the first of the root's own ignore files is read."""
+    return ignores_around(root.path) if policy.respect_ignore_files else None
+
+
 class _Walker:
     """The state of one pass."""
 
@@ -211,7 +217,7 @@ class _Walker:
             self.unreadable.append("")
             return
         try:
-            self._visit("", self.top, None, 0)
+            self._visit("", self.top, _around(self.root, self.policy), 0)
         finally:
             close_folder(self.top)
 

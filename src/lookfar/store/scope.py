@@ -1,5 +1,8 @@
 """What filters admit: documents, and under a heading the spans of its sections.
 
+A language admits what is written in it: source files, and of prose the passages with a
+program in it.
+
 Takes: filters and a generation. Gives: a test for one chunk, cheap enough to run
 before the best are chosen. Refuses: globs; whoever plans a query spells them out
 as URIs.
@@ -7,10 +10,11 @@ as URIs.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lookfar.model import Filters
@@ -24,27 +28,59 @@ class Scope:
 
     documents: frozenset[int]
     spans: Mapping[int, Sequence[tuple[int, int]]] | None
+    blocks: Mapping[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    """Of documents that are in another language, the programs in the one asked for."""
 
     def admits(self, place: Place) -> bool:
         if place.document not in self.documents:
             return False
-        if self.spans is None:
-            return True
-        return any(
-            place.start < end and start < place.end for start, end in self.spans[place.document]
-        )
+        if place.document in self.blocks and not _touches(place, self.blocks[place.document]):
+            return False
+        return self.spans is None or _touches(place, self.spans[place.document])
+
+
+def _touches(place: Place, spans: Sequence[tuple[int, int]]) -> bool:
+    return any(place.start < end and start < place.end for start, end in spans)
 
 
 def resolve(connection: sqlite3.Connection, generation: int, filters: Filters) -> Scope:
     """All that ``filters`` admit in ``generation``."""
     documents = _documents(connection, generation, filters)
+    blocks: dict[int, list[tuple[int, int]]] = {}
+    if filters.languages:
+        blocks = _with_programs(connection, generation, filters)
+        documents |= frozenset(blocks)
     if not filters.heading:
-        return Scope(documents, None)
+        return Scope(documents, None, blocks)
     spans: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for document, start, end in _sections(connection, generation, filters.heading):
         if document in documents:
             spans[document].append((start, end))
-    return Scope(documents.intersection(spans), spans)
+    return Scope(documents.intersection(spans), spans, blocks)
+
+
+def _with_programs(
+    connection: sqlite3.Connection, generation: int, filters: Filters
+) -> dict[int, list[tuple[int, int]]]:
+    """Documents of prose with programs in one of the languages, and where those stand."""
+    asked = replace(filters, languages=())
+    listed = ",".join(map(str, _documents(connection, generation, asked)))
+    rows = connection.execute(
+        "SELECT id, json_extract(metadata, '$.programs') FROM documents"
+        f" WHERE id IN ({listed}) AND metadata LIKE '%\"programs\": {{%'"
+    )
+    wanted = frozenset(filters.languages)
+    found: dict[int, list[tuple[int, int]]] = {}
+    for identifier, programs in rows:
+        spans = [
+            (start, end)
+            for language, places in json.loads(programs or "{}").items()
+            if language in wanted
+            for start, end in places
+        ]
+        if spans:
+            found[identifier] = spans
+    return found
 
 
 def _documents(connection: sqlite3.Connection, generation: int, filters: Filters) -> frozenset[int]:

@@ -1,0 +1,94 @@
+"""``lookfar remember`` and ``lookfar memories``, as people run them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+Ask = Callable[..., dict[str, Any]]
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def at(handbook: Path) -> tuple[str, str]:
+    return ("--path", str(handbook))
+
+
+def test_a_memory_lies_in_the_data_folder_and_is_found(
+    run: Run, ask: Ask, handbook: Path, own_home: Path, at: tuple[str, str]
+) -> None:
+    """By default outside the project, in a folder that its path names."""
+    made = ask(
+        "remember", "In March, not in January.", "--title", "Keys rotate", "--type", "plan",
+        "--tag", "keys", "--about", "security/keys.md", *at,
+    )  # fmt: skip
+    path = Path(made["path"])
+    assert path.name == "keys-rotate.md"
+    assert path.parent.name.startswith("handbook-")
+    assert path.parent.parent.name == "memory"
+    assert own_home in path.parents
+    assert (made["type"], made["tags"], made["author"]) == ("plan", ["keys"], "command line")
+    assert not [each for each in handbook.rglob("*") if "keys-rotate" in each.name]
+    hits = ask("search", "march january", handbook)["hits"]
+    assert (hits[0]["uri"], hits[0]["lane"]) == ("keys-rotate.md", "memory")
+    related = run("related", "security/keys.md", handbook).stdout
+    assert "remembered in  1" in related
+    assert "plans" in related
+    (entry,) = ask("related", "security/keys.md", handbook, "--kind", "memories")["entries"]
+    assert (entry["uri"], entry["collection"]) == ("keys-rotate.md", "handbook@memory")
+
+
+def test_a_stale_memory_is_marked(run: Run, handbook: Path, at: tuple[str, str]) -> None:
+    run("index", handbook, "--quiet")
+    run("remember", "Zebra keys.", "--about", "security/keys.md", *at)
+    assert "STALE" not in run("search", "zebra", handbook).stdout
+    (handbook / "security" / "keys.md").write_text("# Keys\n\nGone.\n", encoding="utf-8")
+    shown = run("search", "zebra", handbook).stdout
+    assert "STALE memory: changed since it was written: security/keys.md" in shown
+
+
+def test_memories_are_listed_changed_and_put_away(run: Run, ask: Ask, at: tuple[str, str]) -> None:
+    run("remember", "One.", "--title", "one", "--tag", "a", *at)
+    run("remember", "Two.", "--title", "two", "--type", "journal", *at)
+    assert [each["name"] for each in ask("memories", "list", *at)["memories"]] == [
+        "one.md",
+        "two.md",
+    ]
+    assert [each["name"] for each in ask("memories", "list", "--tag", "a", *at)["memories"]] == [
+        "one.md"
+    ]
+    journals = run("memories", "list", "--type", "journal", *at).stdout
+    assert "two.md" in journals
+    assert "one.md" not in journals
+    assert "Added to one.md" in run("memories", "append", "one", "More.", *at).stdout
+    assert run("memories", "show", "one", *at).stdout.endswith("One.\n\nMore.\n")
+    assert "Restored one.md" in run("memories", "restore", "one", *at).stdout
+    assert ask("memories", "show", "one", *at)["text"] == "One."
+    assert "Deleted two.md" in run("memories", "delete", "two", *at).stdout
+    trash = ask("memories", "list", "--trash", *at)["trash"]
+    assert {(each["name"], each["deleted"]) for each in trash} == {
+        ("one.md", False),
+        ("two.md", True),
+    }
+    assert "two.md  1  deleted" in run("memories", "list", "--trash", *at).stdout
+    run("memories", "restore", "two", "--version", "1", *at)
+    merged = run("memories", "merge", "both", "Both.", "one", "two", *at)
+    assert "Merged into both.md" in merged.stdout
+    stats = ask("memories", "stats", *at)
+    assert (stats["total"], stats["by_tag"], stats["trashed"]) == (1, {"a": 1}, 2)
+    assert "total: 1" in run("memories", "stats", *at).stdout
+
+
+def test_wrong_names_end_with_a_code(run: Run, at: tuple[str, str]) -> None:
+    missing = run("memories", "show", "nowhere", *at)
+    assert missing.exit_code == 3
+    assert "error NOT_FOUND" in missing.stderr
+    path = run("memories", "delete", "../x", *at)
+    assert path.exit_code == 2
+    assert "OUTSIDE_ROOT" in path.stderr
+    assert run("remember", " ", *at).exit_code == 2
+    assert run("remember", "x", "--type", "secret", *at).exit_code == 2

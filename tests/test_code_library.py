@@ -1,0 +1,263 @@
+"""Source code in a library: definitions by name, comments as documentation, programs in prose."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lookfar.errors import Ambiguous, NotFound
+from lookfar.library import Library
+from lookfar.model import Filters
+
+HASH = {"embed.provider": "hash", "index.workers": 1, "chunk.merge_small": False}
+
+CORE = '''"""Ships and what they carry."""
+
+
+class Ship:
+    """Carries crates over the sea."""
+
+    def load(self, crate):
+        """Put a crate below deck until the harbour master signs."""
+        return self.stow_away(crate)
+
+    def stow_away(self, crate):
+        return crate
+
+
+class Barge:
+    def load(self, crate):
+        return crate
+
+
+def getUserById(number):
+    return number
+'''
+SHIP = """// Shared by all of the fleet.
+export class Fleet {
+  find() { return getUserById(1); }
+}
+
+export function config() { return 1; }
+export class Config {}
+"""
+RUST = """mod harbour {
+    pub fn dock(ship: u8) -> u8 {
+        ship
+    }
+}
+"""
+GUIDE = """# Guide
+
+Call `getUserById(3)` first.
+
+## Prose
+
+Nothing but words about getUserByIdentity.
+
+## Python
+
+```python
+ship.stow_away(zebra_crate)
+```
+
+## Shell
+
+```console
+load --zebra
+```
+"""
+FILES = {"src/core.py": CORE, "src/ship.ts": SHIP, "src/harbour.rs": RUST, "docs/guide.md": GUIDE}
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody's configuration and nobody's indexes."""
+    for variable in [name for name in os.environ if name.startswith(("LOOKFAR_", "XDG_"))]:
+        monkeypatch.delenv(variable)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+
+def plant(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Iterator[Library]:
+    root = plant(tmp_path / "root", FILES)
+    with Library.open(root, index_dir=tmp_path / "index", settings=HASH) as opened:
+        opened.index()
+        yield opened
+
+
+# --- definitions by name ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("target", "place"),
+    [
+        ("src/core.py#Ship.load", "src/core.py:7-9"),
+        ("src/core.py#Ship::load", "src/core.py:7-9"),
+        ("src/core.py#Ship > load", "src/core.py:7-9"),
+        ("src/core.py#stow_away", "src/core.py:11-12"),
+        ("src/core.py#ship", "src/core.py:4-12"),
+        ("src/harbour.rs#harbour::dock", "src/harbour.rs:2-4"),
+        ("Ship.load", "src/core.py:7-9"),
+        ("Ship#load", "src/core.py:7-9"),
+        ("harbour::dock", "src/harbour.rs:2-4"),
+        ("getUserById", "src/core.py:20-21"),
+        ("getuserbyid", "src/core.py:20-21"),
+        ("stow_away", "src/core.py:11-12"),
+        ("config", "src/ship.ts:6-6"),
+        ("Config", "src/ship.ts:7-7"),
+    ],
+)
+def test_a_definition_is_read_by_its_name(library: Library, target: str, place: str) -> None:
+    """However it is written, with its file or without; the same case wins."""
+    found = library.read(target)
+    assert f"{found.uri}:{found.span.start_line}-{found.span.end_line}" == place
+    lines = FILES[found.uri].splitlines(keepends=True)
+    assert found.text.strip("\n") == "".join(
+        lines[found.span.start_line - 1 : found.span.end_line]
+    ).strip("\n")
+
+
+def test_a_name_that_several_have_lists_them(library: Library) -> None:
+    """Never guessed, and each candidate says where it stands."""
+    with pytest.raises(Ambiguous) as refusal:
+        library.read("load")
+    assert refusal.value.details["candidates"] == [
+        "src/core.py:7-9 (Ship.load)",
+        "src/core.py:16-17 (Barge.load)",
+    ]
+    assert "src/core.py:16-17" in refusal.value.hint
+    with pytest.raises(Ambiguous, match="2 sections"):
+        library.read("src/core.py#load")
+
+
+@pytest.mark.parametrize("target", ["nobody", "Ship.nobody", "src/core.py#nobody", "100%", "_"])
+def test_a_name_that_nobody_has_is_not_found(library: Library, target: str) -> None:
+    """Wildcards of the store mean nothing in a name."""
+    with pytest.raises(NotFound):
+        library.read(target)
+
+
+def test_names_are_found_in_the_folder_that_has_them(tmp_path: Path) -> None:
+    """With several folders, by whichever one defines it; with two that do, by none."""
+    one = plant(tmp_path / "one", {"a.py": "def alone():\n    pass\n\ndef both():\n    pass\n"})
+    two = plant(tmp_path / "two", {"b.py": "def both():\n    pass\n"})
+    with Library.open(one, two, index_dir=tmp_path / "index", settings=HASH) as library:
+        for name in library.collections:
+            library.index(collection=name)
+        assert library.read("alone").collection == "one"
+        with pytest.raises(Ambiguous):
+            library.read("both")
+
+
+def test_an_outline_of_code_tells_what_it_defines(library: Library) -> None:
+    tree = library.outline("src/core.py")
+    signatures = {each.signature: each.kind for each in tree.symbols}
+    assert signatures["def load(self, crate)"] == "method"
+    assert [each.title for each in tree.sections][:2] == ["Ship", "load"]
+
+
+# --- what has to do with a definition -------------------------------------------------------------
+
+
+def test_definitions_and_mentions_of_a_name(library: Library) -> None:
+    """Whole words in their case only, with the lines they stand on, and not the definition."""
+    found = library.related("getUserById")
+    assert found.totals["definitions"] == 1
+    by_kind = {
+        kind: [(each.uri, each.line, each.context) for each in found.entries if each.kind == kind]
+        for kind in ("definitions", "mentions")
+    }
+    assert by_kind["definitions"] == [("src/core.py", 20, "def getUserById(number):")]
+    assert sorted(by_kind["mentions"]) == [
+        ("docs/guide.md", 3, "Call `getUserById(3)` first."),
+        ("src/ship.ts", 3, "find() { return getUserById(1); }"),
+    ]
+    mentioned = library.related("src/core.py#Ship.stow_away", kinds=("mentions",))
+    assert set(mentioned.totals) == {"mentions"}
+    assert {(each.uri, each.line) for each in mentioned.entries} == {
+        ("src/core.py", 9),
+        ("docs/guide.md", 12),
+    }
+
+
+def test_a_document_is_no_name(library: Library) -> None:
+    assert "mentions" not in library.related("src/core.py").totals
+    asked = library.related("docs/guide.md#Prose", kinds=("definitions", "mentions"))
+    assert asked.totals == {"definitions": 0, "mentions": 0}
+
+
+# --- comments -------------------------------------------------------------------------------------
+
+
+def test_comments_answer_where_only_documentation_is_asked(library: Library) -> None:
+    """They are cited exactly, and stand nowhere twice."""
+    asked = "crate below deck until the harbour master signs"
+    first = library.search(asked, filters=Filters(lanes=("docs",)), explain=True).hits[0]
+    assert (first.uri, first.lane, first.comment) == ("src/core.py", "docs", True)
+    assert first.text == '"""Put a crate below deck until the harbour master signs."""'
+    assert CORE[first.span.start : first.span.end] == first.text
+    assert first.heading_path == ("Ship", "load")
+    assert first.score == pytest.approx(sum(each.value for each in first.explanation), abs=1e-4)
+    again = library.read(f"{first.uri}:{first.span.start_line}-{first.span.end_line}")
+    assert first.text in again.text
+    for filters in (None, Filters(lanes=("docs", "code")), Filters(lanes=("code",))):
+        hits = library.search(asked, filters=filters).hits
+        assert not any(hit.comment for hit in hits)
+        assert sum(first.text in hit.text for hit in hits) == 1
+
+
+def test_filters_hold_for_comments_too(library: Library) -> None:
+    """Who asks below docs gets nothing from src."""
+    filters = Filters(lanes=("docs",), prefix="docs/")
+    hits = library.search("crate below deck harbour", filters=filters).hits
+    assert {hit.uri for hit in hits} <= {"docs/guide.md"}
+
+
+def test_a_comment_that_changed_says_so(library: Library) -> None:
+    """An answer from an older text never claims to be on the disk."""
+    path = Path(library.folder().root.path, "src/core.py")
+    generation = library.status().generation
+    path.write_text(CORE.replace("Put a crate", "Place a box"), encoding="utf-8")
+    found = library.search(
+        "crate below deck until the harbour master signs",
+        filters=Filters(lanes=("docs",)),
+        as_of=generation,
+    ).hits[0]
+    assert found.comment
+    assert found.state == "changed"
+
+
+# --- programs in prose ------------------------------------------------------------------------
+
+
+def test_a_language_finds_programs_in_prose(library: Library) -> None:
+    """Of a page in Markdown only the passages with a program in that language."""
+    python = library.search("zebra crate", filters=Filters(languages=("python",))).hits
+    assert {hit.uri for hit in python} <= {"docs/guide.md", "src/core.py"}
+    page = [hit for hit in python if hit.uri == "docs/guide.md"]
+    assert page
+    assert all("stow_away(zebra_crate)" in hit.text for hit in page)
+    shell = library.search("zebra load", filters=Filters(languages=("bash",))).hits
+    assert [hit.uri for hit in shell] == ["docs/guide.md"]
+    below = Filters(languages=("python",), heading="Shell")
+    assert not [h for h in library.search("zebra", filters=below).hits if h.uri != "src/core.py"]
+    assert not library.search("zebra", filters=Filters(languages=("haskell",))).hits
+
+
+@pytest.mark.parametrize("query", ["zebra_crate", "zebra crate", "stow away", "ship.stow_away"])
+def test_programs_in_prose_are_read_as_code(library: Library, query: str) -> None:
+    """Names are found whole and in parts."""
+    hits = library.search(query, mode="keyword", filters=Filters(prefix="docs/")).hits
+    assert "stow_away(zebra_crate)" in hits[0].text
