@@ -43,6 +43,8 @@ export class Fleet {
 
 export function config() { return 1; }
 export class Config {}
+export class Boat { moor() {} }
+export function moor() {}
 """
 RUST = """mod harbour {
     pub fn dock(ship: u8) -> u8 {
@@ -52,7 +54,7 @@ RUST = """mod harbour {
 """
 GUIDE = """# Guide
 
-Call `getUserById(3)` first.
+Call `getUserById(3)` first, and never getUserByIdentity or mygetUserById.
 
 ## Prose
 
@@ -117,6 +119,9 @@ def library(tmp_path: Path) -> Iterator[Library]:
         ("stow_away", "src/core.py:11-12"),
         ("config", "src/ship.ts:6-6"),
         ("Config", "src/ship.ts:7-7"),
+        ("moor", "src/ship.ts:9-9"),
+        ("src/ship.ts#moor", "src/ship.ts:9-9"),
+        ("Boat.moor", "src/ship.ts:8-8"),
     ],
 )
 def test_a_definition_is_read_by_its_name(library: Library, target: str, place: str) -> None:
@@ -124,9 +129,8 @@ def test_a_definition_is_read_by_its_name(library: Library, target: str, place: 
     found = library.read(target)
     assert f"{found.uri}:{found.span.start_line}-{found.span.end_line}" == place
     lines = FILES[found.uri].splitlines(keepends=True)
-    assert found.text.strip("\n") == "".join(
-        lines[found.span.start_line - 1 : found.span.end_line]
-    ).strip("\n")
+    assert found.text in "".join(lines[found.span.start_line - 1 : found.span.end_line])
+    assert found.heading_path[-1].casefold() in found.text.casefold()
 
 
 def test_a_name_that_several_have_lists_them(library: Library) -> None:
@@ -181,9 +185,10 @@ def test_definitions_and_mentions_of_a_name(library: Library) -> None:
     }
     assert by_kind["definitions"] == [("src/core.py", 20, "def getUserById(number):")]
     assert sorted(by_kind["mentions"]) == [
-        ("docs/guide.md", 3, "Call `getUserById(3)` first."),
+        ("docs/guide.md", 3, GUIDE.splitlines()[2]),
         ("src/ship.ts", 3, "find() { return getUserById(1); }"),
     ]
+    assert {each.count for each in found.entries if each.kind == "mentions"} == {1}
     mentioned = library.related("src/core.py#Ship.stow_away", kinds=("mentions",))
     assert set(mentioned.totals) == {"mentions"}
     assert {(each.uri, each.line) for each in mentioned.entries} == {
@@ -206,6 +211,7 @@ def test_comments_answer_where_only_documentation_is_asked(library: Library) -> 
     asked = "crate below deck until the harbour master signs"
     first = library.search(asked, filters=Filters(lanes=("docs",)), explain=True).hits[0]
     assert (first.uri, first.lane, first.comment) == ("src/core.py", "docs", True)
+    assert first.state == "same"
     assert first.text == '"""Put a crate below deck until the harbour master signs."""'
     assert CORE[first.span.start : first.span.end] == first.text
     assert first.heading_path == ("Ship", "load")

@@ -20,13 +20,11 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 from urllib.parse import quote
 
 from lookfar.collections.base import PATIENCE
-from lookfar.collections.commits import Commits
 from lookfar.collections.folder import Folder
-from lookfar.collections.memories import Memories
 from lookfar.errors import (
     Ambiguous,
     IndexBusy,
@@ -63,6 +61,8 @@ from lookfar.retrieve.target import Target, parse_target
 
 if TYPE_CHECKING:
     from lookfar.collections.base import Collection as AnyCollection
+    from lookfar.collections.commits import Commits
+    from lookfar.collections.memories import Memories
     from lookfar.config import SearchSettings, Settings
     from lookfar.edit.memories import Memory, MemoryFolder
     from lookfar.index.build import OnProgress
@@ -263,7 +263,6 @@ class Library:
         else, where they are indexed already. Memories are asked when ``filters`` name their
         lane, and with ``memories`` beside everything else.
         """
-        from lookfar.retrieve.comments import answer_for, with_comments
         from lookfar.retrieve.plan import make_plan
         from lookfar.retrieve.search import Source, search
 
@@ -297,7 +296,7 @@ class Library:
                 for name, folder in asked.items():
                     plan = plans[folder.embedder.fingerprint if folder.embedder else ""]
                     try:
-                        if isinstance(folder, Commits):
+                        if _is_history(folder):
                             plan = replace(plan, filters=folder.narrowed(plan.filters))
                         context = folder.asked(plan, as_of, on_progress)
                         snapshot, said = pinned.enter_context(context)
@@ -305,11 +304,11 @@ class Library:
                         # What cannot be read beside the folders costs nobody the rest.
                         if name in self._folders or len(asked) == 1:
                             raise
-                        reason = "no_history" if isinstance(folder, Commits) else "no_memory"
+                        reason = "no_history" if _is_history(folder) else "no_memory"
                         notes.append(Incomplete(reason, f"{name}: {error.message}"))
                         continue
-                    aside = isinstance(folder, Commits) and not filters.lanes
-                    recent = folder.recent if isinstance(folder, Memories) else None
+                    aside = _is_history(folder) and not filters.lanes
+                    recent = folder.recent if _is_memory(folder) else None
                     sources.append(Source(name, plan, snapshot, folder.readable, aside, recent))
                     notes += said if len(asked) == 1 else _of(name, said)
                 if not sources and filters.lanes == ("memory",):
@@ -317,7 +316,10 @@ class Library:
                 if not sources:
                     detail = "no git repository was found at, above or below the folder"
                     return [], [*notes, Incomplete("no_history", detail)], {}
-                usual = with_comments if chosen.comments and answer_for(filters) else search
+                usual = search
+                # Comments belong into the answer unless code does: there they stand in it.
+                if chosen.comments and "docs" in filters.lanes and "code" not in filters.lanes:
+                    from lookfar.retrieve.comments import with_comments as usual
                 hits, stale = (answering or usual)(sources, chosen, explain)
                 generations = {each.collection: each.snapshot.generation for each in sources}
                 hits = [self._aged(hit, asked[hit.collection]) for hit in hits]
@@ -362,7 +364,7 @@ class Library:
 
     def _aged(self, hit: Hit, found: AnyCollection) -> Hit:
         """A hit that says, if it is a memory, what changed since it was written."""
-        if not isinstance(found, Memories):
+        if not _is_memory(found):
             return hit
         return replace(hit, stale=found.changed_since(self._homes(hit.collection), hit.uri))
 
@@ -479,7 +481,7 @@ class Library:
     def _led_out(self, name: str, found: Related) -> Related:
         """The same, where the links of a memory lead into the folders that it is about."""
         memories = self._collection(name)
-        if not isinstance(memories, Memories):
+        if not _is_memory(memories):
             return found
         entries = list(found.entries)
         for home in self._homes(name):
@@ -569,7 +571,7 @@ class Library:
             return name, wanted
         if collection.endswith(_MEMORY) and self._refresh_memories(collection):
             return collection, target
-        if collection.endswith(_HISTORY) and isinstance(self._collection(collection), Commits):
+        if collection.endswith(_HISTORY) and _is_history(self._collection(collection)):
             return collection, self._whole(collection, target)
         if not collection and _HASH.match(target):
             for name in self.histories(look=False):
@@ -599,7 +601,7 @@ class Library:
     def _refresh_memories(self, name: str) -> bool:
         """Whether these are memories; then what was just written is indexed, as there are few."""
         found = self._collection(name)
-        if isinstance(found, Memories):
+        if _is_memory(found):
             found.refresh()
             return True
         return False
@@ -608,7 +610,7 @@ class Library:
         """A target inside a history, with the hash that it begins with in full."""
         commits = self._collection(name)
         begun = _HASH.match(target)
-        if begun is None or not isinstance(commits, Commits):
+        if begun is None or not _is_history(commits):
             return target
         return (commits.full(begun[0]) or begun[0]) + target[begun.end() :]
 
@@ -738,3 +740,11 @@ def _about(target: str) -> tuple[str, str]:
 def _of(collection: str, notes: Sequence[Incomplete]) -> list[Incomplete]:
     """The same notes, saying which of several collections they are about."""
     return [Incomplete(each.reason, f"{collection}: {each.detail}", each.uris) for each in notes]
+
+
+def _is_history(found: AnyCollection | None) -> TypeGuard[Commits]:
+    return found is not None and found.kind == "commits"
+
+
+def _is_memory(found: AnyCollection | None) -> TypeGuard[Memories]:
+    return found is not None and found.kind == "memory"

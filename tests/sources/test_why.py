@@ -11,6 +11,7 @@ import pytest
 
 from lookfar.model import Ruling
 from lookfar.parse.formats import parser_for
+from lookfar.sources.around import ignores_around
 from lookfar.sources.confine import Root
 from lookfar.sources.policy import Policy
 from lookfar.sources.walk import verdict_on, walk
@@ -199,6 +200,8 @@ def test_a_folder_in_a_repository_heeds_the_rules_above_it(tmp_path: Path) -> No
     assert {file.uri for file in walked.files} == {"a.md", "deep/b.md"}
     assert {uri for uri in ("a.md", *ignored) if verdict_on(sub, policy, uri)} == ignored
     assert ruling(tmp_path / "sub", "keep.md", policy).place.endswith("/.gitignore:1")
+    # The same object, by which the next walk sees that nothing changed.
+    assert ignores_around(sub.path) is ignores_around(sub.path) is not None
     again = walk(sub, policy, before=walked)
     assert again.files == walked.files
     plant(tmp_path, {".gitignore": "/sub/a.md\n"})
@@ -222,7 +225,7 @@ def test_a_repository_that_is_the_home_rules_nothing_below(
 ) -> None:
     """Many keep their settings in one that ignores everything."""
     home = tmp_path.resolve()
-    plant(home, {"notes/a.md": "x", ".gitignore": "*\n"})
+    plant(home, {"notes/a.md": "x", ".gitignore": "*.md\n"})
     git(home, "init", "-q")
     monkeypatch.setenv("HOME", str(home))
     assert [file.uri for file in walk(Root.open(home / "notes"), Policy()).files] == ["a.md"]

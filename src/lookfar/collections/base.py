@@ -19,7 +19,7 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeVar
 
 from lookfar.errors import (
     IndexBusy,
@@ -79,12 +79,18 @@ _LONGEST_NAME = 300
 T = TypeVar("T")
 
 
+Kind = Literal["files", "commits", "memory"]
+
+
 class Closing(Exception):
     """Ends a pass in the background, because nobody will be there for what it makes."""
 
 
 class Collection(ABC):
     """One corpus and its index. May be shared by threads."""
+
+    kind: ClassVar[Kind]
+    """What it is a collection of; tells them apart without importing them all."""
 
     def __init__(self, name: str, settings: Settings, store: CollectionStore) -> None:
         self.name = name

@@ -46,6 +46,8 @@ SHORTEST = 7
 class Commits(Collection):
     """One repository and the index of its commits. May be shared by threads."""
 
+    kind = "commits"
+
     def __init__(
         self,
         repository: Repository,

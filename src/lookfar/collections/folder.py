@@ -17,7 +17,7 @@ from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lookfar import config
 from lookfar.collections.base import (
@@ -25,6 +25,7 @@ from lookfar.collections.base import (
     PATIENCE,
     Closing,
     Collection,
+    Kind,
     now,
     store_of,
     unknown,
@@ -54,6 +55,8 @@ _QUICK = 5.0
 
 class Folder(Collection):
     """One folder and its index. May be shared by threads."""
+
+    kind: ClassVar[Kind] = "files"
 
     def __init__(
         self,
@@ -500,8 +503,6 @@ class Folder(Collection):
 
     def memories(self) -> Memories | None:
         """The memories of this folder, as soon as there is a folder for them."""
-        from lookfar.collections.memories import Memories
-
         chosen, here = self.settings.memory, _identity(self.memory_folder)
         with self._settling:
             former, found = None, self._memories
@@ -509,6 +510,8 @@ class Folder(Collection):
                 # Another folder was chosen, or another one lies there now.
                 former, found = found, None
                 if here is not None and not self._closing:
+                    from lookfar.collections.memories import Memories
+
                     name = "user@memory" if chosen.scope == "user" else f"{self.name}@memory"
                     found = Memories(
                         Root.open(here[0]), name, self._resolve, self._settings_files,

@@ -39,6 +39,8 @@ _MOST_CHECKED = 1_000
 class Memories(Folder):
     """The memories of one project or user. May be shared by threads."""
 
+    kind = "memory"
+
     def __init__(
         self,
         root: Root,

@@ -26,7 +26,7 @@ from lookfar.store.analyser import terms_of
 
 if TYPE_CHECKING:
     from lookfar.config import SearchSettings
-    from lookfar.model import Filters, Hit, Incomplete
+    from lookfar.model import Hit, Incomplete
 
 _MOST_FILES = 16
 """Files that are read for one question."""
@@ -38,11 +38,6 @@ _AS_GOOD = 0.6
 _USUAL_LENGTH = 40
 _SATURATION = 1.2
 _LENGTH_SHARE = 0.75
-
-
-def answer_for(filters: Filters) -> bool:
-    """Whether comments belong into the answer: beside code they would be there twice."""
-    return "docs" in filters.lanes and "code" not in filters.lanes
 
 
 def with_comments(

@@ -373,13 +373,13 @@ def defining(
     connection: sqlite3.Connection, generation: int, name: str
 ) -> list[tuple[str, Section]]:
     """URI and section of what code calls ``name`` in any case, also as ``Owner.name``."""
-    escaped = name.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     rows = connection.execute(
         "SELECT d.id, d.uri, s.ordinal FROM sections s JOIN documents d ON d.id = s.document"
         f" WHERE d.lane = 'code' AND {ALIVE} AND s.level > 0"
-        " AND (s.title LIKE :name ESCAPE '\\' OR s.title LIKE '%.' || :name ESCAPE '\\')"
+        " AND (s.title = :name COLLATE NOCASE"
+        " OR substr(s.title, -length(:name) - 1) = '.' || :name COLLATE NOCASE)"
         " ORDER BY d.uri, s.start",
-        {"g": generation, "name": escaped},
+        {"g": generation, "name": name},
     ).fetchall()
     of: dict[int, list[Section]] = {}
     for document, _, _ in rows:

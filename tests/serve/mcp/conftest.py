@@ -11,40 +11,10 @@ from pathlib import Path
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from processes import end_all, marked_processes
-from served import ERAS, Agent, Home, connected, http, in_memory, stdio
+from served import ERAS, Agent, Home, connected, http, in_memory, stdio, write_documents
 
 MEMORY, PROCESS, DAEMON, HTTP = "memory", "stdio", "daemon", "http"
 AGENTS = [(transport, era) for transport in (MEMORY, PROCESS, DAEMON, HTTP) for era in ERAS]
-
-WORDS = (
-    "anchor barley cobalt dynamo ember falcon glacier harbour indigo jasmine kernel lagoon"
-    " marble nectar opal pepper quartz raven saffron timber umber velvet walnut yarrow zephyr"
-).split()
-
-
-def write_documents(root: Path) -> Path:
-    """What every server of these tests serves."""
-    documents = {
-        "guide.md": "---\ntags: [ops]\n---\n\n# Guide\n\nHow to begin; see [the keys](keys.md) and"
-        " [[Missing page]].\n\n## Install\n\nUnpack the archive and run the installer.\n\n"
-        "### Linux\n\nThe tarball belongs below the opt folder.\n\n## Upgrade\n\n"
-        "Stop the service before the upgrade begins.\n",
-        "keys.md": "# Keys\n\nThe signing key rotates every ninety days. Back to"
-        " [the guide](guide.md).\n",
-        "notes.txt": "A plain note about the wheelbarrow in the shed.\n",
-        "long.md": "# Long\n\n"
-        + "".join(f"Line {at} of a long page about marmalade.\n\n" for at in range(6000)),
-    }
-    for at, word in enumerate(WORDS):
-        repeated = " ".join(["lantern"] * (1 + at % 5))
-        documents[f"corpus/{word}.md"] = (
-            f"# The {word}\n\nA page on {word}: it holds a {repeated}.\n"
-        )
-    for uri, text in documents.items():
-        path = root / uri
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    return root
 
 
 @pytest.fixture(scope="session")

@@ -18,10 +18,19 @@ import anyio
 import pytest
 from anyio.from_thread import BlockingPortal
 from click.testing import CliRunner, Result
-from conftest import write_documents
 from mcp.shared.exceptions import MCPError
 from processes import DEADLINE, Client, alive, end_all, eventually, marked_processes
-from served import ERAS, Agent, Home, connected, http, in_memory, said, stdio
+from served import (
+    ERAS,
+    Agent,
+    Home,
+    connected,
+    http,
+    in_memory,
+    said,
+    stdio,
+    write_documents,
+)
 
 from lookfar.errors import LookfarError
 from lookfar.serve.cli import cli
