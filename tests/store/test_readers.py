@@ -247,6 +247,8 @@ def test_opening_and_closing_leaks_nothing(shelf: Shelf, tmp_path: Path) -> None
     before = _open_things()
     for number in range(1, 51):
         cycle(number)
-    after = _open_things()
-    assert after[0] <= before[0] + 1
-    assert after[1] <= before[1] + 1
+    # Threads of other tests may be at work in this process: a leak stays, they end.
+    deadline = time.monotonic() + 20.0
+    while any(now > then + 1 for now, then in zip(_open_things(), before, strict=True)):
+        assert time.monotonic() < deadline, (_open_things(), before)
+        time.sleep(0.1)

@@ -3,7 +3,7 @@
 Takes: the collections asked for documentation. Gives: an answer in which comments of their
 code stand beside the documents, each cited as the exact slice of its file that it is.
 Refuses: to keep a second copy of them: chunks of code hold their comments already, so those
-chunks are found first, and only the few best are read for what their comments say.
+chunks are found first, as code is, and only the few best are read for what their comments say.
 
 A comment has the words of itself, and the meaning of the chunk that it stands in.
 """
@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from lookfar.model import Comment, Document
@@ -21,16 +22,18 @@ from lookfar.parse.comments import comments
 from lookfar.retrieve.diversify import passages
 from lookfar.retrieve.excerpt import Source, cite
 from lookfar.retrieve.ranking import Candidate
-from lookfar.retrieve.search import candidates_of, stages
+from lookfar.retrieve.search import candidates_of, rank, stages
 from lookfar.store.analyser import terms_of
 
 if TYPE_CHECKING:
     from lookfar.config import SearchSettings
     from lookfar.model import Hit, Incomplete
 
-_MOST_FILES = 16
+_MOST_FILES = 8
 """Files that are read for one question."""
-_MOST_CHUNKS = 48
+_MOST_CHUNKS = 32
+_KEPT_FILES = 64
+"""Files whose comments are remembered, since one question follows another."""
 _FEWEST_WORDS = 4
 """Of a remark that is worth citing; documentation may be shorter."""
 _AS_GOOD = 0.6
@@ -44,15 +47,17 @@ def with_comments(
     sources: Sequence[Source], settings: SearchSettings, explain: bool
 ) -> tuple[list[Hit], list[Incomplete]]:
     """The cited answer from documents and from the comments of code, ranked together."""
-    asked = [*sources, *map(_code_of, sources)]
-    ranking = candidates_of(asked, settings)
-    documents = [each for each in ranking.candidates if each.source < len(sources)]
-    chunks = [each for each in ranking.candidates if each.source >= len(sources)]
+    beside = [_code_of(each) for each in sources]
+    asked = [*sources, *beside]
+    ranking = candidates_of(sources, settings)
+    code = rank(beside, settings)
+    chunks = [code.candidates[at] for at in code.order()[:_MOST_CHUNKS]]
+    chunks = [each._replace(source=each.source + len(sources)) for each in chunks]
     most = settings.per_document or len(chunks)
     found = _comments(asked, chunks, ranking.rarity, most)
     if ranking.plan.mode == "keyword":
         found = [each for each in found if each.keyword]
-    candidates = (*documents, *found)
+    candidates = (*ranking.candidates, *found)
     ranking = replace(ranking, candidates=candidates, scores=(0.0,) * len(candidates))
     for stage in stages(settings, asked):
         ranking = stage(ranking)
@@ -79,13 +84,11 @@ def _code_of(source: Source) -> Source:
 def _comments(
     asked: Sequence[Source], chunks: Sequence[Candidate], rarity: Mapping[str, float], most: int
 ) -> list[Candidate]:
-    """For each of the best chunks the comments in it that answer best; ``most`` of a file."""
-    words = max((each.keyword for each in chunks), default=0.0) or 1.0
-    ranked = sorted(chunks, key=lambda c: (-(c.keyword / words + c.vector), c.place.uri, c.place))
+    """For each of these chunks the comments in it that answer best; ``most`` of a file."""
     read: dict[tuple[int, int], tuple[str, tuple[Comment, ...], Document]] = {}
     of_file: Counter[tuple[int, int]] = Counter()
     found: dict[tuple[int, int, int], Candidate] = {}
-    for each in ranked[:_MOST_CHUNKS]:
+    for each in chunks:
         key = each.document
         if key not in read and len(read) == _MOST_FILES:
             continue
@@ -117,7 +120,24 @@ def _read(source: Source, uri: str) -> tuple[str, tuple[Comment, ...], Document]
         body=0,
         sections=tuple(source.snapshot.sections(uri)),
     )
-    return text, comments(document), document
+    return text, _in(document), document
+
+
+def _in(document: Document) -> tuple[Comment, ...]:
+    """The comments of a document, which a file of thousands of lines takes a while to give."""
+    key = (document.uri, hash(document.text))
+    found = _remembered.get(key)
+    if found is None:
+        found = comments(document)
+        with _remembering:
+            while len(_remembered) >= _KEPT_FILES:
+                del _remembered[next(iter(_remembered))]
+            _remembered[key] = found
+    return found
+
+
+_remembered: dict[tuple[str, int], tuple[Comment, ...]] = {}
+_remembering = Lock()
 
 
 def _said(

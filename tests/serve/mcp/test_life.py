@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -351,6 +352,38 @@ def test_a_setting_that_is_wrong_is_told_in_each_call(
     with connected(portal, stdio(place, docs), docs) as agent:
         assert agent.run(agent.client.list_tools).tools
         assert agent.refused("search", query="x")["code"] == "INVALID_CONFIG"
+
+
+def test_the_handshake_needs_no_model(portal: BlockingPortal, place: Home, docs: Path) -> None:
+    """Loading one takes time that a client does not give a server that is starting."""
+    missing = ("--set", "embed.provider=static", "--set", f"embed.model={docs / 'no-model'}")
+    with connected(portal, stdio(place, docs, *missing), docs) as agent:
+        assert agent.client.server_info.name == "lookfar"
+        assert agent.run(agent.client.list_tools).tools
+        assert agent.refused("search", query="x")["code"] == "MODEL_UNAVAILABLE"
+
+
+@pytest.mark.parametrize("toolset", ["anvil", "ragdocs"])
+def test_a_toolset_is_served_over_stdio_until_its_input_ends(
+    place: Home, docs: Path, toolset: str
+) -> None:
+    """Nothing but the protocol on stdout, and the process leaves with its client."""
+    given = stdio(place, docs, "--toolset", toolset)
+    with subprocess.Popen(
+        [given.command, *given.args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=given.env
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE}
+        process.stdin.write(json.dumps(begin).encode() + b"\n")
+        process.stdin.flush()
+        answer = json.loads(process.stdout.readline())
+        assert answer["result"]["serverInfo"]["name"] == "lookfar"
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1.0)
+        process.stdin.close()
+        assert process.wait(DEADLINE) == 0
+        assert process.stdout.read() == b""
 
 
 # --- the command line and the daemon ------------------------------------------------------------

@@ -60,7 +60,8 @@ def scores(shape: dict[str, Any]) -> list[float]:
 
 
 def test_the_client_is_told_of_tools_that_only_read(listed: dict[str, types.Tool]) -> None:
-    assert list(listed) == [*TEXT, "search_git_history"]
+    remembered = ("read_memory", "search_memories", "search_linked_memories", "get_memory_stats")
+    assert list(listed) == [*TEXT, "search_git_history", *remembered]
     for tool in listed.values():
         assert tool.description is not None
         assert 20 < len(tool.description) < 300
