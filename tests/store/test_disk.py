@@ -138,7 +138,7 @@ NOBODY = """
     from test_disk import SMALL
     os.setgid(65534); os.setuid(65534)
     shelf = Shelf(Path(sys.argv[1]))
-    print(len(shelf.found("common")), len(shelf.everything()))
+    print(len(shelf.found("common")), len(shelf.everything()), flush=True)
     sys.stdin.readline()
     print(len(shelf.found("common")), len(shelf.everything()))
     try:

@@ -26,6 +26,10 @@ INTERRUPTED = 130
 """What shells report for a program that Ctrl-C ended."""
 
 
+class _ReaderLeft(Exception):
+    """``| head`` or its like has read enough."""
+
+
 class GuardedGroup(click.Group):
     """A group of commands that never ends in a stack trace."""
 
@@ -53,6 +57,8 @@ class GuardedGroup(click.Group):
             result = super().main(given, prog_name, complete_var, False, **extra)
             sys.stdout.flush()
             return result if isinstance(result, int) else 0
+        except _ReaderLeft:
+            return 0
         except (KeyboardInterrupt, click.Abort):
             click.echo("\nStopped. The last finished index is intact.", err=True)
             return INTERRUPTED
@@ -87,7 +93,13 @@ class GuardedGroup(click.Group):
 
 def write(text: str) -> None:
     """Results, and nothing else, go to stdout."""
-    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+    try:
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+    except OSError as error:
+        # click would take it for a failure, and end the program with a 1.
+        if _reader_left(error):
+            raise _ReaderLeft from error
+        raise
 
 
 def write_json(value: Any) -> None:
