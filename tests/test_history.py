@@ -83,6 +83,15 @@ def test_other_questions_run_no_git_and_index_no_commits(
     assert not the_history(library).indexed
 
 
+def test_a_question_about_what_happened_asks_the_history_too(library: Library) -> None:
+    """Seen to fail when commits had to be indexed before: nobody knew to ask for that."""
+    found = library.search("when was the old cache dropped", commits=True)
+    assert found.hits[0].lane == "commits"
+    assert found.hits[0].title == "Drop the old cache"
+    assert {hit.lane for hit in found.hits} >= {"commits", "docs"}
+    assert library.search("when was the old cache dropped").hits[0].lane != "commits"
+
+
 def test_a_question_while_no_branch_moved_runs_no_git(
     library: Library, repo: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,6 +55,7 @@ from lookfar.model import (
     Watching,
 )
 from lookfar.retrieve.address import SCHEME, parse_address
+from lookfar.retrieve.intent import asks_for_history
 from lookfar.retrieve.mentions import ABOUT
 from lookfar.retrieve.related import KINDS
 from lookfar.retrieve.target import Target, parse_target
@@ -260,8 +261,8 @@ class Library:
 
         Commits are asked when ``filters`` name their lane, an author, a branch or a path they
         touch, and are indexed first if they never were; with ``commits`` also beside everything
-        else, where they are indexed already. Memories are asked when ``filters`` name their
-        lane, and with ``memories`` beside everything else.
+        else, where they are indexed already or the question is about what happened. Memories are
+        asked when ``filters`` name their lane, and with ``memories`` beside everything else.
         """
         from lookfar.retrieve.plan import make_plan
         from lookfar.retrieve.search import Source, search
@@ -269,8 +270,13 @@ class Library:
         started = time.perf_counter()
         chosen = tuned or self.settings.search
         filters = filters or Filters()
+        beside = commits and as_of is None
         asked = self._asked(
-            collections, filters, commits and as_of is None, memories and as_of is None
+            collections,
+            filters,
+            beside,
+            memories and as_of is None,
+            history=beside and asks_for_history(query),
         )
         if as_of is not None and len(asked) > 1:
             raise InvalidArgument(
@@ -334,7 +340,13 @@ class Library:
         return Answer(query, plan.mode, tuple(hits), generations, took, tuple(notes))
 
     def _asked(
-        self, collections: Sequence[str], filters: Filters, commits: bool, memories: bool
+        self,
+        collections: Sequence[str],
+        filters: Filters,
+        commits: bool,
+        memories: bool,
+        *,
+        history: bool,
     ) -> Mapping[str, AnyCollection]:
         """The collections that a question is for."""
         if isinstance(collections, str):
@@ -346,9 +358,11 @@ class Library:
             remembered = self.memories()
         if filters.lanes == ("memory",):
             return remembered
-        return {**self._asked_beside(filters, commits), **remembered}
+        return {**self._asked_beside(filters, commits, history), **remembered}
 
-    def _asked_beside(self, filters: Filters, commits: bool) -> Mapping[str, AnyCollection]:
+    def _asked_beside(
+        self, filters: Filters, commits: bool, history: bool
+    ) -> Mapping[str, AnyCollection]:
         """The same without memories."""
         of_commits = filters.authors or filters.touches or filters.branch
         if of_commits or "commits" in filters.lanes:
@@ -359,6 +373,8 @@ class Library:
             return {**(self._folders if others else {}), **found}
         if not commits or filters.lanes:
             return self._folders
+        if history:  # Who asks when or why something changed has to be told.
+            return {**self._folders, **self.histories()}
         known = {n: each for n, each in self.histories(look=False).items() if each.indexed}
         return {**self._folders, **known}
 

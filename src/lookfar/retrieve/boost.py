@@ -15,6 +15,8 @@ from lookfar.store.analyser import terms_of
 
 _REACH = 5
 _FEW_FILES = 5
+_IN_HISTORY = 1.5
+"""What a commit counts where a question asks what happened."""
 
 
 def name_match(weight: float) -> Stage:
@@ -52,10 +54,10 @@ def asked_by_path(ranking: Ranking) -> Ranking:
 
 
 def lanes_weighed(weight: float) -> Stage:
-    """Commits count less beside documents, unless the question asks for them.
+    """Commits count less beside documents, and more where the question asks what happened.
 
     They are short and full of names, so that words alone would put them before the page that
-    answers.
+    answers; but code is lifted by its names, and would stand before the commit that answers.
     """
 
     def weigh(ranking: Ranking) -> Ranking:
@@ -63,13 +65,12 @@ def lanes_weighed(weight: float) -> Stage:
         plan = ranking.plan
         if "commits" not in lanes or len(lanes) == 1 or "commits" in plan.filters.lanes:
             return ranking
-        if asks_for_history(plan.text):
-            return ranking
+        counts = _IN_HISTORY if asks_for_history(plan.text) else weight
         added = [
-            (weight - 1) * score if each.place.lane == "commits" else 0.0
+            (counts - 1) * score if each.place.lane == "commits" else 0.0
             for each, score in zip(ranking.candidates, ranking.scores, strict=True)
         ]
-        return ranking.plus("lane", added, lambda _: f"a commit counts {weight:g}")
+        return ranking.plus("lane", added, lambda _: f"a commit counts {counts:g}")
 
     return weigh
 
