@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from lookfar.errors import InvalidArgument
 from lookfar.parse.formats import format_of
+from lookfar.sources.git_history import line_of
 from lookfar.sources.watch import MOST_NAMED, Batch, topmost
 from lookfar.store import files
 
@@ -46,7 +46,6 @@ DUE: Final[Mapping[Strategy, frozenset[Occasion]]] = {
 """The occasions on which each strategy indexes what is dirty."""
 
 _FORMAT: Final = 1
-_REF_BYTES: Final = 4096
 _REF_TABLES: Final = "reftable/tables.list"
 _NO_HEAD: Final = "none"
 
@@ -195,14 +194,14 @@ def head_of(root: Root) -> str:
     lies elsewhere. What is read there is only ever compared, never shown.
     """
     folder = _git_folder(Path(root.path))
-    head = _line_of(folder / "HEAD") if folder else ""
+    head = line_of(folder / "HEAD") if folder else ""
     if folder is None or not head:
         return _NO_HEAD
     seen = [head]
     if head.startswith("ref: "):
-        shared = folder / (_line_of(folder / "commondir") or ".")
+        shared = folder / (line_of(folder / "commondir") or ".")
         name = head.removeprefix("ref: ")
-        line = _line_of(folder / name) or _line_of(shared / name)
+        line = line_of(folder / name) or line_of(shared / name)
         # Where there is none, git has packed it, or keeps all of them in tables.
         seen += [line] if line else map(_stamp, (shared / "packed-refs", shared / _REF_TABLES))
     return sha256("\n".join(seen).encode()).hexdigest()[:16]
@@ -218,29 +217,12 @@ def _git_folder(start: Path) -> Path | None:
         found = folder / ".git"
         if found.is_dir():
             return found
-        line = _line_of(found)
+        line = line_of(found)
         if line.startswith("gitdir: "):
             return folder / line.removeprefix("gitdir: ")
         if str(folder) == home or os.path.ismount(folder):
             return None
     return None
-
-
-def _line_of(path: Path) -> str:
-    """The first line of a small plain file; empty where there is none to read."""
-    try:
-        # A pipe under that name would keep us waiting for its other end.
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    except (OSError, ValueError):
-        return ""
-    try:
-        plain = stat.S_ISREG(os.fstat(descriptor).st_mode)
-        data = os.read(descriptor, _REF_BYTES) if plain else b""
-    except OSError:
-        return ""
-    finally:
-        os.close(descriptor)
-    return data.partition(b"\n")[0].decode("utf-8", "replace").strip()
 
 
 def _stamp(path: Path) -> str:

@@ -177,7 +177,7 @@ def _is_git_dir(folder: Path) -> bool:
     try:
         return all(
             stat.S_ISDIR(os.lstat(folder / name).st_mode) for name in ("objects", "refs")
-        ) and bool(_line_of(folder / "HEAD"))
+        ) and bool(line_of(folder / "HEAD"))
     except (OSError, ValueError):
         return False
 
@@ -193,19 +193,19 @@ def _repository_at(folder: Path) -> str | None:
         return os.path.realpath(entry) if _is_git_dir(entry) else None
     if not stat.S_ISREG(mode):
         return None
-    line = _line_of(entry)
+    line = line_of(entry)
     if not line.startswith("gitdir: "):
         return None
     own = Path(os.path.realpath(folder / line.removeprefix("gitdir: ")))
-    if not _line_of(own / "HEAD") or not _points_back(own, entry):
+    if not line_of(own / "HEAD") or not _points_back(own, entry):
         return None
-    shared = Path(os.path.realpath(own / (_line_of(own / "commondir") or ".")))
+    shared = Path(os.path.realpath(own / (line_of(own / "commondir") or ".")))
     return str(shared) if _is_git_dir(shared) else None
 
 
 def _points_back(own: Path, entry: Path) -> bool:
     """Whether what a ``.git`` file names knows of it: such a file may come from anybody."""
-    back = _line_of(own / "gitdir")
+    back = line_of(own / "gitdir")
     if back:
         return os.path.realpath(own / back) == os.path.realpath(entry)
     # A submodule's lies in the repository that its checkout stands in.
@@ -213,7 +213,7 @@ def _points_back(own: Path, entry: Path) -> bool:
     return holder is not None and Path(os.path.realpath(entry)).is_relative_to(holder)
 
 
-def _line_of(path: Path) -> str:
+def line_of(path: Path) -> str:
     """The first line of a small plain file; empty where there is none to read."""
     try:
         # A pipe under that name would keep us waiting for its other end.
@@ -240,7 +240,7 @@ def stamp_of(repository: Repository) -> tuple[str, bool]:
     might not show.
     """
     shared = Path(repository.git_dir)
-    seen = sha256(_line_of(shared / "HEAD").encode())
+    seen = sha256(line_of(shared / "HEAD").encode())
     newest = 0
     names = ("packed-refs", "reftable/tables.list", "shallow", "HEAD")
     for path in (*(str(shared / name) for name in names), *_ref_folders(str(shared / "refs"))):
