@@ -1,0 +1,267 @@
+"""Answers scored: what counts as found, at which rank, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import log2
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lookfar import Hit, Library, Span
+from lookfar.errors import InvalidArgument, NotFound
+from lookfar.evaluate import Judged, Relevant, evaluate
+from lookfar.evaluate.measure import _nowhere, _Place, mark_of, ranked_targets
+from lookfar.model import Filters
+
+SETTINGS = {"embed.provider": "hash", "chunk.merge_small": False, "chunk.min_tokens": 0}
+
+
+def judged(query: str, *relevant: str | tuple[str, float], **more: Any) -> Judged:
+    targets = [Relevant(*each) if isinstance(each, tuple) else Relevant(each) for each in relevant]
+    return Judged(more.pop("id", query), query, tuple(targets), **more)
+
+
+def one(library: Library, *about: Any, k: int = 10, as_of: int | None = None, **more: Any) -> Any:
+    """How one question is scored by words alone, which is easy to foresee."""
+    found = evaluate(library, [judged(*about, **more)], k=k, mode="keyword", as_of=as_of)
+    return found.queries[0]
+
+
+# --- ranks, worked out by hand ----------------------------------------------------------------
+
+
+def hit(uri: str, start: int = 0, end: int = 10, collection: str = "c") -> Hit:
+    return Hit(
+        collection, uri, "", (), Span(start, end, 1, 1), "", "docs", 1.0, "", False, "same", ""
+    )
+
+
+def place(target: str, uri: str, span: tuple[int, int] | None = None, where: str = "c") -> _Place:
+    return _Place(target, where, uri, Span(*span, 1, 1) if span else None)
+
+
+def names(ranked: list[str]) -> str:
+    return "".join("." if each.startswith("\0") else each for each in ranked)
+
+
+@pytest.mark.parametrize(
+    ("places", "hits", "ranked"),
+    [
+        # Documents: each at its best passage, and others of it take no rank.
+        ([place("A", "a")], [hit("a")], "A"),
+        ([place("A", "a")], [hit("x"), hit("x"), hit("a")], ".A"),
+        ([place("A", "a"), place("B", "b")], [hit("b"), hit("x"), hit("b"), hit("a")], "B.A"),
+        ([place("A", "a", where="d")], [hit("a")], "."),
+        ([place("A", "a", where="")], [hit("a", collection="d")], "A"),
+        # Passages: as they come, and a target counts once.
+        ([place("A", "a", (0, 10))], [hit("a", 10, 20), hit("a", 5, 8), hit("a", 0, 4)], ".A."),
+        ([place("A", "a", (5, 15))], [hit("a", 0, 6)], "A"),
+        ([place("A", "a", (5, 15))], [hit("a", 0, 5), hit("a", 15, 16)], ".."),
+        # One passage that touches two targets takes two ranks.
+        ([place("A", "a", (0, 5)), place("B", "a", (5, 10))], [hit("x"), hit("a")], ".AB"),
+        # A document among passages is reached by any passage of it.
+        ([place("A", "a"), place("B", "b", (0, 5))], [hit("a"), hit("a"), hit("b")], "A.B"),
+        ([place("A", "a")], [], ""),
+    ],
+)
+def test_ranks(places: list[_Place], hits: list[Hit], ranked: str) -> None:
+    assert names(ranked_targets(places, hits)) == ranked
+
+
+@pytest.mark.parametrize(
+    ("gone", "ranked"),
+    [
+        ("x.md#Gone", "..A"),
+        ("x.md:90-99", "..A"),
+        ("lookfar://c/x.md#Gone", "..A"),
+        ("gone.md", ".A"),
+    ],
+)
+def test_a_part_that_is_gone_stays_a_part(gone: str, ranked: str) -> None:
+    """Whether the index has it must not change what the other targets are ranked among."""
+    targets = [_nowhere(gone), place("A", "a.md")]
+    assert names(ranked_targets(targets, [hit("x.md"), hit("x.md"), hit("a.md")])) == ranked
+
+
+# --- asked of a real index --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "fruit.md",
+        "fruit",
+        "fruit.md#Apples",
+        "fruit.md#Fruit > Apples",
+        "fruit.md#apples",
+        "fruit.md:7",
+        "fruit.md:5-7",
+        "lookfar://farm/fruit.md",
+        "lookfar://farm/fruit.md#Apples",
+    ],
+)
+def test_targets_are_named_as_elsewhere(library: Library, target: str) -> None:
+    found = one(library, "apples", target)
+    assert (found.rank, found.missing) == (1, ())
+    assert found.scores == {"ndcg": 1.0, "mrr": 1.0, "recall": 1.0, "success": 1.0}
+    assert found.found[0].startswith("fruit.md:")
+
+
+def test_definitions_are_targets(library: Library) -> None:
+    assert one(library, "wooden thing somebody asks", "shelf.py#Shelf.put").rank == 1
+    found = one(library, "wooden thing somebody asks", "shelf.py#Shelf.gone", "shelf.py")
+    assert found.missing == ("shelf.py#Shelf.gone",)
+
+
+def test_another_section_of_the_right_page_does_not_count(library: Library) -> None:
+    found = one(library, "pears soften quickly", "fruit.md#Apples", k=1)
+    assert found.rank == 0
+    assert set(found.scores.values()) == {0.0}
+    assert one(library, "pears soften quickly", "fruit.md", k=1).rank == 1
+
+
+def test_scores_of_two_pages(library: Library) -> None:
+    """Only tools.md speaks of rungs, and roads.md does not: it is not found at all."""
+    found = one(library, "rung", "tools.md", "roads.md")
+    assert found.rank == 1
+    assert found.scores["recall"] == 0.5
+    assert found.scores["ndcg"] == pytest.approx(1 / (1 + 1 / log2(3)))
+
+
+def test_grades_count(library: Library) -> None:
+    found = one(library, "rung", ("tools.md", 1.0), ("roads.md", 3.0))
+    assert found.scores["ndcg"] == pytest.approx(1 / (3 + 1 / log2(3)))
+
+
+def test_filters_are_applied(library: Library) -> None:
+    assert one(library, "spring", "roads.md", filters=Filters(uris=("roads.md",))).rank == 1
+    assert one(library, "spring", "roads.md", filters=Filters(uris=("fruit.md",))).rank == 0
+
+
+def test_results_say_what_was_measured(library: Library) -> None:
+    told: list[tuple[int, int]] = []
+    questions = [judged("apples", "fruit.md", category="x"), judged("snow", "fruit.md")]
+    found = evaluate(
+        library, questions, k=3, label="mine", settings={"a": 1},
+        on_question=lambda asked, count: told.append((asked, count)),
+    )  # fmt: skip
+    assert (found.label, found.k, found.mode, found.model) == ("mine", 3, "hybrid", "hash")
+    assert found.generations == {"farm": 1}
+    assert found.settings == {"a": 1}
+    assert [each.id for each in found.queries] == ["apples", "snow"]
+    assert [each.category for each in found.queries] == ["x", ""]
+    assert all(each.took_ms > 0 for each in found.queries)
+    assert told == [(1, 2), (2, 2)]
+
+
+def test_it_is_the_same_every_time(library: Library) -> None:
+    questions = [judged(each, "fruit.md") for each in ("apples", "until spring", "the barn")]
+
+    def scores() -> list[Any]:
+        return [
+            (each.scores, each.found, each.mark) for each in evaluate(library, questions).queries
+        ]
+
+    assert scores() == scores()
+
+
+def test_what_is_not_in_the_index_is_told(library: Library) -> None:
+    questions = [judged("apples", "fruit.md", "gone.md"), judged("pears", "fruit.md#Plums")]
+    found = evaluate(library, questions)
+    assert found.missing == ("gone.md", "fruit.md#Plums")
+    assert found.queries[0].scores["recall"] == 0.5
+    assert found.queries[1].rank == 0
+
+
+def test_what_answers_may_lack_is_told(folder: Path, library: Library, tmp_path: Path) -> None:
+    for number in range(3):
+        (folder / f"new-{number}.md").write_text("# New\n\nUnread.\n")
+    settings = {**SETTINGS, "index.max_auto_files": 0}
+    with Library.open(folder, index_dir=tmp_path / "indexes", settings=settings) as other:
+        (note,) = evaluate(other, [judged("apples", "fruit.md")]).notes
+    assert "3" in note
+    assert evaluate(library, [judged("apples", "fruit.md")]).notes == ()
+
+
+def test_questions_about_another_folder_are_refused(library: Library) -> None:
+    with pytest.raises(NotFound, match=r"'a\.md', for example"):
+        evaluate(library, [judged("apples", "a.md"), judged("pears", "b.md#X")])
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        (judged("apples", "fruit.md:9-2", place="q.jsonl, line 4"), "q.jsonl, line 4: Lines 9-2"),
+        (judged("apples", "twice.md#Same"), "the question 'apples': 2 sections"),
+        (judged("x" * 20_000, "fruit.md", id="long"), "the question 'long': "),
+        (judged("apples", "lookfar://farm"), "the question 'apples': "),
+    ],
+)
+def test_a_bad_question_is_named(
+    library: Library, folder: Path, question: Judged, message: str
+) -> None:
+    (folder / "twice.md").write_text("# A\n\n## Same\n\none\n\n# B\n\n## Same\n\ntwo\n")
+    library.index()
+    with pytest.raises(InvalidArgument) as caught:
+        evaluate(library, [question])
+    assert caught.value.message.startswith(message)
+
+
+@pytest.mark.parametrize("k", [0, 1001])
+def test_k_has_limits(library: Library, k: int) -> None:
+    with pytest.raises(InvalidArgument, match="k is"):
+        evaluate(library, [judged("apples", "fruit.md")], k=k)
+
+
+def test_without_questions_there_is_nothing_to_measure(library: Library) -> None:
+    with pytest.raises(InvalidArgument, match="no question"):
+        evaluate(library, [])
+
+
+def test_an_earlier_generation_is_asked(library: Library, folder: Path) -> None:
+    (folder / "fruit.md").write_text("# Fruit\n\n## Plums\n\nNothing but plums.\n")
+    assert library.index().generation == 2
+    assert one(library, "apples", "fruit.md#Apples", "fruit.md", as_of=1).missing == ()
+    now = one(library, "apples", "fruit.md#Apples", "fruit.md")
+    assert now.missing == ("fruit.md#Apples",)
+    assert now.rank == 0
+
+
+def test_several_folders(tmp_path: Path) -> None:
+    for name in ("north", "south"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.md").write_text(f"# A\n\nThe {name} wind blows.\n")
+    with Library.open(
+        tmp_path / "north", tmp_path / "south",
+        index_dir=tmp_path / "i", settings={"embed.provider": "hash"},
+    ) as library:  # fmt: skip
+        assert one(library, "south wind", "lookfar://south/a.md").rank == 1
+        assert one(library, "south wind", "lookfar://north/a.md").rank == 2
+        # Without a collection either will do.
+        assert one(library, "south wind", "a.md").rank == 1
+
+
+def test_commits_can_be_judged(repository: Callable[..., Any], tmp_path: Path) -> None:
+    made = repository("farm-history")
+    wanted = made.commit("Mend the ladder", {"a.md": "# A\n\nladder\n"})
+    made.commit("Paint the barn", {"b.md": "# B\n\nbarn\n"})
+    with Library.open(
+        made.path, index_dir=tmp_path / "i", settings={"embed.provider": "hash"}
+    ) as library:
+        found = one(library, "mend ladder", wanted, filters=Filters(lanes=("commits",)))
+    assert (found.rank, found.missing) == (1, ())
+
+
+def test_a_mark_changes_with_all_that_is_judged() -> None:
+    base = judged("apples", "fruit.md", "x.md")
+    assert mark_of(base) == mark_of(judged("apples", "x.md", "fruit.md", category="other"))
+    others = [
+        judged("apples", "fruit.md"),
+        judged("apple", "fruit.md", "x.md", id="apples"),
+        judged("apples", "fruit.md", "x.md", id="2"),
+        judged("apples", ("fruit.md", 2.0), "x.md"),
+        judged("apples", "fruit.md", "x.md", filters=Filters(glob="*")),
+    ]
+    assert len({mark_of(each) for each in [base, *others]}) == 6
