@@ -1,30 +1,41 @@
 """How good are the answers? nDCG@10, MRR@10 and recall on judged question sets.
 
     python bench/quality.py DIR [--sets squad,k8s] [--work FOLDER] [--set key=value ...]
+    python bench/quality.py DIR --ablate      what each stage is worth
+    python bench/quality.py DIR --doubt       how often "nothing relevant" is right
 
 DIR holds one folder per set with ``corpus.jsonl`` ({_id, title, text}),
 ``queries.jsonl`` ({_id, text}) and ``qrels.tsv`` (query, document, gain). Each set
 is written out as Markdown files, indexed as a user would index them, and asked
 through the same ranking as ``lookfar search``, in every mode; chunks fold to
 documents by their best rank. Nothing is tuned per set.
+
+``--ablate`` turns each stage that is on off, and each that is off on, one at a time. ``--doubt``
+asks every set's questions of every other set's documents, where nothing answers them.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
 
 from lookfar import config
+from lookfar.config import SearchSettings
 from lookfar.embed.providers import open_embedder
+from lookfar.evaluate.metrics import DEPTH, ndcg, recall, reciprocal_rank
 from lookfar.index.build import Build
 from lookfar.model import Filters
+from lookfar.retrieve.choose import choose
 from lookfar.retrieve.plan import make_plan
+from lookfar.retrieve.ranking import Ranking
+from lookfar.retrieve.relevance import doubts
 from lookfar.retrieve.search import Source, rank
 from lookfar.sources.confine import Root
 from lookfar.store.collection import CollectionStore
@@ -33,7 +44,6 @@ SETS = ("squad", "jsquad", "k8s", "mdn_known", "mdn_ja_known", "cosqa")
 ENDINGS = {"cosqa": ".py"}
 """What a set's documents are, where they are not Markdown."""
 MODES = ("keyword", "vector", "hybrid")
-DEPTH = 10
 
 
 def write_out(source: Path, folder: Path, ending: str) -> None:
@@ -57,66 +67,122 @@ def judgements(source: Path) -> dict[str, dict[str, float]]:
     return judged
 
 
-def ndcg(ranked: list[str], gains: dict[str, float]) -> float:
-    def discounted(values: list[float]) -> float:
-        return sum(value / math.log2(rank + 2) for rank, value in enumerate(values[:DEPTH]))
+STAGES: dict[str, dict[str, object]] = {
+    "chunks alone, no pages": {"page_share": 0.0},
+    "no name match": {"name_boost": 0.0},
+    "no links": {"link_lift": 0.0, "below_lift": 0.0},
+    "no phrases": {"phrase_boost": 0.0},
+    "no synonyms": {"expansion": False},
+    "no kinds of question": {"adaptive": False},
+    "no typos": {"typos": False},
+    "code: no kinds, topics": {"code_kind": 1.0, "code_topic": 1.0},
+    "code: no docstrings": {"code_docstring": 1.0},
+    "code: ladder of names": {"code_names": "ladder"},
+    "ranks fused (rrf)": {"fusion": "rrf"},
+    "equal weights": {"alpha": 0.5},
+    "weights by variance": {"dynamic_weights": True},
+    "concepts": {"concepts": True},
+    "recency": {"recency": True},
+    "communities": {"communities": True},
+    "neighbours join": {"join_neighbours": True},
+}
+"""Changes of one stage each, before passages are chosen."""
+CHOICES: dict[str, dict[str, object]] = {
+    "as chosen": {},
+    "copies shown": {"dedup_exact": False},
+    "n-gram copies folded": {"dedup_ngram": True},
+    "near copies folded": {"dedup_semantic": True},
+    "mmr": {"mmr": True},
+}
+"""The same for what chooses passages; measured on the first 50 of them."""
+CHOSEN = 50
 
-    best = discounted(sorted(gains.values(), reverse=True))
-    return discounted([gains.get(each, 0.0) for each in ranked]) / best if best else 0.0
 
+class Set:
+    """A question set, indexed."""
 
-def reciprocal_rank(ranked: list[str], gains: dict[str, float]) -> float:
-    for place, each in enumerate(ranked[:DEPTH], 1):
-        if gains.get(each, 0) > 0:
-            return 1 / place
-    return 0.0
+    def __init__(self, source: Path, work: Path, settings: config.Settings, most: int) -> None:
+        self.name = source.name
+        self.ending = ENDINGS.get(source.name, ".md")
+        folder = work / "files" / source.name
+        write_out(source, folder, self.ending)
+        self.store = CollectionStore(work / "index" / source.name)
+        self.embedder = open_embedder(settings.embed)
+        Build(Root.open(folder), source.name, self.store, settings, self.embedder).run()
+        self.judged = judgements(source)
+        lines = (source / "queries.jsonl").open(encoding="utf-8")
+        self.queries = [json.loads(line) for line in lines][:most]
 
-
-def recall(ranked: list[str], gains: dict[str, float]) -> float:
-    relevant = {each for each, gain in gains.items() if gain > 0}
-    return len(relevant.intersection(ranked[:DEPTH])) / len(relevant) if relevant else 0.0
-
-
-def measure(
-    source: Path, work: Path, settings: config.Settings, modes: list[str], most: int
-) -> dict[str, tuple[float, ...]]:
-    folder = work / "files" / source.name
-    ending = ENDINGS.get(source.name, ".md")
-    write_out(source, folder, ending)
-    store = CollectionStore(work / "index" / source.name)
-    embedder = open_embedder(settings.embed)
-    Build(Root.open(folder), source.name, store, settings, embedder).run()
-    judged = judgements(source)
-    queries = [json.loads(line) for line in (source / "queries.jsonl").open(encoding="utf-8")]
-    scores: dict[str, tuple[float, ...]] = {}
-    for mode in modes:
-        rows = []
-        started = time.perf_counter()
-        with store.snapshot() as snapshot:
-            for query in queries[:most]:
+    def rankings(
+        self, settings: SearchSettings, mode: str, queries: list[dict[str, str]], top_k: int = DEPTH
+    ) -> Iterator[tuple[dict[str, str], Ranking, list[Source]]]:
+        with self.store.snapshot() as snapshot:
+            for query in queries:
                 plan = make_plan(
                     query["text"],
                     mode=mode,  # type: ignore[arg-type]
-                    top_k=DEPTH,
+                    top_k=top_k,
                     filters=Filters(),
-                    embedder=embedder,
+                    embedder=self.embedder,
                 )
-                asked = [Source(source.name, plan, snapshot, snapshot.text)]
-                ranking = rank(asked, settings.search)
-                ranked = list(
-                    dict.fromkeys(
-                        ranking.candidates[at].place.uri.removesuffix(ending)
-                        for at in ranking.order()
-                    )
-                )
-                gains = judged[query["_id"]]
-                rows.append((ndcg(ranked, gains), reciprocal_rank(ranked, gains),
-                             recall(ranked, gains)))  # fmt: skip
+                sources = [Source(self.name, plan, snapshot, snapshot.text)]
+                yield query, rank(sources, settings), sources
+
+    def scored(
+        self, settings: SearchSettings, mode: str, chosen: bool = False
+    ) -> tuple[float, ...]:
+        """nDCG, MRR, recall and milliseconds."""
+        rows = []
+        started = time.perf_counter()
+        top_k = CHOSEN if chosen else DEPTH
+        for query, ranking, sources in self.rankings(settings, mode, self.queries, top_k):
+            if chosen:
+                uris = [each.place.uri for each in choose(ranking, sources, settings)[0]]
+            else:
+                uris = [ranking.candidates[at].place.uri for at in ranking.order()]
+            ranked = list(dict.fromkeys(uri.removesuffix(self.ending) for uri in uris))
+            gains = self.judged[query["_id"]]
+            rows.append((ndcg(ranked, gains), reciprocal_rank(ranked, gains),
+                         recall(ranked, gains)))  # fmt: skip
         elapsed = (time.perf_counter() - started) / len(rows) * 1000
-        means = (sum(column) / len(rows) for column in zip(*rows, strict=True))
-        scores[mode] = (*means, elapsed)
-    store.close()
-    return scores
+        return (*(sum(column) / len(rows) for column in zip(*rows, strict=True)), elapsed)
+
+
+def ablate(sets: list[Set], settings: SearchSettings) -> None:
+    """nDCG@10 of the default, and what changing each stage alone adds to it."""
+    print(f"{'nDCG@10':24}" + "".join(f"{each.name:>14}" for each in sets) + f"{'mean':>9}")
+    for changes, chosen in ((STAGES, False), (CHOICES, True)):
+        base = [each.scored(settings, "hybrid", chosen)[0] for each in sets]
+        print(f"{'passages' if chosen else 'default':24}"
+              + "".join(f"{value:14.4f}" for value in base)
+              + f"{sum(base) / len(base):9.4f}")  # fmt: skip
+        for name, change in changes.items():
+            changed = replace(settings, **change)  # type: ignore[arg-type]
+            found = [each.scored(changed, "hybrid", chosen)[0] for each in sets]
+            moved = [new - old for new, old in zip(found, base, strict=True)]
+            print(f"{name:24}" + "".join(f"{value:+14.4f}" for value in moved)
+                  + f"{sum(moved) / len(moved):+9.4f}", flush=True)  # fmt: skip
+
+
+def doubt(sets: list[Set], settings: SearchSettings) -> None:
+    """Of questions answered among the best ten, and of those that nothing here answers, how
+    many are told that nothing is relevant.
+    """
+    print(f"{'documents':14} {'answered':>9} {'doubted':>9} {'foreign':>9} {'doubted':>9}")
+    for at in sets:
+        wrong, right = [], []
+        for asking in sets:
+            for query, ranking, _ in at.rankings(settings, "hybrid", asking.queries[:200]):
+                doubted = bool(doubts(ranking))
+                if asking is not at:
+                    right.append(doubted)
+                    continue
+                best = {ranking.candidates[each].place.uri.removesuffix(at.ending)
+                        for each in ranking.order()[:DEPTH]}  # fmt: skip
+                if best.intersection(at.judged[query["_id"]]):
+                    wrong.append(doubted)
+        print(f"{at.name:14} {len(wrong):9} {sum(wrong) / len(wrong):9.2%} {len(right):9}"
+              f" {sum(right) / max(1, len(right)):9.2%}", flush=True)  # fmt: skip
 
 
 def main() -> None:
@@ -127,16 +193,26 @@ def main() -> None:
     parser.add_argument("--work", type=Path, help="keep files and indexes here between runs")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--most", type=int, default=None, help="ask only so many questions")
+    parser.add_argument("--ablate", action="store_true", help="what each stage is worth")
+    parser.add_argument("--doubt", action="store_true", help="how often doubt is right")
     given = parser.parse_args()
     work = given.work or Path(mkdtemp(prefix="lookfar-quality-"))
     explicit = {"sources.max_file_bytes": "16MB"}
     explicit |= dict(each.split("=", 1) for each in given.set)
     settings = config.load(None, {key: _value(text) for key, text in explicit.items()})
+    names = given.sets.split(",")
+    sets = (Set(given.directory / name, work, settings, given.most) for name in names)
+    if given.ablate:
+        ablate(list(sets), settings.search)
+        return
+    if given.doubt:
+        doubt(list(sets), settings.search)
+        return
     print(f"{'set':14} {'mode':8} {'nDCG@10':>8} {'MRR@10':>8} {'recall':>8} {'ms':>7}")
-    for name in given.sets.split(","):
-        scores = measure(given.directory / name, work, settings, given.modes.split(","), given.most)
-        for mode, (gain, reciprocal, found, ms) in scores.items():
-            print(f"{name:14} {mode:8} {gain:8.4f} {reciprocal:8.4f} {found:8.4f} {ms:7.2f}")
+    for each in sets:
+        for mode in given.modes.split(","):
+            gain, reciprocal, found, ms = each.scored(settings.search, mode)
+            print(f"{each.name:14} {mode:8} {gain:8.4f} {reciprocal:8.4f} {found:8.4f} {ms:7.2f}")
         sys.stdout.flush()
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from lookfar.ports import Place
+from lookfar.ports import Definition, Place
 from lookfar.retrieve import code
 from lookfar.retrieve.fuse import weighted_sum
 from lookfar.retrieve.ranking import Candidate, Ranking
@@ -71,14 +71,18 @@ def test_a_folder_that_is_named_lifts_what_stands_below_it(asked: Callable[..., 
 def test_a_definition_comes_before_a_mention(asked: Callable[..., Ranking]) -> None:
     names = {"a.py": ["helper"], "b.py": ["other", "parse_args"]}
 
-    def defined(candidates: Sequence[Candidate]) -> dict[Candidate, Sequence[str]]:
-        return {each: names[each.place.uri] for each in candidates}
+    def defined(candidates: Sequence[Candidate]) -> dict[Candidate, list[Definition]]:
+        return {
+            each: [Definition(0, name, "function", False) for name in names[each.place.uri]]
+            for each in candidates
+        }
 
-    ranked = code.by_definition(defined)(asked("parse_args", "a.py", "b.py"))
+    stage = code.by_definitions(defined, [code.by_definition])
+    ranked = stage(asked("parse_args", "a.py", "b.py"))
     assert first(ranked) == "b.py"
     assert ranked.scores[1] - 0.5 == pytest.approx(code.EXACT_DEFINITION)
     assert ranked.explain(1)[-1].note == "it defines parse_args"
-    half = code.by_definition(defined)(asked("parse them", "a.py", "b.py"))
+    half = stage(asked("parse them", "a.py", "b.py"))
     # Half of its name is asked for, and that is half of the question.
     assert half.scores[1] - 0.5 == pytest.approx(code.DEFINITION / 4)
 
@@ -93,7 +97,7 @@ def test_definitions_are_read_only_of_those_that_could_come_forward(
     ]
     ranking = make_ranking(candidates, [at / 100 for at in range(100)], top_k=1)
     seen: list[Candidate] = []
-    code.by_definition(lambda near: seen.extend(near) or {})(ranking)
+    code.by_definitions(lambda near: seen.extend(near) or {}, [code.by_definition])(ranking)
     assert 3 <= len(seen) < 40
     assert candidates[-1] in seen
 
@@ -144,7 +148,7 @@ def test_prose_is_left_alone(asked: Callable[..., Ranking]) -> None:
     prose = asked("json reader", "tests/json_reader.md", "b.md", lane="docs")
     for stage in (
         code.by_file,
-        code.by_definition(lambda _: {}),
+        code.by_definitions(lambda _: {}, [code.by_definition]),
         code.set_aside,
         code.not_crowding,
     ):

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lookfar.config import SearchSettings
 from lookfar.ports import Statistics
 from lookfar.retrieve.paths import path_in
 from lookfar.retrieve.ranking import Candidate, Plan, Ranking
@@ -21,14 +22,6 @@ from lookfar.sources.globs import glob_matcher
 if TYPE_CHECKING:
     from lookfar.model import Filters
     from lookfar.ports import Place, Snapshot
-
-CHUNK_WEIGHTS: Mapping[str, float] = {
-    "headings": 0.25,
-    "tags": 0.5,
-    "body": 1.0,
-    "code": 1.0,
-}
-"""How much a match in each field of a chunk counts; chosen with bench/quality.py."""
 
 _PART_OF_NAME = 0.02
 _PART_OF_WORDS = 0.4
@@ -42,8 +35,36 @@ _LANGUAGES: Mapping[str, str] = {
 }  # fmt: skip
 """Words that name a programming language, but for those that are common words besides."""
 
-PAGE_WEIGHTS: Mapping[str, float] = {"title": 0.5, "path": 0.3, "page": 1.0}
-"""The same for the document as a whole: its title, and all of its text."""
+_INSTEAD = 0.8
+"""What the one word counts that stands in for one nobody wrote; of several, each the less."""
+_BROUGHT_IN = 20
+"""Chunks that only synonyms and concepts put forward."""
+
+
+def _of_chunks(settings: SearchSettings) -> dict[str, float]:
+    """How much a match in each field of a chunk counts."""
+    return {
+        "headings": settings.headings_weight,
+        "tags": settings.tags_weight,
+        "body": settings.body_weight,
+        "code": settings.code_weight,
+    }
+
+
+CHUNK_WEIGHTS: Mapping[str, float] = _of_chunks(SearchSettings())
+"""The same where nobody set anything; chosen with bench/quality.py."""
+
+
+def _of_pages(settings: SearchSettings) -> dict[str, float]:
+    """The same for the document as a whole: what it is called, and all of its text."""
+    return {
+        "title": settings.title_weight,
+        "path": settings.path_weight,
+        "description": settings.description_weight,
+        "aliases": settings.aliases_weight,
+        "keywords": settings.keywords_weight,
+        "page": 1.0,
+    }
 
 
 def share_statistics(sources: Sequence[tuple[Plan, Snapshot]], counted: Sequence[int] = ()) -> None:
@@ -53,7 +74,7 @@ def share_statistics(sources: Sequence[tuple[Plan, Snapshot]], counted: Sequence
     what it weighs among a hundred thousand pages. With ``counted`` only these say how rare.
     """
     telling = [sources[at] for at in counted] or sources
-    told = [snapshot.statistics(plan.terms) for plan, snapshot in telling]
+    told = [snapshot.statistics(_searched(plan)) for plan, snapshot in telling]
     frequency: Counter[tuple[str, str]] = Counter()
     for each in told:
         frequency.update(each.frequency)
@@ -79,20 +100,22 @@ def rarity(sources: Sequence[tuple[Plan, Snapshot]]) -> dict[str, float]:
     }
 
 
-def gather(plan: Plan, snapshot: Snapshot, limit: int, source: int = 0) -> Ranking:
+def gather(plan: Plan, snapshot: Snapshot, settings: SearchSettings, source: int = 0) -> Ranking:
     """The union of all lanes; each candidate has every score, whichever lane found it."""
-    filters = _without_glob(plan.filters, snapshot)
+    limit = max(settings.candidates, plan.top_k)
+    chunk_weights, page_weights = _of_chunks(settings), _of_pages(settings)
+    filters = without_glob(plan.filters, snapshot)
     places: dict[int, Place] = {}
     keyword: dict[int, float] = {}
     page: dict[int, float] = {}
     vector: dict[int, float] = {}
     terms = _weighed(plan, snapshot)
     if plan.mode != "vector":
-        page = dict(snapshot.page_search(terms, PAGE_WEIGHTS, limit, filters))
-        found = snapshot.keyword_search(terms, CHUNK_WEIGHTS, limit, filters)
+        page = dict(snapshot.page_search(terms, page_weights, limit, filters))
+        found = snapshot.keyword_search(terms, chunk_weights, limit, filters)
         covered = {place.document for place, _ in found}
         bare = [document for document in page if document not in covered]
-        found += snapshot.best_of_each(terms, CHUNK_WEIGHTS, bare, filters)
+        found += snapshot.best_of_each(terms, chunk_weights, bare, filters)
         path = path_in(plan.text)
         named = snapshot.ending_in(path, filters) if path else []
         found += [(place, 0.0) for place in named if place.document not in covered]
@@ -105,9 +128,11 @@ def gather(plan: Plan, snapshot: Snapshot, limit: int, source: int = 0) -> Ranki
         missing = snapshot.vector_scores(plan.vector, unscored)
         vector.update(zip((place.key for place in unscored), missing, strict=True))
         places.update((place.key, place) for place, _ in near)
+    for place, cosine in _brought_in(plan, snapshot, filters, places, vector, chunk_weights):
+        places[place.key], vector[place.key] = place, cosine
     if plan.mode != "vector":
         unread = {place.document for place in places.values()}.difference(page)
-        page |= snapshot.page_scores(terms, PAGE_WEIGHTS, sorted(unread))
+        page |= snapshot.page_scores(terms, page_weights, sorted(unread))
     candidates = tuple(
         Candidate(
             place,
@@ -121,6 +146,45 @@ def gather(plan: Plan, snapshot: Snapshot, limit: int, source: int = 0) -> Ranki
     return Ranking(plan, candidates, (0.0,) * len(candidates))
 
 
+def _brought_in(
+    plan: Plan,
+    snapshot: Snapshot,
+    filters: Filters,
+    places: Mapping[int, Place],
+    vector: Mapping[int, float],
+    weights: Mapping[str, float],
+) -> list[tuple[Place, float]]:
+    """The best of the documents that only synonyms and concepts find, each with its cosine.
+
+    None that is farther in meaning than every other document: scores are scaled between the
+    nearest and the farthest, and whoever comes in must not change the scale for the rest.
+    """
+    others = (*(each for found in plan.alike.values() for each in found), *plan.concepts)
+    if not others or plan.mode == "vector":
+        return []
+    present = {place.document for place in places.values()}
+    found = snapshot.keyword_search(list(dict.fromkeys(others)), weights, _BROUGHT_IN, filters)
+    new: dict[int, Place] = {}
+    for place, _ in found:
+        if place.document not in present:
+            new.setdefault(place.document, place)
+    if plan.vector is None:
+        return [(place, 0.0) for place in new.values()]
+    nearest: dict[int, float] = {}
+    for key, place in places.items():
+        nearest[place.document] = max(vector[key], nearest.get(place.document, -1.0))
+    least = min(nearest.values(), default=-1.0)
+    brought = list(new.values())
+    scores = snapshot.vector_scores(plan.vector, brought)
+    return [each for each in zip(brought, scores, strict=True) if each[1] >= least]
+
+
+def _searched(plan: Plan) -> list[str]:
+    """All terms that a plan asks the index for."""
+    others = (*plan.instead.values(), *plan.alike.values(), plan.concepts)
+    return list(dict.fromkeys((*plan.terms, *(each for found in others for each in found))))
+
+
 def _weighed(plan: Plan, snapshot: Snapshot) -> dict[str, float]:
     """Terms with weights: where a name is known, its parts say little beside it.
 
@@ -128,8 +192,11 @@ def _weighed(plan: Plan, snapshot: Snapshot) -> dict[str, float]:
     are all there is to go by. ``read-only`` is also written as two words, so less so there.
     """
     weights = dict.fromkeys(plan.terms, 1.0)
+    for found in plan.instead.values():
+        for term in found:
+            weights.setdefault(term, _INSTEAD / math.sqrt(len(found)))
     for name, parts in plan.names.items():
-        if not snapshot.knows(name):
+        if not snapshot.knows(name) and name not in plan.instead:
             continue
         words = name.replace("-", "").isalpha() and "-" in name
         for part in parts:
@@ -143,7 +210,7 @@ def _weighed(plan: Plan, snapshot: Snapshot) -> dict[str, float]:
     return weights
 
 
-def _without_glob(filters: Filters, snapshot: Snapshot) -> Filters:
+def without_glob(filters: Filters, snapshot: Snapshot) -> Filters:
     """Spell globs out as the URIs they match: stores know names, not patterns."""
     if filters.touches:
         touches = glob_matcher(filters.touches)

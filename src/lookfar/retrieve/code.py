@@ -20,7 +20,7 @@ from lookfar.retrieve.ranking import Candidate, Plan, Ranking, Stage
 from lookfar.store.analyser import names_in, terms_of
 
 if TYPE_CHECKING:
-    from lookfar.ports import Place
+    from lookfar.ports import Definition, Place
 
 FILE_NAME = 0.4
 """Lift for a file called after what is asked for."""
@@ -53,8 +53,11 @@ _MARGINS = re.compile(
 )
 _ABOUT_TESTS = frozenset(terms_of("test spec mock fixture"))
 
-Defined = Callable[[Sequence[Candidate]], Mapping[Candidate, Sequence[str]]]
-"""The names that chunks define; asked for a few, since the store has to be read for it."""
+Defined = Mapping[Candidate, Sequence["Definition"]]
+"""What begins in each chunk."""
+Reader = Callable[[Sequence[Candidate]], Defined]
+"""Tells what chunks define; asked for a few, since the store has to be read for it."""
+Judge = Callable[[Ranking, Defined], Ranking]
 
 
 def by_file(ranking: Ranking) -> Ranking:
@@ -73,13 +76,12 @@ def by_file(ranking: Ranking) -> Ranking:
     return ranking.plus("folder", folders, _named("its folder"), whole_document=True)
 
 
-def by_definition(defined: Defined) -> Stage:
-    """Lift what defines something that the question names."""
+def by_definitions(read: Reader, judges: Sequence[Judge]) -> Stage:
+    """What the judges say of what the chunks define, which is read once for all of them."""
 
-    def lift(ranking: Ranking) -> Ranking:
-        if not _has_code(ranking):
+    def judge(ranking: Ranking) -> Ranking:
+        if not judges or not _has_code(ranking):
             return ranking
-        asked = _Asked(ranking)
         # Whoever stands so far back that the full lift cannot bring it forward is not read.
         best = sorted(ranking.scores, reverse=True)[: _REACH * ranking.plan.top_k]
         least = (best[-1] if best else 0.0) - max(DEFINITION, EXACT_DEFINITION)
@@ -88,17 +90,25 @@ def by_definition(defined: Defined) -> Stage:
             for each, score in zip(ranking.candidates, ranking.scores, strict=True)
             if each.place.lane == "code" and score >= least
         ]
-        names = defined(near)
-        told: dict[Place, str] = {}
-        added = []
-        for each in ranking.candidates:
-            found = ((asked.definition(name), name) for name in names.get(each, ()))
-            amount, name = max(found, default=(0.0, ""))
-            added.append(amount)
-            told[each.place] = name
-        return ranking.plus("definition", added, lambda c: f"it defines {told[c.place]}")
+        defined = read(near)
+        for each in judges:
+            ranking = each(ranking, defined)
+        return ranking
 
-    return lift
+    return judge
+
+
+def by_definition(ranking: Ranking, defined: Defined) -> Ranking:
+    """Lift what defines something that the question names."""
+    asked = _Asked(ranking)
+    told: dict[Place, str] = {}
+    added = []
+    for each in ranking.candidates:
+        found = ((asked.definition(one.name), one.name) for one in defined.get(each, ()))
+        amount, name = max(found, default=(0.0, ""))
+        added.append(amount)
+        told[each.place] = name
+    return ranking.plus("definition", added, lambda c: f"it defines {told[c.place]}")
 
 
 def set_aside(ranking: Ranking) -> Ranking:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from lookfar.model import Comment, Document
 from lookfar.parse.comments import comments
-from lookfar.retrieve.diversify import passages
+from lookfar.retrieve.choose import choose
 from lookfar.retrieve.excerpt import Source, cite
 from lookfar.retrieve.ranking import Candidate
 from lookfar.retrieve.search import candidates_of, rank, stages
@@ -61,18 +61,18 @@ def with_comments(
     ranking = replace(ranking, candidates=candidates, scores=(0.0,) * len(candidates))
     for stage in stages(settings, asked):
         ranking = stage(ranking)
-    best = passages(ranking, per_document=settings.per_document, merge_gap=settings.merge_gap)
-    hits, notes = cite(
+    best, notes = choose(ranking, asked, settings)
+    hits, stale = cite(
         best,
         asked,
         max_chars=settings.max_excerpt_chars,
-        explain=ranking.explain if explain else None,
+        explain=ranking.story if explain else None,
     )
     marked = [
         replace(hit, comment=passage.source >= len(sources))
         for hit, passage in zip(hits, best, strict=True)
     ]
-    return marked, notes
+    return marked, [*ranking.notes, *notes, *stale]
 
 
 def _code_of(source: Source) -> Source:

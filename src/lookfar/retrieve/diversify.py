@@ -1,8 +1,9 @@
 """No document crowds out the others, and neighbours answer as one.
 
 Takes: a scored ranking. Gives: at most so many passages per document, where
-chunks that stand beside each other and answer about equally well are one passage.
-Refuses: to let the number of hits asked for change what a hit spans.
+chunks that stand beside each other and answer about equally well are one passage; more
+than were asked for, since later stages fold some. Refuses: to let the number of hits asked
+for change what a hit spans.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from lookfar.model import Contribution, Likeness
 from lookfar.ports import Place
 from lookfar.retrieve.ranking import Ranking
 
@@ -34,10 +36,23 @@ class Passage:
     start_line: int
     end_line: int
     chunks: int = 1
+    texts: tuple[tuple[int, bytes], ...] = ()
+    """Of each chunk how far behind ``start`` it begins, and its hash."""
+    path: tuple[str, ...] | None = None
+    """Of the section that it was widened to."""
+    folded: tuple[tuple[Passage, Likeness], ...] = ()
+    """What it stands for besides, best first, and how that is like it."""
+    steps: tuple[Contribution, ...] = ()
+    """What changed its score after the ranking, or says what it stands for."""
+
+    def scored(self, stage: str, score: float, note: str) -> Passage:
+        """The same with another score, and why."""
+        step = Contribution(stage, round(score - self.score, 6), note)
+        return replace(self, score=score, steps=(*self.steps, step))
 
 
 def passages(ranking: Ranking, *, per_document: int, merge_gap: int) -> list[Passage]:
-    """The best passages, best first; with a gap below 0 each is one chunk."""
+    """All that may be in the answer, best first; with a gap below 0 each is one chunk."""
     wanted = ranking.plan.top_k
     groups: dict[tuple[int, int], list[int]] = defaultdict(list)
     # A pool whose size does not follow ``top_k``, so that asking for one hit, for ten or for the
@@ -59,7 +74,7 @@ def passages(ranking: Ranking, *, per_document: int, merge_gap: int) -> list[Pas
         for each in _merged(ranking, group, merge_gap)[: _most(ranking, group, per_document)]
     ]
     merged.sort(key=lambda each: (-each.score, each.place.uri, each.start, each.source))
-    return merged[:wanted]
+    return merged
 
 
 def _most(ranking: Ranking, group: Sequence[int], per_document: int) -> int | None:
@@ -87,6 +102,7 @@ def _merged(ranking: Ranking, group: Sequence[int], gap: int) -> list[Passage]:
                     end=place.end,
                     start_line=place.start_line,
                     end_line=place.end_line,
+                    texts=((0, place.sha),),
                 )
             )
             continue
@@ -95,6 +111,7 @@ def _merged(ranking: Ranking, group: Sequence[int], gap: int) -> list[Passage]:
             end=max(last.end, place.end),
             end_line=max(last.end_line, place.end_line),
             chunks=last.chunks + 1,
+            texts=(*last.texts, (place.start - last.start, place.sha)),
         )
         better = score > last.score
         found[-1] = replace(joined, best=at, score=score, place=place) if better else joined

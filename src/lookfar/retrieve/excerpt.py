@@ -12,12 +12,16 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
-from lookfar.model import Contribution, Hit, Incomplete, Span, State, shown_path
+from lookfar.model import Alike, Contribution, Hit, Incomplete, Span, State, shown_path
 
 if TYPE_CHECKING:
-    from lookfar.ports import Place, Snapshot
+    from lookfar.model import Likeness
+    from lookfar.ports import Place, Reranker, Snapshot
     from lookfar.retrieve.diversify import Passage
     from lookfar.retrieve.ranking import Plan
+
+_MOST_ALSO = 5
+"""Places that a hit stands for which are read and cited; the others are counted."""
 
 ReadSource = Callable[[str], str | None]
 """The normalised text of a document as the disk has it now; ``None`` when it is gone."""
@@ -34,6 +38,8 @@ class Source(NamedTuple):
     """It answers beside the others: how rare a word is, is counted without it."""
     recent: tuple[float, float] | None = None
     """Of memories: for how many days they count more, and how much."""
+    reranker: Callable[[], Reranker] | None = None
+    """Opens the model that reads question and text together; called where it is asked for."""
 
 
 def cite(
@@ -44,52 +50,82 @@ def cite(
     explain: Callable[[int], tuple[Contribution, ...]] | None,
 ) -> tuple[list[Hit], list[Incomplete]]:
     """Hits for passages, in their order, and what in them is no longer true of the disk."""
-    texts: dict[tuple[int, str], str | None] = {}
+    reads = _Reads(asked)
     hits: list[Hit] = []
-    stale: dict[str, None] = {}
     for passage in passages:
-        place, source = passage.place, asked[passage.source]
-        document = (passage.source, place.uri)
-        if document not in texts:
-            texts[document] = source.read(place.uri)
-        text, span, state = _checked(passage, texts[document], source.snapshot)
-        if state != "same":
-            stale[place.uri] = None
+        place = passage.place
+        text, span, state = reads.checked(passage)
+        path, part, parts = _headings(passage)
         hits.append(
             Hit(
-                collection=source.collection,
+                collection=asked[passage.source].collection,
                 uri=place.uri,
                 title=place.title,
-                heading_path=shown_path(
-                    place.path, place.part, place.parts if passage.chunks == 1 else 1
-                ),
+                heading_path=shown_path(path, part, parts),
                 span=span,
-                sha256=sha256(text.encode("utf-8")).hexdigest(),
+                sha256=_digest(text),
                 lane=place.lane,
                 score=round(passage.score, 6),
                 text=text[:max_chars],
                 truncated=len(text) > max_chars,
                 state=state,
                 chunk_id=place.id.hex(),
-                explanation=explain(passage.best) if explain else (),
-                path=place.path,
-                part=place.part if passage.chunks == 1 else 1,
-                parts=place.parts if passage.chunks == 1 else 1,
+                explanation=(*explain(passage.best), *passage.steps) if explain else (),
+                path=path,
+                part=part,
+                parts=parts,
+                also=tuple(reads.alike(*each) for each in passage.folded[:_MOST_ALSO]),
+                also_more=max(len(passage.folded) - _MOST_ALSO, 0),
             )
         )
     notes = (
-        [Incomplete("stale", "these files changed after they were indexed", tuple(stale))]
-        if stale
+        [Incomplete("stale", "these files changed after they were indexed", tuple(reads.stale))]
+        if reads.stale
         else []
     )
     return hits, notes
+
+
+def _headings(passage: Passage) -> tuple[tuple[str, ...], int, int]:
+    """The headings above it, and which part of their section it is: part 1 of 1 where several
+    chunks answer, or the section as a whole."""
+    if passage.path is not None:
+        return passage.path, 1, 1
+    place = passage.place
+    return (place.path, place.part, place.parts) if passage.chunks == 1 else (place.path, 1, 1)
+
+
+class _Reads:
+    """Each document read once, and which of them are no longer as they were indexed."""
+
+    def __init__(self, asked: Sequence[Source]) -> None:
+        self._asked = asked
+        self._texts: dict[tuple[int, str], str | None] = {}
+        self.stale: dict[str, None] = {}
+
+    def checked(self, passage: Passage) -> tuple[str, Span, State]:
+        """The text of a passage, where it stands now, and whether it is what was indexed."""
+        source, uri = self._asked[passage.source], passage.place.uri
+        document = (passage.source, uri)
+        if document not in self._texts:
+            self._texts[document] = source.read(uri)
+        text, span, state = _checked(passage, self._texts[document], source.snapshot)
+        if state != "same":
+            self.stale[uri] = None
+        return text, span, state
+
+    def alike(self, passage: Passage, by: Likeness) -> Alike:
+        """The citation of a passage that another stands for."""
+        text, span, state = self.checked(passage)
+        collection = self._asked[passage.source].collection
+        return Alike(collection, passage.place.uri, span, _digest(text), state, by)
 
 
 def _checked(passage: Passage, source: str | None, snapshot: Snapshot) -> tuple[str, Span, State]:
     place = passage.place
     here = Span(passage.start, passage.end, passage.start_line, passage.end_line)
     if source is not None and _holds(source[place.start : place.end], place):
-        if passage.chunks == 1:
+        if (here.start, here.end) == (place.start, place.end):
             return source[here.start : here.end], here, "same"
         stored = snapshot.text(place.uri)
         if stored is not None and stored[here.start : here.end] == source[here.start : here.end]:
@@ -107,4 +143,8 @@ def _checked(passage: Passage, source: str | None, snapshot: Snapshot) -> tuple[
 
 
 def _holds(text: str, place: Place) -> bool:
-    return sha256(text.encode("utf-8")).digest() == place.sha
+    return _digest(text) == place.sha.hex()
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8")).hexdigest()

@@ -1,14 +1,15 @@
-"""Several scores into one: a weighted sum of normalised scores.
+"""Several scores into one: a weighted sum of normalised scores, or of reciprocal ranks.
 
 Takes: a ranking with keyword, page and vector scores. Gives: fused scores between
-0 and 1. Refuses: rank-only fusion, which on the question sets loses to its own
-keyword half wherever words decide.
+0 and 1. Refuses: to fuse ranks unless somebody asks for it, since on the question sets
+that loses to its own keyword half wherever words decide.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from lookfar.retrieve.intent import asks_for_history
@@ -16,8 +17,83 @@ from lookfar.retrieve.ranking import Candidate, Ranking, Stage
 
 _CHUNKS_FOR_A_PAGE = 3
 _CHUNKS_FOR_A_FILE = 5
+_BEHIND_CHUNKS = 1e6
+"""A document that matches as a whole, in a list of ranks, comes after all chunks that match."""
 _FILE_SHARE = 0.375
 """Of a file of code as a whole, in the score of each of its chunks."""
+
+
+Weigh = Callable[[Ranking, float, float], tuple[float, float]]
+"""What meaning and words count for one question, from what they usually count."""
+
+
+def steady(_: Ranking, meaning: float, words: float) -> tuple[float, float]:
+    """The same for every question."""
+    return meaning, words
+
+
+def by_variance(threshold: float, least: float) -> Weigh:
+    """A lane whose scores hardly differ has little to tell: it counts less, down to ``least``."""
+
+    def weigh(ranking: Ranking, meaning: float, words: float) -> tuple[float, float]:
+        if not meaning or not words:
+            return meaning, words
+        judges = _judges(ranking)
+
+        def factor(values: Sequence[float], floor: float | None) -> float:
+            scaled = _scaled(values, 1.0, floor, judges=judges)
+            mean = sum(scaled) / (len(scaled) or 1)
+            spread = sum((each - mean) ** 2 for each in scaled) / (len(scaled) or 1)
+            return max(least, spread / threshold) if spread < threshold else 1.0
+
+        near = meaning * factor([c.vector for c in ranking.candidates], None)
+        said = words * factor([c.keyword for c in ranking.candidates], 0.0)
+        whole = (meaning + words) / (near + said or 1.0)
+        return near * whole, said * whole
+
+    return weigh
+
+
+def reciprocal_rank(
+    vector_weight: float, keyword_weight: float, k: int, weigh: Weigh = steady
+) -> Stage:
+    """Each lane gives its first 1 / (k + 1), its second 1 / (k + 2), and so on; the first of
+    all lanes gets 1 in all.
+    """
+
+    def fuse(ranking: Ranking) -> Ranking:
+        plan = ranking.plan
+        meaning, words = weigh(ranking, *_weights(ranking, vector_weight, keyword_weight))
+        total = (meaning + words or 1.0) / (k + 1)
+
+        def lane(score: Callable[[Candidate], float], weight: float) -> list[float]:
+            # Whoever a lane says nothing about does not stand in its list.
+            scores = [score(each) for each in ranking.candidates]
+            listed = replace(ranking, scores=tuple(scores)).order()
+            listed = [at for at in listed if scores[at] > 0]
+            place = {at: rank for rank, at in enumerate(listed, 1)}
+            return [
+                weight / (k + place[at]) / total if at in place else 0.0
+                for at in range(len(scores))
+            ]
+
+        if words:
+            added = lane(lambda c: c.keyword or c.page / _BEHIND_CHUNKS, words)
+            ranking = ranking.plus("keyword", added, lambda c: f"bm25 {c.keyword:.3f}, its rank")
+        if meaning and plan.vector is not None:
+            added = lane(lambda c: c.vector, meaning)
+            ranking = ranking.plus("vector", added, lambda c: f"cosine {c.vector:.3f}, its rank")
+        return ranking
+
+    return fuse
+
+
+def _weights(ranking: Ranking, vector: float, keyword: float) -> tuple[float, float]:
+    """What meaning and words count in this mode, for this question."""
+    plan = ranking.plan
+    meaning = vector * plan.vector_trust if plan.mode == "hybrid" else 1.0
+    meaning = meaning if plan.vector is not None else 0.0
+    return meaning, keyword if plan.mode != "vector" else 0.0
 
 
 def weighted_sum(
@@ -25,6 +101,7 @@ def weighted_sum(
     keyword_weight: float,
     page_share: float,
     code_vector_weight: float,
+    weigh: Weigh = steady,
 ) -> Stage:
     """Each lane scaled to its own best and worst, then mixed.
 
@@ -37,9 +114,7 @@ def weighted_sum(
     def fuse(ranking: Ranking) -> Ranking:
         plan, candidates = ranking.plan, ranking.candidates
         prose = [each.place.lane != "code" for each in candidates]
-        meaning = vector_weight * plan.vector_trust if plan.mode == "hybrid" else 1.0
-        meaning = meaning if plan.vector is not None else 0.0
-        words = keyword_weight if plan.mode != "vector" else 0.0
+        meaning, words = weigh(ranking, *_weights(ranking, vector_weight, keyword_weight))
         total = meaning + words or 1.0
         chunk = (1 - page_share) / total
         page = page_share / total

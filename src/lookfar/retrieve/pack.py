@@ -15,6 +15,8 @@ from lookfar.model import Hit
 
 _ABOUT_A_HIT = 40
 """Tokens of its citation: URI, lines, headings, score."""
+_ABOUT_A_PLACE = 30
+"""Tokens of a place that it stands for."""
 _WORTH_READING = 100
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
@@ -45,9 +47,10 @@ def pack(hits: Sequence[Hit], budget: int) -> tuple[list[Hit], int]:
     packed: list[Hit] = []
     left = budget
     for hit in hits:
-        cost = tokens(hit.text) + _ABOUT_A_HIT
+        around = _ABOUT_A_HIT + _ABOUT_A_PLACE * len(hit.also)
+        cost = tokens(hit.text) + around
         if cost > left:
-            room = max(left - _ABOUT_A_HIT, 0 if packed else 1)
+            room = max(left - around, 0 if packed else 1)
             if packed and room < _WORTH_READING:
                 break
             packed.append(replace(hit, text=cut(hit.text, room), truncated=True))

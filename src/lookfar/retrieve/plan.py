@@ -7,15 +7,20 @@ questions, limits out of range, and vector search without a model.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 from lookfar.errors import InvalidArgument, ModelUnavailable
 from lookfar.model import Filters, Mode
+from lookfar.retrieve.question import Question, read
 from lookfar.retrieve.ranking import Plan
 from lookfar.store.analyser import names_in, terms_of
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from lookfar.ports import Embedder
 
 _LONGEST_QUERY = 10_000
@@ -42,21 +47,19 @@ _SPELT_OUT, _KNOWN = 1.5, 2.0
 
 
 def make_plan(
-    text: str, *, mode: Mode, top_k: int, filters: Filters, embedder: Embedder | None
+    text: str,
+    *,
+    mode: Mode,
+    top_k: int,
+    filters: Filters,
+    embedder: Embedder | None,
+    hypothesis: str = "",
 ) -> Plan:
-    """Read the question once, for all stages."""
+    """Read the question once, for all stages. A ``hypothesis``, what the answer might say,
+    is what the model reads instead of it."""
     _check_types(text, mode, top_k, filters)
-    if not text.strip():
-        raise InvalidArgument("The query is empty.", hint="Ask for something.")
-    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-        raise InvalidArgument(
-            "The query holds half of a character.", hint="Send valid Unicode text."
-        )
-    if len(text) > _LONGEST_QUERY:
-        raise InvalidArgument(
-            f"The query has {len(text):,} characters.",
-            hint=f"Use at most {_LONGEST_QUERY:,}.",
-        )
+    _check_text(text, "query")
+    _check_text(hypothesis or text, "hypothesis")
     if not 1 <= top_k <= _MOST_RESULTS:
         raise InvalidArgument(
             f"top_k is {top_k}.", hint=f"Use a number from 1 to {_MOST_RESULTS:,}."
@@ -66,23 +69,75 @@ def make_plan(
             "Vector search needs an embedding model, and none is configured.",
             hint="Use mode keyword, or set embed.provider to static.",
         )
-    terms = terms_of(text)
+    if hypothesis and mode == "keyword":
+        raise InvalidArgument(
+            "A hypothesis is searched by meaning, and mode keyword asks for words.",
+            hint="Use mode hybrid or vector, or no hypothesis.",
+        )
+    if hypothesis and embedder is None:
+        raise ModelUnavailable(
+            "A hypothesis needs an embedding model, and none is configured.",
+            hint="Ask without one, or set embed.provider to static.",
+        )
+    # What only the model reads has no syntax.
+    question = read(text) if text != hypothesis else Question(text, (), (), (), "question")
+    terms = terms_of(question.text)
     telling = [term for term in terms if not _says_nothing(term)] or terms
-    vector = embedder.embed([text])[0] if embedder and mode != "keyword" else None
-    if vector is not None and not vector.any():
-        vector = None  # No word that the model knows: it has nothing to say.
-    names = names_in(text)
-    trust = _trust(text, embedder) if embedder and not _is_a_name(text, names) else 0.0
+    meant = hypothesis or question.text
     return Plan(
-        text=text,
+        text=question.text,
         mode=mode,
         top_k=top_k,
-        filters=filters,
+        filters=replace(
+            filters,
+            phrases=(*filters.phrases, *question.phrases),
+            without=(*filters.without, *question.without),
+        ),
         terms=tuple(telling[:_MOST_TERMS]),
-        names=names,
-        vector=vector,
-        vector_trust=trust,
+        names=names_in(question.text),
+        vector=_embedded(meant, embedder, bool(hypothesis)) if mode != "keyword" else None,
+        vector_trust=_trust(meant, embedder) if embedder else 0.0,
+        kind=question.kind,
+        dashed=question.dashed,
+        hypothesis=bool(hypothesis),
+        embedder=embedder,
     )
+
+
+def with_words(plan: Plan, words: Sequence[str]) -> Plan:
+    """The same plan, asking for these words, too."""
+    text = " ".join((plan.text, *words))
+    found = [term for term in terms_of(text) if term not in plan.terms and not _says_nothing(term)]
+    vector = plan.vector
+    if vector is not None and not plan.hypothesis:
+        vector = _embedded(text, plan.embedder)
+    terms = (*plan.terms, *found)[:_MOST_TERMS]
+    return replace(plan, text=text, terms=terms, names=names_in(text), vector=vector)
+
+
+def _embedded(
+    text: str, embedder: Embedder | None, as_answer: bool = False
+) -> NDArray[np.float32] | None:
+    """The vector of a question, or of an answer as those in the index have it; none where the
+    model knows no word of it and so has nothing to say."""
+    if embedder is None:
+        return None
+    vector = embedder.embed([text])[0] if as_answer else embedder.embed_query(text)
+    return vector if vector.any() else None
+
+
+def _check_text(text: str, named: str) -> None:
+    if not text.strip():
+        raise InvalidArgument(f"The {named} is empty.", hint="Ask for something.")
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise InvalidArgument(
+            f"The {named} holds half of a character.", hint="Send valid Unicode text."
+        )
+    if len(text) > _LONGEST_QUERY:
+        raise InvalidArgument(
+            f"The {named} has {len(text):,} characters.",
+            hint=f"Use at most {_LONGEST_QUERY:,}.",
+        )
 
 
 def _check_types(text: object, mode: object, top_k: object, filters: object) -> None:
@@ -96,18 +151,13 @@ def _check_types(text: object, mode: object, top_k: object, filters: object) -> 
         raise InvalidArgument(f"top_k is {top_k!r}.", hint="Pass a whole number.")
     if not isinstance(filters, Filters):
         raise InvalidArgument("The filters are no Filters.", hint="Pass lookfar.Filters(...).")
-    for name in ("uris", "tags", "lanes", "languages"):
+    for name in ("uris", "tags", "lanes", "languages", "phrases", "without"):
         if isinstance(getattr(filters, name), str):
             raise InvalidArgument(f"Filters.{name} is a str.", hint="Pass a tuple of them.")
 
 
 def _says_nothing(term: str) -> bool:
     return term in _FUNCTION_WORDS or (len(term) == 1 and _KANA.match(term) is not None)
-
-
-def _is_a_name(text: str, names: Mapping[str, Sequence[str]]) -> bool:
-    """Whether the question is one identifier: that has a spelling, and no meaning to be near to."""
-    return bool(names) and len(text.split()) == 1 and not text.strip().replace("-", "").islower()
 
 
 def _trust(text: str, embedder: Embedder) -> float:

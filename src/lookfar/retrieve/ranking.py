@@ -12,12 +12,15 @@ from dataclasses import dataclass, field, replace
 from operator import add
 from typing import TYPE_CHECKING, NamedTuple
 
-from lookfar.model import Contribution, Filters, Mode
+from lookfar.model import Contribution, Filters, Incomplete, Mode
 from lookfar.ports import Place
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from lookfar.ports import Embedder
+    from lookfar.retrieve.question import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,28 @@ class Plan:
     vector: NDArray[np.float32] | None
     vector_trust: float
     """0 to 1: how much of the question the model knows as words."""
+    kind: Kind = "question"
+    dashed: tuple[str, ...] = ()
+    """Words after a dash, until it is known whether they are options or not wanted."""
+    hypothesis: bool = False
+    """The vector is that of an answer somebody made up, not of the question."""
+    embedder: Embedder | None = None
+    instead: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """For terms that nobody wrote, what is searched in their place."""
+    alike: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """For terms that are known, what others say for the same."""
+    concepts: tuple[str, ...] = ()
+    """Terms of the corpus that are near to the question."""
+
+    def told(self) -> str:
+        """How the question was understood, for people."""
+        parts = [self.kind, *(f'"{phrase}"' for phrase in self.filters.phrases)]
+        parts += [f"without {each}" for each in self.filters.without]
+        for sign, words in (("for", self.instead), ("besides", self.alike)):
+            parts += [f"{' '.join(others)} {sign} {term}" for term, others in words.items()]
+        if self.concepts:
+            parts.append(f"near: {' '.join(self.concepts)}")
+        return "; ".join([*parts, *(["by hypothesis"] if self.hypothesis else [])])
 
 
 class Candidate(NamedTuple):
@@ -77,6 +102,8 @@ class Ranking:
     steps: tuple[Step, ...] = ()
     rarity: Mapping[str, float] = field(default_factory=dict)
     """How much each term says, by how few documents hold it."""
+    notes: tuple[Incomplete, ...] = ()
+    """What of the question could not be done as it was asked."""
 
     def plus(
         self,
@@ -91,6 +118,16 @@ class Ranking:
             self,
             scores=tuple(map(add, self.scores, added)),
             steps=(*self.steps, Step(stage, added, note, whole_document)),
+        )
+
+    def joined_by(self, candidates: Sequence[Candidate]) -> Ranking:
+        """The ranking with further candidates, to which no stage has added anything yet."""
+        none = (0.0,) * len(candidates)
+        return replace(
+            self,
+            candidates=(*self.candidates, *candidates),
+            scores=(*self.scores, *none),
+            steps=tuple(replace(step, added=(*step.added, *none)) for step in self.steps),
         )
 
     def order(self) -> list[int]:
@@ -116,6 +153,10 @@ class Ranking:
             for step in self.steps
             if step.added[at]
         )
+
+    def story(self, at: int) -> tuple[Contribution, ...]:
+        """The same, with how the question was understood, which adds to no score."""
+        return (*self.explain(at), Contribution("question", 0.0, self.plan.told()))
 
 
 Stage = Callable[[Ranking], Ranking]

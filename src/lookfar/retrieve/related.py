@@ -94,7 +94,7 @@ def linked(kind: RelatedKind, edges: Sequence[Edge], sources: Sources) -> Relate
     """One entry for all links between two documents; the first of them speaks for all."""
     first = edges[0]
     text, lines, sections = sources.of(first.source)
-    headings = _headings(sections, first.start)
+    headings = headings_at(sections, first.start)
     backwards = kind in ("backlinks", "memories")
     return RelatedEntry(
         kind=kind,
@@ -127,7 +127,7 @@ class Sources:
         return self._read[uri]
 
 
-def _headings(sections: Sequence[Section], offset: int) -> tuple[str, ...]:
+def headings_at(sections: Sequence[Section], offset: int) -> tuple[str, ...]:
     """The headings above a place: those of the last section that begins before it."""
     at = bisect_right(sections, offset, key=lambda section: section.span.start) - 1
     return sections[at].path if at >= 0 else ()
@@ -242,7 +242,7 @@ def _mentioned(sources: Sources, place: Place, offsets: Sequence[int]) -> Relate
     line = text[lines.start_of(first) :].partition("\n")[0]
     entry = _unlinked(
         "mentions", place.uri, place.title, float(len(offsets)),
-        _headings(sections, offsets[0]), first, _cut(line, 2 * _AROUND),
+        headings_at(sections, offsets[0]), first, _cut(line, 2 * _AROUND),
     )  # fmt: skip
     return replace(entry, count=len(offsets))
 

@@ -6,40 +6,42 @@ and what may be missing from them. Refuses: to know where snapshots and texts co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from lookfar.retrieve import code
+from lookfar.retrieve import code, factors
 from lookfar.retrieve.boost import asked_by_path, lanes_weighed, name_match
 from lookfar.retrieve.candidates import gather, rarity, share_statistics
-from lookfar.retrieve.diversify import passages
+from lookfar.retrieve.choose import choose
 from lookfar.retrieve.excerpt import Source, cite
-from lookfar.retrieve.fuse import weighted_sum
-from lookfar.retrieve.recency import lift_recent
+from lookfar.retrieve.expand import grounded
+from lookfar.retrieve.fuse import Weigh, by_variance, reciprocal_rank, steady, weighted_sum
+from lookfar.retrieve.links import joined_by_links, led_to, of_one_community
+from lookfar.retrieve.recency import by_age
+from lookfar.retrieve.relevance import doubts
+from lookfar.retrieve.wording import adjacency, widened
 
 __all__ = ["Source", "candidates_of", "rank", "search", "stages"]
 
 if TYPE_CHECKING:
     from lookfar.config import SearchSettings
-    from lookfar.model import Hit, Incomplete
-    from lookfar.retrieve.ranking import Candidate, Ranking, Stage
+    from lookfar.model import Hit, Incomplete, Relation
+    from lookfar.ports import Definition, Snapshot
+    from lookfar.retrieve.ranking import Candidate, Plan, Ranking, Stage
 
 
 def stages(settings: SearchSettings, sources: Sequence[Source]) -> list[Stage]:
     """What happens to scores, in order."""
     return [
-        weighted_sum(
-            settings.vector_weight,
-            settings.keyword_weight,
-            settings.page_share,
-            settings.code_vector_weight,
-        ),
+        _fusion(settings),
         name_match(settings.name_boost),
-        code.by_file,
-        code.by_definition(partial(_defined, sources)),
+        adjacency(settings.phrase_boost, sources),
+        widened(settings.expansion_weight, sources),
+        *_company(settings, sources),
+        *_code(settings, partial(_defined, sources)),
         code.set_aside,
         asked_by_path,
         lanes_weighed(settings.commits_weight),
@@ -47,45 +49,124 @@ def stages(settings: SearchSettings, sources: Sequence[Source]) -> list[Stage]:
     ]
 
 
+def _fusion(settings: SearchSettings) -> Stage:
+    """How the lanes' scores become one."""
+    if (alpha := settings.alpha) >= 0:
+        settings = replace(
+            settings, vector_weight=alpha, keyword_weight=1 - alpha, code_vector_weight=alpha
+        )
+    weigh: Weigh = steady
+    if settings.dynamic_weights:
+        weigh = by_variance(settings.variance_threshold, settings.min_weight_factor)
+    if settings.fusion == "rrf":
+        return reciprocal_rank(
+            settings.vector_weight, settings.keyword_weight, settings.rrf_k, weigh
+        )
+    return weighted_sum(
+        settings.vector_weight,
+        settings.keyword_weight,
+        settings.page_share,
+        settings.code_vector_weight,
+        weigh,
+    )
+
+
+def _company(settings: SearchSettings, sources: Sequence[Source]) -> list[Stage]:
+    """What lifts documents for the company that they keep."""
+    seeds = settings.neighbours
+    weights: Mapping[Relation, float] = {
+        "links_to": 1.0,
+        "implements": settings.edge_implements,
+        "tests": settings.edge_tests,
+        "related": settings.edge_related,
+        "transclusion": settings.edge_transclusion,
+    }
+    found = []
+    if seeds and (settings.link_lift or settings.below_lift):
+        found.append(led_to(seeds, settings.link_lift, settings.below_lift, weights, sources))
+    if seeds and settings.join_neighbours:
+        found.append(joined_by_links(seeds, settings.neighbour_score, weights, sources))
+    if settings.communities and settings.community_factor > 1:
+        found.append(of_one_community(settings.community_seeds, settings.community_factor, sources))
+    return found
+
+
+def _code(settings: SearchSettings, read: code.Reader) -> list[Stage]:
+    """What judges code by its names, its kind and its size."""
+    ladder = settings.code_names == "ladder"
+    judges: list[code.Judge] = [factors.by_name_ladder if ladder else code.by_definition]
+    if settings.code_kind > 1 or settings.code_topic > 1:
+        judges.append(factors.by_kind(settings.code_kind, settings.code_topic))
+    if settings.code_docstring > 1:
+        judges.append(factors.by_docstring(settings.code_docstring))
+    stages = [
+        factors.by_path_share if ladder else code.by_file,
+        code.by_definitions(read, judges),
+    ]
+    if settings.code_sizes:
+        stages.append(factors.by_size)
+    return stages
+
+
 def _defined(
     sources: Sequence[Source], candidates: Sequence[Candidate]
-) -> dict[Candidate, list[str]]:
-    """The names that begin in each candidate."""
-    found: dict[Candidate, list[str]] = {}
+) -> dict[Candidate, list[Definition]]:
+    """What begins in each candidate."""
+    found: dict[Candidate, list[Definition]] = {}
     for number, source in enumerate(sources):
         here = [each for each in candidates if each.source == number]
-        names = source.snapshot.definitions(sorted({each.place.document for each in here}))
+        all_of = source.snapshot.definitions(sorted({each.place.document for each in here}))
         for each in here:
             place = each.place
-            within = (name for start, name in names.get(place.document, ())
-                      if place.start <= start < place.end)  # fmt: skip
+            within = (one for one in all_of.get(place.document, ())
+                      if place.start <= one.start < place.end)  # fmt: skip
             found[each] = list(within)
     return found
 
 
-def candidates_of(sources: Sequence[Source], settings: SearchSettings) -> Ranking:
-    """All candidates of all sources in one ranking that has not scored them yet."""
-    asked = [(each.plan, each.snapshot) for each in sources]
+def candidates_of(sources: Sequence[Source], settings: SearchSettings, also: str = "") -> Ranking:
+    """All candidates of all sources in one ranking that has not scored them yet; with ``also``
+    the document of that URI is one of them, whether or not it came that far.
+    """
+    plans, notes = grounded([(each.plan, each.snapshot) for each in sources], settings)
+    asked = [(plan, each.snapshot) for plan, each in zip(plans, sources, strict=True)]
     if len(asked) > 1:
         share_statistics(asked, [at for at, each in enumerate(sources) if not each.aside])
-    found = [
-        gather(plan, snapshot, max(settings.candidates, plan.top_k), at)
-        for at, (plan, snapshot) in enumerate(asked)
-    ]
+    found = [gather(plan, snapshot, settings, at) for at, (plan, snapshot) in enumerate(asked)]
+    if also:
+        found += [_only(also, gathered.plan, asked[at][1], settings, at)
+                  for at, gathered in enumerate(found)]  # fmt: skip
     # One that has a model speaks for all: without, meaning would count for none of them.
     lead = next((each for each in found if each.plan.vector is not None), found[0])
-    candidates = tuple(chain.from_iterable(each.candidates for each in found))
+    candidates = tuple(dict.fromkeys(chain.from_iterable(each.candidates for each in found)))
     none = (0.0,) * len(candidates)
-    return replace(lead, candidates=candidates, scores=none, rarity=rarity(asked))
+    said = rarity(asked)
+    return replace(lead, candidates=candidates, scores=none, rarity=said, notes=tuple(notes))
 
 
-def rank(sources: Sequence[Source], settings: SearchSettings) -> Ranking:
+def _only(
+    uri: str, plan: Plan, snapshot: Snapshot, settings: SearchSettings, source: int
+) -> Ranking:
+    """What one document would put forward."""
+    alone = replace(plan, filters=replace(plan.filters, uris=(uri,)))
+    return replace(gather(alone, snapshot, settings, source), plan=plan)
+
+
+def rank(sources: Sequence[Source], settings: SearchSettings, also: str = "") -> Ranking:
     """All candidates of all sources, scored together."""
-    ranking = candidates_of(sources, settings)
+    ranking = candidates_of(sources, settings, also)
     for stage in stages(settings, sources):
         ranking = stage(ranking)
-    if any(each.recent is not None for each in sources):
-        ranking = lift_recent(ranking, sources)
+    tiers = (
+        [
+            (settings.recency_days, settings.recency_factor),
+            (settings.recency_late_days, settings.recency_late_factor),
+        ]
+        if settings.recency
+        else []
+    )
+    if tiers or any(each.recent is not None for each in sources):
+        ranking = by_age(tiers, sources)(ranking)
     return ranking
 
 
@@ -94,14 +175,12 @@ def search(
 ) -> tuple[list[Hit], list[Incomplete]]:
     """The cited answer to a question, from all sources together."""
     ranking = rank(sources, settings)
-    best = passages(
-        ranking,
-        per_document=settings.per_document,
-        merge_gap=settings.merge_gap,
-    )
-    return cite(
+    best, notes = choose(ranking, sources, settings)
+    hits, stale = cite(
         best,
         sources,
         max_chars=settings.max_excerpt_chars,
-        explain=ranking.explain if explain else None,
+        explain=ranking.story if explain else None,
     )
+    doubted = doubts(ranking) if settings.doubt and hits else []
+    return hits, [*ranking.notes, *notes, *doubted, *stale]

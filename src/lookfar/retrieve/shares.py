@@ -21,6 +21,7 @@ from lookfar.retrieve.diversify import Passage
 from lookfar.retrieve.excerpt import Source, cite
 from lookfar.retrieve.ranking import Ranking
 from lookfar.retrieve.search import candidates_of
+from lookfar.retrieve.wording import standing
 
 if TYPE_CHECKING:
     from lookfar.config import SearchSettings
@@ -43,18 +44,22 @@ def in_shares(*, vector: float, keyword: float, gap: int) -> Answering:
     ) -> tuple[list[Hit], list[Incomplete]]:
         ranking = candidates_of(sources, settings)
         found = ranking.candidates
-        most = max((each.keyword for each in found), default=0.0) or 1.0
+        beside = standing(ranking, sources, found)
+        # Words that stand as in the question count up to twice.
+        words = [each.keyword * (1 + beside.get(each, 0.0)) for each in found]
+        most = max(words, default=0.0) or 1.0
         near = [vector * min(max(each.vector, 0.0), 1.0) for each in found]
-        said = [keyword * each.keyword / most for each in found]
+        said = [keyword * each / most for each in words]
         ranking = ranking.plus(MEANING, near, lambda c: f"cosine {c.vector:.3f}")
         ranking = ranking.plus(WORDS, said, lambda c: f"bm25 {c.keyword:.3f}")
         best = [at for at in ranking.order() if ranking.scores[at] > 0][: ranking.plan.top_k]
-        return cite(
+        hits, stale = cite(
             _joined(ranking, best, gap),
             sources,
             max_chars=settings.max_excerpt_chars,
             explain=ranking.explain if explain else None,
         )
+        return hits, [*ranking.notes, *stale]
 
     return answer
 

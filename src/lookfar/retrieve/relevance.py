@@ -1,0 +1,48 @@
+"""Whether anything here answers at all: an honest "nothing relevant" beside the best there is.
+
+Takes: a ranking. Gives: how much speaks for its best candidates, 1 being just enough, and the
+note for an answer where less does. Refuses: to judge a search by meaning alone, whose scores
+tell too little by themselves.
+
+The measure: the best BM25 of a document as a share of what the words of the question weigh
+together, plus the best cosine. Measured on questions whose answer is among the best ten
+against questions of other sets asked of the same documents (``bench/quality.py --doubt``):
+1 in 200 answered questions is doubted, and three of four that have no answer here are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lookfar.model import Incomplete
+
+if TYPE_CHECKING:
+    from lookfar.retrieve.ranking import Ranking
+
+WORDS_AND_MEANING: Final = 0.8
+WORDS_ALONE: Final = 0.3
+NOTHING_RELEVANT: Final = "nothing_relevant"
+
+
+def relevance(ranking: Ranking) -> float | None:
+    """How much speaks for the best; below 1 too little does. ``None`` where nobody can tell."""
+    asked = sum(ranking.rarity.values())
+    if ranking.plan.mode == "vector" or not asked or not ranking.candidates:
+        return None
+    words = max(each.page for each in ranking.candidates) / asked
+    if ranking.plan.vector is None:
+        return words / WORDS_ALONE
+    near = max(each.vector for each in ranking.candidates)
+    return (words + near) / WORDS_AND_MEANING
+
+
+def doubts(ranking: Ranking) -> list[Incomplete]:
+    """The note that nothing here seems to be about what was asked; none where something is."""
+    found = relevance(ranking)
+    if found is None or found >= 1:
+        return []
+    detail = (
+        f"the best hits have only {found:.0%} of what usually speaks for an answer;"
+        " try other words, or look elsewhere"
+    )
+    return [Incomplete(NOTHING_RELEVANT, detail)]

@@ -1,0 +1,106 @@
+"""Same corpus, settings and question: the same bytes, whichever process and however built."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+QUESTIONS = (
+    "how do I bake bread",
+    "oven temperature",
+    "def knead",
+    "flour -rye",
+    '"cold cellar" dough',
+    "bred ovn",
+    "steam and crust",
+)
+EVERYTHING_ON = {
+    "fusion": "rrf",
+    **dict.fromkeys(
+        ("dynamic_weights", "recency", "communities", "join_neighbours", "mmr", "dedup_ngram",
+         "dedup_semantic", "expansion", "concepts", "parents", "adaptive"),
+        True,
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """Pages that link to each other, with many ties, and some code."""
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    for number in range(24):
+        flour = ("rye", "wheat", "spelt")[number % 3]
+        (folder / f"page{number:02}.md").write_text(
+            f"# Bread {number % 6}\n\nSee [[page{(number * 7) % 24:02}]]. Bake {flour} flour with"
+            f" steam in the oven.\n\n## Crust\n\nA cold cellar keeps dough {number % 4}.\n"
+        )
+    (folder / "knead.py").write_text('def knead(dough):\n    """Fold it."""\n    return dough\n')
+    return folder
+
+
+def answers(
+    corpus: Path,
+    index: Path,
+    seed: str,
+    settings: Mapping[str, object] | None = None,
+    *,
+    rebuild: bool = False,
+) -> str:
+    """What one process says to all questions, one JSON line each."""
+    script = (
+        "import json, sys\n"
+        "from lookfar import Library\n"
+        "from lookfar.serve import jsonshape\n"
+        "corpus, index, settings, rebuild, *questions = sys.argv[1:]\n"
+        "with Library.open(corpus, index_dir=index, settings=json.loads(settings)) as library:\n"
+        "    library.index(rebuild=rebuild == 'True')\n"
+        "    for question in questions:\n"
+        "        shape = jsonshape.answer(library.search(question, explain=True), explain=True)\n"
+        "        print(json.dumps([shape['hits'], shape['incomplete']]))\n"
+    )
+    explicit = json.dumps({f"search.{key}": value for key, value in (settings or {}).items()})
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(corpus), str(index), explicit, str(rebuild), *QUESTIONS],
+        env={**os.environ, "PYTHONHASHSEED": seed},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    return done.stdout
+
+
+@pytest.mark.parametrize("settings", [{}, EVERYTHING_ON], ids=["default", "everything on"])
+def test_processes_and_rebuilds_answer_alike(
+    corpus: Path, tmp_path: Path, settings: Mapping[str, object]
+) -> None:
+    """Caught: iterating a set of terms in ``plan``, whose order follows the process."""
+    first = answers(corpus, tmp_path / "one", "1", settings)
+    assert first.count("\n") == len(QUESTIONS)
+    assert '"uri"' in first
+    assert answers(corpus, tmp_path / "one", "2", settings) == first
+    assert answers(corpus, tmp_path / "two", "3", settings) == first
+
+
+def test_an_index_that_was_built_anew_answers_as_one_built_at_once(
+    corpus: Path, tmp_path: Path
+) -> None:
+    """An index that grew weighs words also by the earlier texts that it keeps; rebuilding it
+    leaves no trace of how it came about.
+    """
+    kept = {path: path.read_text() for path in sorted(corpus.iterdir())}
+    later = list(kept)[::3]
+    for path in later:
+        path.write_text("# Something else\n\nNot yet.\n")
+    answers(corpus, tmp_path / "grown", "1")
+    for path in later:
+        path.write_text(kept[path])
+    anew = answers(corpus, tmp_path / "grown", "1", rebuild=True)
+    assert anew == answers(corpus, tmp_path / "once", "1")

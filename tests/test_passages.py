@@ -1,0 +1,338 @@
+"""What an answer shows: copies once, hits in their section, the best again by a model; and every
+text checked against the disk, whichever stage had a hand in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from hashlib import sha256
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lookfar.library import Library
+from lookfar.model import Hit
+
+Open = Callable[..., Library]
+
+COPY = "# Guide\n\nThe zebra sleeps standing.\n"
+SECTIONS = (
+    "# Zoo\n\nAll about the zoo.\n\n"
+    "## Zebras\n\nStripes and such.\n\n"
+    "### Food\n\n" + "Hay and quinces. " * 12 + "\n\n"
+    "### Sleep\n\n" + "They sleep standing. " * 12 + "\n\n"
+    "## Lions\n\n" + "They roar. " * 40 + "\n"
+)
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody's configuration and nobody's indexes."""
+    for variable in [name for name in os.environ if name.startswith(("LOOKFAR_", "XDG_"))]:
+        monkeypatch.delenv(variable)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "root"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def opened(root: Path, tmp_path: Path) -> Iterator[Open]:
+    """Open the folder; changes of it are noticed and not indexed."""
+    with ExitStack() as stack:
+
+        def opened(**search: Any) -> Library:
+            settings = {
+                "embed.provider": "hash",
+                "index.workers": 1,
+                "index.max_auto_files": 0,
+                "chunk.max_tokens": 60,
+                "chunk.min_tokens": 0,
+                "search.page_share": 0.0,
+            }
+            settings |= {f"search.{key}": value for key, value in search.items()}
+            library = Library.open(root, index_dir=tmp_path / "index", settings=settings)
+            return stack.enter_context(library)
+
+        yield opened
+
+
+def exact(root: Path, hit: Hit) -> bool:
+    """Whether the disk has the cited text in the cited place."""
+    text = (root / hit.uri).read_text()[hit.span.start : hit.span.end]
+    lines = (text.count("\n") + hit.span.start_line) - text.endswith("\n")
+    same = sha256(text.encode()).hexdigest() == hit.sha256 and lines == hit.span.end_line
+    return same and hit.text == text and not hit.truncated
+
+
+# --- copies -----------------------------------------------------------------------------------
+
+
+def test_copies_are_one_hit_that_says_where_the_others_are(root: Path, opened: Open) -> None:
+    for name in ("b.md", "a.md", "c.md"):
+        (root / name).write_text(COPY)
+    (root / "d.md").write_text("# Other\n\nA zebra is no horse.\n")
+    answer = opened().search("zebra sleeps", explain=True)
+    first = answer.hits[0]
+    assert [hit.uri for hit in answer.hits] == ["a.md", "d.md"]
+    assert [each.uri for each in first.also] == ["b.md", "c.md"]
+    assert {(each.sha256, each.span, each.by, each.state) for each in first.also} == {
+        (first.sha256, first.span, "text", "same")
+    }
+    assert any("2 others" in each.note for each in first.explanation)
+    total = sum(each.value for each in first.explanation)
+    assert total == pytest.approx(first.score, abs=1e-5)
+
+
+def test_copies_can_be_shown_one_by_one(root: Path, opened: Open) -> None:
+    for name in ("a.md", "b.md"):
+        (root / name).write_text(COPY)
+    answer = opened(dedup_exact=False).search("zebra sleeps")
+    assert [(hit.uri, hit.also) for hit in answer.hits] == [("a.md", ()), ("b.md", ())]
+
+
+def test_many_copies_are_counted(root: Path, opened: Open) -> None:
+    for number in range(9):
+        (root / f"{number}.md").write_text(COPY)
+    (hit,) = opened().search("zebra sleeps").hits
+    assert [each.uri for each in hit.also] == ["1.md", "2.md", "3.md", "4.md", "5.md"]
+    assert hit.also_more == 3
+
+
+def test_a_copy_that_changed_since_is_cited_as_changed(root: Path, opened: Open) -> None:
+    """Caught: taking the state of the hit for that of its copies."""
+    for name in ("a.md", "b.md", "c.md", "d.md"):
+        (root / name).write_text(COPY)
+    library = opened()
+    library.index()
+    (root / "b.md").write_text("# Guide\n\nSomething else.\n")
+    (root / "c.md").write_text("New.\n\n" + COPY)
+    (root / "d.md").unlink()
+    answer = library.search("zebra sleeps")
+    (hit,) = answer.hits
+    assert (hit.uri, hit.state) == ("a.md", "same")
+    states = {each.uri: (each.state, each.span.start) for each in hit.also}
+    assert states == {"b.md": ("changed", 0), "c.md": ("moved", 6), "d.md": ("gone", 0)}
+    named = {uri for note in answer.incomplete for uri in note.uris}
+    assert {"b.md", "c.md", "d.md"} <= named
+
+
+def test_nearly_equal_texts_can_be_folded_by_words(root: Path, opened: Open) -> None:
+    long = "The zebra sleeps standing in the shade of a tree near the river every day. "
+    (root / "a.md").write_text(f"{long * 2}One.\n")
+    (root / "b.md").write_text(f"{long * 2}Two.\n")
+    assert len(opened().search("zebra").hits) == 2
+    (hit,) = opened(dedup_ngram=True).search("zebra").hits
+    (other,) = hit.also
+    assert other.by == "words"
+    assert other.sha256 == sha256((root / other.uri).read_bytes()).hexdigest() != hit.sha256
+
+
+def test_equal_meanings_can_be_folded_by_vectors(root: Path, opened: Open) -> None:
+    (root / "a.md").write_text("zebra sleeps standing here\n")
+    (root / "b.md").write_text("Standing here sleeps: zebra!\n")  # The same words, other rows.
+    assert len(opened(dedup_ngram=True).search("zebra").hits) == 2
+    (hit,) = opened(dedup_semantic=True).search("zebra").hits
+    assert [each.by for each in hit.also] == ["meaning"]
+
+
+def test_unlike_hits_can_come_first(root: Path, opened: Open) -> None:
+    (root / "a.md").write_text("zebra zebra sleeps standing here now\n")
+    (root / "b.md").write_text("zebra zebra sleeps standing here then\n")
+    (root / "c.md").write_text("a zebra eats grass leaves bark and more things of many kinds\n")
+    assert [hit.uri for hit in opened().search("zebra").hits][2] == "c.md"
+    answer = opened(mmr=True, mmr_lambda=0.3).search("zebra", explain=True)
+    assert [hit.uri for hit in answer.hits][1] == "c.md"
+    assert "mmr" in [each.stage for each in answer.hits[2].explanation]
+
+
+def test_hits_far_below_the_best_can_be_dropped(root: Path, opened: Open) -> None:
+    (root / "a.md").write_text("zebra sleeps standing\n")
+    (root / "b.md").write_text("a lion sleeps, and many other things are said of it here\n")
+    scores = [hit.score for hit in opened().search("zebra sleeps standing").hits]
+    assert len(scores) == 2
+    share = scores[1] / scores[0]
+    assert len(opened(min_confidence=share - 0.01).search("zebra sleeps standing").hits) == 2
+    assert len(opened(min_confidence=share + 0.01).search("zebra sleeps standing").hits) == 1
+
+
+# --- sections ---------------------------------------------------------------------------------
+
+
+def test_a_hit_is_widened_to_the_section_around_it(root: Path, opened: Open) -> None:
+    (root / "zoo.md").write_text(SECTIONS)
+    narrow = opened(merge_gap=0).search("quinces").hits[0]
+    wide = opened(merge_gap=0, parents=True).search("quinces", explain=True).hits[0]
+    assert narrow.text == SECTIONS[SECTIONS.index("### Food") : SECTIONS.index("### Sleep")]
+    assert wide.text == SECTIONS[SECTIONS.index("## Zebras") : SECTIONS.index("## Lions")]
+    assert exact(root, wide)
+    assert wide.heading_path == wide.path == ("Zoo", "Zebras")
+    assert (wide.part, wide.parts) == (1, 1)
+    assert wide.score == narrow.score
+    assert any(each.stage == "parent" for each in wide.explanation)
+
+
+@pytest.mark.parametrize("limit", ["parent_max_chars", "max_excerpt_chars"])
+def test_a_section_that_is_too_long_widens_nothing(root: Path, opened: Open, limit: str) -> None:
+    (root / "zoo.md").write_text(SECTIONS)
+    narrow = opened(merge_gap=0).search("quinces").hits[0]
+    wide = opened(merge_gap=0, parents=True, **{limit: len(narrow.text)})
+    assert wide.search("quinces").hits[0].span == narrow.span
+
+
+def test_what_stands_in_a_better_hit_is_not_cited_twice(root: Path, opened: Open) -> None:
+    (root / "zoo.md").write_text(SECTIONS)
+    narrow = opened(per_document=0, merge_gap=0).search("they sleep standing quinces hay").hits
+    wide = opened(per_document=0, merge_gap=0, parents=True, parent_max_chars=5000)
+    hits = wide.search("they sleep standing quinces hay").hits
+    assert len(hits) < len(narrow)
+    spans = sorted((hit.span.start, hit.span.end) for hit in hits)
+    assert all(end <= start for (_, end), (start, _) in pairwise(spans))
+    assert all(exact(root, hit) for hit in hits)
+
+
+def test_a_widened_hit_is_checked_as_a_whole(root: Path, opened: Open) -> None:
+    """Caught: checking only the chunk that was found."""
+    (root / "zoo.md").write_text(SECTIONS)
+    library = opened(merge_gap=0, parents=True)
+    before = library.search("quinces").hits[0]
+    found = before.text.index("quinces")
+    place = before.span.start + before.text.rindex("a")
+    assert place - before.span.start > found
+    (root / "zoo.md").write_text(SECTIONS[:place] + "A" + SECTIONS[place + 1 :])
+    after = library.search("quinces").hits[0]
+    assert (after.text, after.state) == (before.text, "changed")
+    (root / "zoo.md").write_text("New.\n\n" + SECTIONS)
+    moved = library.search("quinces").hits[0]
+    assert (moved.state, moved.span.start) == ("moved", before.span.start + 6)
+    assert exact(root, moved)
+
+
+def test_a_merged_hit_is_checked_as_a_whole(root: Path, opened: Open) -> None:
+    (root / "long.md").write_text("zebra " * 60 + "\n\n" + "zebra " * 60 + "\n")
+    library = opened()
+    (before,) = library.search("zebra").hits
+    assert exact(root, before)
+    text = (root / "long.md").read_text()
+    (root / "long.md").write_text(text[:-3] + "X\n\n")
+    (after,) = library.search("zebra").hits
+    assert (after.text, after.state) == (before.text, "changed")
+
+
+# --- a model that reads -----------------------------------------------------------------------
+
+
+def test_the_best_are_ordered_by_a_model_that_reads(
+    root: Path, opened: Open, tmp_path: Path
+) -> None:
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    import tiny_cross_encoder
+
+    words = ("zebra", "sleeps", "standing")
+    model = tiny_cross_encoder.write(tmp_path / "tiny", words)
+    (root / "a.md").write_text("zebra\n")
+    (root / "b.md").write_text("a zebra that sleeps, standing, among very many other things\n")
+    (root / "c.md").write_text("zebra zebra zebra zebra\n")
+    question = "zebra sleeps standing"
+    assert opened().search(question, mode="vector").hits[0].uri != "c.md"
+    library = opened(rerank=True, rerank_model=str(model), rerank_top=3)
+    answer = library.search(question, mode="vector", explain=True)
+    # Four shared words make the number 2, three make 1, and one makes -1.
+    assert [(hit.uri, hit.score) for hit in answer.hits] == [
+        ("c.md", pytest.approx(0.880797, abs=1e-5)),
+        ("b.md", pytest.approx(0.731059, abs=1e-5)),
+        ("a.md", pytest.approx(0.268941, abs=1e-5)),
+    ]
+    assert answer.incomplete == ()
+    for hit in answer.hits:
+        assert sum(each.value for each in hit.explanation) == pytest.approx(hit.score, abs=1e-5)
+
+
+def test_without_that_model_the_answer_is_the_usual_one(
+    root: Path, opened: Open, tmp_path: Path
+) -> None:
+    (root / "a.md").write_text("zebra\n")
+    (root / "b.md").write_text("another zebra of some length\n")
+    usual = opened().search("zebra").hits
+    answer = opened(rerank=True, rerank_model=str(tmp_path / "nowhere")).search("zebra")
+    assert answer.hits == usual
+    assert [each.reason for each in answer.incomplete] == ["no_reranker"]
+
+
+# --- all of it --------------------------------------------------------------------------------
+
+EVERYTHING: dict[str, Any] = {
+    "dedup_ngram": True,
+    "dedup_semantic": True,
+    "semantic_threshold": 0.97,
+    "mmr": True,
+    "parents": True,
+    "min_confidence": 0.05,
+}
+
+
+def fill(root: Path) -> None:
+    for number in range(30):
+        words = " ".join(f"word{(number * each) % 17}" for each in range(1, 25))
+        (root / f"{number:02}.md").write_text(f"# Page {number % 7}\n\nzebra {words}\n")
+    (root / "zoo.md").write_text(SECTIONS)
+
+
+def test_all_of_it_works_without_vectors(root: Path, tmp_path: Path) -> None:
+    fill(root)
+    settings = {"embed.provider": "none", "index.workers": 1}
+    settings |= {f"search.{key}": value for key, value in EVERYTHING.items()}
+    with Library.open(root, index_dir=tmp_path / "bare", settings=settings) as library:
+        hits = library.search("zebra word3 sleep").hits
+    scores = [hit.score for hit in hits]
+    assert scores == sorted(scores, reverse=True)
+    assert len(hits) == 10
+
+
+def test_more_hits_begin_with_the_fewer(root: Path, opened: Open) -> None:
+    fill(root)
+    library = opened(**EVERYTHING)
+    many = library.search("zebra word3 sleep", top_k=20).hits
+    assert len(many) == 20
+    for count in (1, 5, 10):
+        few = library.search("zebra word3 sleep", top_k=count).hits
+        assert [(hit.uri, hit.span) for hit in few] == [(hit.uri, hit.span) for hit in many[:count]]
+
+
+def test_answers_are_the_same_in_every_process(root: Path, tmp_path: Path) -> None:
+    fill(root)
+    script = (
+        "import sys, json\n"
+        "from dataclasses import replace\n"
+        "from lookfar.library import Library\n"
+        "from lookfar.serve.jsonshape import answer\n"
+        "root, index, settings = sys.argv[1:]\n"
+        "with Library.open(root, index_dir=index, settings=json.loads(settings)) as library:\n"
+        "    found = library.search('zebra word3 sleep', top_k=20, explain=True)\n"
+        "    print(json.dumps(answer(replace(found, took_ms=0.0), explain=True)))\n"
+    )
+    settings = {"embed.provider": "hash", "index.workers": 1}
+    settings |= {f"search.{key}": value for key, value in EVERYTHING.items()}
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", script, str(root), str(tmp_path / name), json.dumps(settings)],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            timeout=120,
+        ).stdout
+        for name, seed in (("one", "1"), ("one", "2"), ("two", "3"))
+    ]
+    assert said[0]
+    assert said[0] == said[1] == said[2]
