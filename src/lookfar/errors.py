@@ -12,6 +12,7 @@
     ├── NotIndexed                    NOT_INDEXED           the folder was never indexed
     ├── IndexBusy                     INDEX_BUSY            another process is writing
     │   └── IndexHeld                 INDEX_HELD            a roll-back or a pin forbids it
+    ├── Conflict                      CONFLICT              a document is not what was expected
     ├── IndexCorrupt                  INDEX_CORRUPT         stored data failed its check
     ├── IndexTooNew                   INDEX_TOO_NEW         a newer Lookfar made this index
     ├── ModelUnavailable              MODEL_UNAVAILABLE     the embedding model cannot be used
@@ -124,6 +125,11 @@ class IndexBusy(LookfarError):
 
 class IndexHeld(IndexBusy):
     code = "INDEX_HELD"
+
+
+class Conflict(LookfarError):
+    code = "CONFLICT"
+    exit_code = 5
 
 
 class IndexCorrupt(LookfarError):

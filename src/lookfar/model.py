@@ -10,13 +10,14 @@ counted from 1 and both ends are inclusive; offsets are half-open.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Lane = Literal["docs", "code", "commits", "memory", "documents"]
 Mode = Literal["hybrid", "vector", "keyword"]
 State = Literal["same", "moved", "changed", "gone"]
+Likeness = Literal["text", "words", "meaning"]
 LinkKind = Literal["wikilink", "embed", "link", "image"]
 SymbolKind = Literal[
     "function",
@@ -350,6 +351,10 @@ class Filters:
     """Of commits: a glob that a path matches which they changed."""
     branch: str = ""
     """Of commits: the branch or tag that they lead to."""
+    phrases: tuple[str, ...] = ()
+    """Passages that hold each of these, its words beside each other."""
+    without: tuple[str, ...] = ()
+    """Passages that hold none of these words and phrases."""
 
     def __bool__(self) -> bool:
         return self != _NO_FILTERS
@@ -365,6 +370,20 @@ class Contribution:
     stage: str
     value: float
     note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """A place that was folded into a hit, because it says the same or nearly."""
+
+    collection: str
+    uri: str
+    span: Span
+    sha256: str
+    """Of the UTF-8 bytes of what stands there."""
+    state: State
+    by: Likeness
+    """Equal in every character, in nearly all words, or in meaning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,6 +415,10 @@ class Hit:
     """Of a memory: the documents it links to that changed or went since it was written."""
     comment: bool = False
     """It is a comment or docstring of source code that answers as documentation."""
+    also: tuple[Alike, ...] = ()
+    """Where else it stands, or nearly; the best few."""
+    also_more: int = 0
+    """How many more of those there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,6 +446,27 @@ class Answer:
     def generation(self) -> int:
         """The state of the only collection that was asked; 0 where several were."""
         return next(iter(self.generations.values())) if len(self.generations) == 1 else 0
+
+
+Verdict = Literal["shown", "outranked", "folded", "unmatched", "filtered", "not_indexed"]
+
+
+@dataclass(frozen=True, slots=True)
+class WhyNot:
+    """Why a document is, or is not, among the hits for a question."""
+
+    query: str
+    uri: str
+    verdict: Verdict
+    detail: str
+    """The same in a sentence, and what would change it."""
+    rank: int = 0
+    """Its place among the documents that were ranked, from 1; 0 where it was not."""
+    of: int = 0
+    score: float = 0.0
+    needed: float = 0.0
+    """The score of the last hit."""
+    explanation: tuple[Contribution, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -711,3 +755,125 @@ class Status:
     stale_count: int
     watcher: Watching | None = None
     """None where nobody watches in this process."""
+
+
+EditOp = Literal["create", "replace", "append", "insert", "move", "rename", "delete", "fix"]
+Position = Literal["last", "first", "before", "after"]
+EditAction = Literal["created", "changed", "removed", "unchanged"]
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One change to one document, as somebody asks for it."""
+
+    op: EditOp
+    target: str
+    """A document or a part of it, in any way that ``read`` takes."""
+    path: str | Sequence[str] = ()
+    """The heading path of a section, from the root and with case; ``target`` is then a URI."""
+    text: str = ""
+    heading: str = ""
+    """Of the new section or document; of ``rename``, the new title."""
+    level: int = 0
+    """Of the new heading; 0 is one below its parent."""
+    to: str | Sequence[str] = ()
+    """Of ``move``: the heading path of the new parent; empty for the top level."""
+    position: Position = "last"
+    """Of ``insert`` and ``move``: among the parent's sections, or beside the section named."""
+    whole: bool = False
+    """Of ``replace``: the section with its heading and subsections, as ``read`` gives it."""
+    template: str = ""
+    overwrite: bool = False
+    expected: str = ""
+    """The hash of the document or of the part, from the reading that came before; or none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A heading that breaks a rule, and what would mend it."""
+
+    rule: str
+    message: str
+    start_line: int
+    end_line: int
+    suggested_fix: str
+    fixable: bool
+    """Whether ``fix`` mends it; where it would have to invent a title, a person has to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """What the rules say about a document."""
+
+    collection: str
+    uri: str
+    violations: tuple[Violation, ...]
+    sha256: str
+    """Of the document's text, to be expected by the edit that follows."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.violations
+
+
+@dataclass(frozen=True, slots=True)
+class LinkChange:
+    """A link to a heading that an edit renames, moves or removes."""
+
+    uri: str
+    """The document that has the link."""
+    line: int
+    written: str
+    """The link as it stands."""
+    anchor: str
+    heading_path: tuple[str, ...]
+    """The heading that it meant."""
+    becomes: str
+    """The anchor that means the same heading now; empty where there is none."""
+    rewritten: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EditedDocument:
+    """What an edit made of one document."""
+
+    collection: str
+    uri: str
+    action: EditAction
+    before: str
+    """The hash of the text as it was; empty for one that was not there."""
+    after: str
+    """The hash of the text as it is now; empty for one that is gone."""
+    diff: str
+    heading_path: tuple[str, ...] = ()
+    span: Span | None = None
+    """Where the edited part stands now; none where it is gone."""
+    section_sha256: str = ""
+    """The hash that ``read`` now gives of that part."""
+
+
+@dataclass(frozen=True, slots=True)
+class EditResult:
+    """What a transaction changed, or in a dry run would change."""
+
+    transaction: int
+    """Its number; 0 where nothing was written."""
+    dry_run: bool
+    documents: tuple[EditedDocument, ...]
+    links: tuple[LinkChange, ...] = ()
+    violations: tuple[Violation, ...] = ()
+    """What breaks a rule now and did not before."""
+    warnings: tuple[str, ...] = ()
+    indexed: bool = False
+    """Whether a search finds what was written already."""
+
+
+@dataclass(frozen=True, slots=True)
+class UndoStep:
+    """A transaction that can be taken back."""
+
+    transaction: int
+    collection: str
+    uris: tuple[str, ...]
+    at: str

@@ -9,13 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
-from lookfar.model import Counts, Document, Failure, Filters, Fingerprint, Lane, LinkKind, Section
+from lookfar.model import (
+    Counts,
+    Document,
+    Failure,
+    Filters,
+    Fingerprint,
+    Lane,
+    LinkKind,
+    Section,
+    SymbolKind,
+)
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+T = TypeVar("T")
 
 Parser = Callable[[str, str], Document]
 """``(uri, normalised text) -> Document``; total: any text gives a document."""
@@ -31,13 +43,37 @@ class Embedder(Protocol):
     def dimensions(self) -> int: ...
 
     @property
+    def quick(self) -> bool:
+        """Whether it embeds thousands of words while somebody waits, and for nothing."""
+        ...
+
+    @property
     def fingerprint(self) -> str:
         """Changes whenever the same text could get another vector."""
         ...
 
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]: ...
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Passages of documents: a row for each."""
+        ...
+
+    def embed_code(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """The same for passages of code, which may have a model of their own."""
+        ...
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        """One question; where documents and code have two models, a row for each of them."""
+        ...
 
     def count_tokens(self, text: str) -> int: ...
+
+
+class Reranker(Protocol):
+    """A question and texts to how well each answers, 0 to 1; equal pairs, equal values."""
+
+    @property
+    def name(self) -> str: ...
+
+    def scores(self, question: str, texts: Sequence[str]) -> list[float]: ...
 
 
 class Entry(NamedTuple):
@@ -49,8 +85,8 @@ class Entry(NamedTuple):
     code: str
 
 
-SectionRow = tuple[int, int, int, str, int, int, int, int, int]
-"""ordinal, parent, level, title, start, end, start_line, end_line, body"""
+SectionRow = tuple[int, int, int, str, int, int, int, int, int, str, bool]
+"""ordinal, parent, level, title, start, end, start_line, end_line, body, kind, documented"""
 
 ChunkRow = tuple[bytes, bytes, int, str, int, int, int, int, int, int, int, bytes]
 """id, content, section, path, start, end, start_line, end_line, overlap, part, parts, sha256"""
@@ -94,8 +130,8 @@ class Version:
     links: list[LinkRow]
     names: list[NameRow]
     """What links may call it."""
-    name_terms: tuple[str, str]
-    """Of the title, and of the URI."""
+    name_terms: tuple[str, ...]
+    """Of title, URI, description, aliases and keywords."""
     entries: list[tuple[str, ...]]
     """One per chunk, in the order of ``Entry``'s fields."""
     embedded: dict[bytes, bytes]
@@ -147,6 +183,16 @@ class Place(NamedTuple):
     sha: bytes
 
 
+class Definition(NamedTuple):
+    """Something that a document defines or heads."""
+
+    start: int
+    name: str
+    kind: SymbolKind | Literal[""]
+    """Of source code; a heading has none."""
+    documented: bool
+
+
 class Edge(NamedTuple):
     """A link of a live document, and the live document that it means."""
 
@@ -162,6 +208,16 @@ class Edge(NamedTuple):
     text: str
     start: int
     end: int
+
+
+class Lead(NamedTuple):
+    """A link between two live documents, as briefly as ranking needs it."""
+
+    source: int
+    target: int
+    kind: LinkKind
+    start: int
+    """Where it stands in the source."""
 
 
 class Member(NamedTuple):
@@ -219,6 +275,10 @@ class Snapshot(Protocol):
 
     def vector_scores(self, query: NDArray[np.float32], places: Sequence[Place]) -> list[float]: ...
 
+    def vectors(self, places: Sequence[Place]) -> NDArray[np.float32]:
+        """One row for each place; zeros for one without a vector."""
+        ...
+
     def statistics(self, terms: Sequence[str]) -> Statistics: ...
 
     def score_with(self, shared: Statistics) -> None:
@@ -227,9 +287,37 @@ class Snapshot(Protocol):
 
     def knows(self, term: str) -> bool: ...
 
+    def holding(self, phrase: str, filters: Filters) -> list[int]:
+        """The admitted chunks that hold these words beside each other, in whatever form."""
+        ...
+
+    def adjoining(
+        self, pairs: Sequence[tuple[str, str, int]], places: Sequence[Place]
+    ) -> dict[int, int]:
+        """Which of ``pairs``, two terms and how far apart, each chunk holds, as bits."""
+        ...
+
+    def wording(
+        self, groups: Sequence[Mapping[str, float]], places: Sequence[Place]
+    ) -> dict[int, float]:
+        """For each chunk the sum, over the groups, of the best term of each that it holds."""
+        ...
+
+    def kept(self, name: str, make: Callable[[], T]) -> T:
+        """What ``make`` gives, made once for this generation."""
+        ...
+
+    def vocabulary(self, prefix: str = "", most: int | None = None) -> list[tuple[str, int]]:
+        """Terms that begin so and how many documents hold each, the most first."""
+        ...
+
     def has_code_in(self, language: str) -> bool: ...
 
     def ending_in(self, path: str, filters: Filters) -> list[Place]: ...
+
+    def admitted(self, uri: str, filters: Filters) -> list[Place]:
+        """The chunks of a document that pass the filters."""
+        ...
 
     def uris(self, prefix: str = "") -> list[str]: ...
 
@@ -239,8 +327,8 @@ class Snapshot(Protocol):
 
     def text(self, uri: str) -> str | None: ...
 
-    def definitions(self, documents: Sequence[int]) -> dict[int, list[tuple[int, str]]]:
-        """Where each document defines or heads something, and what that is called."""
+    def definitions(self, documents: Sequence[int]) -> dict[int, list[Definition]]:
+        """What each of these documents defines or heads, in order."""
         ...
 
     def defining(self, name: str) -> list[tuple[str, Section]]:
@@ -277,6 +365,18 @@ class Snapshot(Protocol):
 
     def community(self, uri: str) -> list[Member]:
         """The other documents of its community, the closest first."""
+        ...
+
+    def leads(self, documents: Sequence[int], among: Collection[int] | None = None) -> list[Lead]:
+        """The links of these documents that mean others: any, or those ``among`` some."""
+        ...
+
+    def communities(self, uris: Collection[str]) -> dict[str, int]:
+        """The community of each of these documents that has links."""
+        ...
+
+    def modified(self, documents: Sequence[int]) -> dict[int, int]:
+        """When the disk says that each was changed, in nanoseconds since 1970."""
         ...
 
     def centre(

@@ -151,6 +151,21 @@ def test_vector_search_is_exact(library: Shelf) -> None:
         assert snapshot.vector_scores(vector, places) == pytest.approx(scores, abs=1e-6)
 
 
+def test_vectors_come_in_the_order_of_their_places(library: Shelf) -> None:
+    vector = library.embedder.embed(["amber delta fjord"])[0]
+    with library.store.snapshot() as snapshot:
+        found = snapshot.vector_search(vector, 20, Filters())
+        places = [place for place, _ in found][::-1]
+        bare = places[3]._replace(vector=None)
+        rows = snapshot.vectors([*places[:3], bare, *places[4:]])
+        assert rows.shape == (len(places), len(vector))
+        assert not rows[3].any()
+        scores = [score for _, score in found][::-1]
+        assert (rows @ vector)[4:] == pytest.approx(scores[4:], abs=2e-3)
+        assert (rows @ vector)[:3] == pytest.approx(scores[:3], abs=2e-3)
+        assert len(snapshot.vectors([])) == 0
+
+
 @pytest.mark.parametrize(
     ("prefix", "count"),
     [("docs/100%_done/", 3), ("docs/100%", 3), ("docs/1", 5), ("it's \"q", 1), ("日本語/設", 1)],

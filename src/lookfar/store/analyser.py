@@ -51,9 +51,13 @@ _PARTS = re.compile(
     rf"[A-Z]{{2,}}s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|(?:[^\W\d_A-Za-z]|[{_SIGNS}])+"
 )
 _WORDLESS = re.compile(r"[^\w\s\x00-\x7f]{32,}")
+# The long mark of katakana as it comes out of other keyboards: a dash of some kind.
+_DASHED = re.compile("(?<=[\u30a1-\u30fa\u30fc\uff66-\uff9f])[\u2010-\u2015\u2212\uff0d]+")
+# Which of several shapes a character has, says nothing about the word.
+_SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 _CJK_CHARACTER = re.compile(rf"[{_CJK}]")
 
-TERMS = 1
+TERMS = 2
 """Raise whenever the same text would give other terms."""
 
 _LONGEST_TERM = 64
@@ -90,7 +94,8 @@ def analyse(text: str) -> str:
 
 
 def _normal(text: str) -> str:
-    normal = unicodedata.normalize("NFKC", _WORDLESS.sub(_without_marks, text))
+    plain = _SELECTORS.sub("", _DASHED.sub("\u30fc", _WORDLESS.sub(_without_marks, text)))
+    normal = unicodedata.normalize("NFKC", plain)
     return normal.replace("\u2019", "'")
 
 

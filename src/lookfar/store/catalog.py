@@ -16,7 +16,8 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from lookfar.errors import IndexCorrupt
 from lookfar.model import Counts, Failure, Fingerprint, PageInfo, Section, Span
-from lookfar.ports import PATH_SEPARATOR, Known, LeftOut, Place, Version
+from lookfar.ports import PATH_SEPARATOR, Definition, Known, LeftOut, Place, Version
+from lookfar.store.migrations import FORMAT_WITH_KINDS, check
 
 ALIVE = "d.born <= :g AND (d.died IS NULL OR d.died > :g)"
 _PLACE = """
@@ -50,7 +51,7 @@ class Inserts:
         "texts": "INSERT INTO texts (sha, body) VALUES (?, ?)",
         "documents": "INSERT INTO documents VALUES"
         " (?, ?, ?, NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        "sections": "INSERT INTO sections VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "sections": "INSERT INTO sections VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         "chunks": "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         "embeddings": "INSERT INTO embeddings VALUES (?, ?, ?)",
         "links": "INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -265,6 +266,18 @@ def live_among(
     return frozenset(found)
 
 
+def modified(connection: sqlite3.Connection, documents: Sequence[int]) -> dict[int, int]:
+    """When the disk says that each of these was changed, in nanoseconds since 1970."""
+    found: dict[int, int] = {}
+    for some in batches(documents):
+        found.update(
+            connection.execute(
+                f"SELECT id, mtime_ns FROM documents WHERE id IN ({marks(some)})", some
+            ).fetchall()
+        )
+    return found
+
+
 def neighbours(connection: sqlite3.Connection, document: int, first: int, last: int) -> list[Place]:
     statement = f"{_PLACE} WHERE c.document = ? AND c.ordinal BETWEEN ? AND ? ORDER BY c.ordinal"
     return [_place(row) for row in connection.execute(statement, (document, first, last))]
@@ -390,17 +403,21 @@ def defining(
 
 def definitions(
     connection: sqlite3.Connection, documents: Sequence[int]
-) -> dict[int, list[tuple[int, str]]]:
-    """Start and title of the sections of some documents, in order."""
-    found: dict[int, list[tuple[int, str]]] = {}
+) -> dict[int, list[Definition]]:
+    """The sections of some documents as what they define or head, in order."""
+    # An older index answers while a new one is built beside it.
+    told = "kind, documented" if check(connection) >= FORMAT_WITH_KINDS else "'', 0"
+    found: dict[int, list[Definition]] = {}
     for some in batches(documents):
         rows = connection.execute(
-            "SELECT document, start, title FROM sections"
+            f"SELECT document, start, title, {told} FROM sections"
             f" WHERE document IN ({marks(some)}) AND level > 0",
             some,
         )
-        for document, start, title in rows:
-            found.setdefault(document, []).append((start, title))
+        for document, start, title, kind, documented in rows:
+            found.setdefault(document, []).append(
+                Definition(start, title, kind, documented != 0)
+            )
     return found
 
 

@@ -10,6 +10,7 @@ read a folder that holds no finished index, and a second writer.
     <folder>/damage.json        what was last found damaged
     <folder>/damaged-epoch-N/   and what became of it
     <folder>/epoch-N/           catalogue.db, keywords/, vectors.f16
+    <folder>/kept-MODEL/        vectors of a model before, should it come back
 
 An epoch that ``CURRENT`` does not name is unfinished: the next writer of the same
 fingerprint goes on with it if it is sound, and any other writer removes it.
@@ -21,7 +22,7 @@ import json
 import re
 import sqlite3
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,11 +32,12 @@ from typing import Any, TypeVar
 from lookfar.errors import DiskFull, IndexCorrupt, InvalidArgument, LookfarError, NotIndexed
 from lookfar.model import GenerationDiff
 from lookfar.store import files, generations
-from lookfar.store.database import damaged
-from lookfar.store.epoch import Epoch, EpochSnapshot
+from lookfar.store.database import connect, damaged, typed_errors
+from lookfar.store.epoch import CATALOGUE, Epoch, EpochSnapshot
+from lookfar.store.erase import Again, Kept, kept, remove_traces
 from lookfar.store.generations import Generation
 from lookfar.store.session import EpochWriter
-from lookfar.store.siblings import Siblings
+from lookfar.store.siblings import KEPT, Siblings, keep, model_in, shelf_of
 from lookfar.store.verify import Problem
 
 _CURRENT = "CURRENT"
@@ -43,6 +45,8 @@ _ABOUT = "collection.json"
 _DAMAGE = "damage.json"
 _LOCK = "writer.lock"
 _DAMAGED = "damaged-"
+_MOST_KEPT = 2
+"""Models before, whose vectors stay."""
 _EPOCH = re.compile(r"epoch-[0-9]{1,9}")
 
 T = TypeVar("T")
@@ -156,7 +160,8 @@ class CollectionStore:
             files.remove(self.folder / _CURRENT)
             for path in self.folder.iterdir():
                 name = path.name.removeprefix(_DAMAGED)
-                if _EPOCH.fullmatch(name) or path.name in (_ABOUT, _DAMAGE, *besides):
+                ours = _EPOCH.fullmatch(name) or name.startswith(KEPT)
+                if ours or path.name in (_ABOUT, _DAMAGE, *besides):
                     files.remove(path)
             for left in self.folder.glob(".*.tmp"):
                 files.remove(left)
@@ -167,6 +172,45 @@ class CollectionStore:
                 files.remove(self.folder / _LOCK)
         with suppress(OSError):
             self.folder.rmdir()
+
+    def erase(
+        self, uris: Sequence[str], again: Again, manifest: Mapping[str, Any], *,
+        retain: int, wait_seconds: float = 0.0,
+    ) -> int:  # fmt: skip
+        """Remove documents and every trace of them from all files of this folder; gives how
+        many chunks went. ``again`` makes keyword entries of documents that stay.
+        """
+        self._serving()  # Nothing is made here: what was never indexed has no lock either.
+        lock = files.WriterLock(self.folder / _LOCK)
+        lock.acquire(wait_seconds)
+        with lock:
+            epoch = self._serving()
+            # Also what a build left unfinished, or what was found damaged, holds their text.
+            self._clear({epoch.folder.name})
+            for old in (*self.folder.glob(f"{_DAMAGED}*"), *self.folder.glob(f"{KEPT}*")):
+                files.remove(old)
+            with closing(self._session(epoch, retain, "")) as session:
+                chunks = session.erase(uris)
+                session.activate(manifest)
+            remove_traces(epoch, again)
+        return chunks
+
+    def finish_erasing(self, again: Again, *, wait_seconds: float = 0.0) -> None:
+        """Remove the traces that an interrupted erasing left; where there are none, do nothing."""
+        if not self.exists or not self._try(Epoch.has_traces):
+            return
+        lock = files.WriterLock(self.folder / _LOCK)
+        lock.acquire(wait_seconds)
+        with lock:
+            remove_traces(self._serving(), again)
+
+    def written(self) -> Iterator[Kept]:
+        """Every live document, straight from the catalogue, whatever the state of the vectors
+        and keywords that were made of it. ``IndexCorrupt`` where one cannot be read.
+        """
+        path = self.folder / self._serving_name() / CATALOGUE
+        with typed_errors(path), closing(connect(path, write=False)) as connection:
+            yield from kept(connection)
 
     def refuse_busy(self) -> None:
         """``IndexBusy`` where somebody writes at this moment."""
@@ -335,7 +379,18 @@ class CollectionStore:
             if path.name not in wanted:
                 # A reader elsewhere may still map it (Windows); the next writer tries again.
                 with suppress(LookfarError):
+                    self._keep_vectors(path, wanted)
+                with suppress(LookfarError):
                     files.remove(path)
+
+    def _keep_vectors(self, epoch: Path, wanted: set[str]) -> None:
+        """What another model made stays, as far as the newest few: it may come back."""
+        model = model_in(epoch)
+        if not model or model in {model_in(self.folder / name) for name in wanted if name}:
+            return
+        keep(epoch, self.folder / shelf_of(model))
+        for old in sorted(self.folder.glob(f"{KEPT}*"), key=_modified)[:-_MOST_KEPT]:
+            files.remove(old)
 
     def _succeeded(self) -> tuple[str, int]:
         """The name and the highest generation of the epoch to be replaced, as far as it tells."""
@@ -354,6 +409,8 @@ class CollectionStore:
         )
         files.write_atomic(self.folder / _CURRENT, epoch.folder.name.encode())
         self._clear({epoch.folder.name})
+        with suppress(LookfarError):
+            files.remove(self.folder / shelf_of(model_in(epoch.folder)))
 
     def _epoch_folders(self) -> list[Path]:
         found = (path for path in self.folder.glob("epoch-*") if _EPOCH.fullmatch(path.name))
@@ -373,6 +430,11 @@ class CollectionStore:
         if self._epoch is not None:
             self._epoch.close()
             self._epoch = None
+
+
+def _modified(path: Path) -> float:
+    with files.disk(f"reading {path.name}"):
+        return path.stat().st_mtime
 
 
 def _number(epoch_name: str) -> int:

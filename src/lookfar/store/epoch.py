@@ -8,22 +8,25 @@ chunking is another epoch.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
 from lookfar.model import Counts, Failure, Filters, GenerationDiff, PageInfo, Section
-from lookfar.ports import Edge, Known, LeftOut, Member, Place, Statistics, Terms
+from lookfar.ports import Definition, Edge, Known, Lead, LeftOut, Member, Place, Statistics, Terms
 from lookfar.store import catalog, files, generations, graph
+from lookfar.store.analyser import analyse
 from lookfar.store.database import Readers, connect, damaged, typed_errors
 from lookfar.store.diff import diff
+from lookfar.store.erase import has_traces
 from lookfar.store.generations import Generation
 from lookfar.store.graph import Graph
 from lookfar.store.keywords import KeywordIndex, KeywordView
-from lookfar.store.migrations import check, migrate
+from lookfar.store.migrations import FORMAT_WITH_NAMES, check, migrate
 from lookfar.store.scope import Scope, resolve
 from lookfar.store.vectors import VectorFile
 from lookfar.store.verify import Problem, unfinished, verify
@@ -31,12 +34,17 @@ from lookfar.store.verify import Problem, unfinished, verify
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+T = TypeVar("T")
+
 CATALOGUE = "catalogue.db"
 _KEYWORDS = "keywords"
 _VECTORS = "vectors.f16"
 _FEW_DOCUMENTS = 0.05
 _MOST_LISTED = 5_000
 _REMEMBERED_SCOPES = 64
+_APART = 4
+"""Terms that a name may put between two words."""
+_MOST_READ = 500
 _END = 1 << 62
 """Beyond the last character of any text."""
 
@@ -57,6 +65,7 @@ class Epoch:
         self.vectors = VectorFile(folder / _VECTORS, dimensions)
         self._scopes: dict[tuple[int, Filters], Scope] = {}
         self._graphs: dict[int, Graph] = {}
+        self._kept: tuple[int, dict[str, object]] = (0, {})
 
     def _identity(self) -> tuple[str, int]:
         with self._readers.borrow() as connection:
@@ -117,23 +126,35 @@ class Epoch:
             self.keywords.reload()
             connection.execute("BEGIN")
 
-    def scope(self, connection: sqlite3.Connection, generation: int, filters: Filters) -> Scope:
+    def scope(
+        self, generation: int, filters: Filters, resolved: Callable[[Filters], Scope]
+    ) -> Scope:
         """What filters admit, remembered for the next page of the same query."""
         asked = (generation, filters)
         found = self._scopes.get(asked)
         if found is None:
             if len(self._scopes) > _REMEMBERED_SCOPES:
                 self._scopes.clear()
-            found = self._scopes[asked] = resolve(connection, generation, filters)
+            found = self._scopes[asked] = resolved(filters)
         return found
 
     def graph(self, connection: sqlite3.Connection, generation: int) -> Graph:
         """The whole link graph of a generation, made when it is first asked for."""
         found = self._graphs.get(generation)
         if found is None:
-            found = graph.graph_of(connection, generation)
+            stored = graph.stored_communities(connection, generation)
+            found = graph.graph_of(connection, generation, stored)
             self._graphs = {generation: found}
         return found
+
+    def kept(self, generation: int, name: str, make: Callable[[], T]) -> T:
+        """What was made of a generation, made once; that of an earlier one is forgotten."""
+        if self._kept[0] != generation:
+            self._kept = (generation, {})
+        made = self._kept[1]
+        if name not in made:
+            made[name] = make()
+        return cast(T, made[name])
 
     def generations(self) -> list[Generation]:
         with self._readers.borrow() as connection:
@@ -175,6 +196,11 @@ class Epoch:
         with self._readers.borrow() as connection:
             view = self._pinned_keywords(connection)
             return verify(connection, self.vectors, self.folder / _KEYWORDS, view)
+
+    def has_traces(self) -> bool:
+        """Whether something was erased whose bytes may still lie in the files."""
+        with self._readers.borrow() as connection:
+            return has_traces(connection)
 
     def checkpointed(self) -> bool:
         """Whether an unfinished build left something to go on from."""
@@ -247,7 +273,8 @@ class EpochSnapshot:
     ) -> list[tuple[Place, float]]:
         """One chunk of each named live document: the best by words, else the first."""
         scope = self._scope(filters)
-        best = dict(self._keywords.best_of_each(terms, weights, documents))
+        admits = None if scope is None else scope.admits_words
+        best = dict(self._keywords.best_of_each(terms, weights, documents, admits))
         places = list(catalog.places_by_key(self._connection, list(best), self.generation).values())
         bare = set(documents).difference(place.document for place in places)
         places += catalog.first_places(self._connection, sorted(bare), self.generation)
@@ -287,6 +314,10 @@ class EpochSnapshot:
     def vector_search(
         self, query: NDArray[np.float32], limit: int, filters: Filters
     ) -> list[tuple[Place, float]]:
+        if query.ndim == 2:
+            # Each model puts forward its own; of the other's texts it can say nothing, which is 0.
+            found = [hit for row in query for hit in self.vector_search(row, limit, filters)]
+            return sorted((hit for hit in found if hit[1]), key=lambda hit: -hit[1])
         scope = self._scope(filters)
         listed = self._listed(scope)
         among = None if listed is None else self._vector_rows(listed)
@@ -307,13 +338,83 @@ class EpochSnapshot:
     def vector_scores(self, query: NDArray[np.float32], places: Sequence[Place]) -> list[float]:
         """Similarity of each place; 0 for one without a vector."""
         rows = [place.vector for place in places if place.vector is not None]
-        found = iter(self._epoch.vectors.scores(query, self._rows, rows).tolist())
+        # A passage has numbers for one model alone: the sum is what that one says.
+        summed = query if query.ndim == 1 else query.sum(axis=0)
+        found = iter(self._epoch.vectors.scores(summed, self._rows, rows).tolist())
         return [0.0 if place.vector is None else next(found) for place in places]
+
+    def vectors(self, places: Sequence[Place]) -> NDArray[np.float32]:
+        """One row for each place; zeros for one without a vector."""
+        having = [at for at, place in enumerate(places) if place.vector is not None]
+        rows = [place.vector for place in places if place.vector is not None]
+        found = np.zeros((len(places), self._epoch.vectors.dimensions), dtype=np.float32)
+        found[having] = self._epoch.vectors.chosen(self._rows, rows)
+        return found
 
     def _scope(self, filters: Filters) -> Scope | None:
         if not filters:
             return None
-        return self._epoch.scope(self._connection, self.generation, filters)
+        return self._epoch.scope(self.generation, filters, self._resolved)
+
+    def _resolved(self, filters: Filters) -> Scope:
+        if not filters.phrases and not filters.without:
+            return resolve(self._connection, self.generation, filters)
+        scope = resolve(
+            self._connection, self.generation, replace(filters, phrases=(), without=())
+        )
+        without = frozenset(key for each in filters.without for key in self._holding(each))
+        if not filters.phrases:
+            return replace(scope, without=without)
+        only = frozenset.intersection(
+            *(frozenset(self._holding(phrase)) for phrase in filters.phrases)
+        )
+        held = catalog.places_by_key(self._connection, sorted(only), self.generation)
+        documents = scope.documents.intersection(place.document for place in held.values())
+        return replace(scope, documents=documents, only=only, without=without)
+
+    def holding(self, phrase: str, filters: Filters) -> list[int]:
+        """The admitted chunks that hold these words beside each other, in whatever form."""
+        scope = self._scope(filters)
+        held = catalog.places_by_key(self._connection, self._holding(phrase), self.generation)
+        return [key for key, place in held.items() if scope is None or scope.admits(place)]
+
+    def _holding(self, phrase: str) -> list[int]:
+        """``WebAssembly`` is more terms than ``webassembly``: where they may be parts of such a
+        name, words that stand a little apart in the index are looked up in the text."""
+        terms = analyse(phrase).split()
+        found = self._keywords.holding(terms) if terms else []
+        plain = analyse(phrase.lower())
+        count = plain.count(" ")
+        if not count or len(phrase.split()) == 1:
+            return found
+        apart = sorted(
+            set(self._keywords.holding(plain.split(), _APART * count)).difference(found)
+        )[:_MOST_READ]
+        texts: dict[str, str] = {}
+        for key, place in catalog.places_by_key(self._connection, apart, self.generation).items():
+            if place.uri not in texts:
+                texts[place.uri] = self.text(place.uri) or ""
+            text = texts[place.uri][place.start : place.end]
+            said = (analyse(each.lower()) for each in (*place.path, text))
+            if any(f" {plain} " in f" {each} " for each in said):
+                found.append(key)
+        return found
+
+    def adjoining(
+        self, pairs: Sequence[tuple[str, str, int]], places: Sequence[Place]
+    ) -> dict[int, int]:
+        return self._keywords.adjoining(pairs, _keys(places))
+
+    def wording(
+        self, groups: Sequence[Mapping[str, float]], places: Sequence[Place]
+    ) -> dict[int, float]:
+        return self._keywords.wording(groups, _keys(places))
+
+    def kept(self, name: str, make: Callable[[], T]) -> T:
+        return self._epoch.kept(self.generation, name, make)
+
+    def vocabulary(self, prefix: str = "", most: int | None = None) -> list[tuple[str, int]]:
+        return self._keywords.vocabulary(prefix, most)
 
     def _listed(self, scope: Scope | None) -> list[int] | None:
         """The admitted documents, if naming them is cheaper than skipping all others."""
@@ -372,6 +473,10 @@ class EpochSnapshot:
         found = self.document(uri)
         return catalog.neighbours(self._connection, found["id"], 0, _END) if found else []
 
+    def admitted(self, uri: str, filters: Filters) -> list[Place]:
+        scope = self._scope(filters)
+        return [each for each in self.chunks(uri) if scope is None or scope.admits(each)]
+
     def sections(self, uri: str) -> list[Section]:
         found = self.document(uri)
         return catalog.sections(self._connection, found["id"]) if found else []
@@ -380,7 +485,7 @@ class EpochSnapshot:
         found = self.document(uri)
         return catalog.text(self._connection, found["text_sha"]) if found else None
 
-    def definitions(self, documents: Sequence[int]) -> dict[int, list[tuple[int, str]]]:
+    def definitions(self, documents: Sequence[int]) -> dict[int, list[Definition]]:
         return catalog.definitions(self._connection, documents)
 
     def defining(self, name: str) -> list[tuple[str, Section]]:
@@ -434,6 +539,26 @@ class EpochSnapshot:
         graph.refuse_older(self._connection)
         return self._epoch.graph(self._connection, self.generation).around(uri)
 
+    def leads(self, documents: Sequence[int], among: Collection[int] | None = None) -> list[Lead]:
+        """The links of these documents that mean others: any, or those ``among`` some."""
+        # An older index answers while a new one is built beside it.
+        if check(self._connection) < FORMAT_WITH_NAMES:
+            return []
+        return graph.leads(self._connection, self.generation, documents, among)
+
+    def communities(self, uris: Collection[str]) -> dict[str, int]:
+        """The community of each of these documents that has links."""
+        if check(self._connection) < FORMAT_WITH_NAMES:
+            return {}
+        stored = graph.stored_communities(self._connection, self.generation, uris)
+        if stored is not None:
+            return stored
+        return self._epoch.graph(self._connection, self.generation).communities_of(uris)
+
+    def modified(self, documents: Sequence[int]) -> dict[int, int]:
+        """When the disk says that each was changed, in nanoseconds since 1970."""
+        return catalog.modified(self._connection, documents)
+
     def centre(
         self, uri: str, start: int = 0, end: int | None = None
     ) -> NDArray[np.float32] | None:
@@ -447,6 +572,11 @@ class EpochSnapshot:
             (found["id"], start, _END if end is None else end),
         )
         return self._epoch.vectors.mean(self._rows, [row for (row,) in rows])
+
+    @property
+    def dimensions(self) -> int:
+        """How long its vectors are."""
+        return self._epoch.vectors.dimensions
 
     def size(self) -> int:
         """How many documents are alive."""
@@ -474,3 +604,8 @@ class EpochSnapshot:
 
     def missing(self, contents: Iterable[bytes]) -> set[bytes]:
         return catalog.unembedded(self._connection, contents)
+
+
+def _keys(places: Sequence[Place]) -> list[int]:
+    """Of chunks; a place that is only a part of one has none in the index."""
+    return [place.key for place in places if place.key >= 0]

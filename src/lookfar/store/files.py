@@ -1,14 +1,17 @@
-"""The one door through which index files are written, synced, locked and removed.
+"""The one door through which files are written, synced, locked and removed.
 
-Takes: paths inside an index folder and bytes. Gives: writes that are whole or
-absent, and a writer lock that dies with its process. Refuses: nothing by
-itself; the operating system's refusals come out as typed errors.
+Takes: paths inside an index folder and bytes; for documents, which an edit replaces, an open
+folder and names in it. Gives: writes that are whole or absent, and a writer lock that dies
+with its process. Refuses: nothing by itself; the operating system's refusals come out as typed
+errors.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import stat
 import sys
 import time
 from collections.abc import Iterator
@@ -18,9 +21,11 @@ from pathlib import Path
 from threading import get_ident
 from types import TracebackType
 
-from lookfar.errors import IndexBusy, from_os_error
+from lookfar.errors import IndexBusy, IndexReadOnly, PermissionDenied, from_os_error
 
 _LEFT_SECONDS = 600.0
+_PLAIN = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+_WITHOUT_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
 
 
 @contextmanager
@@ -117,6 +122,16 @@ def rename(path: Path, to: Path) -> None:
         sync_folder(to.parent)
 
 
+def name_too(path: Path, also: Path) -> None:
+    """Give a finished file a second name; where the disk knows no such thing, a copy."""
+    with disk(f"keeping {path.name}"):
+        try:
+            os.link(path, also)
+        except OSError:
+            shutil.copyfile(path, also)
+    sync(also)
+
+
 def remove(path: Path) -> None:
     """Remove a file or a whole folder; what is already gone is fine."""
     with disk(f"removing {path.name}"):
@@ -147,6 +162,162 @@ def link_all(folder: Path, into: Path, *, copied: str) -> None:
             link = into / path.name
             if path.suffix != ".lock" and not link.is_symlink() and path.name != copied:
                 link.symlink_to(path)
+
+
+# -- documents, by their name in a folder that sources/confine opened -----------
+
+
+@contextmanager
+def _document(what: str) -> Iterator[None]:
+    """As ``disk``, for what is not an index and cannot be put elsewhere."""
+    try:
+        yield
+    except OSError as error:
+        named = from_os_error(error, what)
+        kind = PermissionDenied if isinstance(named, IndexReadOnly) else type(named)
+        raise kind(
+            named.message,
+            hint="Nothing was changed. Look after the disk or the permissions, and try again.",
+            developer=named.developer,
+            details=named.details,
+        ) from error
+
+
+def stage(folder: int | str, name: str, data: bytes, like: str = "", mode: int = 0o666) -> None:
+    """Write a new file beside a document, synced, with the mode and the owner of ``like``."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PLAIN
+    with _document(f"writing {like or name!r}"):
+        where = _at(folder)
+        descriptor = os.open(_named(folder, name), flags, 0o600 if like else mode, **where)
+        try:
+            if like:
+                _take_after(descriptor, folder, like)
+            view = memoryview(data)
+            while view:
+                view = view[os.write(descriptor, view[: 1 << 26]) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _take_after(descriptor: int, folder: int | str, name: str) -> None:
+    """Give a file the owner, the extended attributes and the mode of another, as far as we may."""
+    if sys.platform == "win32":
+        return
+    model = os.open(_named(folder, name), os.O_RDONLY | os.O_NONBLOCK | _PLAIN, **_at(folder))
+    try:
+        info = os.fstat(model)
+        mine = os.fstat(descriptor)
+        if (info.st_uid, info.st_gid) != (mine.st_uid, mine.st_gid):
+            # Whoever is not the owner may at least keep the group.
+            for owner in (info.st_uid, -1):
+                try:
+                    os.fchown(descriptor, owner, info.st_gid)
+                    break
+                except PermissionError:
+                    continue
+        if sys.platform == "linux":
+            with suppress(OSError):  # Some disks have none.
+                for attribute in os.listxattr(model):
+                    with suppress(OSError):  # Some are the system's business.
+                        os.setxattr(descriptor, attribute, os.getxattr(model, attribute))
+        os.fchmod(descriptor, stat.S_IMODE(info.st_mode))
+    finally:
+        os.close(model)
+
+
+def swap(folder: int | str, staged: str, name: str) -> None:
+    """Let a staged file take the place of a document, at once."""
+    with _document(f"replacing {name!r}"):
+        if isinstance(folder, int):
+            os.replace(staged, name, src_dir_fd=folder, dst_dir_fd=folder)
+        else:
+            os.replace(_named(folder, staged), _named(folder, name))
+
+
+def put_new(folder: int | str, staged: str, name: str) -> bool:
+    """Give a staged file its name; False where something of that name is there already."""
+    with _document(f"creating {name!r}"):
+        if isinstance(folder, int):
+            try:
+                os.link(staged, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+            except FileExistsError:
+                return False
+            except OSError as error:
+                if error.errno not in _WITHOUT_LINKS:
+                    raise
+                return _renamed_new(folder, staged, name)
+            os.unlink(staged, dir_fd=folder)
+            return True
+        try:
+            os.rename(_named(folder, staged), _named(folder, name))  # Windows overwrites nothing.
+        except FileExistsError:
+            return False
+        return True
+
+
+def _renamed_new(folder: int, staged: str, name: str) -> bool:
+    """The same on a disk without hard links, where looking first has to do."""
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        os.rename(staged, name, src_dir_fd=folder, dst_dir_fd=folder)
+        return True
+    return False
+
+
+def drop(folder: int | str, name: str) -> None:
+    """Remove a file from a folder; one that is gone is fine."""
+    with _document(f"removing {name!r}"), suppress(FileNotFoundError):
+        os.unlink(_named(folder, name), **_at(folder))
+
+
+def make_inside(folder: int | str, name: str) -> None:
+    """Make a folder in a folder; one that is there is fine."""
+    with _document(f"creating the folder {name!r}"), suppress(FileExistsError):
+        os.mkdir(_named(folder, name), **_at(folder))
+
+
+def drop_empty(folder: int | str, name: str) -> None:
+    """Remove a folder in a folder, if it is there and nothing is in it."""
+    with suppress(OSError):
+        os.rmdir(_named(folder, name), **_at(folder))
+
+
+def sync_open(folder: int | str) -> None:
+    """Make the names inside an open folder durable."""
+    if isinstance(folder, int):
+        with _document("syncing a folder"):
+            os.fsync(folder)
+
+
+def lock_open(folder: int | str, wait_seconds: float) -> None:
+    """Keep other editors of documents out of an open folder until it is closed.
+
+    Whatever index they write to, and whichever root they come from. Where a disk cannot
+    lock folders, the lock of the index has to do.
+    """
+    deadline = time.monotonic() + wait_seconds
+    while isinstance(folder, int):
+        try:
+            if _try_lock(folder):
+                return
+        except OSError:
+            return
+        if time.monotonic() >= deadline:
+            raise IndexBusy(
+                "Another process is editing documents of this folder.",
+                hint="Try again; nothing was changed.",
+            )
+        time.sleep(0.005)
+
+
+def _named(folder: int | str, name: str) -> str:
+    return name if isinstance(folder, int) else os.path.join(folder, name)
+
+
+def _at(folder: int | str) -> dict[str, int]:
+    return {"dir_fd": folder} if isinstance(folder, int) else {}
 
 
 class WriterLock:

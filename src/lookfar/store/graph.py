@@ -5,6 +5,10 @@ each means, the links that mean a document, and for the whole generation the nei
 community of each document. Refuses: to store what a link resolves to; it is found when it is
 asked for, so a document that appears, moves or goes needs no other to be written again.
 
+Communities alone are stored, because they take all links at once. They follow from the links
+and from nothing else, so the stored ones serve until a link changes; whoever asks after that
+has them made anew, and gets the same as if everything had been indexed afresh.
+
 A link and its target have a name in common (see :mod:`lookfar.store.naming`), which is
 indexed on both sides. So a question reads the links and documents of a few names only.
 """
@@ -14,7 +18,7 @@ from __future__ import annotations
 import sqlite3
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import log
@@ -22,16 +26,21 @@ from operator import itemgetter
 from typing import Any
 
 from lookfar.errors import NotIndexed
-from lookfar.ports import Edge, Member
+from lookfar.ports import Edge, Lead, Member, Version
 from lookfar.store import naming
-from lookfar.store.catalog import ALIVE, batches, marks
+from lookfar.store.catalog import ALIVE, batches, marks, number
 from lookfar.store.communities import louvain
-from lookfar.store.migrations import FORMAT_WITH_NAMES, check
+from lookfar.store.migrations import FORMAT_WITH_COMMUNITIES, FORMAT_WITH_NAMES, check
 
 _EDGE = """
     SELECT l.name, d.uri, d.title, l.kind, l.target, l.anchor, l.text, l.start, l.end
     FROM links l JOIN documents d ON d.id = l.document
 """
+
+_LINKS_CHANGED = "links_changed"
+"""The key in ``meta`` of the first generation that has the links of the newest."""
+_COMMUNITIES_OF = "communities_of"
+"""The same, as it was when the communities were stored."""
 
 
 def refuse_older(connection: sqlite3.Connection) -> None:
@@ -109,6 +118,51 @@ def links_named(
     return found
 
 
+def leads(
+    connection: sqlite3.Connection,
+    generation: int,
+    documents: Sequence[int],
+    among: Collection[int] | None = None,
+) -> list[Lead]:
+    """The links of some live documents that mean other ones, in the order of the documents.
+
+    With ``among`` only links to these are followed, which is quicker: most links of a page
+    look for names that none of them has.
+    """
+    rows: list[tuple[Any, ...]] = []
+    for some in batches(documents):
+        rows += connection.execute(
+            "SELECT l.name, l.document, d.uri, l.kind, l.target, l.start"
+            " FROM links l JOIN documents d ON d.id = l.document"
+            f" WHERE l.document IN ({marks(some)}) AND l.name != ''"
+            " ORDER BY l.document, l.ordinal",
+            some,
+        )
+    names = {row[0] for row in rows}
+    if among is not None:
+        listed = ",".join(map(str, among))  # Integers of our own: nothing to escape.
+        held: set[str] = set()
+        for few in batches(sorted(names)):
+            found = connection.execute(
+                # By their names, which are fewer; the plus keeps SQLite from the other way.
+                f"SELECT DISTINCT name FROM names WHERE name IN ({marks(few)})"
+                f" AND +document IN ({listed})",
+                few,
+            )
+            held.update(name for (name,) in found)
+        names = held
+    targets = _targets(connection, generation, names)
+    leading: list[Lead] = []
+    for name, document, uri, kind, target, start in rows:
+        bearers = targets.get(name)
+        best = bearers.meant_by(naming.folder_of(uri), kind, target) if bearers else None
+        if best is None or best.document == document:
+            continue
+        if among is None or best.document in among:
+            leading.append(Lead(document, best.document, kind, start))
+    return leading
+
+
 def meant(
     connection: sqlite3.Connection,
     generation: int,
@@ -184,7 +238,16 @@ class Graph:
     titles: Sequence[str]
     neighbours: Sequence[Sequence[int]]
     communities: Sequence[int]
-    """The community of each document, numbered in the order of their first members."""
+    """The community of each document; equal numbers belong together."""
+
+    def communities_of(self, uris: Collection[str]) -> dict[str, int]:
+        """The community of each of these documents that has links."""
+        found: dict[str, int] = {}
+        for uri in uris:
+            at = bisect_left(self.uris, uri)
+            if at < len(self.uris) and self.uris[at] == uri and self.neighbours[at]:
+                found[uri] = self.communities[at]
+        return found
 
     def around(self, uri: str) -> list[Member]:
         """The other members of a document's community, the closest first.
@@ -216,8 +279,10 @@ class Graph:
         return members
 
 
-def graph_of(connection: sqlite3.Connection, generation: int) -> Graph:
-    """The graph of all live documents, with its communities."""
+def graph_of(
+    connection: sqlite3.Connection, generation: int, communities: Mapping[str, int] | None = None
+) -> Graph:
+    """The graph of all live documents, with its communities, unless these are known."""
     documents = connection.execute(
         f"SELECT d.id, d.uri, d.title FROM documents d WHERE {ALIVE} ORDER BY d.uri",
         {"g": generation},
@@ -235,12 +300,12 @@ def graph_of(connection: sqlite3.Connection, generation: int) -> Graph:
     for one, other, _ in edges:
         neighbours[one].append(other)
         neighbours[other].append(one)
-    return Graph(
-        [uri for _, uri, _ in documents],
-        [title for _, _, title in documents],
-        neighbours,
-        louvain(count, edges),
-    )
+    uris = [uri for _, uri, _ in documents]
+    if communities is None:
+        found = louvain(count, edges)
+    else:  # Those without links are each one by itself, and stored nowhere.
+        found = [communities.get(uri, -1 - at) for at, uri in enumerate(uris)]
+    return Graph(uris, [title for _, _, title in documents], neighbours, found)
 
 
 def _pairs(
@@ -261,3 +326,77 @@ def _pairs(
             found = bearers.meant_by(folders[source], kind, target)
             if found is not None:
                 yield source, place[found.document]
+
+
+# -- communities that are stored ---------------------------------------------
+
+
+def same_links(connection: sqlite3.Connection, version: Version) -> bool:
+    """Whether a version has the links and the names of the one that it replaces."""
+    row = connection.execute(
+        "SELECT id FROM documents WHERE uri = ? AND died IS NULL", (version.uri,)
+    ).fetchone()
+    if row is None:
+        return False
+    names = connection.execute("SELECT name, way, whole FROM names WHERE document = ?", row)
+    if set(names) != set(version.names):
+        return False
+    links = connection.execute(
+        "SELECT kind, target, name FROM links WHERE document = ? AND name != ''", row
+    )
+    now = ((kind, target, name) for kind, target, _, _, _, _, name in version.links if name)
+    return Counter(links) == Counter(now)
+
+
+def links_changed(connection: sqlite3.Connection, after: int) -> bool:
+    """Whether a session that follows generation ``after`` starts from other links than those
+    of the newest: somebody rolled back beyond the last change of a link."""
+    return after < number(connection, _LINKS_CHANGED)
+
+
+def record_links(connection: sqlite3.Connection, generation: int) -> None:
+    """Links are from this generation on not what they were; stored communities do not serve."""
+    _record(connection, _LINKS_CHANGED, generation)
+
+
+def store_communities(connection: sqlite3.Connection, generation: int) -> None:
+    """Make the communities of a generation that has just been given its links, and keep them."""
+    connection.execute("DELETE FROM communities")
+    # Inserted documents have no links, and many generations.
+    if connection.execute("SELECT 1 FROM links LIMIT 1").fetchone() is not None:
+        graph = graph_of(connection, generation)
+        connection.executemany(
+            "INSERT INTO communities VALUES (?, ?)", graph.communities_of(graph.uris).items()
+        )
+    _record(connection, _COMMUNITIES_OF, generation)
+
+
+def forget_communities(connection: sqlite3.Connection, uris: Iterable[str]) -> None:
+    """Leave no trace of documents that are erased."""
+    connection.executemany("DELETE FROM communities WHERE uri = ?", [(uri,) for uri in uris])
+
+
+def stored_communities(
+    connection: sqlite3.Connection, generation: int, uris: Collection[str] | None = None
+) -> dict[str, int] | None:
+    """The community of each document that has links, or of each of ``uris``; ``None`` where
+    what is stored is not of this generation's links."""
+    if check(connection) < FORMAT_WITH_COMMUNITIES:
+        return None
+    since = number(connection, _LINKS_CHANGED)
+    if not since or generation < since or number(connection, _COMMUNITIES_OF) != since:
+        return None
+    if uris is None:
+        return dict(connection.execute("SELECT uri, community FROM communities").fetchall())
+    found: dict[str, int] = {}
+    for some in batches(sorted(uris)):
+        found.update(
+            connection.execute(
+                f"SELECT uri, community FROM communities WHERE uri IN ({marks(some)})", some
+            ).fetchall()
+        )
+    return found
+
+
+def _record(connection: sqlite3.Connection, key: str, value: int) -> None:
+    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, str(value)))

@@ -16,7 +16,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,14 +30,21 @@ from lookfar.ports import Entry, Statistics, Terms
 from lookfar.store import files
 
 FIELDS = Entry._fields
-PAGE_FIELDS = ("title", "path", "page")
+NAMES = ("title", "path", "description", "aliases", "keywords")
+"""What a document is called, and what it says of itself before its text begins."""
+PAGE_FIELDS = (*NAMES, "page")
 """Of the one entry per document that stands beside those of its chunks."""
 
+_MOST_PAIRS = 20
 _HEAP_BYTES = 96_000_000
 _ANALYSER = "whitespace"
 _META = "meta.json"
+_SEGMENT = re.compile(r"[0-9a-f]{32}")
 _OS_ERROR = re.compile(r"\bos error (\d+)|\bcode: (\d+)")
 _CANNOT_WRITE = frozenset((errno.EROFS, errno.EACCES, errno.EPERM))
+
+Streams = tuple[Sequence[str], Sequence[Sequence[str]]]
+"""Of one document: the terms of its names, and an entry for each chunk."""
 
 
 def _schema() -> tantivy.Schema:
@@ -136,7 +143,7 @@ class KeywordIndex:
         self,
         first_key: int,
         document: int,
-        names: tuple[str, str],
+        names: Sequence[str],
         entries: Sequence[Sequence[str]],
     ) -> None:
         """Index the chunks of one document under consecutive keys, and the document as a whole."""
@@ -159,6 +166,61 @@ class KeywordIndex:
         among = Query.term_set_query(self._schema, "document", list(documents))
         with _writing():
             self._writer.delete_documents_by_query(among)
+
+    def rewrite(
+        self,
+        known_documents: int,
+        gone: Sequence[int],
+        entries: Callable[[Sequence[int]], Iterable[tuple[int, int, Streams]]],
+    ) -> int:
+        """Write anew every segment that holds something of the documents ``gone``, which alone
+        removes their terms from the files; gives the stamp to record.
+
+        ``entries`` makes those of documents again: first key, document, streams.
+        """
+        self.reload()
+        stamp = self._rewritten(known_documents, gone, self.view.beside(gone), entries)
+        if self._has_deletions():
+            # Left by deletions that came before: which segment holds what, nobody knows.
+            self.reload()
+            stamp = self._rewritten(known_documents, gone, self.view.documents(), entries)
+        return stamp
+
+    def _rewritten(
+        self,
+        known_documents: int,
+        gone: Sequence[int],
+        beside: Collection[int],
+        entries: Callable[[Sequence[int]], Iterable[tuple[int, int, Streams]]],
+    ) -> int:
+        self.open_writer(known_documents)
+        try:
+            self.remove_documents({*gone, *beside})
+            for first_key, document, (names, streams) in entries(sorted({*beside} - {*gone})):
+                self.add(first_key, document, names, streams)
+            stamp = self.commit()
+        except BaseException:
+            self.abandon()
+            raise
+        self.close_writer()
+        return stamp
+
+    def _has_deletions(self) -> bool:
+        with _reading(self._folder):
+            segments = json.loads((self._folder / _META).read_bytes())["segments"]
+            return any(each["deletes"] for each in segments)
+
+    def remove_leftovers(self) -> None:
+        """Remove files of segments that the last commit does not have, while nobody writes."""
+        with _reading(self._folder):
+            segments = json.loads((self._folder / _META).read_bytes())["segments"]
+        named = {each["segment_id"].replace("-", "") for each in segments}
+        for path in self._folder.iterdir():
+            name = path.name.partition(".")[0]
+            if _SEGMENT.fullmatch(name) and name not in named:
+                # A reader elsewhere may still map it (Windows); the next one tries again.
+                with suppress(LookfarError):
+                    files.remove(path)
 
     def commit(self) -> int:
         """Make everything since the last commit durable; gives the stamp to record."""
@@ -225,9 +287,13 @@ class KeywordView:
         return self._best("key", terms, weights, limit, documents)
 
     def best_of_each(
-        self, terms: Terms, weights: Mapping[str, float], documents: Sequence[int]
+        self,
+        terms: Terms,
+        weights: Mapping[str, float],
+        documents: Sequence[int],
+        admits: Callable[[int], bool] | None = None,
     ) -> list[tuple[int, float]]:
-        """The best chunk of each document that has one among the best overall."""
+        """The best admitted chunk of each document that has one among the best overall."""
         found = self._found(terms, weights, 6 * len(documents), documents)
         addresses = [address for _, address in found]
         with _reading(self._folder):
@@ -235,7 +301,9 @@ class KeywordView:
             keys = self._searcher.fast_field_values("key", addresses)
         best: dict[int, tuple[int, float]] = {}
         for owner, key, (score, _) in zip(owners, keys, found, strict=True):
-            if owner is not None and key is not None:
+            if owner is None or key is None:
+                continue
+            if admits is None or admits(int(key)):
                 best.setdefault(int(owner), (int(key), float(score)))
         return list(best.values())
 
@@ -309,6 +377,107 @@ class KeywordView:
         with _reading(self._folder):
             return any(self._searcher.doc_freq(field, term) for field in PAGE_FIELDS)
 
+    def holding(self, terms: Sequence[str], apart: int = 0) -> list[int]:
+        """The chunks that hold these terms in this order, at most so many positions apart."""
+        with _reading(self._folder):
+            found = self._searcher.search(
+                self._phrase(terms, apart), limit=max(1, self._searcher.num_docs), count=False
+            )
+            addresses = [address for _, address in found.hits]
+            keys = self._searcher.fast_field_values("key", addresses)
+        return sorted(int(key) for key in keys if key is not None)
+
+    def adjoining(
+        self, pairs: Sequence[tuple[str, str, int]], keys: Sequence[int]
+    ) -> dict[int, int]:
+        """Which of ``pairs``, two terms and how far apart, each of these chunks holds, as bits."""
+        if not pairs or not keys:
+            return {}
+        # A score is a sum, and a sum of powers of two tells what it is the sum of: of as many
+        # as single precision tells apart.
+        clauses = [
+            (Occur.Should, Query.const_score_query(self._phrase(pair[:2], 0, pair[2]), 2.0**at))
+            for at, pair in enumerate(pairs[:_MOST_PAIRS])
+        ]
+        return {key: int(score) for key, score in self._among(clauses, keys).items()}
+
+    def _among(
+        self, clauses: Sequence[tuple[Occur, Query]], keys: Sequence[int]
+    ) -> dict[int, float]:
+        """The score of each of these chunks that any clause matches."""
+        with _reading(self._folder):
+            among = Query.const_score_query(
+                Query.term_set_query(self._schema, "key", list(keys)), 0.0
+            )
+            both = [(Occur.Must, Query.boolean_query(clauses)), (Occur.Must, among)]
+            found = self._searcher.search(
+                Query.boolean_query(both), limit=len(keys), count=False
+            ).hits
+            named = self._searcher.fast_field_values("key", [address for _, address in found])
+        return {
+            int(key): float(score)
+            for key, (score, _) in zip(named, found, strict=True)
+            if key is not None
+        }
+
+    def wording(
+        self, groups: Sequence[Mapping[str, float]], keys: Sequence[int]
+    ) -> dict[int, float]:
+        """For each chunk the sum, over the groups, of the best term of each that it holds."""
+        clauses = [
+            (
+                Occur.Should,
+                Query.disjunction_max_query(
+                    [
+                        Query.const_score_query(self._phrase((term,), 0), worth)
+                        for term, worth in group.items()
+                    ]
+                ),
+            )
+            for group in groups
+        ]
+        return self._among(clauses, keys) if clauses and keys else {}
+
+    def _phrase(self, terms: Sequence[str], apart: int, step: int = 1) -> Query:
+        """These terms beside each other in any one field of a chunk."""
+        if len(terms) == 1:
+            return Query.boolean_query(
+                [(Occur.Should, Query.term_query(self._schema, field, terms[0], "basic"))
+                 for field in FIELDS]
+            )  # fmt: skip
+        words: list[str | tuple[int, str]] = [(at * step, term) for at, term in enumerate(terms)]
+        return Query.boolean_query(
+            [(Occur.Should, Query.phrase_query(self._schema, field, words, apart))
+             for field in FIELDS]
+        )  # fmt: skip
+
+    def vocabulary(self, prefix: str = "", most: int | None = None) -> list[tuple[str, int]]:
+        """Terms of whole texts that begin so and how many documents hold each, the most first."""
+        with _reading(self._folder):
+            return list(self._searcher.terms_with_prefix("page", prefix, limit=most))
+
+    def beside(self, documents: Sequence[int]) -> set[int]:
+        """All documents that share a segment with one of these, themselves included."""
+        if not documents or not len(self):
+            return set()
+        among = Query.term_set_query(self._schema, "document", list(documents))
+        with _reading(self._folder):
+            found = self._searcher.search(among, limit=len(self), count=False).hits
+        return self._in_segments({address.segment_ord for _, address in found})
+
+    def documents(self) -> set[int]:
+        """Every document that has an entry."""
+        return self._in_segments(set(range(self._searcher.num_segments)))
+
+    def _in_segments(self, wanted: Collection[int]) -> set[int]:
+        if not wanted or not len(self):
+            return set()
+        with _reading(self._folder):
+            hits = self._searcher.search(Query.all_query(), limit=len(self), count=False).hits
+            there = [address for _, address in hits if address.segment_ord in wanted]
+            owners = self._searcher.fast_field_values("document", there)
+        return {int(owner) for owner in owners if owner is not None}
+
     def entries_of(self, documents: Sequence[int]) -> int:
         """How many entries, of chunks and of wholes, these documents have."""
         if not documents:
@@ -341,12 +510,13 @@ def _with_terms(index: tantivy.Index) -> tantivy.Index:
 
 
 def _page(
-    document: int, names: tuple[str, str], entries: Sequence[Sequence[str]]
+    document: int, names: Sequence[str], entries: Sequence[Sequence[str]]
 ) -> tantivy.Document:
     page = tantivy.Document()
     page.add_unsigned("document", document)
-    for field, stream in zip(("title", "path"), names, strict=True):
-        page.add_text(field, stream)
+    for field, stream in zip(NAMES, names, strict=True):
+        if stream:
+            page.add_text(field, stream)
     for entry in entries:
         page.add_text("page", entry[FIELDS.index("body")])
         page.add_text("page", entry[FIELDS.index("code")])

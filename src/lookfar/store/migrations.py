@@ -134,6 +134,18 @@ CREATE TABLE names (
 ) WITHOUT ROWID;
 """
 
+# What a section of source code is, so that ranking need not read the source.
+_KINDS = """
+ALTER TABLE sections ADD COLUMN kind TEXT NOT NULL DEFAULT '';
+ALTER TABLE sections ADD COLUMN documented INTEGER NOT NULL DEFAULT 0;
+"""
+
+# The communities of the link graph, as they were when links last changed. Where that is, and
+# whether these rows are of it, stands in meta: see graph.py.
+_COMMUNITIES = """
+CREATE TABLE communities (uri TEXT PRIMARY KEY, community INTEGER NOT NULL) WITHOUT ROWID;
+"""
+
 # Apart from the tables, because a first build is quicker when it sorts once at its end.
 _INDEXES = """
 CREATE INDEX IF NOT EXISTS documents_by_uri ON documents (uri, born);
@@ -147,11 +159,15 @@ CREATE INDEX IF NOT EXISTS links_by_name ON links (name) WHERE name != '';
 CREATE INDEX IF NOT EXISTS names_by_name ON names (name);
 """
 
-_STEPS = (_FIRST, _NAMES)
+_STEPS = (_FIRST, _NAMES, _KINDS, _COMMUNITIES)
 FORMAT = len(_STEPS)
 """The format this program writes; part of every epoch's fingerprint."""
 FORMAT_WITH_NAMES = 2
 """The first whose links can be followed."""
+FORMAT_WITH_KINDS = 3
+"""The first that tells what sections of code define."""
+FORMAT_WITH_COMMUNITIES = 4
+"""The first that stores them."""
 
 
 def check(connection: sqlite3.Connection) -> int:

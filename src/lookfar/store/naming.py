@@ -7,8 +7,8 @@ that have it. Refuses: to look anything up; and to guess where a path is spelled
 
 Names are compared without regard to case and to how accents are composed. A page may be
 linked without its ending, with that of its web rendering, or by the folder whose index
-it is. Ties are broken the same way everywhere: fewest folders, same case, shortest URI,
-first in order.
+it is; one that has two endings, such as ``guide.html.md``, is linked without both. Ties are
+broken the same way everywhere: fewest folders, same case, shortest URI, first in order.
 """
 
 from __future__ import annotations
@@ -93,18 +93,21 @@ class Path(NamedTuple):
     raw: str
     whole: str
     stem: str
-    """Without the ending of a page."""
+    """Without the endings of a page."""
     page: str
     """The same, and a folder instead of its index."""
     ending: str
-    """That of a page, or empty."""
+    """The last one of a page, or empty."""
 
     @classmethod
     def of(cls, raw: str) -> Path:
-        whole = fold(raw)
-        stem, dot, ending = whole.rpartition(".")
-        if not dot or ending not in _PAGES or not _last(stem):
-            stem, ending = whole, ""
+        stem = whole = fold(raw)
+        ending = ""
+        while True:
+            shorter, dot, last = stem.rpartition(".")
+            if not dot or last not in _PAGES or not _last(shorter):
+                break
+            stem, ending = shorter, ending or last
         folder, _, last = stem.rpartition("/")
         return cls(raw, whole, stem, folder if last in _INDEXES else stem, ending)
 
@@ -290,6 +293,11 @@ def _shared(folder: str, whole: str) -> int:
             break
         count += 1
     return count
+
+
+def page_of(uri: str) -> str:
+    """The page that a document is: its path without endings, and a folder for its index."""
+    return Path.of(uri).page
 
 
 def folder_of(uri: str) -> str:

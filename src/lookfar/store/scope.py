@@ -4,8 +4,8 @@ A language admits what is written in it: source files, and of prose the passages
 program in it.
 
 Takes: filters and a generation. Gives: a test for one chunk, cheap enough to run
-before the best are chosen. Refuses: globs; whoever plans a query spells them out
-as URIs.
+before the best are chosen. Refuses: globs, which whoever plans a query spells out
+as URIs; and words, which only the keyword index knows the places of.
 """
 
 from __future__ import annotations
@@ -30,13 +30,21 @@ class Scope:
     spans: Mapping[int, Sequence[tuple[int, int]]] | None
     blocks: Mapping[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
     """Of documents that are in another language, the programs in the one asked for."""
+    only: frozenset[int] | None = None
+    """With a phrase asked for, the chunks that hold it."""
+    without: frozenset[int] = frozenset()
+    """Chunks that hold what must not be there."""
 
     def admits(self, place: Place) -> bool:
-        if place.document not in self.documents:
+        if place.document not in self.documents or not self.admits_words(place.key):
             return False
         if place.document in self.blocks and not _touches(place, self.blocks[place.document]):
             return False
         return self.spans is None or _touches(place, self.spans[place.document])
+
+    def admits_words(self, key: int) -> bool:
+        """Whether a chunk holds what it must, and nothing of what it must not."""
+        return key not in self.without and (self.only is None or key in self.only)
 
 
 def _touches(place: Place, spans: Sequence[tuple[int, int]]) -> bool:

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from lookfar.ports import Known, LeftOut, Version
-from lookfar.store import catalog, files, generations
+from lookfar.store import catalog, files, generations, graph
 from lookfar.store.database import connect, typed_errors
+from lookfar.store.erase import erase_rows
 from lookfar.store.migrations import create_indexes
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from lookfar.store.siblings import Siblings
 
 _BUFFERED_ROWS = 4096
+_LINKS_PER_CHANGE = 1000
+"""Communities take some 10 ms for so many links; a session spends that on each document that
+it stores, and no more, so that one edit among a hundred thousand pages stays quick."""
 
 
 class EpochWriter:
@@ -75,6 +79,9 @@ class EpochWriter:
         if self.resumed:
             create_indexes(self._connection)
             generations.withdraw(self._connection)
+        after = generations.active(self._connection)
+        self._links_changed = self.fresh or graph.links_changed(self._connection, after)
+        self._changes = 0
         self._generation = generations.highest(self._connection) + 1
         self._inserts = catalog.Inserts(self._connection)
         marks = catalog.high_marks(self._connection)
@@ -118,6 +125,9 @@ class EpochWriter:
     def put(self, version: Version) -> None:
         """Store a version in place of the live one of the same URI, if there is one."""
         with typed_errors(self._epoch.catalogue):
+            self._changes += 1
+            if not self._links_changed:
+                self._links_changed = not graph.same_links(self._connection, version)
             if not self._blank:
                 catalog.bury(self._connection, version.uri, self._generation)
             for content, vector in version.adopted.items():
@@ -177,8 +187,21 @@ class EpochWriter:
             catalog.touch(self._connection, document, fingerprint, settled)
 
     def remove(self, uri: str) -> None:
+        self._changes += 1
+        self._links_changed = True
         with typed_errors(self._epoch.catalogue):
             catalog.bury(self._connection, uri, self._generation)
+
+    def erase(self, uris: Sequence[str], *, dead: bool = False) -> int:
+        """Remove documents from every generation, or of them the versions that have ``dead``;
+        gives how many chunks the live ones had. What is left of them in the files is the
+        business of :func:`lookfar.store.erase.remove_traces`.
+        """
+        with typed_errors(self._epoch.catalogue):
+            self._inserts.flush()  # What was put in this session may share their vectors.
+            self._links_changed = True
+            graph.forget_communities(self._connection, uris)
+            return erase_rows(self._connection, uris, dead)
 
     def left_out(self) -> dict[str, LeftOut]:
         with typed_errors(self._epoch.catalogue):
@@ -223,11 +246,16 @@ class EpochWriter:
         with typed_errors(self._epoch.catalogue):
             self._inserts.flush()
             create_indexes(self._connection)
+            totals = generations.totals(self._connection)
+            if self._links_changed:
+                graph.record_links(self._connection, self._generation)
+                if self.fresh or totals["links"] <= self._changes * _LINKS_PER_CHANGE:
+                    graph.store_communities(self._connection, self._generation)
             generations.activate(
                 self._connection,
                 self._generation,
                 datetime.now(UTC).isoformat(timespec="seconds"),
-                {**manifest, **generations.totals(self._connection)},
+                {**manifest, **totals},
             )
             self._record(stamp)
             retired = generations.retire(self._connection, self._retain)

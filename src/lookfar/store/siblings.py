@@ -1,7 +1,8 @@
-"""Vectors that other indexes on this machine already hold: worktrees, clones, older epochs.
+"""Vectors that exist already: in worktrees, clones and older epochs, and of models before.
 
 Takes: the folder of all indexes and the model's fingerprint. Gives: the vectors of
-contents that any serving epoch of the same model has. Refuses: to fail; a sibling that
+contents that any serving epoch of the same model has, or one that was replaced by another
+model's; those are kept, so that going back embeds nothing. Refuses: to fail; a sibling that
 is damaged, busy or gone is passed over, and what it had is simply embedded again.
 """
 
@@ -10,14 +11,22 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Iterator
 from contextlib import closing, suppress
+from hashlib import sha256
+from itertools import chain
 from pathlib import Path
+from zlib import crc32
 
 from lookfar.errors import LookfarError
-from lookfar.store import catalog
+from lookfar.store import catalog, files
 from lookfar.store.database import connect, typed_errors
 from lookfar.store.vectors import VectorFile
 
 _MOST_SIBLINGS = 16
+_CATALOGUE = "catalogue.db"
+_VECTORS = "vectors.f16"
+
+KEPT = "kept-"
+"""Begins the names of folders with vectors of models before."""
 
 
 class Siblings:
@@ -33,7 +42,7 @@ class Siblings:
         """Float16 rows of those ``contents`` that a sibling has."""
         found: dict[bytes, bytes] = {}
         wanted = set(contents)
-        for epoch in self._epochs() if wanted else ():
+        for epoch in chain(self._epochs(), self._kept()) if wanted else ():
             with suppress(LookfarError):
                 found |= self._from(epoch, wanted)
                 wanted.difference_update(found)
@@ -52,23 +61,69 @@ class Siblings:
         for _, epoch in sorted(serving, reverse=True)[:_MOST_SIBLINGS]:
             yield epoch
 
+    def _kept(self) -> Iterator[Path]:
+        yield from sorted(self._index_dir.glob(f"*/{shelf_of(self._model)}"))
+
     def _from(self, epoch: Path, wanted: set[bytes]) -> dict[bytes, bytes]:
-        path = epoch / "catalogue.db"
+        path = epoch / _CATALOGUE
         if not path.is_file():
             return {}
         with typed_errors(path), closing(connect(path, write=False)) as connection:
             if catalog.model_of(connection) != self._model:
                 return {}
-            rows = dict(_rows(connection, wanted))
+            rows = list(_rows(connection, wanted))
             if not rows:
                 return {}
-            file = VectorFile(epoch / "vectors.f16", self._dimensions)
+            file = VectorFile(epoch / _VECTORS, self._dimensions)
             matrix = file.rows(catalog.vector_rows(connection))
-            return {content: matrix[row].tobytes() for content, row in rows.items()}
+            found = ((content, matrix[row].tobytes(), known) for content, row, known in rows)
+            return {content: vector for content, vector, known in found if crc32(vector) == known}
 
 
-def _rows(connection: sqlite3.Connection, wanted: set[bytes]) -> Iterator[tuple[bytes, int]]:
+def shelf_of(model: str) -> str:
+    """The name of the folder that keeps the vectors of a model."""
+    return f"{KEPT}{sha256(model.encode()).hexdigest()[:16]}"
+
+
+def model_in(epoch: Path) -> str:
+    """The model of an epoch; empty where it has none."""
+    path = epoch / _CATALOGUE
+    if not path.is_file():
+        return ""
+    with typed_errors(path), closing(connect(path, write=False)) as connection:
+        return catalog.model_of(connection)
+
+
+def keep(epoch: Path, folder: Path) -> None:
+    """Keep the vectors of an epoch that is about to go in a ``folder`` beside it: those, their
+    names and their checksums, and nothing of the texts.
+    """
+    part = folder.with_name(f".{folder.name}.tmp")
+    files.remove(part)
+    files.make_folder(part)
+    source, path = epoch / _CATALOGUE, part / _CATALOGUE
+    with typed_errors(source), closing(connect(source, write=False)) as connection:
+        model = catalog.model_of(connection)
+        rows = connection.execute("SELECT row, content, checksum FROM embeddings").fetchall()
+    with typed_errors(path), closing(connect(path, write=True)) as connection:
+        connection.execute("BEGIN")
+        connection.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)")
+        connection.execute("INSERT INTO meta VALUES (?, ?)", (catalog.MODEL, model))
+        connection.execute(
+            "CREATE TABLE embeddings"
+            " (row INTEGER PRIMARY KEY, content BLOB NOT NULL UNIQUE, checksum INTEGER NOT NULL)"
+        )
+        connection.executemany("INSERT INTO embeddings VALUES (?, ?, ?)", rows)
+        connection.execute("COMMIT")
+    files.name_too(epoch / _VECTORS, part / _VECTORS)
+    files.remove(folder)
+    files.rename(part, folder)
+
+
+def _rows(connection: sqlite3.Connection, wanted: set[bytes]) -> Iterator[tuple[bytes, int, int]]:
     for some in catalog.batches(sorted(wanted)):
         yield from connection.execute(
-            f"SELECT content, row FROM embeddings WHERE content IN ({catalog.marks(some)})", some
+            "SELECT content, row, checksum FROM embeddings WHERE content IN"
+            f" ({catalog.marks(some)})",
+            some,
         )

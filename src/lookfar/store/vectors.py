@@ -49,6 +49,13 @@ class VectorFile:
         """Write float16 ``vectors`` as rows ``row``, ``row + 1``, ..."""
         files.append(self.path, _HEADER + row * self._row_bytes, vectors)
 
+    def blank(self, rows: Sequence[int]) -> None:
+        """Overwrite rows with zeros, for good."""
+        for row in rows:
+            self.append(row, bytes(self._row_bytes))
+        if rows:
+            self.sync()
+
     def sync(self) -> None:
         files.sync(self.path)
 
@@ -98,12 +105,15 @@ class VectorFile:
             return np.empty(0)
         return _dots(query, rows[self._existing(np.asarray(wanted, dtype=np.intp), rows)])
 
+    def chosen(self, rows: NDArray[np.float16], wanted: Sequence[int]) -> NDArray[np.float32]:
+        """The wanted ones of ``rows``, in that order."""
+        return rows[self._existing(np.asarray(wanted, dtype=np.intp), rows)].astype(np.float32)
+
     def mean(self, rows: NDArray[np.float16], wanted: Sequence[int]) -> NDArray[np.float32] | None:
         """The unit vector between the wanted ones of ``rows``; ``None`` where there is none."""
         if not wanted:
             return None
-        chosen = rows[self._existing(np.asarray(wanted, dtype=np.intp), rows)]
-        between: NDArray[np.float32] = chosen.astype(np.float32).mean(axis=0)
+        between: NDArray[np.float32] = self.chosen(rows, wanted).mean(axis=0)
         length = float(np.linalg.norm(between))
         return between / np.float32(length) if length else None
 

@@ -1,0 +1,115 @@
+"""Erasing for good: every version, every file, and what a death in the middle leaves to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from shelf import Shelf, rows_of
+
+from lookfar.errors import IndexBusy, NotIndexed
+from lookfar.store.analyser import analyse
+from lookfar.store.erase import Written
+from lookfar.store.files import WriterLock
+from lookfar.store.keywords import FIELDS, NAMES, Streams
+
+SECRET = "zyxwvutsrq"
+
+
+def again(written: Written) -> Streams:
+    entries = [
+        [analyse(written.text[start:end]) if field == "body" else "" for field in FIELDS]
+        for start, end in written.spans
+    ]
+    return [""] * len(NAMES), entries
+
+
+def erase(shelf: Shelf, *uris: str) -> int:
+    return shelf.store.erase(uris, again, {}, retain=3)
+
+
+def traces(shelf: Shelf, word: str = SECRET) -> list[str]:
+    files = [path for path in shelf.store.folder.rglob("*") if path.is_file()]
+    return [path.name for path in files if word.encode() in path.read_bytes()]
+
+
+@pytest.fixture
+def filled(shelf: Shelf) -> Shelf:
+    """Two versions of one document in two generations, with others beside them."""
+    shelf.write({"a.md": f"# {SECRET} first\n\nfirst text\n", "b.md": "# B\n\ncrimson text\n"})
+    shelf.write({"a.md": f"# {SECRET} second\n\nsecond text\n", "c.md": "# C\n\ncrimson tea\n"})
+    shelf.write({"d.md": "# D\n\ncrimson sea\n"})
+    assert traces(shelf)
+    return shelf
+
+
+def test_every_version_goes_from_every_generation(filled: Shelf) -> None:
+    """Seen to fail where only the live version was removed."""
+    filled.store.pin(1)
+    assert erase(filled, "a.md") == 1
+    assert traces(filled) == []
+    assert filled.store.verify() == []
+    assert sorted(filled.found("crimson")) == ["b.md", "c.md", "d.md"]
+    assert filled.found("first second") == []
+    for generation in filled.store.generations():
+        with filled.store.snapshot(generation.number) as snapshot:
+            assert "a.md" not in snapshot.uris()
+    filled.write({"e.md": "# E\n\ncrimson again\n"})
+    assert len(filled.found("crimson")) == 4
+    assert filled.store.verify() == []
+
+
+def test_numbers_of_vectors_are_not_given_out_again(filled: Shelf) -> None:
+    (before,) = rows_of(filled, "SELECT max(row) FROM embeddings")
+    erase(filled, "d.md")
+    filled.write({"e.md": "# E\n\nsomething new\n"})
+    (after,) = rows_of(filled, "SELECT max(row) FROM embeddings")
+    assert after > before
+    assert filled.store.verify() == []
+
+
+def test_a_death_before_the_traces_are_gone_is_made_up_for(
+    filled: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first step alone keeps it from every answer; the next writer finishes."""
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("lookfar.store.collection.remove_traces", die)
+        with pytest.raises(KeyboardInterrupt):
+            erase(filled, "a.md")
+    assert "a.md" not in filled.everything()
+    assert filled.found("second") == []
+    assert filled.store.verify() == []
+    assert traces(filled)
+    # Somebody who knows nothing of it may write in between.
+    filled.write({"e.md": "# E\n\ncrimson again\n"})
+    assert filled.store.verify() == []
+    filled.store.finish_erasing(again)
+    assert traces(filled) == []
+    assert filled.store.verify() == []
+    assert len(filled.found("crimson")) == 4
+    filled.store.finish_erasing(again)
+
+
+def test_what_is_unfinished_or_set_aside_goes_too(filled: Shelf) -> None:
+    for name in ("epoch-9", "damaged-epoch-1"):
+        folder = filled.store.folder / name
+        folder.mkdir()
+        (folder / "catalogue.db").write_text(SECRET)
+    erase(filled, "a.md")
+    assert traces(filled) == []
+
+
+def test_erasing_waits_for_other_writers_and_makes_nothing(filled: Shelf, tmp_path: Path) -> None:
+    lock = WriterLock(filled.store.folder / "writer.lock")
+    lock.acquire()
+    with lock, pytest.raises(IndexBusy):
+        erase(filled, "a.md")
+    assert "a.md" in filled.everything()
+    nowhere = Shelf(tmp_path / "nowhere")
+    with pytest.raises(NotIndexed):
+        erase(nowhere, "a.md")
+    assert not (tmp_path / "nowhere").exists()

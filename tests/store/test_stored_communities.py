@@ -1,0 +1,185 @@
+"""Communities are stored when links change, serve while they do not, and are always the same."""
+
+from __future__ import annotations
+
+import random
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from shelf import Shelf, change_row, rows_of
+
+from lookfar.store import graph, session
+
+PAGES = {
+    "a.md": "# A\n\n[b](b.md) [c](c.md)\n",
+    "b.md": "# B\n\n[c](c.md)\n",
+    "c.md": "# C\n\nnothing\n",
+    "x.md": "# X\n\n[y](y.md)\n",
+    "y.md": "# Y\n\nnothing\n",
+    "alone.md": "# Alone\n\nnothing\n",
+    "z.md": "# Z\n\n[[Lonely]]\n",
+}
+
+
+def groups(shelf: Shelf, generation: int | None = None) -> set[frozenset[str]]:
+    with shelf.store.snapshot(generation) as snapshot:
+        found = snapshot.communities(snapshot.uris())
+    together: dict[int, set[str]] = {}
+    for uri, community in found.items():
+        together.setdefault(community, set()).add(uri)
+    return {frozenset(each) for each in together.values()}
+
+
+def is_stored(shelf: Shelf, generation: int | None = None) -> bool:
+    """Whether what is stored serves this generation."""
+    with shelf.store.snapshot(generation) as snapshot:
+        return graph.stored_communities(snapshot._connection, snapshot.generation) is not None
+
+
+APART = {frozenset({"a.md", "b.md", "c.md"}), frozenset({"x.md", "y.md"})}
+
+
+def test_a_build_stores_the_communities_of_its_links(shelf: Shelf) -> None:
+    shelf.write(PAGES)
+    assert is_stored(shelf)
+    assert groups(shelf) == APART
+    stored = dict(rows_of(shelf, "SELECT uri, community FROM communities"))
+    assert set(stored) == {"a.md", "b.md", "c.md", "x.md", "y.md"}
+
+
+def test_a_first_build_stores_them_however_many_links_there_are(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "_LINKS_PER_CHANGE", 0)
+    shelf.write(PAGES)
+    assert is_stored(shelf)
+
+
+def test_other_words_leave_them_as_they_are(shelf: Shelf) -> None:
+    """Caught: keeping them by document, whose number changes with every edit."""
+    shelf.write(PAGES)
+    # A mark behind the store's back shows whether the rows were written again.
+    change_row(shelf, "UPDATE communities SET community = 77 WHERE uri IN ('x.md', 'y.md')")
+    shelf.write({"x.md": "# X\n\nOther words, and again [why](y.md)\n"})
+    assert is_stored(shelf)
+    with shelf.store.snapshot() as snapshot:
+        assert snapshot.communities({"x.md", "y.md", "alone.md"}) == {"x.md": 77, "y.md": 77}
+
+
+@pytest.mark.parametrize(
+    ("edit", "expected"),
+    [
+        ({"x.md": "# X\n"}, {frozenset({"a.md", "b.md", "c.md"})}),
+        ({"y.md": None}, {frozenset({"a.md", "b.md", "c.md"})}),
+        ({"alone.md": "# Alone\n\n[x](x.md)\n"},
+         {frozenset({"a.md", "b.md", "c.md"}), frozenset({"x.md", "y.md", "alone.md"})}),
+        # A title is a name that links look for.
+        ({"alone.md": "# Lonely\n"}, {*APART, frozenset({"z.md", "alone.md"})}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("quick", [True, False])
+def test_whatever_changes_links_changes_them(
+    shelf: Shelf,
+    monkeypatch: pytest.MonkeyPatch,
+    edit: dict[str, str | None],
+    expected: set[frozenset[str]],
+    quick: bool,
+) -> None:
+    """Whether the session made them or left that to whoever asks: the answer is the same."""
+    first = shelf.write(PAGES)
+    if not quick:
+        monkeypatch.setattr(session, "_LINKS_PER_CHANGE", 0)
+    shelf.write(edit)
+    assert is_stored(shelf) is quick
+    assert groups(shelf) == expected
+    # The generation before it has its own still.
+    assert groups(shelf, first) == APART
+
+
+def test_a_new_page_may_be_what_a_link_was_waiting_for(shelf: Shelf) -> None:
+    shelf.write({"a.md": "# A\n\n[b](b.md)\n"})
+    assert groups(shelf) == set()
+    shelf.write({"b.md": "# B\n"})
+    assert groups(shelf) == {frozenset({"a.md", "b.md"})}
+
+
+def test_after_a_roll_back_those_of_the_older_links_serve(shelf: Shelf) -> None:
+    """Caught: taking what was stored for a generation that the next write drops."""
+    first = shelf.write(PAGES)
+    shelf.write({"x.md": "# X\n\n[a](a.md) [b](b.md) [c](c.md)\n", "y.md": None})
+    joined = groups(shelf)
+    assert joined != APART
+    shelf.store.roll_back(first)
+    assert groups(shelf) == APART
+    shelf.write({"c.md": "# C\n\nOther words.\n"})
+    assert groups(shelf) == APART
+
+
+def test_what_is_erased_leaves_no_row(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf.write(PAGES)
+    monkeypatch.setattr(session, "_LINKS_PER_CHANGE", 0)
+    with shelf.session() as writer:
+        writer.erase(["x.md"])
+        writer.activate({})
+    assert rows_of(shelf, "SELECT uri FROM communities WHERE uri = 'x.md'") == []
+    assert groups(shelf) == {frozenset({"a.md", "b.md", "c.md"})}
+
+
+def test_a_large_collection_leaves_them_to_whoever_asks(shelf: Shelf) -> None:
+    """A session of one document pays for a thousand links, and no more."""
+    links = " ".join(f"[t](t{number}.md)" for number in range(40))
+    pages = {f"s{number}.md": f"# S{number}\n\n{links}\n" for number in range(30)}
+    shelf.write(pages)
+    assert is_stored(shelf)
+    shelf.write({"s0.md": "# S0\n\n[s1](s1.md)\n"})
+    assert not is_stored(shelf)
+    assert groups(shelf) == {frozenset({"s0.md", "s1.md"})}
+    shelf.write({"s0.md": "# S0\n\n[s2](s2.md)\n", "s9.md": "# S9\n"})
+    assert is_stored(shelf)
+    assert groups(shelf) == {frozenset({"s0.md", "s2.md"})}
+
+
+def test_however_a_collection_came_about_its_communities_are_the_same(tmp_path: Path) -> None:
+    """Numbers included: built at once, in another order, or edit by edit with detours."""
+    chance = random.Random(7)
+    pages = {
+        f"p{number:02}.md": f"# P{number}\n\n"
+        + " ".join(f"[o](p{chance.randrange(40):02}.md)" for _ in range(3))
+        + "\n"
+        for number in range(40)
+    }
+    found = []
+    for order in (sorted(pages), sorted(pages, reverse=True)):
+        shelf = Shelf(tmp_path / f"index{len(found)}")
+        with closing(shelf.store):
+            if found:
+                for uri in order[:20]:
+                    shelf.write({uri: "# Something else\n\n[x](p01.md)\n"})
+                for uri in order:
+                    shelf.write({uri: pages[uri]})
+            else:
+                shelf.write({uri: pages[uri] for uri in order})
+            with shelf.store.snapshot() as snapshot:
+                found.append(snapshot.communities(pages))
+    assert found[0] == found[1]
+    assert len(set(found[0].values())) > 1
+
+
+def test_leads_are_those_of_the_documents_asked_and_to_those_among(shelf: Shelf) -> None:
+    more = {"d.md": "# D\n\n[a](a.md) [gone](gone.md) [d](d.md)\n", "sub/c.md": "# Other\n"}
+    shelf.write({**PAGES, **more})
+    with shelf.store.snapshot() as snapshot:
+        number = {uri: snapshot.chunks(uri)[0].document for uri in snapshot.uris()}
+        uris = {document: uri for uri, document in number.items()}
+
+        def told(sources: list[str], among: list[str] | None = None) -> list[tuple[str, str]]:
+            wanted = None if among is None else {number[each] for each in among}
+            leads = snapshot.leads([number[each] for each in sources], wanted)
+            return [(uris[lead.source], uris[lead.target]) for lead in leads]
+
+        assert told(["a.md", "d.md"]) == [("a.md", "b.md"), ("a.md", "c.md"), ("d.md", "a.md")]
+        assert told(["a.md", "d.md"], ["c.md", "x.md"]) == [("a.md", "c.md")]
+        assert told(["alone.md"]) == []
+        assert told(["a.md"], []) == []
+        assert told(["a.md"], ["sub/c.md"]) == []  # Which has the name, and is not meant.
