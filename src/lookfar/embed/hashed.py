@@ -23,6 +23,7 @@ class HashedEmbedder:
     """Each word owns one signed coordinate, chosen by its hash."""
 
     name = "hash"
+    quick = True
 
     def __init__(self, dimensions: int = 64) -> None:
         self.dimensions = dimensions
@@ -43,6 +44,13 @@ class HashedEmbedder:
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         np.divide(vectors, norms, out=vectors, where=norms > 0)
         return vectors
+
+    def embed_code(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self.embed(texts)
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        vector: NDArray[np.float32] = self.embed([text])[0]
+        return vector
 
     def count_tokens(self, text: str) -> int:
         return -(-len(text) // 4)

@@ -14,16 +14,43 @@ if TYPE_CHECKING:
     from lookfar.ports import Embedder
 
 WITHOUT_MODEL = "none"
+_LIGHT = ("", "static", "hash", WITHOUT_MODEL)
 
 
 def open_embedder(settings: EmbedSettings) -> Embedder | None:
     """Construct the provider; models load lazily, on their first use."""
     if settings.provider == WITHOUT_MODEL:
         return None
-    if settings.provider == "hash":
+    docs = _opened(settings, settings.provider, settings.model)
+    if not settings.code_provider and not settings.code_model:
+        return docs
+    from lookfar.embed.pair import PairEmbedder
+
+    kind = settings.code_provider or settings.provider
+    return PairEmbedder(docs, _opened(settings, kind, settings.code_model))
+
+
+def in_workers(settings: EmbedSettings) -> bool:
+    """Whether each process of a pass may have the model of its own.
+
+    A transformer uses all cores by itself and is large; a service counts its requests.
+    """
+    return settings.provider in _LIGHT and settings.code_provider in _LIGHT
+
+
+def _opened(settings: EmbedSettings, provider: str, model: str) -> Embedder:
+    if provider == "hash":
         from lookfar.embed.hashed import HashedEmbedder
 
         return HashedEmbedder()
+    if provider == "onnx":
+        from lookfar.embed.onnx import OnnxEmbedder
+
+        return OnnxEmbedder(settings, model)
+    if provider == "remote":
+        from lookfar.embed.remote import RemoteEmbedder
+
+        return RemoteEmbedder(settings, model)
     from lookfar.embed.static import StaticEmbedder
 
-    return StaticEmbedder(Path(settings.model) if settings.model else None)
+    return StaticEmbedder(Path(model) if model else None)

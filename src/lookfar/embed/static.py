@@ -52,6 +52,8 @@ _MOST_ROWS = 1 << 16
 class StaticEmbedder:
     """Mean of token vectors, as unit vectors."""
 
+    quick = True
+
     def __init__(self, folder: Path | None = None) -> None:
         self._table_path, self._tokenizer_path = _model_files(folder)
         self._half = _read_table(self._table_path)
@@ -88,6 +90,13 @@ class StaticEmbedder:
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         np.divide(vectors, norms, out=vectors, where=norms > 0)
         return vectors
+
+    def embed_code(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self.embed(texts)
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        vector: NDArray[np.float32] = self.embed([text])[0]
+        return vector
 
     def count_tokens(self, text: str) -> int:
         """Exact beyond ASCII; of ASCII an estimate, because counting costs as much as embedding.
