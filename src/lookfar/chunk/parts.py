@@ -34,6 +34,8 @@ _UNSPACED = re.compile(
 )
 _ATOMIC = frozenset({"fence", "indented", "table", "html"})
 _JOINER = "\u200d"
+_HALF_WIDTH_VOICE = "\uff9e\uff9f"
+"""Marks of half-width kana, which Unicode takes for letters."""
 _LONGEST_CHARACTER = 32
 _SKIN_TONES = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
 
@@ -218,14 +220,14 @@ class Splitter:
             before, after = text[at - 1], text[at]
             if before.isspace() and not after.isspace():
                 return at
-            if _UNSPACED.match(before) and _UNSPACED.match(after) and not _belongs(before, after):
+            if _UNSPACED.match(before) and _UNSPACED.match(after) and not belongs(before, after):
                 return at
         return self._whole_character(start, target)
 
     def _whole_character(self, start: int, target: int) -> int:
         """``target``, or a little before it: not between a character and its marks."""
         for at in range(target, max(start, target - _LONGEST_CHARACTER), -1):
-            if not _belongs(self._text[at - 1], self._text[at]):
+            if not belongs(self._text[at - 1], self._text[at]):
                 return at
         return target
 
@@ -234,12 +236,13 @@ def _extend(parts: list[Part], end: int, tokens: int) -> None:
     parts[-1] = Part(parts[-1].start, end, parts[-1].tokens + tokens)
 
 
-def _belongs(before: str, after: str) -> bool:
-    """Whether two neighbours are one character to a reader: accents, emoji, flags."""
+def belongs(before: str, after: str) -> bool:
+    """Whether two neighbours are one character to a reader: accents, emoji, flags, ``ｶﾞ``."""
     if after.isascii():
         return False
     return (
         unicodedata.category(after)[0] == "M"
+        or after in _HALF_WIDTH_VOICE
         or _JOINER in (before, after)
         or after in _SKIN_TONES
         or (_is_regional(before) and _is_regional(after))

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Collection as Several
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import cached_property
@@ -79,7 +80,7 @@ _LONGEST_NAME = 300
 T = TypeVar("T")
 
 
-Kind = Literal["files", "commits", "memory"]
+Kind = Literal["files", "commits", "memory", "documents"]
 
 
 class Closing(Exception):
@@ -214,10 +215,22 @@ class Collection(ABC):
         """A generation to answer from, as fresh as it can quickly be, and what it may lack."""
         notes = self._freshen(on_progress) if as_of is None else []
         with self._store.snapshot(as_of) as snapshot:
-            if plan.vector is not None:
-                self._refuse_other_model(snapshot)
+            if plan.vector is not None and not self._fits(snapshot):
+                if as_of is not None or plan.mode == "vector":
+                    raise self._other_model(snapshot)
+                made_by = snapshot.manifest().get("model", "another")
+                detail = f"the index is that of the model {made_by}, and the settings name another"
+                notes = [*notes, Incomplete("no_model", f"{detail}. Words only.")]
+            elif plan.vector is not None:
+                self._refuse_other_length(plan, snapshot)
             held = _held(snapshot) if as_of is None else []
             yield snapshot, [*held, *notes, *_failed(snapshot)]
+
+    def fitted(self, plan: Plan, snapshot: EpochSnapshot) -> Plan:
+        """The plan for this snapshot: without a vector where its own are of another model."""
+        if plan.vector is None or self._fits(snapshot):
+            return plan
+        return replace(plan, vector=None)
 
     def holds(self, damage: IndexCorrupt) -> bool:
         """Whether it is this collection's index that is damaged."""
@@ -242,16 +255,28 @@ class Collection(ABC):
             self.heal(damage)
             return ask()
 
-    def _refuse_other_model(self, snapshot: EpochSnapshot) -> None:
-        """Vectors of two models have nothing to say to each other."""
-        made_by = snapshot.manifest()
+    def _fits(self, snapshot: EpochSnapshot) -> bool:
+        """Whether the model made its vectors: those of two have nothing to say to each other."""
         wanted = self.embedder.fingerprint if self.embedder else ""
-        if made_by.get("model_fingerprint", wanted) != wanted:
-            raise InvalidArgument(
-                f"Generation {snapshot.generation} was made with the model {made_by['model']},"
-                " and the settings name another.",
-                hint="Search it by words (--mode keyword), name the settings it was made with,"
-                " or index with these: lookfar index PATH.",
+        return bool(snapshot.manifest().get("model_fingerprint", wanted) == wanted)
+
+    def _other_model(self, snapshot: EpochSnapshot) -> InvalidArgument:
+        return InvalidArgument(
+            f"Generation {snapshot.generation} was made with the model"
+            f" {snapshot.manifest()['model']}, and the settings name another.",
+            hint="Search it by words (--mode keyword), name the settings it was made with,"
+            " or index with these: lookfar index PATH.",
+        )
+
+    def _refuse_other_length(self, plan: Plan, snapshot: EpochSnapshot) -> None:
+        """A service may have another model under the old name, which no fingerprint shows."""
+        assert plan.vector is not None
+        found = int(plan.vector.shape[-1])
+        if found != snapshot.dimensions:
+            raise ModelUnavailable(
+                f"The model gives vectors of {found} numbers now, and those of the index have"
+                f" {snapshot.dimensions}.",
+                hint="Build the index anew: lookfar index PATH --rebuild.",
             )
 
     def readable(self, uri: str) -> str | None:
@@ -468,7 +493,7 @@ class Collection(ABC):
             "root": root,
             "index_dir": str(self._store.folder),
             "model": embedder.name if embedder else "none",
-            "dimensions": embedder.dimensions if embedder else 0,
+            "dimensions": _dimensions(embedder),
             "watcher": self.watching(),
         }
         if not self._store.exists:
@@ -556,6 +581,14 @@ class Collection(ABC):
         """Let go of what a question can load again: the model and what was read of the index."""
         self.__dict__.pop("embedder", None)
         self._store.close()
+
+
+def _dimensions(embedder: Embedder | None) -> int:
+    """How long vectors are; 0 without a model, and where a service does not say so now."""
+    try:
+        return embedder.dimensions if embedder else 0
+    except ModelUnavailable:
+        return 0
 
 
 def store_of(name: str, source: str, settings: Settings) -> CollectionStore:

@@ -25,7 +25,7 @@ from lookfar.collections.base import (
     store_of,
     unknown,
 )
-from lookfar.errors import IndexBusy, IndexCorrupt, IOFailed
+from lookfar.errors import IndexBusy, IndexCorrupt, IOFailed, ModelUnavailable
 from lookfar.model import Document, Incomplete, IndexReport, Status
 from lookfar.sources import git_history
 
@@ -122,7 +122,7 @@ class Commits(Collection):
                 self._stamp = stamp if settled else ""
         except IndexBusy:
             return [Incomplete("stale", "the history is being indexed at this moment")]
-        except IOFailed as error:
+        except (IOFailed, ModelUnavailable) as error:
             if not self._store.exists:
                 raise
             return [Incomplete("stale", f"the history could not be compared: {error.message}")]

@@ -9,7 +9,8 @@ business.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Collection as Several
 from dataclasses import replace
 from functools import partial
@@ -30,25 +31,47 @@ from lookfar.collections.base import (
     store_of,
     unknown,
 )
-from lookfar.errors import IndexCorrupt, LookfarError, NotFound
+from lookfar.errors import (
+    IndexBusy,
+    IndexCorrupt,
+    IndexHeld,
+    InvalidArgument,
+    IOFailed,
+    LookfarError,
+    ModelUnavailable,
+    NotFound,
+)
 from lookfar.index import freshness
 from lookfar.index.recipe import epoch_fingerprint, policy_from
 from lookfar.model import Document, Incomplete, IndexReport, Lane, Ruling, Status
 from lookfar.parse.formats import parser_for
 from lookfar.parse.text import normalise
+from lookfar.retrieve.address import SCHEME, parse_address
+from lookfar.retrieve.target import parse_target
 from lookfar.sources.confine import Refused, Root
 
 if TYPE_CHECKING:
     from lookfar.collections.commits import Commits
+    from lookfar.collections.documents import Documents
     from lookfar.collections.memories import Memories
+    from lookfar.edit.documents import Asked, Editor
     from lookfar.index.build import Build, OnProgress, Progress
     from lookfar.index.keeper import Pass
     from lookfar.index.strategies import Work
+    from lookfar.model import Edit, EditResult, UndoStep, Validation
     from lookfar.ports import Snapshot
     from lookfar.sources.walk import Walk
     from lookfar.store.epoch import EpochSnapshot
 
 
+_EDITS = "edits"
+"""Where transactions are kept, beside the index; deleting that does not forget them."""
+_EDIT_PATIENCE = 30.0
+"""Seconds that an edit which is done waits for the index to take it in."""
+_RESTRUCTURING = frozenset(("create", "replace", "insert", "move", "rename", "delete", "fix"))
+"""What may change where links lead."""
+_RENEW_PAUSE = 60.0
+"""Seconds between attempts to rebuild an index in the background."""
 _QUICK = 5.0
 """Seconds that a question waits for the keeper to index what just changed."""
 
@@ -87,9 +110,13 @@ class Folder(Collection):
         self._looked_for_histories = False
         self._memories: Memories | None = None
         self._memories_at: tuple[str, int, int] | None = None
+        self._databases: dict[str, Documents] = {}
         self.watch_wanted: bool | None = None
         """Whether somebody asked to follow the folder, or not to; None where nobody did."""
         self._searches = count()
+        self._renew_at = 0.0
+        self.progress: Progress | None = None
+        """How far the pass that is under way here has come."""
 
     @classmethod
     def open(
@@ -227,9 +254,18 @@ class Folder(Collection):
         self, before: Walk | None, *, on_progress: OnProgress | None = None, **how: Any
     ) -> IndexReport:
         """One pass, for whoever holds the lock on building."""
+        self._mend_edits()
+
+        def told(now: Progress) -> None:
+            self.progress = now
+            if on_progress is not None:
+                on_progress(now)
 
         def run() -> IndexReport:
-            report, self._walk = self._build(on_progress).run(before=before, **how)
+            try:
+                report, self._walk = self._build(told).run(before=before, **how)
+            finally:
+                self.progress = None
             return report
 
         return self._passed(run)
@@ -293,6 +329,7 @@ class Folder(Collection):
     def _freshen(self, on_progress: OnProgress | None) -> list[Incomplete]:
         """Index what was never indexed, bring a few changed files up to date, admit the rest."""
         self._settle()
+        self._mend_edits()
         if self._watch_again and self._watched_as is not None:
             self._watch_again = False
             self._follow(*self._watched_as)
@@ -303,8 +340,7 @@ class Folder(Collection):
             return []
         fingerprint = epoch_fingerprint(self.settings, self.embedder)
         if self._store.fingerprint() != fingerprint:
-            self.index(on_progress=on_progress, wait_seconds=PATIENCE)
-            return []
+            return self._renew(on_progress)
         kept = self._kept()
         if kept is not None:
             return kept
@@ -328,6 +364,27 @@ class Folder(Collection):
             )
             self._walk = found.walk
         return found.notes()
+
+    def _renew(self, on_progress: OnProgress | None) -> list[Incomplete]:
+        """The settings ask for another index, of another model perhaps. Whoever serves builds it
+        in the background, and the old one answers meanwhile; anybody else waits for it.
+        """
+        try:
+            if self._keeper is None and not self._began:
+                self.index(on_progress=on_progress)
+                return []
+            if not self._began and time.monotonic() >= self._renew_at:
+                self._renew_at = time.monotonic() + _RENEW_PAUSE
+                self.start_index()
+        except IndexBusy:
+            pass  # Another process does it.
+        except ModelUnavailable as error:
+            return [Incomplete("no_model", f"{error.message} Words only, from the older index.")]
+        how_far = self.progress
+        done = f" ({how_far.files:,} of {how_far.total_files:,} files)" if how_far else ""
+        why = f" (it failed: {self.failure.message})" if self.failure and not self._began else done
+        detail = f"the index is being rebuilt for other settings{why}; the older one answers"
+        return [Incomplete("rebuilding", detail)]
 
     # -- following the disk --------------------------------------------------
 
@@ -445,6 +502,125 @@ class Folder(Collection):
         same = sha256(text.encode("utf-8")).digest() == known["text_sha"]
         return parse(uri, text), same
 
+    # -- editing -----------------------------------------------------------
+
+    def edit(
+        self,
+        edits: Sequence[Edit],
+        *,
+        dry_run: bool = False,
+        rewrite_links: bool = False,
+        collection: str = "",
+    ) -> EditResult:
+        """Change documents by section, all or none; what was written is indexed, too."""
+        self._settle()
+        if any(each.op in _RESTRUCTURING for each in edits) and self._store.exists:
+            self._freshen(None)  # Who links here is asked of the index.
+        editor = self._editor(collection)
+        asked = [self._asked_to(each) for each in edits]
+        try:
+            result = editor.edit(asked, dry_run=dry_run, rewrite_links=rewrite_links)
+        except NotFound as error:
+            raise self._named_better(error) from error
+        return self._taken_in(result)
+
+    def undo(self, uri: str, *, dry_run: bool = False, collection: str = "") -> EditResult:
+        """Take back the last transaction that changed a document."""
+        return self._taken_in(self._editor(collection).undo(_plain(uri), dry_run=dry_run))
+
+    def undoable(self, *, collection: str = "") -> list[UndoStep]:
+        """The transactions that can be taken back, the newest first."""
+        return self._editor(collection).undoable()
+
+    def validate(
+        self, uri: str, *, single_h1: bool | None = None, collection: str = ""
+    ) -> Validation:
+        """What the rules for headings say about a document."""
+        try:
+            return self._editor(collection).validate(_plain(uri), single_h1=single_h1)
+        except NotFound as error:
+            raise self._named_better(error) from error
+
+    def _editor(self, collection: str) -> Editor:
+        from lookfar.edit.documents import Editor
+
+        return Editor(
+            self.root,
+            policy_from(self.settings),
+            self._store.folder / _EDITS,
+            collection=collection or self.name,
+            single_h1=self.settings.edit.single_h1,
+            templates=self.settings.edit.templates,
+            linking=self._linking,
+        )
+
+    def _linking(self, uri: str) -> Iterator[tuple[str, str, str]]:
+        """Which documents link to one, and how they write that."""
+        if self._store.exists:
+            with self._store.snapshot() as snapshot:
+                for edge in snapshot.links_to(uri):
+                    yield edge.source, edge.kind, edge.written
+
+    def _asked_to(self, edit: Edit) -> Asked:
+        """An edit with its target taken apart."""
+        from lookfar.edit.documents import Asked
+        from lookfar.edit.place import Where
+
+        target, of_all = edit.target, edit.op in ("create", "fix")
+        if target.startswith(SCHEME):
+            _, wanted = parse_address(target)
+        else:
+            plain = bool(edit.path) or of_all or self.root.contains(target)
+            wanted = parse_target(target, exists=plain)
+        part = wanted.heading or wanted.lines or wanted.chars
+        if isinstance(edit.path, str) and not edit.path.strip():
+            # Who gives an empty path does not mean the whole document.
+            raise InvalidArgument("The heading path is empty.", hint="Name a heading, or no path.")
+        if part and (edit.path or of_all):
+            raise InvalidArgument(
+                f"{target!r} names a part of a document where a document is wanted.",
+                hint="Give its URI alone.",
+            )
+        where = Where(edit.path, wanted.heading, wanted.lines, wanted.chars, wanted.sha256)
+        return Asked(edit, _plain(wanted.uri), where)
+
+    def _named_better(self, error: NotFound) -> NotFound:
+        """The same, with the documents that are called nearly so."""
+        if error.details.get("reason") != "gone" or not self._store.exists:
+            return error
+        with self._store.snapshot() as snapshot:
+            better = unknown(snapshot, str(error.details["uri"]))
+        details = {**error.details, **better.details}
+        return NotFound(error.message, hint=better.hint, details=details)
+
+    def _taken_in(self, result: EditResult) -> EditResult:
+        """Have the index take in what was written; the edit is done whether it can or not."""
+        uris = [each.uri for each in result.documents if each.action != "unchanged"]
+        if result.dry_run or not uris or not self._store.exists:
+            return result
+        try:
+            if not self._building.acquire(timeout=_EDIT_PATIENCE):
+                raise IndexBusy("The index is being built.", hint="Wait for it.")
+            try:
+                self._pass(self._walk, only=uris, let_go=False, wait_seconds=_EDIT_PATIENCE)
+            finally:
+                self._building.release()
+        except IndexHeld as held:
+            return replace(result, warnings=(*result.warnings, f"Not searched yet: {held}"))
+        except (IndexBusy, IndexCorrupt, IOFailed) as error:
+            why = f"Not indexed yet, but with the next pass: {error}"
+            return replace(result, warnings=(*result.warnings, why))
+        return replace(result, indexed=True)
+
+    def _mend_edits(self) -> None:
+        """Finish or take back an edit that a crash interrupted, before anything is read."""
+        if not (self._store.folder / _EDITS / "journal.json").exists():
+            return
+        try:
+            self._editor("").transactions.recover()
+        except IOFailed:
+            return  # Reading goes on all the same; the next edit will say what is wrong.
+
     # -- earlier states ----------------------------------------------------
 
     def status(self, *, collection: str = "", check: bool = True) -> Status:
@@ -524,12 +700,28 @@ class Folder(Collection):
             found.watch()
         return found
 
+    # -- what programs inserted --------------------------------------------------
+
+    def database(self, name: str) -> Documents:
+        """A database of inserted documents, there or not, by the settings and with the model of
+        this folder."""
+        from lookfar.collections.documents import Documents
+
+        with self._settling:
+            found = self._databases.get(name)
+            if found is None or found.settings != self.settings:
+                if found is not None:
+                    found.close()
+                found = Documents(name, self.settings, lambda: self.embedder)
+                self._databases[name] = found
+            return found
+
     # -- leaving -----------------------------------------------------------
 
-    def _others(self) -> list[Commits | Memories]:
+    def _others(self) -> list[Commits | Memories | Documents]:
         """The collections that come with this one."""
         memories = [self._memories] if self._memories is not None else []
-        return [*self._histories.values(), *memories]
+        return [*self._histories.values(), *memories, *self._databases.values()]
 
     def rest(self) -> None:
         """Let go of what a question can load again: the model and what was read of the index."""

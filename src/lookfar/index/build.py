@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lookfar.config import EmbedSettings
-from lookfar.embed.providers import WITHOUT_MODEL
-from lookfar.errors import InvalidArgument
+from lookfar.embed.providers import WITHOUT_MODEL, in_workers
+from lookfar.errors import InvalidArgument, ModelUnavailable
 from lookfar.index.recipe import (
     CHUNKING,
     epoch_fingerprint,
@@ -60,6 +60,8 @@ class Progress:
 
 
 OnProgress = Callable[[Progress], None]
+Batches = Iterator[tuple[Sequence[Request], list[Outcome]]]
+"""What was asked for, and what became of it."""
 
 
 class Pace:
@@ -183,7 +185,7 @@ class Build:
         total = Progress(0, len(changes.read), 0, changes.bytes)
         pace = Pace()
         self._on_progress(total)
-        for requests, outcomes in self._outcomes(writer, changes, catalogue):
+        for requests, outcomes in self._kept_up(writer, self._outcomes(writer, changes, catalogue)):
             for request, outcome in zip(requests, outcomes, strict=True):
                 self._apply(writer, request, outcome, known)
             if writer.fresh:
@@ -194,9 +196,16 @@ class Build:
                 Progress(done_files, total.total_files, done_bytes, total.total_bytes)
             )
 
-    def _outcomes(
-        self, writer: EpochWriter, changes: Changes, catalogue: Path | None
-    ) -> Iterator[tuple[Sequence[Request], list[Outcome]]]:
+    def _kept_up(self, writer: EpochWriter, outcomes: Batches) -> Batches:
+        """The same, but where the model fails, what it has made stays for the next build."""
+        try:
+            yield from outcomes
+        except ModelUnavailable:
+            if writer.fresh:
+                writer.checkpoint()
+            raise
+
+    def _outcomes(self, writer: EpochWriter, changes: Changes, catalogue: Path | None) -> Batches:
         recipe = Recipe(
             root=self._root,
             max_file_bytes=self._settings.sources.max_file_bytes,
@@ -209,7 +218,7 @@ class Build:
         )
         batches = list(_batched(changes.read))
         workers = min(self._settings.index.workers or os.cpu_count() or 1, len(batches))
-        if workers < 2 or changes.bytes < _WORTH_PROCESSES:
+        if workers < 2 or changes.bytes < _WORTH_PROCESSES or not in_workers(self._settings.embed):
             preparer = Preparer(recipe, self._embedder)
             for batch in batches:
                 yield batch, preparer.run(batch, writer.missing)

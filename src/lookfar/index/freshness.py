@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lookfar.errors import IndexBusy, IOFailed
+from lookfar.errors import IndexBusy, IOFailed, ModelUnavailable
 from lookfar.index.reconcile import Changes, compare, stale
 from lookfar.model import Incomplete
 from lookfar.sources.walk import Walk, walk
@@ -86,8 +86,9 @@ def ensure(
     walked = walk(root, policy, before=before)
     changes, moved = differences(walked, known, left_out)
     if moved and len(moved) <= most and changes.bytes <= _FEW_BYTES:
-        # Someone else may be writing, or nobody can: answer from what there is, and say so.
-        with suppress(IndexBusy, IOFailed):
+        # Someone else may be writing, or nobody can, or the model is away: answer from what
+        # there is, and say so.
+        with suppress(IndexBusy, IOFailed, ModelUnavailable):
             update(walked)
             moved = ()
     return Freshness(moved, walked)

@@ -26,7 +26,7 @@ from lookfar.chunk.headings import chunk
 from lookfar.chunk.identity import chunk_id, content_name
 from lookfar.embed.providers import WITHOUT_MODEL
 from lookfar.index.build import OnProgress, Pace, Progress
-from lookfar.index.prepare import Prepared, embed
+from lookfar.index.prepare import Prepared, embed, section_rows
 from lookfar.index.recipe import CHUNKING, epoch_fingerprint, policy_from, sizes_from
 from lookfar.model import Document, Fingerprint, IndexReport, Section, Span
 from lookfar.parse.text import normalise
@@ -203,16 +203,12 @@ def prepare_commit(commit: Commit, sizes: Sizes, count: Callable[[str], int]) ->
         text_sha=sha256(encoded).digest(),
         text=compress(encoded, _FASTEST),
         text_bytes=len(encoded),
-        sections=[
-            (s.ordinal, s.parent, s.level, s.title, s.span.start, s.span.end,
-             s.span.start_line, s.span.end_line, s.body)
-            for s in sections
-        ],
+        sections=section_rows(sections),
         chunks=rows,
         links=_links(commit, made),
         names=[],
         # Not its title: that is a good part of so short a text, and would count twice.
-        name_terms=("", " ".join((uri, *(uri[:length] for length in _SHORT_HASHES)))),
+        name_terms=("", " ".join((uri, *(uri[:n] for n in _SHORT_HASHES))), "", "", ""),
         entries=entries,
         embedded={},
     )  # fmt: skip

@@ -19,11 +19,11 @@ from zlib import compress
 from lookfar.chunk import code, headings
 from lookfar.chunk.identity import embedded_text
 from lookfar.chunk.parts import Sizes
-from lookfar.model import Block, Chunk, Document, Fingerprint, Lane
+from lookfar.model import Block, Chunk, Document, Fingerprint, Lane, Section, Symbol
 from lookfar.parse.formats import parser_for
 from lookfar.parse.languages import called
 from lookfar.parse.text import normalise
-from lookfar.ports import PATH_SEPARATOR, ChunkRow, Version
+from lookfar.ports import PATH_SEPARATOR, ChunkRow, SectionRow, Version
 from lookfar.store.analyser import analyse
 from lookfar.store.naming import link_name, names_of
 
@@ -82,11 +82,7 @@ def prepare(
         text_sha=sha256(encoded).digest(),
         text=compress(encoded, _FASTEST),
         text_bytes=len(encoded),
-        sections=[
-            (s.ordinal, s.parent, s.level, s.title, s.span.start, s.span.end,
-             s.span.start_line, s.span.end_line, s.body)
-            for s in document.sections
-        ],
+        sections=section_rows(document.sections, document.symbols),
         chunks=[_chunk_row(document, each) for each in chunks],
         links=[
             (link.kind, link.target, link.anchor, link.text, link.start, link.end,
@@ -94,13 +90,29 @@ def prepare(
             for link in document.links
         ],
         names=[(*each,) for each in names_of(uri, document.title, document.aliases)],
-        name_terms=(analyse(document.title), analyse(uri)),
+        name_terms=_name_terms(document),
         entries=_code_entries(document, chunks) if is_code else _entries(document, chunks),
         embedded={},
     )  # fmt: skip
     shown = code.embedded_text if is_code else embedded_text
     texts = {each.content: shown(document, each) for each in chunks}
     return Prepared(version, texts)
+
+
+def section_rows(
+    sections: Iterable[Section], symbols: Iterable[Symbol] = ()
+) -> list[SectionRow]:
+    """Sections as a store keeps them; those of code with what they define."""
+    defined = {each.section: each for each in symbols}
+    rows: list[SectionRow] = []
+    for s in sections:
+        symbol = defined.get(s.ordinal)
+        rows.append(
+            (s.ordinal, s.parent, s.level, s.title, s.span.start, s.span.end,
+             s.span.start_line, s.span.end_line, s.body,
+             symbol.kind if symbol else "", bool(symbol and symbol.docstring))
+        )  # fmt: skip
+    return rows
 
 
 def embed(
@@ -112,18 +124,43 @@ def embed(
     if embedder is None:
         return 0
     wanted: dict[bytes, str] = {}
+    programs: set[bytes] = set()
     for each in prepared:
         wanted.update(each.texts)
+        if each.version.lane == "code":
+            programs.update(each.texts)
     lacking = missing(wanted)
-    contents = [content for content in wanted if content in lacking]
-    vectors = embedder.embed([wanted[content] for content in contents]).astype("<f2")
-    row_of = {content: vectors[row].tobytes() for row, content in enumerate(contents)}
+    row_of: dict[bytes, bytes] = {}
+    for is_code, make in ((False, embedder.embed), (True, embedder.embed_code)):
+        contents = [name for name in wanted if name in lacking and (name in programs) == is_code]
+        if contents:
+            vectors = make([wanted[name] for name in contents]).astype("<f2")
+            row_of.update(zip(contents, (row.tobytes() for row in vectors), strict=True))
     for each in prepared:
         each.version.embedded = {
             content: row_of[content] for content in each.texts if content in row_of
         }
         each.texts = {}
-    return len(contents)
+    return len(row_of)
+
+
+def _name_terms(document: Document) -> tuple[str, ...]:
+    """What a document is called, and what its front matter says of it."""
+    said = document.metadata
+    named = (
+        document.title,
+        document.uri,
+        _words(said.get("description")),
+        " ".join(document.aliases),
+        _words(said.get("keywords")),
+    )
+    return tuple(map(analyse, named))
+
+
+def _words(value: object) -> str:
+    """The words of one entry of a front matter, be it a text or a list of them."""
+    each = value if isinstance(value, list | tuple) else (value,)
+    return " ".join(part for part in each if isinstance(part, str))
 
 
 def _metadata(document: Document) -> str:
