@@ -96,7 +96,7 @@ def _question(
     plan = make_plan(text, mode="hybrid", top_k=DEPTH, filters=Filters(), embedder=embedder)
     started = time.perf_counter()
     with store.snapshot() as snapshot:
-        gather(plan, snapshot, settings.search.candidates)
+        gather(plan, snapshot, settings.search)
     stored = time.perf_counter() - started
     started = time.perf_counter()
     with store.snapshot() as snapshot:

@@ -27,12 +27,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from lookfar import Filters, Library
-from lookfar.retrieve.candidates import gather
-from lookfar.retrieve.diversify import passages
+from lookfar.retrieve.choose import choose
 from lookfar.retrieve.excerpt import cite
 from lookfar.retrieve.plan import make_plan
 from lookfar.retrieve.ranking import Plan
-from lookfar.retrieve.search import Source, search, stages
+from lookfar.retrieve.search import Source, candidates_of, search, stages
 
 T = TypeVar("T")
 
@@ -89,14 +88,15 @@ def steps(library: Library, queries: list[str]) -> None:
     for text in queries:
         plan = step("plan", _plan, library, text, "hybrid")
         with library.folder()._store.snapshot() as snapshot:
-            ranking = step("candidates", gather, plan, snapshot, chosen.candidates)
-            for stage in stages(chosen):
-                ranking = step("stages", stage, ranking)
-            best = step("diversify", passages, ranking, per_document=3, merge_gap=200)
             asked = [Source("bench", plan, snapshot, library.folder().readable)]
+            ranking = step("candidates", candidates_of, asked, chosen)
+            for stage in stages(chosen, asked):
+                name = stage.__qualname__.partition(".")[0]
+                ranking = step(name, stage, ranking)
+            best, _ = step("choose", choose, ranking, asked, chosen)
             step("excerpt", cite, best, asked, max_chars=4000, explain=None)
     for name, seconds in spent.items():
-        print(f"  {name:12} {percentiles(seconds)}")
+        print(f"  {name:16} {percentiles(seconds)}")
 
 
 def scan_baseline(library: Library, rounds: int = 20) -> None:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, NoReturn, TypeVar, cast
@@ -34,7 +34,11 @@ T = TypeVar("T")
 
 PROJECT_FILE: Final = "lookfar.toml"
 USER_FILE_VARIABLE: Final = "LOOKFAR_CONFIG"
+TOKENS_VARIABLE: Final = "LOOKFAR_TOKENS"
+"""No setting, since settings are shown to whoever asks for them."""
 _PREFIX: Final = "LOOKFAR_"
+HUB_NAME: Final = re.compile(r"[A-Za-z0-9][\w-]*/[A-Za-z0-9][\w.-]*(@[\w.-]+)?")
+"""A model of the hub: OWNER/NAME, perhaps with @REVISION."""
 _EACH_PROJECT: Final = "{project}"
 """Stands in ``memory.dir`` for a name that each project has of its own."""
 _MAX_FILE_BYTES: Final = 256 * 1024
@@ -116,11 +120,80 @@ class EmbedSettings:
     provider: str = _setting(
         "static",
         "Kind of embedding model; none searches by keyword only.",
-        choices=("static", "hash", "none"),
+        choices=("static", "onnx", "remote", "hash", "none"),
         trusted=True,
     )
     model: str = _setting(
-        "", "Path of a model to use; empty means the bundled one.", location=True, trusted=True
+        "",
+        "Path of a model, its name on the hub (onnx), or as the service calls it (remote).",
+        location=True,
+        trusted=True,
+    )
+    code_provider: str = _setting(
+        "",
+        "Kind of a second model, for code alone; empty means as for documents.",
+        choices=("", "static", "onnx", "remote", "hash"),
+        trusted=True,
+    )
+    code_model: str = _setting(
+        "", "The second model, named like the first; empty means one for all.",
+        location=True, trusted=True,
+    )  # fmt: skip
+    query_prefix: str = _setting(
+        "auto", "Text before each question; auto means the model's own.", trusted=True
+    )
+    passage_prefix: str = _setting(
+        "auto", "Text before each passage; auto means the model's own.", trusted=True
+    )
+    max_tokens: int = _setting(
+        0, "Cut what is embedded to so many tokens; 0 means the model's own limit.",
+        low=0, high=131_072, trusted=True,
+    )  # fmt: skip
+    batch: int = _setting(
+        0, "Texts that a local model takes at once; 0 means 32, and 64 on a GPU.",
+        low=0, high=1024, trusted=True,
+    )  # fmt: skip
+    threads: int = _setting(
+        0, "Threads of a local model; 0 means all cores.", low=0, high=256, trusted=True
+    )
+    device: str = _setting(
+        "auto", "Where a local model runs.", choices=("auto", "cpu", "cuda"), trusted=True
+    )
+    precision: str = _setting(
+        "auto",
+        "Weights of a local model; auto takes int8 where the model has them.",
+        choices=("auto", "fp32", "int8"),
+        trusted=True,
+    )
+    models_dir: str = _setting(
+        "",
+        "Folder of fetched models; empty means the user's data folder.",
+        location=True,
+        trusted=True,
+    )
+    hub: str = _setting("https://huggingface.co", "Where models are fetched from.", trusted=True)
+    offline: bool = _setting(False, "Never fetch a model.", trusted=True)
+    base_url: str = _setting(
+        "https://api.openai.com/v1", "Address of a remote service, without /embeddings.",
+        trusted=True,
+    )  # fmt: skip
+    key_env: str = _setting(
+        "",
+        "Variable with the key of the service; empty: OPENAI_API_KEY, for OpenAI alone.",
+        trusted=True,
+    )
+    dimensions: int = _setting(
+        0, "Length of vectors to ask a remote service for; 0 means the model's own.",
+        low=0, high=16_384, trusted=True,
+    )  # fmt: skip
+    request_batch: int = _setting(
+        100, "Most texts in one request to a remote service.", low=1, high=100, trusted=True
+    )
+    timeout_seconds: float = _setting(
+        60.0, "How long a remote service may take to answer.", low=0.1, high=3600, trusted=True
+    )
+    retries: int = _setting(
+        4, "How often a failed request is tried again.", low=0, high=20, trusted=True
     )
 
 
@@ -137,6 +210,23 @@ class SearchSettings:
     code_vector_weight: float = _setting(
         0.6, "Share of meaning in the hybrid score of code.", low=0, high=1
     )
+    alpha: float = _setting(
+        -1.0, "Share of meaning in every hybrid score; -1 means as the weights say.",
+        low=-1, high=1,
+    )  # fmt: skip
+    fusion: str = _setting(
+        "weighted",
+        "Mix scores (weighted) or ranks (rrf) of the ways of searching.",
+        choices=("weighted", "rrf"),
+    )
+    rrf_k: int = _setting(60, "The constant k of rank fusion.", low=1, high=10_000)
+    dynamic_weights: bool = _setting(
+        False, "A way of searching whose scores hardly differ counts less."
+    )
+    variance_threshold: float = _setting(
+        0.1, "Variance of scores below which it does.", low=0, high=1
+    )
+    min_weight_factor: float = _setting(0.1, "The least that it counts then.", low=0, high=1)
     page_share: float = _setting(
         0.6, "Share of the whole document, not only the chunk, in a score.", low=0, high=1
     )
@@ -155,12 +245,129 @@ class SearchSettings:
     candidates: int = _setting(
         100, "Chunks that each way of searching puts forward.", low=1, high=100_000
     )
+    doubt: bool = _setting(True, "Say so where nothing found seems to be about the question.")
+    code_names: str = _setting(
+        "lift",
+        "Judge names of code by a lift, or by Search MCP's ladder of factors.",
+        choices=("lift", "ladder"),
+    )
+    code_kind: float = _setting(
+        1.3, "Factor for functions or classes where a question asks for such.", low=1, high=10
+    )
+    code_topic: float = _setting(
+        1.05, "Factor for code that is about errors, databases ... as the question is.",
+        low=1, high=10,
+    )  # fmt: skip
+    code_docstring: float = _setting(1.02, "Factor for documented code.", low=1, high=10)
+    code_sizes: bool = _setting(True, "Very large pieces of code count less.")
     comments: bool = _setting(
         True, "Comments and docstrings of code answer where only documentation is asked."
     )
     commits_weight: float = _setting(
         0.5, "What a commit counts beside a document, unless history is asked for.", low=0, high=1
     )
+    # Which passages are shown, in the order in which it is decided.
+    min_confidence: float = _setting(
+        0.0, "Drop hits that score less than this share of the best.", low=0, high=1
+    )
+    dedup_exact: bool = _setting(True, "Show passages with the same text once.")
+    dedup_ngram: bool = _setting(False, "Fold a passage whose words a better one has.")
+    ngram_threshold: float = _setting(
+        0.8, "Share of its rows of three words that a better one must have.", low=0.1, high=1
+    )
+    dedup_semantic: bool = _setting(False, "Fold a passage that means what a better one means.")
+    semantic_threshold: float = _setting(
+        0.85, "Cosine from which two passages mean the same.", low=0.1, high=1
+    )
+    mmr: bool = _setting(False, "Prefer hits that are unlike those before them.")
+    mmr_lambda: float = _setting(
+        0.7, "What relevance counts there; the rest is difference.", low=0.05, high=1
+    )
+    rerank: bool = _setting(
+        False, "Order the best again by a model that reads question and text together.",
+        trusted=True,
+    )  # fmt: skip
+    rerank_model: str = _setting(
+        "cross-encoder/ms-marco-MiniLM-L-6-v2",
+        "That model: a cross-encoder with an ONNX file, as a folder or by its name on the hub.",
+        location=True,
+        trusted=True,
+    )
+    rerank_top: int = _setting(20, "Passages that it reads.", low=1, high=200)
+    parents: bool = _setting(False, "Widen hits to the section around them.")
+    parent_max_chars: int = _setting(
+        2000, "Unless that is longer than this many characters.", low=50, high=1_000_000
+    )
+    # What lifts a document beside its words: what the best ones lead to, and how new it is.
+    neighbours: int = _setting(
+        3, "Best documents that lift what they lead to; 0 means none does.", low=0, high=100
+    )
+    link_lift: float = _setting(
+        0.1, "Share of its score that a document lends to those it links to.", low=0, high=1
+    )
+    below_lift: float = _setting(
+        0.25, "Share that a page lends to those in the folder of its name.", low=0, high=1
+    )
+    edge_implements: float = _setting(
+        1.0, "What a link under a heading Implementation counts beside others.", low=0, high=10
+    )
+    edge_tests: float = _setting(0.5, "What a link in a test file counts.", low=0, high=10)
+    edge_related: float = _setting(
+        0.5, "What a link under a heading See also counts.", low=0, high=10
+    )
+    edge_transclusion: float = _setting(
+        1.0, "What a page shown within another counts.", low=0, high=10
+    )
+    join_neighbours: bool = _setting(
+        False, "What the best ones link to joins the answer, also where no word of it matches."
+    )
+    neighbour_score: float = _setting(0.5, "Share of the score that it joins with.", low=0, high=1)
+    communities: bool = _setting(
+        False, "Documents that belong together with the best by their links count more."
+    )
+    community_factor: float = _setting(1.1, "How much more.", low=1, high=10)
+    community_seeds: int = _setting(
+        1, "Best documents whose communities these are.", low=1, high=100
+    )
+    recency: bool = _setting(False, "Documents that were changed lately count more.")
+    recency_days: int = _setting(7, "Days for which they count most.", low=0, high=36_500)
+    recency_factor: float = _setting(1.2, "How much more.", low=1, high=10)
+    recency_late_days: int = _setting(
+        30, "Days after which they count like all others.", low=0, high=36_500
+    )
+    recency_late_factor: float = _setting(1.1, "How much more until then.", low=1, high=10)
+    # How a question is read and widened, and what a word counts in each field.
+    typos: bool = _setting(True, "Search for the nearest known word where a word is unknown.")
+    adaptive: bool = _setting(True, "The share of meaning follows the kind of the question.")
+    hypothesis: bool = _setting(True, "Search by the meaning of a made-up answer when given one.")
+    phrase_boost: float = _setting(
+        0.1, "Lift for words that stand beside each other as in the question.", low=0, high=1
+    )
+    expansion: bool = _setting(True, "Widen questions by synonyms of unknown words.")
+    expand_known: bool = _setting(False, "Also by synonyms of words that are written here.")
+    max_expansions: int = _setting(10, "Synonyms of a question at most.", low=0, high=100)
+    synonyms: tuple[str, ...] = _setting((), "Your own synonyms, like fe=frontend.")
+    expansion_weight: float = _setting(
+        0.001, "Lift for a synonym in place of a word that is known.", low=0, high=1
+    )
+    concepts: bool = _setting(False, "Widen questions by the nearest terms of the corpus.")
+    concept_terms: int = _setting(3, "How many terms.", low=1, high=50)
+    concept_threshold: float = _setting(
+        0.4, "Cosine from which a term is near to a question.", low=0, high=1
+    )
+    title_weight: float = _setting(0.5, "What a word in the title counts.", low=0, high=100)
+    path_weight: float = _setting(0.3, "The same in the path.", low=0, high=100)
+    headings_weight: float = _setting(0.25, "The same in the headings.", low=0, high=100)
+    tags_weight: float = _setting(0.5, "The same in the tags.", low=0, high=100)
+    aliases_weight: float = _setting(0.5, "The same in the aliases.", low=0, high=100)
+    keywords_weight: float = _setting(
+        0.5, "The same in the keywords of the front matter.", low=0, high=100
+    )
+    description_weight: float = _setting(
+        0.5, "The same in the description of the front matter.", low=0, high=100
+    )
+    body_weight: float = _setting(1.0, "The same in the text.", low=0, high=100)
+    code_weight: float = _setting(1.0, "The same in code.", low=0, high=100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,11 +447,41 @@ class MemorySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class DocumentsSettings:
+    """Where inserted documents lie, and how they are cut."""
+
+    dir: str = _setting(
+        "",
+        "Folder of the databases; empty means the user's data folder.",
+        location=True,
+        trusted=True,
+    )
+    chunk_chars: int = _setting(
+        700, "Characters of a chunk, what it repeats included.", low=50, high=100_000, trusted=True
+    )
+    overlap_chars: int = _setting(
+        100, "Characters that a chunk repeats from the one before it.",
+        low=0, high=50_000, trusted=True,
+    )  # fmt: skip
+    max_chars: int = _setting(
+        100_000, "Refuse longer texts.", low=1, high=100_000_000, trusted=True
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class EditSettings:
+    """How documents are edited."""
+
+    single_h1: bool = _setting(False, "Take more than one heading of level 1 for a violation.")
+    templates: str = _setting("", "Folder of templates for new documents, below the root.")
+
+
+@dataclass(frozen=True, slots=True)
 class ServeSettings:
     """What servers offer, and how they run."""
 
     toolset: tuple[str, ...] = _setting(
-        ("default",), "Tools to offer: default, anvil, msrl, ragdocs, search-mcp, all."
+        ("default",), "Tools to offer: default, anvil, document-db, msrl, ragdocs, search-mcp, all."
     )
     results: str = _setting(
         "auto",
@@ -260,6 +497,40 @@ class ServeSettings:
     )
     host: str = _setting("127.0.0.1", "Address that HTTP is served at.", trusted=True)
     port: int = _setting(8377, "Port that HTTP is served at.", low=0, high=65_535, trusted=True)
+    hosts: tuple[str, ...] = _setting(
+        (), "Further names that the HTTP server answers to.", trusted=True
+    )
+    origins: tuple[str, ...] = _setting(
+        (), "Sites whose pages may ask the HTTP server, like https://example.org.", trusted=True
+    )
+    tokens_file: str = _setting(
+        "", "File of the tokens; empty means the user's data folder.", location=True, trusted=True
+    )
+    max_body_bytes: int = _setting(
+        33_554_432, "Refuse larger requests.", low=1024, high=1_073_741_824, size=True, trusted=True
+    )
+    body_seconds: float = _setting(
+        20.0, "Refuse requests that take longer to arrive.", low=0.1, high=3600, trusted=True
+    )
+    request_seconds: float = _setting(
+        120.0, "Give up requests that take longer to answer.", low=0.1, high=86_400, trusted=True
+    )
+    requests_per_second: float = _setting(
+        200.0, "Of each client, on average; 0 means any number.", low=0, high=1e6, trusted=True
+    )
+    max_concurrent: int = _setting(
+        128, "Requests that are answered at once.", low=1, high=10_000, trusted=True
+    )
+    log_level: str = _setting(
+        "info", "What the HTTP server logs.", choices=("debug", "info", "warning", "error"),
+        trusted=True,
+    )  # fmt: skip
+    log_file: str = _setting(
+        "", "File that the HTTP server logs to; empty means stderr.", location=True, trusted=True
+    )
+    log_arguments: bool = _setting(False, "Log what tools are asked, too.", trusted=True)
+    metrics: bool = _setting(False, "Show figures for Prometheus at /metrics.", trusted=True)
+    traces: bool = _setting(False, "Send traces by OpenTelemetry.", trusted=True)
 
 
 PRESETS: Final[Mapping[str, Mapping[str, Value]]] = {
@@ -294,6 +565,10 @@ PRESETS: Final[Mapping[str, Mapping[str, Value]]] = {
         "chunk.code_overlap_tokens": 200,
         "search.vector_weight": 0.5,
         "search.keyword_weight": 0.5,
+        "search.fusion": "rrf",
+        "search.code_names": "ladder",
+        "search.expand_known": True,
+        "search.code_docstring": 1.05,
         "search.top_k": 10,
         "index.check_every_searches": 10,
         "index.max_auto_files": 5,
@@ -305,6 +580,19 @@ PRESETS: Final[Mapping[str, Mapping[str, Value]]] = {
         "chunk.hard_max_tokens": 175,
         "chunk.overlap_tokens": 25,
         "search.top_k": 10,
+    },
+    "ragdocs": {
+        "search.title_weight": 3.0,
+        "search.headings_weight": 2.5,
+        "search.keywords_weight": 2.5,
+        "search.description_weight": 2.0,
+        "search.tags_weight": 2.0,
+        "search.aliases_weight": 1.5,
+        "search.concepts": True,
+        "search.join_neighbours": True,
+        "search.communities": True,
+        "search.community_seeds": 3,
+        "search.recency": True,
     },
 }
 """The sizes that each of the systems we stand in for uses by default."""
@@ -323,6 +611,8 @@ class Settings:
     watch: WatchSettings = WatchSettings()
     git: GitSettings = GitSettings()
     memory: MemorySettings = MemorySettings()
+    edit: EditSettings = EditSettings()
+    documents: DocumentsSettings = DocumentsSettings()
     serve: ServeSettings = ServeSettings()
     origin: Mapping[str, Layer] = field(default_factory=dict, compare=False)
 
@@ -365,6 +655,8 @@ _SECTIONS: Final[Mapping[str, type]] = {
     "serve": ServeSettings,
     "git": GitSettings,
     "memory": MemorySettings,
+    "edit": EditSettings,
+    "documents": DocumentsSettings,
 }
 
 
@@ -406,13 +698,15 @@ def load(
     for key, value in PRESETS.get(str(preset), {}).items():
         values[key], origin[key] = value, "preset"
     for item, value in checked:
-        if _RULES[item.key].location:
+        if _RULES[item.key].location and not _is_a_name(item.key, str(value), checked):
             value = _absolute(str(value), item, env)
         values[item.key], origin[item.key] = value, item.layer
 
     _bend(values, origin)
     _reject_contradictions(values, origin)
     values["index.dir"] = values["index.dir"] or str(data_dir(env))
+    values["embed.models_dir"] = values["embed.models_dir"] or str(data_dir(env) / "models")
+    values["documents.dir"] = values["documents.dir"] or str(data_dir(env) / "documents")
     values["memory.dir"] = values["memory.dir"] or str(data_dir(env) / "memory" / _EACH_PROJECT)
     return _build(values, origin)
 
@@ -458,6 +752,18 @@ def data_dir(environ: Mapping[str, str] | None = None) -> Path:
     return _platform_dir(environ, "XDG_DATA_HOME", ".local/share", "LOCALAPPDATA", "Local")
 
 
+def secret(name: str, environ: Mapping[str, str] | None = None) -> str:
+    """What the variable called ``name`` holds; empty where there is none. For keys, which stand
+    in no file of ours and are asked for when they are used."""
+    env = os.environ if environ is None else environ
+    return env.get(name, "").strip()
+
+
+def silence_telemetry() -> None:
+    """Before onnxruntime is imported: it would write an event database under the user's cache."""
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+
+
 def memory_folder(settings: Settings, root: str | Path) -> Path:
     """The folder that holds what is remembered of ``root``: the one that somebody chose, or one
     of its own."""
@@ -474,6 +780,17 @@ def memory_folder(settings: Settings, root: str | Path) -> Path:
     key = hashlib.sha256(real.encode("utf-8", "surrogateescape")).hexdigest()[:16]
     name = re.sub(r"[^a-z0-9]+", "-", Path(real).name.lower()).strip("-") or "folder"
     return Path(chosen.dir.replace(_EACH_PROJECT, f"{name}-{key}"))
+
+
+def tokens_file(chosen: ServeSettings, environ: Mapping[str, str] | None = None) -> Path:
+    """The file that holds the tokens of servers, whether or not it exists."""
+    return Path(chosen.tokens_file) if chosen.tokens_file else data_dir(environ) / "tokens.json"
+
+
+def given_tokens(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """The tokens that the environment gives to a server, as they are written there."""
+    env = os.environ if environ is None else environ
+    return tuple(part.strip() for part in env.get(TOKENS_VARIABLE, "").split(",") if part.strip())
 
 
 def child_environment(extra: Mapping[str, str]) -> dict[str, str]:
@@ -515,10 +832,11 @@ def _from_project_file(root: Path) -> Iterator[_Given]:
 
 def _from_environment(env: Mapping[str, str]) -> Iterator[_Given]:
     for variable in sorted(env):
-        if not variable.startswith(_PREFIX) or variable == USER_FILE_VARIABLE:
+        if not variable.startswith(_PREFIX) or variable in (USER_FILE_VARIABLE, TOKENS_VARIABLE):
             continue
         if variable not in _VARIABLES:
-            _unknown(variable, [*_VARIABLES, USER_FILE_VARIABLE], "environment", "the environment")
+            others = [USER_FILE_VARIABLE, TOKENS_VARIABLE]
+            _unknown(variable, [*_VARIABLES, *others], "environment", "the environment")
         yield _Given(_VARIABLES[variable], env[variable], "environment", variable)
 
 
@@ -670,6 +988,13 @@ def _reject_reaching_out(given: _Given, rule: _Rule) -> None:
             hint="Remove it there. " + _ELSEWHERE.format(variable=variable),
             details=_details(given.key, given.layer, given.place),
         )
+    if given.key == "serve.toolset" and "document-db" in _listed(given.value):
+        raise InvalidConfig(
+            f"serve.toolset may not name document-db in a project's own file ({given.place}):"
+            " its tools write to your databases.",
+            hint="Remove it there. " + _ELSEWHERE.format(variable=variable),
+            details=_details(given.key, given.layer, given.place),
+        )
     if not rule.patterns or not isinstance(given.value, list):
         return
     for pattern in given.value:
@@ -680,6 +1005,10 @@ def _reject_reaching_out(given: _Given, rule: _Rule) -> None:
                 "slash and without '..'. " + _ELSEWHERE.format(variable=variable),
                 details={**_details(given.key, given.layer, given.place), "value": _shown(pattern)},
             )
+
+
+def _listed(value: object) -> Sequence[object]:
+    return value if isinstance(value, list) else ()
 
 
 def _leaves_root(pattern: str) -> bool:
@@ -715,6 +1044,9 @@ def _bend(values: dict[str, Value], origin: dict[str, Layer]) -> None:
     derive("chunk.min_tokens", min(number("chunk.min_tokens"), largest))
     if number("chunk.overlap_tokens") >= largest:
         derive("chunk.overlap_tokens", largest // 4)
+    piece = number("documents.chunk_chars")
+    if number("documents.overlap_chars") >= piece:
+        derive("documents.overlap_chars", piece // 4)
     derive("search.candidates", max(number("search.candidates"), number("search.top_k")))
 
     pair = ("search.vector_weight", "search.keyword_weight")
@@ -751,10 +1083,42 @@ def _reject_contradictions(values: Mapping[str, Value], origin: Mapping[str, Lay
         overlap,
         largest,
     )
+    for kind in ("embed.provider", "embed.code_provider"):
+        model = kind.replace("provider", "model")
+        named = values[kind] not in ("onnx", "remote") or bool(values[model])
+        require(named, f"{model} names a model for {kind}", kind, model)
+    second = bool(values["embed.code_provider"] or values["embed.code_model"])
+    require(
+        values["embed.provider"] != "none" or not second,
+        "a second model comes with a first",
+        "embed.provider",
+        "embed.code_provider",
+        "embed.code_model",
+    )
+    for address in ("embed.base_url", "embed.hub"):
+        if not _is_plain_address(str(values[address])):
+            # It is not shown: what is wrong with it may be that it holds a key.
+            raise InvalidConfig(
+                f"{address} ({origin[address]}) is not an address that can be used.",
+                hint="Give http://HOST or https://HOST, perhaps with a path, and without a user,"
+                " a key or a query; keys come from the environment alone.",
+                details={"key": address, "layer": origin[address]},
+            )
+    repeated, piece = "documents.overlap_chars", "documents.chunk_chars"
+    require(
+        cast(int, values[repeated]) < cast(int, values[piece]),
+        f"{repeated} is below {piece}",
+        repeated,
+        piece,
+    )
     vector, keyword = "search.vector_weight", "search.keyword_weight"
     require(
         bool(values[vector] or values[keyword]), "one of the weights is above 0", vector, keyword
     )
+
+
+def _is_plain_address(text: str) -> bool:
+    return re.fullmatch(r"https?://[^\s/@?#]+(/[^\s@?#]*)?", text) is not None
 
 
 def _build(values: Mapping[str, Value], origin: dict[str, Layer]) -> Settings:
@@ -849,6 +1213,21 @@ def _platform_dir(
     # The XDG specification says to ignore relative paths.
     base_dir = Path(named) if os.path.isabs(named) else _home(env) / under_home
     return base_dir / "lookfar"
+
+
+def _is_a_name(key: str, text: str, checked: list[tuple[_Given, Value]]) -> bool:
+    """Whether a model is called by its name, which is no path: that of a remote service always,
+    and of the hub where it has the form OWNER/NAME and does not begin as paths do."""
+    if key == "search.rerank_model":
+        return HUB_NAME.fullmatch(text) is not None
+    provider = {"embed.model": "embed.provider", "embed.code_model": "embed.code_provider"}.get(key)
+    if provider is None:
+        return False
+    given = {item.key: str(value) for item, value in checked}
+    kind = given.get(provider) or given.get("embed.provider", "")
+    if kind == "remote":
+        return True
+    return kind == "onnx" and HUB_NAME.fullmatch(text) is not None
 
 
 def _expanded(text: str, env: Mapping[str, str]) -> Path:

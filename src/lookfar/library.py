@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
@@ -31,10 +32,13 @@ from lookfar.errors import (
     IndexCorrupt,
     InvalidArgument,
     IOFailed,
+    ModelUnavailable,
     NotFound,
 )
 from lookfar.model import (
     Answer,
+    Edit,
+    EditResult,
     Filters,
     GenerationDiff,
     GenerationInfo,
@@ -52,7 +56,10 @@ from lookfar.model import (
     RelatedKind,
     Ruling,
     Status,
+    UndoStep,
+    Validation,
     Watching,
+    WhyNot,
 )
 from lookfar.retrieve.address import SCHEME, parse_address
 from lookfar.retrieve.intent import asks_for_history
@@ -63,11 +70,14 @@ from lookfar.retrieve.target import Target, parse_target
 if TYPE_CHECKING:
     from lookfar.collections.base import Collection as AnyCollection
     from lookfar.collections.commits import Commits
+    from lookfar.collections.documents import Documents, Similar
     from lookfar.collections.memories import Memories
     from lookfar.config import SearchSettings, Settings
     from lookfar.edit.memories import Memory, MemoryFolder
     from lookfar.index.build import OnProgress
     from lookfar.index.keeper import Pass
+    from lookfar.ports import Reranker
+    from lookfar.retrieve.excerpt import Source
     from lookfar.retrieve.ranking import Plan
     from lookfar.retrieve.shares import Answering
 
@@ -76,6 +86,9 @@ _HISTORY: Final = "@git"
 """Ends the name of a collection of commits."""
 _MEMORY: Final = "@memory"
 """Ends the name of a collection of memories."""
+_DOCUMENTS: Final = "@documents"
+"""Ends the name of a collection of inserted documents."""
+_MISSING: Final = {"commits": "no_history", "memory": "no_memory"}
 _HASH: Final = re.compile(r"[0-9a-f]{7,64}(?=[#:]|$)")
 
 
@@ -155,13 +168,58 @@ class Library:
                 found.setdefault(f"{'user' if shared else name}{_MEMORY}", memories)
         return found
 
+    def database(self, name: str = "") -> Documents:
+        """A database of inserted documents, there or not; without a name, the usual one."""
+        return next(iter(self._folders.values())).database(name or "vectors")
+
+    def databases(self) -> dict[str, Documents]:
+        """The databases of inserted documents that there are, by name: ``NAME@documents``."""
+        from lookfar.collections.documents import databases_in
+
+        names = databases_in(self.settings.documents.dir)
+        return {f"{name}{_DOCUMENTS}": self.database(name) for name in names}
+
+    def find_similar(
+        self,
+        text: str,
+        *,
+        database: str = "",
+        top_k: int | None = None,
+        having: Mapping[str, Any] | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> tuple[list[Similar], tuple[Incomplete, ...]]:
+        """The inserted chunks nearest to a text, with their cosine distance, and what may be
+        missing; only of documents whose metadata has the values of ``having``.
+
+        The usual database need not be there yet, any other must.
+        """
+        from lookfar.collections.documents import filter_tags, found_in, nearest, settings_for
+
+        asked, filters = self.database(database), Filters(tags=filter_tags(having or {}))
+        if not database and not asked.exists:
+            return [], ()
+        started = time.perf_counter()
+        answer = self.search(
+            text,
+            top_k=top_k,
+            filters=filters,
+            collections=(asked.name,),
+            tuned=settings_for(self.settings.search),
+            answering=nearest,
+            on_progress=on_progress,
+        )
+        return found_in(asked, answer.hits, started), answer.incomplete
+
     def _homes(self, name: str) -> list[Folder]:
         """The folders that a collection of memories is about."""
         owner = self._folders.get(name.removesuffix(_MEMORY))
         return [owner] if owner is not None else list(self._folders.values())
 
     def _collection(self, name: str = "") -> AnyCollection:
-        """A folder, a history or memories by their name; without one, the only folder."""
+        """A folder, a history, memories or inserted documents by their name; without one, the
+        only folder."""
+        if name.endswith(_DOCUMENTS) and name not in self._folders:
+            return self.database(name.removesuffix(_DOCUMENTS)).present()
         if name.endswith(_MEMORY) and name not in self._folders:
             remembered = self.memories().get(name)
             if remembered is not None:
@@ -230,6 +288,21 @@ class Library:
         """Check every stored text, span, vector and keyword file; gives what is damaged."""
         return self._collection(collection).verify()
 
+    def why_not(self, query: str, uri: str, **how: Any) -> WhyNot:
+        """Why a document is, or is not, among the hits for a question; ``how`` as in ``search``."""
+        from lookfar.retrieve.whynot import why_not
+
+        found: list[WhyNot] = []
+
+        def follow(
+            sources: Sequence[Source], settings: SearchSettings, _: bool
+        ) -> tuple[list[Hit], list[Incomplete]]:
+            found.append(why_not(sources, settings, uri))
+            return [], []
+
+        self.search(query, **{**how, "answering": follow})
+        return found[-1]
+
     def why(self, path: str, *, collection: str = "") -> Ruling:
         """Which rule admits or refuses a path below a folder, and where that rule stands."""
         name = collection or self.collection
@@ -245,6 +318,7 @@ class Library:
         top_k: int | None = None,
         filters: Filters | None = None,
         collections: Sequence[str] = (),
+        hypothesis: str = "",
         explain: bool = False,
         as_of: int | None = None,
         tuned: SearchSettings | None = None,
@@ -255,6 +329,7 @@ class Library:
     ) -> Answer:
         """The best cited spans for a question, from all collections or those named.
 
+        With a ``hypothesis``, what the answer might say, meaning is that of the hypothesis.
         A folder never indexed is indexed first. ``as_of`` is a generation, and so needs
         one collection. ``tuned`` replaces the ``[search]`` settings for this question, and
         ``answering`` the way from its candidates to cited hits.
@@ -283,17 +358,34 @@ class Library:
                 "as_of names a generation, and each collection counts its own.",
                 hint=f"Name one collection: {', '.join(asked)}.",
             )
+        if hypothesis and not chosen.hypothesis:
+            raise InvalidArgument(
+                "Searching by hypothesis is turned off.",
+                hint="Ask without one, or set search.hypothesis to true.",
+            )
+        modelled = any(folder.embedder for folder in asked.values())
         plans: dict[str, Plan] = {}
+        away: list[str] = []
         for folder in asked.values() or (next(iter(self._folders.values())),):
             model = folder.embedder.fingerprint if folder.embedder else ""
             if model not in plans:
-                plans[model] = make_plan(
+                planned = partial(
+                    make_plan,
                     query,
                     mode=mode or chosen.mode,  # type: ignore[arg-type]
                     top_k=chosen.top_k if top_k is None else top_k,
                     filters=filters,
-                    embedder=folder.embedder,
                 )
+                # One without a model among others that have one is asked by its words.
+                meant = hypothesis if folder.embedder or not modelled else ""
+                try:
+                    plans[model] = planned(embedder=folder.embedder, hypothesis=meant)
+                except ModelUnavailable as error:
+                    # A service may be away; by words there is an answer all the same.
+                    if folder.embedder is None or (mode or chosen.mode) == "vector":
+                        raise
+                    plans[model] = planned(embedder=None)
+                    away.append(error.message)
 
         def answer() -> tuple[list[Hit], list[Incomplete], dict[str, int]]:
             notes: list[Incomplete] = []
@@ -306,17 +398,23 @@ class Library:
                             plan = replace(plan, filters=folder.narrowed(plan.filters))
                         context = folder.asked(plan, as_of, on_progress)
                         snapshot, said = pinned.enter_context(context)
+                        plan = folder.fitted(plan, snapshot)
                     except (IOFailed, IndexBusy, NotFound) as error:
                         # What cannot be read beside the folders costs nobody the rest.
                         if name in self._folders or len(asked) == 1:
                             raise
-                        reason = "no_history" if _is_history(folder) else "no_memory"
+                        reason = _MISSING.get(folder.kind, "no_documents")
                         notes.append(Incomplete(reason, f"{name}: {error.message}"))
                         continue
                     aside = _is_history(folder) and not filters.lanes
                     recent = folder.recent if _is_memory(folder) else None
-                    sources.append(Source(name, plan, snapshot, folder.readable, aside, recent))
+                    sources.append(
+                        Source(name, plan, snapshot, folder.readable, aside, recent, self._reranker)
+                    )
                     notes += said if len(asked) == 1 else _of(name, said)
+                if not sources and "documents" in filters.lanes:
+                    detail = "no documents have been inserted yet"
+                    return [], [*notes, Incomplete("no_documents", detail)], {}
                 if not sources and filters.lanes == ("memory",):
                     return [], [*notes, Incomplete("no_memory", "nothing is remembered yet")], {}
                 if not sources:
@@ -333,7 +431,8 @@ class Library:
 
         (hits, notes, generations), healed = self._healing(answer, asked, on_progress)
         notes = [*healed, *notes]
-        for missing in sorted({f.without_model for f in asked.values() if f.without_model}):
+        unable = {f.without_model for f in asked.values() if f.without_model}
+        for missing in sorted(unable.union(away)):
             notes.append(Incomplete("no_model", f"{missing} Words only."))
         took = (time.perf_counter() - started) * 1000
         plan = next(iter(plans.values()))
@@ -353,10 +452,12 @@ class Library:
             raise InvalidArgument("collections is a str.", hint="Pass a tuple of names.")
         if collections:
             return {name: self._collection(name) for name in collections}
-        remembered: Mapping[str, AnyCollection] = {}
+        remembered: dict[str, AnyCollection] = {}
         if "memory" in filters.lanes or (memories and not filters.lanes):
-            remembered = self.memories()
-        if filters.lanes == ("memory",):
+            remembered |= self.memories()
+        if "documents" in filters.lanes:
+            remembered |= self.databases()
+        if filters.lanes and set(filters.lanes) <= {"memory", "documents"}:
             return remembered
         return {**self._asked_beside(filters, commits, history), **remembered}
 
@@ -383,6 +484,12 @@ class Library:
         if not _is_memory(found):
             return hit
         return replace(hit, stale=found.changed_since(self._homes(hit.collection), hit.uri))
+
+    def _reranker(self) -> Reranker:
+        """The model that reads question and text together, where the settings ask for it."""
+        from lookfar.embed.reranker import open_reranker
+
+        return open_reranker(self.settings.embed, self.settings.search.rerank_model)
 
     def _healing(
         self,
@@ -511,6 +618,81 @@ class Library:
                     )
         return replace(found, entries=tuple(entries))
 
+    # -- editing ---------------------------------------------------------------
+
+    def edit(
+        self,
+        edits: Edit | Sequence[Edit],
+        *,
+        dry_run: bool = False,
+        rewrite_links: bool = False,
+        collection: str = "",
+    ) -> EditResult:
+        """Change Markdown documents of one folder by section, all or none.
+
+        Each edit may say what it expects (``expected``, the hash of a :meth:`read`); anything
+        else is a ``Conflict``, and nothing is written. A dry run gives the same diffs and writes
+        nothing. Links to headings that the edits rename, move or remove are reported, and with
+        ``rewrite_links`` changed in the same transaction. What is written is searched at once.
+        """
+        asked = [edits] if isinstance(edits, Edit) else list(edits)
+        name = ""
+        for each in asked:
+            found = self._edited_in(each.target, collection, new=each.op == "create")
+            if name and found != name:
+                raise InvalidArgument(
+                    f"These edits are of two collections, {name} and {found}.",
+                    hint="Edit each by itself: a transaction is of one folder.",
+                )
+            name = found
+        return self.folder(name).edit(
+            asked, dry_run=dry_run, rewrite_links=rewrite_links, collection=name
+        )
+
+    def undo(self, target: str, *, dry_run: bool = False, collection: str = "") -> EditResult:
+        """Take back the last transaction that changed a document, with all that it changed.
+
+        Refused with ``Conflict`` where one of its documents was changed since. An undo is a
+        transaction too: taking that back makes the edit again.
+        """
+        uri = parse_address(target)[1].uri if target.startswith(SCHEME) else target
+        name = collection
+        if not name and not target.startswith(SCHEME) and len(self._folders) > 1:
+            # The document may be gone, so that only those who edited it know of it.
+            having = {step.collection for step in self.undoable() if uri in step.uris}
+            name = having.pop() if len(having) == 1 else ""
+        name = self._edited_in(target, name, new=True)
+        return self.folder(name).undo(uri, dry_run=dry_run, collection=name)
+
+    def undoable(self, *, collection: str = "") -> list[UndoStep]:
+        """The transactions that can be taken back, of one folder or of all, the newest first."""
+        names = [collection] if collection else list(self._folders)
+        found = [step for name in names for step in self.folder(name).undoable(collection=name)]
+        return sorted(found, key=lambda step: step.at, reverse=True)
+
+    def validate(
+        self, target: str, *, collection: str = "", single_h1: bool | None = None
+    ) -> Validation:
+        """What the rules for headings say about a document; ``single_h1`` is by the settings."""
+        name = self._edited_in(target, collection)
+        uri = parse_address(target)[1].uri if target.startswith(SCHEME) else target
+        return self.folder(name).validate(uri, single_h1=single_h1, collection=name)
+
+    def _edited_in(self, target: str, collection: str, *, new: bool = False) -> str:
+        """The folder whose document is to be edited; a new one has to say where it belongs."""
+        if target.startswith(SCHEME):
+            collection = parse_address(target)[0]
+        apart = collection.endswith((_HISTORY, _MEMORY, _DOCUMENTS))
+        if apart and collection not in self._folders:
+            raise InvalidArgument(
+                f"Documents of {collection!r} are not edited by section.",
+                hint="Edit a document of a folder; memories have commands of their own.",
+            )
+        if collection or len(self._folders) == 1 or new:
+            self.folder(collection)
+            return collection or self.collection
+        return self._addressed(target, "")[0]
+
     # -- remembering -----------------------------------------------------------
 
     def notebook(self, *, collection: str = "") -> MemoryFolder:
@@ -585,6 +767,8 @@ class Library:
             name, wanted = parse_address(target)
             self._refresh_memories(name)
             return name, wanted
+        if collection.endswith(_DOCUMENTS) and collection not in self._folders:
+            return collection, target
         if collection.endswith(_MEMORY) and self._refresh_memories(collection):
             return collection, target
         if collection.endswith(_HISTORY) and _is_history(self._collection(collection)):

@@ -86,7 +86,8 @@ def killed(child: subprocess.Popen[str], checkpoints: int, pause: float = 0.0) -
     time.sleep(pause)
     child.send_signal(signal.SIGKILL)
     lines += child.communicate()[0].splitlines()
-    return int(lines[-1])
+    # One that was done before its time, because files grew old meanwhile, said less.
+    return int([line for line in lines if line.strip()][-1])
 
 
 def scratch(root: Path, folder: Path, settings: dict[str, Any]) -> tuple[dict[str, Any], int]:
@@ -222,7 +223,9 @@ def test_an_unsound_leftover_is_not_gone_on_with(
     with Library.open(root, index_dir=tmp_path / "index", settings=SETTINGS) as library:
         (left,) = library.index_dir.glob("epoch-*")
         damage(left)
-        assert library.index().chunks_embedded == total
+        # Vectors that prove sound may be taken over, but nothing else.
+        assert library.index().chunks_embedded <= total
+        assert resumed(library) == 0
         assert library.index_dir / epochs(library)[0] != left
         assert shown(library) == expected
         assert library.verify() == []

@@ -58,7 +58,7 @@ def test_paths_are_kept_as_they_are_written(library: Library, root: Path) -> Non
     names = ["Projects/AI/GPT Notes.md", "notes/q&a #1 100%.md", "cafe\u0301.md"]
     for name in names:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text("okapi\n")
+        (root / name).write_text(f"okapi {name}\n")
     assert sorted(found(library, "okapi")) == sorted(names)
     one = library.search("okapi", mode="keyword", filters=Filters(uris=(names[0],)))
     assert [hit.uri for hit in one.hits] == [names[0]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from lookfar.config import SearchSettings
@@ -125,3 +126,25 @@ def test_without_a_model_words_decide_whether_anything_is_relevant(
     words = replace(four, plan=replace(four.plan, vector=None), rarity={"a": 36.0})
     assert relevance(words) == pytest.approx(0.25 / 0.3)
     assert relevance(replace(words, plan=replace(words.plan, mode="vector"))) is None
+
+
+def test_cosines_of_two_models_are_laid_over_one_range(
+    make_place: MakePlace, make_ranking: MakeRanking
+) -> None:
+    """The second model, for code, says 0.9 where the first says 0.3: its best is as near as the
+    best of the first, and no nearer.
+    """
+    near = [(0.1, "docs"), (0.3, "docs"), (0.8, "code"), (0.9, "code")]
+    candidates = [
+        Candidate(make_place(at, document=at)._replace(lane=lane), 0.0, 0.0, value)
+        for at, (value, lane) in enumerate(near, 1)
+    ]
+    one = make_ranking(candidates, mode="vector", vector=np.ones(4))
+    two = make_ranking(candidates, mode="vector", vector=np.ones((2, 4)))
+    fuse = weighted_sum(1.0, 0.0, 0.0, 1.0)
+    prose = [score for score, each in zip(fuse(one).scores, near, strict=True) if each[1] == "docs"]
+    assert max(prose) < 0.5
+    scores = fuse(two).scores
+    assert scores[:2] == pytest.approx((0.0, 1.0))
+    assert scores[2] < scores[3]
+    assert scores[3] == pytest.approx(1.0)

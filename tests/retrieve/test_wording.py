@@ -350,9 +350,12 @@ def test_synonyms_of_a_known_word_add_documents_behind_those_that_have_it(opened
         "other.md": "# Two\n\ndirectory directory directory\n",
         "none.md": "# Three\n\nsomething else\n",
     }
-    assert asked(opened(files), "folder") == ["exact.md", "other.md"]
-    assert asked(opened(files, expansion_weight=1.0), "folder") == ["exact.md", "other.md"]
-    assert asked(opened(files, expansion=False), "folder") == ["exact.md"]
+    both = ["exact.md", "other.md"]
+    assert asked(opened(files, expand_known=True), "folder") == both
+    assert asked(opened(files, expand_known=True, expansion_weight=1.0), "folder") == both
+    assert asked(opened(files), "folder") == ["exact.md"]
+    assert asked(opened(files, synonyms=["folder=directory"]), "folder") == both
+    assert asked(opened(files, expand_known=True, expansion=False), "folder") == ["exact.md"]
 
 
 @pytest.mark.parametrize("model", [True, False])
@@ -364,7 +367,7 @@ def test_synonyms_bring_in_other_documents_that_are_not_too_far(opened: Open, mo
         "long.md": long + "\n\n## Two\n\n" + "directory " * 150,
         "far.md": "# F\n\ndirectory of others\n",
     }
-    library = opened(files, candidates=4, top_k=1)
+    library = opened(files, candidates=4, top_k=1, expand_known=True)
     asked(library, "folder")
     settings = library.settings.search
     plan = make_plan(
@@ -399,7 +402,7 @@ def test_synonyms_never_push_out_an_exact_match(opened: Open, mode: str, weight:
         text = f"{word} {other} " + f"{third} " * (at % 5) + "plain words here " * (at % 7)
         files[f"d{at}.md"] = f"# Page {at}\n\n{text}\n"
     plain = opened(files, expansion=False)
-    wide = opened(files, expansion_weight=weight)
+    wide = opened(files, expand_known=True, expansion_weight=weight)
     checked = 0
     for at, left in enumerate(WORDS):
         for right in WORDS[at + 1 :]:

@@ -85,3 +85,16 @@ def test_commands_take_names_of_definitions(project: Path, run: Run, ask: Ask) -
     shown = run("related", "Shelf.put", project, "--kind", "mentions").stdout
     assert "src/use.py:1" in shown
     assert "shelf.put(1)" in shown
+
+
+def test_why_a_document_is_not_among_the_hits(project: Path, run: Run, ask: Ask) -> None:
+    """The verdict with rank and score; what is ignored is told by its rule all the same."""
+    assert run("index", project).exit_code == 0
+    shape = ask("why", "src/shelf.py", project, "--query", "Shelf put")
+    assert shape["verdict"] == "shown"
+    assert shape["rank"] >= 1
+    assert {each["stage"] for each in shape["explanation"]} >= {"definition"}
+    ignored = ask("why", "src/a.gen.py", project, "--query", "Shelf put")
+    assert ignored["admitted"] is False
+    told = run("why", "src/shelf.py", project, "--query", "Shelf put").output
+    assert told.startswith("src/shelf.py  shown\nIt is hit ")

@@ -539,7 +539,15 @@ def _timed(what: str, started: float, database: str, **more: float) -> None:
     provider = more.pop("provider", 0.0) * 1000
     told = ", ".join(f"{value:g} {name}" for name, value in more.items())
     asked = f", of which the model took {provider:.1f} ms" if provider else ""
-    _log.info("%s in %s: %s in %.1f ms%s", what, database, told, took, asked)
+    _log.info(
+        "%s in %s: %s in %.1f ms%s", what, database, told, took, asked,
+        extra={
+            "operation": what,
+            "database": database,
+            "ms": round(took, 3),
+            "provider_ms": round(provider, 3),
+        },
+    )  # fmt: skip
 
 
 # --- what is nearest ------------------------------------------------------------------------------

@@ -7,6 +7,8 @@ those of commits where nobody asked for history.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from lookfar.ports import Place
 from lookfar.retrieve.intent import asks_for_history
 from lookfar.retrieve.paths import ends_in, path_in
@@ -76,7 +78,12 @@ def lanes_weighed(weight: float) -> Stage:
 
 
 def _share(place: Place, wanted: frozenset[str], shares: dict[Place, float]) -> float:
-    names = terms_of(" ".join((place.uri, place.title, *place.path)))
-    share = len(wanted.intersection(names)) / len(wanted)
+    share = len(wanted & _names(place.uri, place.title, place.path)) / len(wanted)
     shares[place] = share
     return share
+
+
+@lru_cache(maxsize=4096)
+def _names(uri: str, title: str, path: tuple[str, ...]) -> frozenset[str]:
+    """The words of what a passage is called; the same passages come up again and again."""
+    return frozenset(terms_of(" ".join((uri, title, *path))))

@@ -18,6 +18,8 @@ from lookfar.retrieve.ranking import Ranking
 
 _POOL = 200
 _POOL_PER_DOCUMENT = 8
+_ENOUGH = 60
+"""Passages of an answer before copies are folded and the like."""
 _AS_GOOD = 0.75
 
 
@@ -52,7 +54,7 @@ class Passage:
 
 
 def passages(ranking: Ranking, *, per_document: int, merge_gap: int) -> list[Passage]:
-    """All that may be in the answer, best first; with a gap below 0 each is one chunk."""
+    """What may be in the answer, best first; with a gap below 0 each is one chunk."""
     wanted = ranking.plan.top_k
     groups: dict[tuple[int, int], list[int]] = defaultdict(list)
     # A pool whose size does not follow ``top_k``, so that asking for one hit, for ten or for the
@@ -60,19 +62,27 @@ def passages(ranking: Ranking, *, per_document: int, merge_gap: int) -> list[Pas
     left = max(_POOL, 2 * wanted)
     crowd = max(_POOL_PER_DOCUMENT, per_document) if per_document else left
     for at in ranking.order():
+        if not left:
+            break
         candidate = ranking.candidates[at]
         lanes = candidate.keyword or candidate.page or candidate.vector > 0
         if not (lanes or ranking.scores[at] > 0):
             continue  # Nothing speaks for it.
         group = groups[candidate.document]
-        if len(group) < crowd and left:
+        if len(group) < crowd:
             group.append(at)
             left -= 1
-    merged = [
-        each
-        for group in groups.values()
-        for each in _merged(ranking, group, merge_gap)[: _most(ranking, group, per_document)]
-    ]
+    merged: list[Passage] = []
+    enough = max(_ENOUGH, 2 * wanted)
+    for group in groups.values():
+        best = ranking.scores[group[0]]
+        if len(merged) >= enough:
+            # Documents come in the order of their best: none from here on could stand before.
+            before = [each for each in merged if each.score > best]
+            if len(before) >= enough:
+                merged = before
+                break
+        merged += _merged(ranking, group, merge_gap)[: _most(ranking, group, per_document)]
     merged.sort(key=lambda each: (-each.score, each.place.uri, each.start, each.source))
     return merged
 

@@ -22,7 +22,7 @@ from lookfar.model import Filters, Incomplete
 from lookfar.retrieve.candidates import without_glob
 from lookfar.retrieve.concepts import concepts_of
 from lookfar.retrieve.plan import with_words
-from lookfar.retrieve.synonyms import alike, same
+from lookfar.retrieve.synonyms import alike, own_of, same
 from lookfar.retrieve.typos import allowed, nearest
 from lookfar.store.analyser import terms_of
 
@@ -51,7 +51,8 @@ def grounded(asked: Asked, settings: SearchSettings) -> tuple[list[Plan], list[I
         unknown = [term for term in first.terms if not any(s.knows(term) for s in snapshots)]
         others: dict[str, tuple[str, ...]] = {}
         if settings.expansion:
-            others = alike(first.terms, settings.synonyms, settings.max_expansions)
+            widened = first.terms if settings.expand_known else _few(first, unknown, settings)
+            others = alike(widened, settings.synonyms, settings.max_expansions)
             others = _known(others, snapshots)
         instead = {
             term: spelt
@@ -74,6 +75,12 @@ def grounded(asked: Asked, settings: SearchSettings) -> tuple[list[Plan], list[I
     if settings.adaptive:
         plans = [replace(p, vector_trust=p.vector_trust * _TRUST.get(p.kind, 1.0)) for p in plans]
     return plans, notes
+
+
+def _few(plan: Plan, unknown: Sequence[str], settings: SearchSettings) -> list[str]:
+    """Terms that nobody wrote here, and those for which the user named others."""
+    named = own_of(settings.synonyms)
+    return [term for term in plan.terms if term in unknown or term in named]
 
 
 def _without_options(plans: list[Plan], snapshots: Sequence[Snapshot]) -> list[Plan]:
@@ -193,7 +200,8 @@ def _written(term: str, text: str) -> str:
 
 
 def _with_concepts(plan: Plan, snapshot: Snapshot, settings: SearchSettings) -> Plan:
-    if plan.vector is None or plan.embedder is None:
+    # A model that is slow or paid for is not asked for thousands of words.
+    if plan.vector is None or plan.embedder is None or not plan.embedder.quick:
         return plan
     near = concepts_of(snapshot, plan.embedder).nearest(
         plan.vector, settings.concept_terms, settings.concept_threshold, plan.terms

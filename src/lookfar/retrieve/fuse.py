@@ -137,8 +137,9 @@ def weighted_sum(
                 whole_document=True,
             )
         if meaning:
-            vector = scaled([c.vector for c in candidates], 1.0)
-            page_near = scaled(_page_vectors(candidates), meaning * page)
+            nearness = _of_one_scale(ranking, prose)
+            vector = scaled(nearness, 1.0)
+            page_near = scaled(_page_vectors(candidates, nearness), meaning * page)
             near = [near_code * own * value for value in vector]
             by_vector = _either(prose, [meaning * chunk * value for value in vector], near)
             ranking = ranking.plus("vector", by_vector, lambda c: f"cosine {c.vector:.3f}")
@@ -191,11 +192,29 @@ def _nearest_chunks(_: Candidate) -> str:
     return f"mean of the {_CHUNKS_FOR_A_PAGE} nearest chunks of the document"
 
 
-def _page_vectors(candidates: Sequence[Candidate]) -> list[float]:
+def _of_one_scale(ranking: Ranking, prose: Sequence[bool]) -> list[float]:
+    """Cosines as the model gives them; those of a second one, for code, are laid over the range
+    of the first, since two models do not measure alike.
+    """
+    values = [each.vector for each in ranking.candidates]
+    vector = ranking.plan.vector
+    if vector is None or getattr(vector, "ndim", 1) == 1 or all(prose) or not any(prose):
+        return values
+    first = [value for value, is_prose in zip(values, prose, strict=True) if is_prose]
+    second = [value for value, is_prose in zip(values, prose, strict=True) if not is_prose]
+    low, high = min(first), max(first)
+    least, width = min(second), (max(second) - min(second)) or 1.0
+    return [
+        value if is_prose else low + (value - least) / width * (high - low)
+        for value, is_prose in zip(values, prose, strict=True)
+    ]
+
+
+def _page_vectors(candidates: Sequence[Candidate], nearness: Sequence[float]) -> list[float]:
     """How near a document is as a whole: the mean of its nearest chunks."""
     near: dict[tuple[int, int], list[float]] = defaultdict(list)
-    for each in candidates:
-        near[each.document].append(each.vector)
+    for each, value in zip(candidates, nearness, strict=True):
+        near[each.document].append(value)
     page = {
         document: sum(sorted(values)[-_CHUNKS_FOR_A_PAGE:]) / min(len(values), _CHUNKS_FOR_A_PAGE)
         for document, values in near.items()

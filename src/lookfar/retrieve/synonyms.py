@@ -92,7 +92,7 @@ def alike(
 
     Terms take turns, so that the first word of a question does not use up all there is.
     """
-    usual, others = _table(), _own(tuple(own))
+    usual, others = _table(), own_of(tuple(own))
     asked = frozenset(terms)
     left = {
         term: [
@@ -117,7 +117,7 @@ def alike(
 def same(term: str, own: Sequence[str] = ()) -> frozenset[str]:
     """What a term is another spelling of, so that it may stand in for it: the long form of a
     short one, the short one of a long, and what the user says."""
-    return frozenset((*_own(tuple(own)).get(term, ()), *_spellings().get(term, ())))
+    return frozenset((*own_of(tuple(own)).get(term, ()), *_spellings().get(term, ())))
 
 
 @lru_cache(maxsize=1)
@@ -148,7 +148,7 @@ def _lead(found: dict[str, dict[str, None]], word: str, others: Sequence[str]) -
 
 
 @lru_cache(maxsize=8)
-def _own(written: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
+def own_of(written: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
     """``word = other other`` of the settings, as terms of the index."""
     found: dict[str, tuple[str, ...]] = {}
     for each in written:

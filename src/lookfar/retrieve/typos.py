@@ -34,9 +34,13 @@ def nearest(term: str, vocabulary: Vocabulary) -> str:
     if not most:
         return ""
     best: tuple[int, int, str] | None = None
+    letters = frozenset(term)
     for prefix in dict.fromkeys(term[:2]):
         for known, count in vocabulary(prefix):
             if abs(len(known) - len(term)) > most or not known.isalpha():
+                continue
+            # One wrong letter makes two differences at most; this is quick to tell.
+            if len(letters.symmetric_difference(known)) > 2 * most:
                 continue
             limit = most if best is None else best[0]
             apart = distance(term, known, limit)

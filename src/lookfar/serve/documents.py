@@ -189,24 +189,17 @@ def import_(file: str, db: str, replace: bool, quiet: bool, as_json: bool, **opt
 @common
 def export(file: str, db: str, as_json: bool, **options: Any) -> None:
     """Write all documents to FILE (default: stdout), one JSON object on each line."""
-    number = 0
+    from lookfar.store.files import write_lines
+
     with _library(options) as library:
         database = library.database(utf8(db)).present()
         if file == "-":
             for line in database.export_lines():
                 write(line)
             return
-        try:
-            with Path(file).open("x", encoding="utf-8", newline="\n") as target:
-                for line in database.export_lines():
-                    target.write(f"{line}\n")
-                    number += 1
-        except FileExistsError as error:
-            raise InvalidArgument(
-                f"{file!r} is there already.", hint="Name another file."
-            ) from error
-        except OSError as error:
-            raise from_os_error(error, f"writing {file}") from error
+        if Path(file).exists():
+            raise InvalidArgument(f"{file!r} is there already.", hint="Name another file.")
+        number = write_lines(Path(file), database.export_lines())
     if as_json:
         write_json({"file": file, "documents": number})
     else:

@@ -359,9 +359,7 @@ class EpochSnapshot:
     def _resolved(self, filters: Filters) -> Scope:
         if not filters.phrases and not filters.without:
             return resolve(self._connection, self.generation, filters)
-        scope = resolve(
-            self._connection, self.generation, replace(filters, phrases=(), without=())
-        )
+        scope = resolve(self._connection, self.generation, replace(filters, phrases=(), without=()))
         without = frozenset(key for each in filters.without for key in self._holding(each))
         if not filters.phrases:
             return replace(scope, without=without)

@@ -14,7 +14,7 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -77,6 +77,23 @@ def _replace(path: Path, temporary: Path, data: bytes) -> None:
                 temporary.unlink(missing_ok=True)
             raise
         sync_folder(path.parent)
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> int:
+    """Make a file of these lines, however many; gives how many. One that is there is refused, and
+    one that cannot be finished is removed."""
+    number = 0
+    with disk(f"writing {path}"), path.open("x", encoding="utf-8", newline="\n") as target:
+        try:
+            for line in lines:
+                target.write(f"{line}\n")
+                number += 1
+            target.flush()
+            os.fsync(target.fileno())
+        except BaseException:
+            path.unlink()
+            raise
+    return number
 
 
 def append(path: Path, offset: int, data: bytes | memoryview) -> None:

@@ -37,6 +37,8 @@ PAGE_FIELDS = (*NAMES, "page")
 
 _MOST_PAIRS = 20
 _HEAP_BYTES = 96_000_000
+_REMEMBERED = 20_000
+"""Terms whose frequency a view remembers."""
 _ANALYSER = "whitespace"
 _META = "meta.json"
 _SEGMENT = re.compile(r"[0-9a-f]{32}")
@@ -259,14 +261,24 @@ class KeywordView:
         self._schema = schema
         self._searcher = searcher
         self._shared = shared
+        self._having: dict[tuple[str, str], int] = {}
         self.stamp = stamp
         """At least this commit is visible."""
+
+    def _frequency(self, field: str, term: str) -> int:
+        """Entries that hold a term; asked of each several times for one question."""
+        found = self._having.get((field, term))
+        if found is None:
+            if len(self._having) >= _REMEMBERED:
+                self._having.clear()
+            found = self._having[field, term] = self._searcher.doc_freq(field, term)
+        return found
 
     def statistics(self, terms: Iterable[str]) -> Statistics:
         """How common these words are here."""
         with _reading(self._folder):
             frequency = {
-                (field, term): self._searcher.doc_freq(field, term)
+                (field, term): self._frequency(field, term)
                 for term in terms
                 for field in (*FIELDS, *PAGE_FIELDS)
             }
@@ -274,7 +286,9 @@ class KeywordView:
 
     def scored_with(self, shared: Statistics) -> KeywordView:
         """The same state, with words weighed by statistics from beyond it."""
-        return KeywordView(self._folder, self._schema, self._searcher, self.stamp, shared)
+        view = KeywordView(self._folder, self._schema, self._searcher, self.stamp, shared)
+        view._having = self._having
+        return view
 
     def search(
         self,
@@ -357,7 +371,7 @@ class KeywordView:
         clauses: list[tuple[Occur, Query]] = []
         for term, importance in _weighed(terms):
             for field, weight in weights.items():
-                here = self._searcher.doc_freq(field, term) if weight > 0 else 0
+                here = self._frequency(field, term) if weight > 0 else 0
                 if not here:
                     continue
                 option = Query.term_query(self._schema, field, term, index_option="freq")
@@ -375,7 +389,7 @@ class KeywordView:
     def knows(self, term: str) -> bool:
         """Whether any document holds this term, in its text or its names."""
         with _reading(self._folder):
-            return any(self._searcher.doc_freq(field, term) for field in PAGE_FIELDS)
+            return any(self._frequency(field, term) for field in PAGE_FIELDS)
 
     def holding(self, terms: Sequence[str], apart: int = 0) -> list[int]:
         """The chunks that hold these terms in this order, at most so many positions apart."""
