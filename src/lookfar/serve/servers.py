@@ -1,13 +1,14 @@
-"""``lookfar mcp``, ``serve`` and ``daemon``: the commands that answer agents.
+"""``lookfar mcp``, ``serve``, ``tokens`` and ``daemon``: the commands that answer agents.
 
-Takes: a command line. Gives: a session on stdin and stdout, a server over HTTP, or word of
-the daemon. Refuses: to import anything heavy for a session that the daemon serves.
+Takes: a command line. Gives: a session on stdin and stdout, a server over HTTP, tokens for
+it, or word of the daemon. Refuses: to import anything heavy for a session that the daemon serves.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, Literal
 
 import click
 
@@ -58,21 +59,104 @@ def mcp(path: tuple[str, ...], **options: Any) -> None:
 
 @click.command()
 @click.argument("path", nargs=-1)
+@click.option("--http", is_flag=True, help="Over HTTP, which is the only way and need not be said.")
 @click.option("--host", metavar="NAME", help="Address to listen at (serve.host).")
 @click.option("--port", type=int, metavar="N", help="Port to listen at (serve.port).")
+@click.option("--metrics", is_flag=True, help="Show figures for Prometheus at /metrics.")
+@click.option("--log-file", metavar="FILE", help="Log there, not to stderr (serve.log_file).")
+@click.option("--log-level", type=click.Choice(("debug", "info", "warning", "error")),
+              help="What to log (serve.log_level).")  # fmt: skip
 @offering
-def serve(path: tuple[str, ...], host: str | None, port: int | None, **options: Any) -> None:
-    """Serve over HTTP: MCP at /mcp, the tools at /tools.
+def serve(
+    path: tuple[str, ...],
+    http: bool,  # noqa: ARG001
+    host: str | None,
+    port: int | None,
+    metrics: bool,
+    log_file: str | None,
+    log_level: str | None,
+    **options: Any,
+) -> None:
+    """Serve over HTTP: MCP at /mcp, each tool at /tools/NAME, all of it in /openapi.json.
 
     PATH is a folder to serve (default: the project around this folder).
     """
     from lookfar.serve.listen import listen
 
     hello = endpoint.make_hello("mcp", path, session_options(options))
-    for key, value in (("serve.host", host), ("serve.port", port)):
-        if value is not None:
-            hello.options["settings"][key] = value
+    given = {
+        "serve.host": host,
+        "serve.port": port,
+        "serve.metrics": metrics or None,
+        "serve.log_file": log_file,
+        "serve.log_level": log_level,
+    }
+    hello.options["settings"] |= {k: value for k, value in given.items() if value is not None}
     listen(hello, lambda address: click.echo(f"Serving {address}; Ctrl-C ends it.", err=True))
+
+
+@click.group(cls=GuardedGroup, invoke_without_command=True)
+@click.pass_context
+def tokens(ctx: click.Context) -> None:
+    """Look after the tokens that let others ask a server over HTTP.
+
+    As soon as there is one, every request needs one. Servers that run notice each change.
+    """
+    if ctx.invoked_subcommand is None:
+        write(ctx.get_help())
+
+
+@tokens.command()
+@click.argument("name")
+@click.option("--write", "may_write", is_flag=True, help="It may call tools that write, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--verbose", is_flag=True, help="On an error, show what a developer needs.")
+def add(name: str, may_write: bool, as_json: bool, verbose: bool) -> None:  # noqa: ARG001
+    """Make a token and show it, this once.
+
+    NAME is for you and for the log: who has it.
+    """
+    from lookfar.serve.tokens import add
+
+    scope: Literal["read", "write"] = "write" if may_write else "read"
+    token = add(_tokens_file(), name, scope)
+    if as_json:
+        write_json({"name": name, "scope": scope, "token": token})
+    else:
+        write(token)
+        click.echo(f"It may {scope}. Keep it: it is not shown again.", err=True)
+
+
+@tokens.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--verbose", is_flag=True, help="On an error, show what a developer needs.")
+def list_tokens(as_json: bool, verbose: bool) -> None:  # noqa: ARG001
+    """Tell which tokens there are, without showing them."""
+    from lookfar.serve.tokens import read
+
+    kept = read(_tokens_file())
+    if as_json:
+        shapes = [{"name": t.name, "scope": t.scope, "created": t.created} for t in kept]
+        write_json({"tokens": shapes})
+    else:
+        write("\n".join(f"{t.name}  {t.scope}  {t.created}" for t in kept) or "No tokens yet.")
+
+
+@tokens.command()
+@click.argument("name")
+@click.option("--verbose", is_flag=True, help="On an error, show what a developer needs.")
+def remove(name: str, verbose: bool) -> None:  # noqa: ARG001
+    """Let a token hold no longer. NAME is the one it was made with."""
+    from lookfar.serve.tokens import remove
+
+    remove(_tokens_file(), name)
+    write(f"{name} holds no longer.")
+
+
+def _tokens_file() -> Path:
+    from lookfar.config import load, tokens_file
+
+    return tokens_file(load(None).serve)
 
 
 @click.group(cls=GuardedGroup, invoke_without_command=True)

@@ -83,6 +83,13 @@ class Offer:
             chosen.write,
         )
 
+    @property
+    def named(self) -> dict[str, Tool]:
+        """The tools by the names that callers know them by."""
+        return {
+            tool.name if self.dots else tool.name.replace(".", "_"): tool for tool in self.tools
+        }
+
     def server(self, session: Session, changes: Changes, **more: Any) -> Server[Any]:
         """The server of a session."""
         return make_server(

@@ -1,0 +1,228 @@
+"""Tools as plain HTTP: a JSON object in, a JSON object out.
+
+Takes: the table of tools and a session. Gives: ``POST /tools/NAME`` for each tool, which
+takes its arguments and gives its data, and ``/query_documents`` beside them. Refuses: what
+the tools refuse, each error with its status; a token that may only read, where a tool
+changes something; a body that is no JSON object.
+
+Tools block, so they run in threads. A client that leaves, or a time that is up, is noticed
+by a pass of indexing at its next step; any other tool is done in a moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import quote
+
+from pydantic_core import from_json
+from starlette.requests import Request
+from starlette.responses import Response
+
+from lookfar.errors import ConfirmationNeeded, InvalidArgument, NotFound
+from lookfar.serve.statuses import NotJson, ScopeTooSmall, json_response
+from lookfar.serve.tool import Json, Result, Session, Tool
+from lookfar.serve.visits import LEFT, Visit, Watch, visit_of
+
+if TYPE_CHECKING:
+    from lookfar.index.build import OnProgress, Progress
+
+T = TypeVar("T")
+
+NOTE: Final = "X-Lookfar-Note"
+"""What has to be admitted of a result that is a list, percent-encoded."""
+_THREADS: Final = 16
+_LONGEST_NAME: Final = 100
+
+
+class GivenUp(Exception):
+    """Nobody waits for this any more."""
+
+    code: Final = "GIVEN_UP"
+
+
+class HttpCall:
+    """One call, seen from its handler: nobody can be asked, and the caller may leave."""
+
+    def __init__(
+        self, client: str = "", on_progress: Callable[[Progress], None] = lambda _: None
+    ) -> None:
+        self.client = client
+        self._tell = on_progress
+        self._over = threading.Event()
+
+    def give_up(self) -> None:
+        self._over.set()
+
+    def check(self) -> None:
+        """Raises where nobody waits any more."""
+        if self._over.is_set():
+            raise GivenUp
+
+    def on_progress(self) -> OnProgress:
+        def tell(now: Progress) -> None:
+            self.check()
+            self._tell(now)
+
+        return tell
+
+    def confirm(self, question: str) -> bool:
+        raise ConfirmationNeeded(question, hint="Call again with confirm: true to go ahead.")
+
+
+class Tools:
+    """The tools of a server, called by name."""
+
+    def __init__(self, session: Session, tools: Mapping[str, Tool], watch: Watch) -> None:
+        self.session = session
+        self.named = tools
+        self._watch = watch
+        self._threads = ThreadPoolExecutor(_THREADS, "lookfar-http")
+
+    def close(self) -> None:
+        """What still runs ends by itself; what waits is not begun."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def find(self, name: str) -> Tool:
+        """A tool by the name it is offered by."""
+        if name in self.named:
+            return self.named[name]
+        near = get_close_matches(name[:_LONGEST_NAME], list(self.named), n=1, cutoff=0.4)
+        raise NotFound(
+            f"There is no tool {name[:_LONGEST_NAME]!r}.",
+            hint=f"Did you mean {near[0]!r}?" if near else "GET /tools lists them.",
+        )
+
+    async def endpoint(self, request: Request) -> Response:
+        """``POST /tools/{name}``"""
+        name = request.path_params["name"]
+        return await self.called(request, name, self.find(name))
+
+    async def called(self, request: Request, name: str, tool: Tool) -> Response:
+        """The answer to a request for this tool."""
+        visit = visit_of(request.scope)
+        admit(name, tool, visit)
+        arguments = await arguments_of(request)
+        call = HttpCall()
+        working = asyncio.ensure_future(
+            self.run(name, arguments, visit, call, lambda: tool.run(self.session, arguments, call))
+        )
+        leaving = asyncio.ensure_future(_left(request))
+        try:
+            await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                return Response(status_code=LEFT)  # Nobody reads it but the log.
+            result: Result = working.result()
+        finally:
+            call.give_up()
+            working.cancel()
+            leaving.cancel()
+        # A list has no place for a note, so that stands beside it.
+        note = str(result.data.get("note", "")) if result.listed else ""
+        return json_response(result.shape, headers={NOTE: quote(note)} if note else {})
+
+    async def run(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        visit: Visit | None,
+        call: HttpCall,
+        work: Callable[[], T],
+    ) -> T:
+        """Do blocking work in a thread; given up, it ends at its next step."""
+
+        def within() -> T:
+            call.check()
+            with self._watch.call(name, arguments, visit):
+                return work()
+
+        context = contextvars.copy_context()
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._threads, context.run, within)
+        except asyncio.CancelledError:
+            call.give_up()
+            raise
+
+
+def admit(name: str, tool: Tool, visit: Visit | None) -> None:
+    """A token that may only read changes nothing, not even an index."""
+    if visit is not None and not visit.may_write and changes(tool):
+        raise ScopeTooSmall(
+            f"{name} changes something, and this token may only read.",
+            hint="Use a token that may write: lookfar tokens add NAME --write",
+        )
+
+
+def changes(tool: Tool) -> bool:
+    """Whether a call may leave anything else than it was."""
+    return tool.writes or not tool.read_only
+
+
+async def arguments_of(request: Request) -> Json:
+    """The body of a request as an object; no body is an empty one."""
+    body = await request.body()
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if not body:
+        return {}
+    if kind != "application/json" and not kind.endswith("+json"):
+        raise NotJson(
+            "The body has to be JSON.", hint="Send it with Content-Type: application/json."
+        )
+    try:
+        shape = from_json(body, allow_inf_nan=False)
+    except ValueError as error:
+        raise InvalidArgument(
+            f"The body is no JSON: {error}.", hint="Correct it and send it again."
+        ) from None
+    if not isinstance(shape, dict):
+        raise InvalidArgument(
+            "The body is no JSON object.", hint='Send the arguments, like {"query": "words"}.'
+        )
+    return shape
+
+
+async def _left(request: Request) -> None:
+    """Returns when the client has gone."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def row(name: str, tool: Tool) -> Json:
+    """A tool as ``GET /tools`` shows it."""
+    return {
+        "name": name,
+        "description": tool.description,
+        "input_schema": tool.input_schema,
+        "read_only": tool.read_only,
+        "destructive": tool.destructive,
+        "idempotent": tool.idempotent,
+    }
+
+
+def status(session: Session) -> Json:
+    """What is indexed, what waits to be, and what could not be read."""
+    from lookfar.serve import jsonshape
+
+    library = session.library
+    states = [
+        library.folder(name).status(collection=name, check=False) for name in library.collections
+    ]
+    shapes = [jsonshape.status(each) for each in states]
+    failed = [
+        {"collection": shape["collection"], **failure}
+        for shape in shapes
+        for failure in shape["failures"]
+    ]
+    return {
+        "status": "ok",
+        "document_count": sum(each.counts.documents for each in states),
+        "queue_size": sum(each.watcher.queued for each in states if each.watcher is not None),
+        "failed_files": failed,
+        "collections": shapes,
+    }

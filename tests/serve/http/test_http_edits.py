@@ -1,0 +1,38 @@
+"""Edits over plain HTTP: whose token may only read changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from asking import serving
+
+from lookfar.serve.tokens import add
+
+
+def test_a_token_that_may_only_read_edits_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "tokens.json"
+    reader, writer = add(file, "reader", "read"), add(file, "writer", "write")
+    edits = [{"op": "append", "target": "keys.md#Keys", "text": "Zebras hold one."}]
+    with serving(
+        tmp_path, "--write", "--toolset", "all", "--set", f"serve.tokens_file={file}"
+    ) as served:
+        keys = served.root / "keys.md"
+        before = keys.read_bytes()
+        for name, given in (
+            ("edit", {"edits": edits}),
+            ("edit", {"edits": edits, "dry_run": True}),
+            ("msrl.doc.auto_fix", {"doc_uri": "keys.md"}),
+        ):
+            refused = served.tool(name, token=reader, **given)
+            assert (refused.status, refused.error["code"]) == (403, "SCOPE_TOO_SMALL"), name
+        checked = served.tool("msrl.doc.validate", token=reader, doc_uri="keys.md")
+        assert (checked.status, checked.json["ok"]) == (200, True)
+        assert keys.read_bytes() == before
+        done = served.tool("edit", token=writer, edits=edits)
+        assert done.status == 200
+        assert "+Zebras hold one." in done.json["documents"][0]["diff"]
+        assert keys.read_bytes() == before + b"\nZebras hold one.\n"
+        stale = [{**edits[0], "expected": "0" * 64}]
+        conflict = served.tool("edit", token=writer, edits=stale)
+        assert conflict.error["code"] == "CONFLICT"
+        assert conflict.status == 409

@@ -1,0 +1,479 @@
+"""The guard stands around everything: each route by each way of getting in without leave.
+
+Proved by mutations: a guard that skips ``/health``, compares only the beginning of a host,
+lets ``null`` origins in, trusts Content-Length, or reads bodies without a limit of time, each
+fails here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from asking import Served, serving
+from click.testing import CliRunner
+from processes import DEADLINE, eventually
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from lookfar import config
+from lookfar.errors import NotFound
+from lookfar.serve.cli import cli
+from lookfar.serve.guard import Buckets, Guard, Rules, _name
+from lookfar.serve.http import make_app
+from lookfar.serve.listen import _bound
+from lookfar.serve.mcp import make_server
+from lookfar.serve.tokens import Tokens
+from lookfar.serve.tool import Session
+from lookfar.serve.visits import Watch
+
+READ, WRITE = "r" * 32, "w" * 32
+MOST = 4096
+
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    },
+}
+SPOKEN = {"Accept": "application/json, text/event-stream"}
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server that asks for tokens and takes little."""
+    with serving(
+        tmp_path_factory.mktemp("closed"),
+        *("--write", "--metrics", "--toolset", "all"),
+        *("--set", f"serve.max_body_bytes={MOST}", "--set", "serve.body_seconds=1.0"),
+        env={"LOOKFAR_TOKENS": f"{READ},write:{WRITE}"},
+    ) as served:
+        yield served
+
+
+def places(served: Served) -> list[tuple[str, str]]:
+    """Every route that is described, MCP, and some that are not there."""
+    paths = served.ask("GET", "/openapi.json", token=WRITE).json["paths"]
+    found = [(method.upper(), path) for path, ways in paths.items() for method in ways]
+    assert len(found) > 40
+    others = [("POST", "/mcp"), ("GET", "/mcp"), ("DELETE", "/mcp"), ("OPTIONS", "/mcp")]
+    others += [("GET", "/"), ("GET", "/nothing"), ("POST", "/tools/none"), ("BREW", "/health")]
+    others += [("OPTIONS", "/tools"), ("OPTIONS", "/nothing"), ("HEAD", "/health")]
+    return found + others
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("evil.example", "evil.example:8377", "127.0.0.1.evil.example", "localhost.evil.example"),
+        *("127.0.0.1:80:evil", "127.0.0.1@evil.example", "", "[::1].evil.example", "[::2]"),
+    ],
+)
+def test_another_hosts_name_is_refused_everywhere(closed: Served, host: str) -> None:
+    for method, path in places(closed):
+        answer = closed.ask(method, path, headers={"Host": host}, token=WRITE)
+        assert answer.status == 421, (method, path)
+        assert method == "HEAD" or answer.error["code"] == "WRONG_HOST"
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        *("http://evil.example", "https://localhost.evil.example", "null", "", "file://localhost"),
+        *("http://127.0.0.1.evil.example:80", "http://127.0.0.1:80:evil", "localhost"),
+    ],
+)
+def test_another_sites_page_is_refused_everywhere(closed: Served, origin: str) -> None:
+    for method, path in places(closed):
+        answer = closed.ask(method, path, headers={"Origin": origin}, token=WRITE)
+        assert answer.status == 403, (method, path)
+        assert method == "HEAD" or answer.error["code"] == "FOREIGN_ORIGIN"
+        assert "access-control-allow-origin" not in answer.headers
+
+
+def test_two_hosts_are_none(closed: Served) -> None:
+    with closed.connect() as connection:
+        connection.sendall(
+            b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: evil.example\r\n"
+            b"Connection: close\r\n\r\n"
+        )
+        status = connection.makefile("rb").read().split()[1]
+    assert status in (b"400", b"421")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Authorization": f"Bearer {'x' * 32}"},
+        {"Authorization": f"Bearer {READ[:-1]}"},
+        {"Authorization": f"Bearer {READ}x"},
+        {"Authorization": READ},
+        {"Authorization": f"Basic {READ}"},
+        {"Authorization": "Bearer "},
+        {"X-Token": WRITE},
+    ],
+    ids=["none", "wrong", "shorter", "longer", "bare", "basic", "empty", "elsewhere"],
+)
+def test_without_a_valid_token_nothing_is_answered(closed: Served, headers: dict[str, str]) -> None:
+    for method, path in places(closed):
+        answer = closed.ask(method, path, headers=headers)
+        # Whoever tries too many wrong ones is told to wait.
+        assert answer.status in (401, 429), (method, path)
+        assert method == "HEAD" or answer.error["code"] in ("UNAUTHORIZED", "RATE_LIMITED")
+        if answer.status == 401:
+            assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+def test_wrong_tokens_cannot_be_tried_quickly(closed: Served) -> None:
+    statuses = [closed.ask("GET", "/health", token="z" * 32).status for _ in range(12)]
+    assert 429 in statuses
+    assert closed.ask("GET", "/health", token=READ).status == 200
+
+
+def writing(served: Served) -> list[str]:
+    listed = served.ask("GET", "/tools", token=READ).json["tools"]
+    return [each["name"] for each in listed if not each["read_only"]]
+
+
+def test_a_token_that_may_read_changes_nothing(closed: Served) -> None:
+    names = writing(closed)
+    assert {"remember", "create_index", "delete_index"} <= set(names)
+    for name in names:
+        answer = closed.tool(name, token=READ)
+        assert (answer.status, answer.error["code"]) == (403, "SCOPE_TOO_SMALL"), name
+        assert closed.tool(name, token=WRITE).status not in (401, 403), name
+
+
+def test_nor_over_mcp(closed: Served) -> None:
+    for name in writing(closed):
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name}}
+        for body in (call, [call], {**call, "id": None}):
+            answer = closed.ask("POST", "/mcp", body, SPOKEN, token=READ)
+            assert (answer.status, answer.error["code"]) == (403, "SCOPE_TOO_SMALL"), name
+            assert "insufficient_scope" in answer.headers["www-authenticate"]
+    spoiled = closed.ask("POST", "/mcp", headers=SPOKEN, raw=b"[" * 1000, token=READ)
+    assert spoiled.status == 400
+
+
+def test_a_session_belongs_to_the_token_that_began_it(closed: Served) -> None:
+    begun = closed.ask("POST", "/mcp", INITIALIZE, SPOKEN, token=WRITE)
+    session = {"Mcp-Session-Id": begun.headers["mcp-session-id"], **SPOKEN}
+    listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+    assert closed.ask("POST", "/mcp", listing, session, token=READ).status == 404
+    assert closed.ask("POST", "/mcp", listing, session, token=WRITE).status == 200
+
+
+def test_what_may_be_read_is_read(closed: Served) -> None:
+    answer = closed.tool("search", token=READ, query="key")
+    assert answer.status == 200
+    assert answer.json["hits"]
+    lower = closed.ask("GET", "/health", headers={"Authorization": f"bearer {READ}"})
+    assert lower.status == 200
+
+
+# --- bodies -------------------------------------------------------------------------------------
+
+
+def test_a_body_that_is_too_large_is_refused_everywhere(closed: Served) -> None:
+    for method, path in places(closed):
+        answer = closed.ask(method, path, raw=b"x" * (MOST + 1), token=WRITE)
+        assert answer.status == 413, (method, path)
+        assert method == "HEAD" or answer.error["code"] == "BODY_TOO_LARGE"
+
+
+def test_also_when_it_does_not_say_how_large_it_is(closed: Served) -> None:
+    for method, path in places(closed):
+        chunks = iter([b"x" * 1000] * 5)
+        answer = closed.ask(
+            method, path, headers={"Transfer-Encoding": "chunked"}, raw=chunks, token=WRITE
+        )
+        assert answer.status == 413, (method, path)
+
+
+def test_a_body_of_the_largest_size_is_taken(closed: Served) -> None:
+    body = json.dumps({"query": "key"}).encode()
+    padded = body + b" " * (MOST - len(body))
+    json_type = {"Content-Type": "application/json"}
+    assert closed.ask("POST", "/tools/search", raw=padded, headers=json_type, token=READ).json
+    chunks = iter([padded[:1000], padded[1000:]])
+    chunked = {**json_type, "Transfer-Encoding": "chunked"}
+    assert closed.ask("POST", "/tools/search", raw=chunks, headers=chunked, token=READ).json
+
+
+@pytest.mark.parametrize("path", ["/tools/search", "/query_documents_stream", "/mcp", "/nothing"])
+def test_a_body_that_does_not_come_is_not_waited_for(closed: Served, path: str) -> None:
+    began = time.monotonic()
+    with closed.connect() as connection:
+        head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {WRITE}\r\n"
+        connection.sendall(head.encode() + b"Content-Length: 100\r\n\r\n{")
+        answer = connection.makefile("rb").read()
+    assert answer.startswith(b"HTTP/1.1 408")
+    assert b"BODY_TOO_SLOW" in answer
+    assert time.monotonic() - began < DEADLINE / 2
+
+
+def test_a_body_that_trickles_is_not_waited_for(closed: Served) -> None:
+    with closed.connect() as connection:
+        head = f"POST /tools/search HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {READ}\r\n"
+        connection.sendall(head.encode() + b"Content-Length: 1000\r\n\r\n")
+        connection.settimeout(0.1)
+        received = b""
+        deadline = time.monotonic() + DEADLINE
+        while not received and time.monotonic() < deadline:
+            connection.sendall(b" ")
+            try:
+                received = connection.recv(100)
+            except TimeoutError:
+                continue
+    assert received.startswith(b"HTTP/1.1 408")
+
+
+def test_a_refused_client_that_trickles_is_let_go(closed: Served) -> None:
+    """Without a token there is no patience either."""
+    with closed.connect() as connection:
+        connection.sendall(
+            b"POST /tools/search HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n"
+        )
+        connection.settimeout(DEADLINE)
+        answer = connection.makefile("rb").read()
+    assert answer.split()[1] in (b"401", b"429")
+    assert b"connection: close" in answer.lower()
+
+
+# --- what a new route gets ----------------------------------------------------------------------
+
+
+def started(app: Any) -> Iterator[int]:
+    """An application on a port of its own."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        bound.listen()
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="on", ws="none"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
+        thread.start()
+        eventually(lambda: server.started, "the server starts")
+        try:
+            yield bound.getsockname()[1]
+        finally:
+            server.should_exit = True
+            thread.join(DEADLINE)
+
+
+@pytest.fixture
+def added(tmp_path: Path) -> Iterator[Served]:
+    """The application with a route that nobody thought of when the guard was written."""
+
+    async def late(_: Request) -> Response:
+        return PlainTextResponse("here")
+
+    async def broken(_: Request) -> Response:
+        raise RuntimeError(f"a secret {WRITE}")
+
+    async def endless(_: Request) -> Response:
+        import anyio
+
+        await anyio.sleep(DEADLINE)
+        return PlainTextResponse("late")
+
+    nothing = Session(NotFound("Nothing is served.", hint="This is a test."))
+    chosen = config.load(
+        None,
+        {
+            "serve.max_body_bytes": MOST,
+            "serve.request_seconds": 0.3,
+            "serve.max_concurrent": 1,
+            "serve.origins": ["https://app.example"],
+        },
+        environ={},
+    ).serve
+    app = make_app(
+        make_server(nothing, ()), nothing, {}, chosen, tokens=Tokens(given=[WRITE]), watch=Watch()
+    )
+    for path, endpoint in (("/late", late), ("/broken", broken), ("/endless", endless)):
+        app.app.router.routes.append(Route(path, endpoint, methods=["GET", "POST"]))  # type: ignore[attr-defined]
+    for port in started(app):
+        yield Served(port, None, tmp_path, tmp_path)  # type: ignore[arg-type]
+
+
+def test_a_route_that_is_added_is_guarded_without_doing_anything(added: Served) -> None:
+    assert added.ask("GET", "/late", token=WRITE).body == b"here"
+    assert added.ask("GET", "/late").status == 401
+    assert added.ask("GET", "/late", token=READ).status == 401
+    assert added.ask("GET", "/late", token=WRITE, headers={"Host": "evil.example"}).status == 421
+    assert added.ask("GET", "/late", token=WRITE, headers={"Origin": "null"}).status == 403
+    assert added.ask("POST", "/late", token=WRITE, raw=b"x" * (MOST + 1)).status == 413
+
+
+def test_what_breaks_inside_tells_nothing(added: Served) -> None:
+    answer = added.ask("GET", "/broken", token=WRITE)
+    assert (answer.status, answer.error["code"]) == (500, "INTERNAL")
+    assert WRITE.encode() not in answer.body
+    assert b"RuntimeError" not in answer.body
+
+
+def test_what_takes_too_long_is_given_up(added: Served) -> None:
+    answer = added.ask("GET", "/endless", token=WRITE)
+    assert (answer.status, answer.error["code"]) == (504, "TIMED_OUT")
+
+
+def test_no_more_are_answered_at_once_than_may_be(added: Served) -> None:
+    answers: list[Any] = []
+    threads = [
+        threading.Thread(target=lambda: answers.append(added.ask("GET", "/endless", token=WRITE)))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(DEADLINE)
+    codes = sorted(each.error["code"] for each in answers)
+    assert codes.count("SERVER_BUSY") >= 1
+    assert codes.count("TIMED_OUT") >= 1
+    busy = next(each for each in answers if each.error["code"] == "SERVER_BUSY")
+    assert (busy.status, busy.headers["retry-after"]) == (503, "1")
+    assert added.ask("GET", "/late", token=WRITE).status == 200
+
+
+def test_a_page_of_an_admitted_site_may_ask(added: Served) -> None:
+    site = {"Origin": "https://app.example"}
+    asks = {**site, "Access-Control-Request-Method": "POST"}
+    allowed = added.ask("OPTIONS", "/late", headers=asks)
+    assert allowed.status == 204
+    assert "authorization" in allowed.headers["access-control-allow-headers"]
+    answer = added.ask("GET", "/late", headers=site, token=WRITE)
+    assert answer.headers["access-control-allow-origin"] == "https://app.example"
+    assert added.ask("GET", "/late", headers=site).status == 401
+    other = {"Origin": "https://app.example.evil", "Access-Control-Request-Method": "POST"}
+    assert added.ask("OPTIONS", "/late", headers=other).status == 403
+
+
+# --- addresses, rates, connections --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
+def test_what_others_can_reach_does_not_start_without_a_token(tmp_path: Path, host: str) -> None:
+    result = CliRunner().invoke(cli, ["serve", str(tmp_path), "--host", host, "--port", "0"])
+    assert result.exit_code == 2
+    assert "TOKEN_NEEDED" in result.stderr
+    assert "lookfar tokens add" in result.stderr
+
+
+def test_with_a_token_it_does(tmp_path: Path) -> None:
+    with serving(tmp_path, "--host", "0.0.0.0", env={"LOOKFAR_TOKENS": f"write:{WRITE}"}) as served:
+        assert served.ask("GET", "/health").status == 401
+        assert served.ask("GET", "/health", token=WRITE).status == 200
+        named = {"Host": "files.example"}
+        assert served.ask("GET", "/health", headers=named, token=WRITE).status == 421
+
+
+def test_further_names_can_be_given(tmp_path: Path) -> None:
+    with serving(tmp_path, env={"LOOKFAR_SERVE_HOSTS": "files.example"}) as served:
+        for host, status in (("files.example", 200), ("Files.Example:80", 200), ("x.example", 421)):
+            assert served.ask("GET", "/health", headers={"Host": host}).status == status
+
+
+def test_a_client_that_asks_too_often_is_told_to_wait(tmp_path: Path) -> None:
+    with serving(tmp_path, "--set", "serve.requests_per_second=5") as served:
+        answers = [served.ask("GET", "/health") for _ in range(40)]
+        refused = [each for each in answers if each.status == 429]
+        assert {each.status for each in answers} == {200, 429}
+        assert answers[0].status == 200
+        assert refused[0].error["code"] == "RATE_LIMITED"
+        assert refused[0].headers["retry-after"] == "1"
+        assert 0 < refused[0].error["details"]["retry_after"] <= 1
+
+
+def test_answers_do_not_wait_for_the_client_between_head_and_body() -> None:
+    """asyncio turns Nagle's algorithm off only where the socket names its protocol."""
+    with _bound("127.0.0.1", 0) as bound:
+        client = socket.create_connection(bound.getsockname())
+        accepted, _ = bound.accept()
+        with client, accepted:
+            assert accepted.proto == socket.IPPROTO_TCP
+
+
+def test_a_bucket_fills_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("lookfar.serve.guard.time.monotonic", lambda: now)
+    buckets = Buckets(2.0)
+    assert [buckets.take("a") for _ in range(5)] == [0, 0, 0, 0, 0.5]
+    assert buckets.take("b") == 0
+    now += 0.5
+    assert buckets.take("a") == 0
+    assert buckets.take("a") == 0.5
+    now += 1000
+    assert [bool(buckets.take("a")) for _ in range(5)] == [False] * 4 + [True]
+    assert Buckets(0).take("a") == 0
+
+
+def test_buckets_do_not_grow_without_bound() -> None:
+    buckets = Buckets(1.0)
+    for number in range(20_000):
+        buckets.take(str(number))
+    assert len(buckets._clients) <= 10_000
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("127.0.0.1", "127.0.0.1"), ("127.0.0.1:80", "127.0.0.1"), ("LOCALHOST:1", "localhost"),
+        ("[::1]", "[::1]"), ("[::1]:80", "[::1]"), ("[::1]x", ""), ("[::1]:x", ""), ("a:b", ""),
+        ("a:1:2", "a:1"), ("", ""), (":80", ""), ("a:", ""),
+    ],
+)  # fmt: skip
+def test_the_name_of_a_host(host: str, name: str) -> None:
+    assert _name(host) == name
+
+
+def test_a_websocket_is_closed() -> None:
+    import anyio
+
+    sent: list[Any] = []
+
+    async def inside(*_: Any) -> None:
+        raise AssertionError("the guard let it in")
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    guard = Guard(inside, Rules(), Tokens(), Watch())
+    anyio.run(guard, {"type": "websocket", "headers": [], "path": "/"}, None, send)
+    assert sent == [{"type": "websocket.close", "code": 1008}]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="counts descriptors")
+def test_connections_that_say_nothing_are_closed(tmp_path: Path) -> None:
+    """A head that never ends holds a connection for a while, and not for ever."""
+    program = (
+        "import sys; from lookfar.serve import listen; listen._Connection.head_seconds = 0.5;"
+        "from lookfar.serve.entry import main; sys.exit(main())"
+    )
+    with serving(tmp_path, start=["-c", program]) as served:
+        silent = [served.connect() for _ in range(20)]
+        for number, connection in enumerate(silent):
+            if number % 2:
+                connection.sendall(b"GET /health HTTP/1.1\r\nHost: 127")
+        for connection in silent:
+            with suppress(ConnectionResetError):
+                assert connection.recv(100) == b""
+            connection.close()
+        slow = served.connect()
+        slow.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert slow.recv(20).startswith(b"HTTP/1.1 200")
+        slow.close()
+        assert served.ask("GET", "/health").status == 200

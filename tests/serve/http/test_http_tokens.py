@@ -1,0 +1,186 @@
+"""Tokens: made, kept as hashes, shown once, and changed while a server runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from asking import Served, serving
+from click.testing import CliRunner, Result
+from processes import eventually
+
+from lookfar import config
+from lookfar.errors import InvalidArgument, InvalidConfig, NotFound, PermissionDenied
+from lookfar.serve.cli import cli
+from lookfar.serve.tokens import Tokens, add, read, remove
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["tokens", *arguments])
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "place" / "tokens.json"
+
+
+def test_a_token_is_kept_as_a_hash_that_only_its_owner_reads(file: Path) -> None:
+    token = add(file, "laptop", "read")
+    assert len(token) > 40
+    assert token not in file.read_text()
+    [kept] = json.loads(file.read_text())["tokens"]
+    assert kept["sha256"] == hashlib.sha256(token.encode()).hexdigest()
+    assert (kept["name"], kept["scope"]) == ("laptop", "read")
+    if os.name == "posix":
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+
+
+def test_whose_a_token_is(file: Path) -> None:
+    reader, writer = add(file, "reader", "read"), add(file, "writer", "write")
+    tokens = Tokens(file, ["e" * 16, "write:" + "f" * 16])
+    known = {
+        reader: ("reader", False),
+        writer: ("writer", True),
+        "e" * 16: ("environment-1", False),
+        "f" * 16: ("environment-2", True),
+    }
+    for token, (name, may_write) in known.items():
+        owner = tokens.owner(token)
+        assert owner is not None
+        assert (owner.name, owner.may_write) == (name, may_write)
+    for wrong in ("", reader[:-1], reader + "x", reader.lower(), "write:" + "f" * 16, "\ud800"):
+        assert tokens.owner(wrong) is None
+
+
+def test_every_token_is_compared(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time must not tell which of them was right."""
+    first = add(file, "a", "read")
+    add(file, "b", "read")
+    tokens = Tokens(file, ["e" * 16])
+    compared: list[str] = []
+
+    def digest(one: str, other: str) -> bool:
+        compared.append(one)
+        return one == other
+
+    monkeypatch.setattr("lookfar.serve.tokens.hmac.compare_digest", digest)
+    assert tokens.owner(first) is not None
+    assert tokens.owner("wrong") is None
+    assert len(compared) == 6
+
+
+def test_tokens_hold_from_when_they_are_made_until_they_are_removed(file: Path) -> None:
+    tokens = Tokens(file)
+    assert not tokens.needed
+    old = add(file, "old", "read")
+    assert tokens.owner(old) is not None
+    assert tokens.needed
+    new = add(file, "new", "read")
+    assert tokens.owner(old) is not None
+    assert tokens.owner(new) is not None
+    remove(file, "old")
+    assert tokens.owner(old) is None
+    assert tokens.owner(new) is not None
+    remove(file, "new")
+    assert tokens.owner(new) is None
+    assert tokens.needed  # A server that asked for tokens does not stop asking.
+
+
+def test_a_file_that_is_spoiled_lets_nobody_in(file: Path) -> None:
+    token = add(file, "a", "read")
+    tokens = Tokens(file)
+    file.write_text("{", encoding="utf-8")
+    assert tokens.owner(token) is None
+    assert tokens.needed
+    with pytest.raises(InvalidConfig):
+        Tokens(file)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[]", "{}", '{"tokens": 1}', '{"tokens": [1]}', '{"tokens": [{"name": "a"}]}'),
+        '{"tokens": [{"name": "a", "scope": "all", "sha256": "%s"}]}' % ("0" * 64),
+        '{"tokens": [{"name": "a", "scope": "read", "sha256": ""}]}',
+        '{"tokens": [{"name": "a", "scope": "read", "sha256": "%s", "x": 1}]}' % ("0" * 64),
+    ],
+)
+def test_a_file_that_is_no_list_of_tokens_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "tokens.json"
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o600)
+    with pytest.raises(InvalidConfig, match="tokens"):
+        read(path)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o666])
+def test_a_file_that_others_may_touch_is_refused(file: Path, mode: int) -> None:
+    add(file, "a", "read")
+    file.chmod(mode)
+    with pytest.raises(PermissionDenied) as refused:
+        read(file)
+    assert "chmod 600" in refused.value.hint
+
+
+def test_names_and_short_tokens_are_refused(file: Path) -> None:
+    for name in ("", "a b", "a/b", "x" * 65, "ü"):
+        with pytest.raises(InvalidArgument):
+            add(file, name, "read")
+    add(file, "a", "read")
+    with pytest.raises(InvalidArgument, match="already"):
+        add(file, "a", "write")
+    with pytest.raises(NotFound):
+        remove(file, "b")
+    with pytest.raises(InvalidConfig, match="16 characters") as refused:
+        Tokens(given=["secret-1234"])
+    assert "secret-1234" not in str(refused.value.as_dict())
+
+
+def test_the_commands_make_list_and_remove(own_home: Path) -> None:
+    assert run("list").stdout == "No tokens yet.\n"
+    made = run("add", "laptop", "--write")
+    token = made.stdout.strip()
+    assert made.exit_code == 0
+    assert "not shown again" in made.stderr
+    assert config.tokens_file(config.load(None).serve).is_file()
+    shown = run("list")
+    assert shown.stdout.startswith("laptop  write  2")
+    assert token not in shown.stdout
+    listed = json.loads(run("list", "--json").stdout)["tokens"]
+    assert [(each["name"], each["scope"]) for each in listed] == [("laptop", "write")]
+    assert json.loads(run("add", "other", "--json").stdout)["scope"] == "read"
+    assert run("remove", "laptop").exit_code == 0
+    assert [t.name for t in read(config.tokens_file(config.load(None).serve))] == ["other"]
+    missing = run("remove", "laptop")
+    assert missing.exit_code == 3
+    assert "NOT_FOUND" in missing.stderr
+
+
+def test_a_server_that_runs_notices_each_change(tmp_path: Path) -> None:
+    file = tmp_path / "tokens.json"
+    with serving(tmp_path, "--set", f"serve.tokens_file={file}") as served:
+        assert served.ask("GET", "/health").status == 200
+        old = add(file, "old", "read")
+        assert served.ask("GET", "/health").status == 401
+        assert served.ask("GET", "/health", token=old).status == 200
+        new = add(file, "new", "write")
+        assert [served.ask("GET", "/health", token=each).status for each in (old, new)] == [200] * 2
+        remove(file, "old")
+        assert served.ask("GET", "/health", token=old).status == 401
+        assert served.ask("GET", "/health", token=new).status == 200
+        file.unlink()
+        assert served.ask("GET", "/health", token=new).status == 401
+        assert_log_has_no(served, old, new)
+
+
+def assert_log_has_no(served: Served, *secrets: str) -> None:
+    eventually(lambda: len(served.log) >= 8, "requests are logged")
+    text = "\n".join(served.lines)
+    assert '"client":"new"' in text
+    assert not [each for each in secrets if each in text]
