@@ -19,9 +19,17 @@ from lookfar.errors import InvalidConfig, IOFailed
 
 EVERYTHING = {doc.key: doc for doc in describe()}
 TRUSTED = {
-    *("index.dir", "embed.provider", "embed.model", "sources.allow_hard_links"),
-    *("memory.scope", "memory.in_project", "memory.dir"),
+    *("index.dir", "sources.allow_hard_links"),
+    # A cloned folder chooses no model, no service and no key.
+    *(key for key in EVERYTHING if key.startswith("embed.")),
+    *("search.rerank", "search.rerank_model"),
+    *("memory.scope", "memory.in_project", "memory.dir", "documents.dir"),
+    *("documents.chunk_chars", "documents.overlap_chars", "documents.max_chars"),
     *("serve.write", "serve.daemon", "serve.idle_minutes", "serve.host", "serve.port"),
+    *("serve.hosts", "serve.origins", "serve.tokens_file", "serve.max_body_bytes"),
+    *("serve.body_seconds", "serve.request_seconds", "serve.requests_per_second"),
+    *("serve.max_concurrent", "serve.log_level", "serve.log_file", "serve.log_arguments"),
+    *("serve.metrics", "serve.traces"),
 }
 
 
@@ -63,7 +71,8 @@ def place(tmp_path: Path) -> Place:
 
 def test_defaults_are_the_table(place: Place) -> None:
     settings = place.load()
-    resolved = config.values(settings) | {"index.dir": "", "memory.dir": ""}
+    folders = ("index.dir", "documents.dir", "memory.dir", "embed.models_dir")
+    resolved = config.values(settings) | dict.fromkeys(folders, "")
     assert resolved == {key: doc.default for key, doc in EVERYTHING.items()}
     assert set(settings.origin) == set(EVERYTHING)
     assert set(settings.origin.values()) == {"default"}
@@ -158,7 +167,7 @@ def test_every_setting_can_come_from_every_layer(place: Place) -> None:
             place.project("")
         for layer, settings in seen.items():
             assert settings.origin[key] == layer
-            if key not in ("index.dir", "memory.dir"):
+            if key not in ("index.dir", "memory.dir", "documents.dir", "embed.models_dir"):
                 assert config.values(settings)[key] == value
 
 
@@ -379,7 +388,7 @@ def test_a_section_is_not_a_value(place: Place) -> None:
         ("sources.max_file_bytes", "-1MB", "500KB or 1MB"),
         ("sources.max_file_bytes", "0", "500KB or 1MB"),
         ("sources.max_file_bytes", "9000GB", "500KB or 1MB"),
-        ("embed.provider", "openai", "static, hash, none"),
+        ("embed.provider", "openai", "static, onnx, remote, hash, none"),
         ("embed.model", 5, "a path"),
         ("index.dir", "a\0b", "a path"),
     ],
@@ -519,6 +528,9 @@ def test_the_sizes_that_the_systems_name(place: Place) -> None:
     code = place.load({"preset": "search-mcp"}).chunk
     assert (code.code_max_tokens * 4, code.code_overlap_tokens * 4) == (4000, 800)
     assert sizes("document-db")[0::3] == (700 // 4, 100 // 4)
+    inserted = place.load().documents
+    assert (inserted.chunk_chars, inserted.overlap_chars, inserted.max_chars) == (700, 100, 100_000)
+    assert place.load({"documents.chunk_chars": 80}).documents.overlap_chars == 20
 
 
 def test_the_strongest_layer_names_the_preset_and_any_file_overrides_it(place: Place) -> None:
@@ -750,3 +762,49 @@ def test_importing_and_loading_without_files_stays_light(place: Place) -> None:
         check=True,
     ).stdout
     assert printed.strip() == "[]"
+
+
+# --- models -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "named"),
+    [
+        ("onnx", "BAAI/bge-m3", True),
+        ("onnx", "intfloat/multilingual-e5-small@v1.0", True),
+        ("onnx", "./models/mine", False),
+        ("onnx", "models/mine/deeper", False),
+        ("onnx", "mine", False),
+        ("remote", "text-embedding-3-small", True),
+        ("remote", "library/nomic-embed-text:latest", True),
+        ("static", "models/mine", False),
+    ],
+)
+def test_a_model_is_a_path_unless_it_is_a_name(
+    place: Place, provider: str, model: str, named: bool
+) -> None:
+    found = place.load({"embed.provider": provider, "embed.model": model}).embed.model
+    assert (found == model) is named
+    assert os.path.isabs(found) is not named
+
+
+def test_a_second_model_is_named_by_its_own_provider(place: Place) -> None:
+    chosen = {"embed.provider": "static", "embed.code_provider": "remote", "embed.code_model": "m"}
+    assert place.load(chosen).embed.code_model == "m"
+    alike = {"embed.provider": "onnx", "embed.model": "a/b", "embed.code_model": "c/d"}
+    assert place.load(alike).embed.code_model == "c/d"
+
+
+@pytest.mark.parametrize(
+    "address", ["ftp://host", "host/v1", "https://a@b/v1", "https://host/v1?key=secret", ""]
+)
+def test_an_address_holds_no_key_and_an_error_does_not_show_it(place: Place, address: str) -> None:
+    for key in ("embed.base_url", "embed.hub"):
+        with pytest.raises(InvalidConfig, match=key) as raised:
+            place.load({key: address})
+        assert not address or address not in str(raised.value.as_dict())
+
+
+def test_a_secret_is_read_from_the_environment_alone() -> None:
+    assert config.secret("MY_KEY", {"MY_KEY": " abc\n"}) == "abc"
+    assert config.secret("MY_KEY", {}) == ""

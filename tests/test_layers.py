@@ -175,7 +175,8 @@ Check = Callable[[ast.Module], Iterator[str]]
 ALLOWED: dict[Check, set[str]] = {
     missing_docstring: set(),
     environment_reads: {"config.py"},
-    file_writes: {"store/files.py"},
+    # A fetched model is no index: it lies elsewhere, and its room is not the store's.
+    file_writes: {"store/files.py", "embed/hub.py"},
 }
 
 

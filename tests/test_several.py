@@ -151,7 +151,7 @@ def test_both_are_followed(library: Library, docs: Path, notes: Path) -> None:
     library.watch()
     assert library.drain(30.0)
     (docs / "new.md").write_text("# New\n\nquagga\n")
-    (notes / "new.md").write_text("# New\n\nquagga\n")
+    (notes / "new.md").write_text("# New\n\nquagga, too\n")
     assert library.drain(30.0)
     hits = library.search("quagga", mode="keyword").hits
     assert sorted(hit.collection for hit in hits) == ["docs", "notes"]

@@ -799,6 +799,8 @@ class Violation:
     suggested_fix: str
     fixable: bool
     """Whether ``fix`` mends it; where it would have to invent a title, a person has to."""
+    uri: str = ""
+    """Of the document."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -470,6 +470,23 @@ def test_a_diff_names_the_sections_that_changed(shelf: Shelf) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "sections"),
+    [
+        ("one\n", "two\n", DocumentChange("a.md", (), (), ((),))),
+        ("# A\n\none\n", "one\n", DocumentChange("a.md", ((),), (("A",),), ())),
+        ("one\n", "# A\n\none\n", DocumentChange("a.md", (("A",),), ((),), ())),
+    ],
+)
+def test_a_diff_knows_documents_without_headings(
+    shelf: Shelf, before: str, after: str, sections: DocumentChange
+) -> None:
+    """Seen to fail: the end of the text was one more than there were headings."""
+    shelf.write({"a.md": before})
+    shelf.write({"a.md": after})
+    assert shelf.store.diff(1, 2).changed == (sections,)
+
+
 # --- all of it, in any order ------------------------------------------------------------------
 
 

@@ -136,7 +136,7 @@ def _only(document: Document, found: Sequence[Section], wanted: str) -> Section:
     raise Ambiguous(
         f"{len(found)} sections of {document.uri} are called {wanted!r}.",
         hint=f"Name the outer heading too, or the lines: {'; '.join(candidates[:5])}.",
-        details={**about, "candidates": candidates[:_SHOWN]},
+        details={**about, "candidates": candidates},
     )
 
 
@@ -167,7 +167,7 @@ def _cited(document: Document, lines: Lines, start: int, end: int, sha: str) -> 
         raise Ambiguous(
             f"What was cited stands in {document.uri} {len(found)} times.",
             hint=f"Name the lines: {', '.join(candidates[:_SHOWN])}.",
-            details={"uri": document.uri, "candidates": candidates[:_SHOWN]},
+            details={"uri": document.uri, "candidates": candidates},
         )
     raise Conflict(
         f"{document.uri} no longer says what was cited.",

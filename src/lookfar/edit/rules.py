@@ -35,7 +35,9 @@ def violations(document: Document, *, single_h1: bool) -> tuple[Violation, ...]:
 
     def note(section: Section, rule: str, message: str, fix: str, fixable: bool = True) -> None:
         at = lines.span(section.span.start, section.body)
-        found.append(Violation(rule, message, at.start_line, at.end_line, fix, fixable))
+        found.append(
+            Violation(rule, message, at.start_line, at.end_line, fix, fixable, document.uri)
+        )
 
     first = next((each for each in sections if each.level == 1), None)
     twins: dict[tuple[int, int, str], Section] = {}

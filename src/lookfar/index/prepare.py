@@ -99,9 +99,7 @@ def prepare(
     return Prepared(version, texts)
 
 
-def section_rows(
-    sections: Iterable[Section], symbols: Iterable[Symbol] = ()
-) -> list[SectionRow]:
+def section_rows(sections: Iterable[Section], symbols: Iterable[Symbol] = ()) -> list[SectionRow]:
     """Sections as a store keeps them; those of code with what they define."""
     defined = {each.section: each for each in symbols}
     rows: list[SectionRow] = []

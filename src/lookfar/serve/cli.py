@@ -15,6 +15,9 @@ import click
 from lookfar import __version__
 from lookfar.errors import RootNotFound
 from lookfar.serve import jsonshape, progress
+from lookfar.serve.doc import doc, undo
+from lookfar.serve.documents import documents
+from lookfar.serve.evaluate import eval_
 from lookfar.serve.exits import GuardedGroup, write, write_json
 from lookfar.serve.memories import memories, remember
 from lookfar.serve.options import asked as _asked
@@ -22,7 +25,8 @@ from lookfar.serve.options import common as _common
 from lookfar.serve.options import opened as _opened
 from lookfar.serve.options import quoted as _quoted
 from lookfar.serve.options import utf8 as _utf8
-from lookfar.serve.servers import daemon, mcp, serve
+from lookfar.serve.servers import daemon, mcp, serve, tokens
+from lookfar.serve.setup.command import setup
 from lookfar.serve.snapshots import snapshots
 
 if TYPE_CHECKING:
@@ -99,6 +103,9 @@ def index(path: tuple[str, ...], rebuild: bool, quiet: bool, as_json: bool, **op
 @click.option("--touches", default="", metavar="GLOB", help="Only commits that change such paths.")
 @click.option("--branch", default="", metavar="NAME", help="Only commits of this branch or tag.")
 @click.option("--as-of", type=int, metavar="N", help="Ask an earlier generation of the index.")
+@click.option(
+    "--hypothesis", default="", metavar="TEXT", help="What the answer might say, for its meaning."
+)
 @click.option("--explain", is_flag=True, help="Show how each score came about.")
 @_common
 def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> None:
@@ -132,6 +139,7 @@ def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> 
                 mode=options["mode"],
                 top_k=options["top_k"],
                 filters=filters,
+                hypothesis=_utf8(options["hypothesis"]),
                 explain=options["explain"],
                 as_of=options["as_of"],
                 memories=True,
@@ -252,21 +260,26 @@ def related(
 @cli.command()
 @click.argument("path")
 @click.argument("root", default=".")
+@click.option(
+    "--query", default="", metavar="TEXT", help="Tell why it is not among the hits for this."
+)
 @_common
-def why(path: str, root: str, as_json: bool, **options: Any) -> None:
+def why(path: str, root: str, query: str, as_json: bool, **options: Any) -> None:
     """Tell which rule lets a path into the index or keeps it out.
 
     PATH lies below ROOT, the folder that is indexed (default: this one), and may also be
-    absolute. It need not exist: then its name decides.
+    absolute. It need not exist: then its name decides. With --query, follow an indexed document
+    through the ranking and tell why it is, or is not, among the hits.
     """
     with _opened(root, options) as library:
         found = library.why(_utf8(path))
+        missed = library.why_not(_utf8(query), found.uri) if query and found.indexed else None
     if as_json:
-        write_json(jsonshape.ruling(found))
+        write_json(jsonshape.why_not(missed) if missed else jsonshape.ruling(found))
     else:
         from lookfar.serve import render
 
-        write(render.ruling(found))
+        write(render.why_not(missed) if missed else render.ruling(found))
 
 
 @cli.command()
@@ -315,5 +328,6 @@ def status(path: tuple[str, ...], as_json: bool, **options: Any) -> None:
         write("\n\n".join(map(render.status, found)))
 
 
-for each in (snapshots, remember, memories, mcp, serve, daemon):
+_WRITING = (doc, undo, remember, memories, documents)
+for each in (snapshots, *_WRITING, eval_, setup, mcp, serve, tokens, daemon):
     cli.add_command(each)

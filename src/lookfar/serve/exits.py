@@ -24,6 +24,8 @@ from lookfar.serve.printable import safe_json, safe_name, safe_text
 
 INTERRUPTED = 130
 """What shells report for a program that Ctrl-C ended."""
+FELL_SHORT = 9
+"""What was measured or checked is worse than was asked for; the command did its work."""
 
 
 class _ReaderLeft(Exception):

@@ -8,7 +8,7 @@ a major version. Refuses: to leave out a key because it is empty, apart from
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from lookfar.index.keeper import Pass
     from lookfar.model import (
         Answer,
+        Contribution,
+        EditResult,
         Failure,
         GenerationDiff,
         GenerationInfo,
@@ -32,10 +34,17 @@ if TYPE_CHECKING:
         Span,
         Status,
         Symbol,
+        UndoStep,
+        Validation,
+        Violation,
         Watching,
+        WhyNot,
     )
 
 Json = dict[str, Any]
+
+_NOWHERE: Json = {"start": None, "end": None, "start_line": None, "end_line": None}
+"""Of what is gone, or was not one part."""
 
 
 def together(shapes: list[Json]) -> Json:
@@ -72,13 +81,28 @@ def hit(found: Hit, *, explain: bool = False) -> Json:
         "chunk_id": found.chunk_id,
         "stale": list(found.stale),
         "comment": found.comment,
+        "also": [
+            {
+                "collection": each.collection,
+                "uri": each.uri,
+                **_span(each.span),
+                "sha256": each.sha256,
+                "state": each.state,
+                "by": each.by,
+            }
+            for each in found.also
+        ],
+        "also_more": found.also_more,
     }
     if explain:
-        shape["explanation"] = [
-            {"stage": each.stage, "value": float(each.value), "note": each.note}
-            for each in found.explanation
-        ]
+        shape["explanation"] = _contributions(found.explanation)
     return shape
+
+
+def _contributions(explanation: Sequence[Contribution]) -> list[Json]:
+    return [
+        {"stage": each.stage, "value": float(each.value), "note": each.note} for each in explanation
+    ]
 
 
 def report(done: IndexReport, index_dir: str) -> Json:
@@ -140,6 +164,21 @@ def ruling(found: Ruling) -> Json:
         "place": found.place,
         "decided": found.decided,
         "indexed": found.indexed,
+    }
+
+
+def why_not(found: WhyNot) -> Json:
+    """The result of ``lookfar why --query --json``."""
+    return {
+        "query": found.query,
+        "uri": found.uri,
+        "verdict": found.verdict,
+        "detail": found.detail,
+        "rank": found.rank,
+        "of": found.of,
+        "score": found.score,
+        "needed": found.needed,
+        "explanation": _contributions(found.explanation),
     }
 
 
@@ -264,6 +303,81 @@ def _generation(each: GenerationInfo) -> Json:
         "removed": each.removed,
         "failed": each.failures,
         "seconds": each.seconds,
+    }
+
+
+def edited(done: EditResult) -> Json:
+    """The result of ``lookfar doc`` and ``lookfar undo`` with ``--json``."""
+    return {
+        "transaction": done.transaction,
+        "dry_run": done.dry_run,
+        "indexed": done.indexed,
+        "documents": [
+            {
+                "collection": each.collection,
+                "uri": each.uri,
+                "action": each.action,
+                "before": each.before,
+                "after": each.after,
+                "heading_path": list(each.heading_path),
+                **(_NOWHERE if each.span is None else _span(each.span)),
+                "section_sha256": each.section_sha256,
+                "diff": each.diff,
+            }
+            for each in done.documents
+        ],
+        "links": [
+            {
+                "uri": each.uri,
+                "line": each.line,
+                "written": each.written,
+                "anchor": each.anchor,
+                "heading_path": list(each.heading_path),
+                "becomes": each.becomes,
+                "rewritten": each.rewritten,
+            }
+            for each in done.links
+        ],
+        "violations": [violation(each) for each in done.violations],
+        "warnings": list(done.warnings),
+    }
+
+
+def validation(found: Validation) -> Json:
+    """The result of ``lookfar doc validate --json`` for one document."""
+    return {
+        "collection": found.collection,
+        "uri": found.uri,
+        "ok": found.ok,
+        "sha256": found.sha256,
+        "violations": [violation(each) for each in found.violations],
+    }
+
+
+def violation(found: Violation) -> Json:
+    return {
+        "uri": found.uri,
+        "rule": found.rule,
+        "message": found.message,
+        "start_line": found.start_line,
+        "end_line": found.end_line,
+        "suggested_fix": found.suggested_fix,
+        "fixable": found.fixable,
+    }
+
+
+def undoable(steps: Iterable[UndoStep]) -> Json:
+    """The result of ``lookfar undo --list --json``."""
+    return {
+        "steps": [
+            {
+                "transaction": each.transaction,
+                "collection": each.collection,
+                "uris": list(each.uris),
+                "at": each.at,
+            }
+            for each in steps
+        ]
     }
 
 

@@ -159,7 +159,7 @@ def internal_error(error: Exception) -> LookfarError:
 
 def _protocol_error(error: LookfarError, **data: Any) -> MCPError:
     shape = {key: value for key, value in error.as_dict().items() if key != "developer_message"}
-    shape = _clipped({**shape, **data})
+    shape = clipped({**shape, **data})
     return MCPError(types.INVALID_PARAMS, f"{shape['message']} {shape['hint']}", shape)
 
 
@@ -436,14 +436,18 @@ def _listed(name: str, tool: Tool, enhanced: bool) -> types.Tool:
 
 
 def _refused(tool: Tool, error: LookfarError) -> types.CallToolResult:
-    shape = _clipped(tool.refusal(error))
+    shape = clipped(tool.refusal(error))
     return types.CallToolResult(content=[types.TextContent(text=_json(shape))], is_error=True)
 
 
 def _shown(result: Result, results: Results) -> types.CallToolResult:
     """A result as this client gets it: each text once, and none over the budget."""
     if result.verbatim and results != "structured":
-        return types.CallToolResult(content=[types.TextContent(text=_json(result.data))])
+        # A list has no place for a note, so that stands beside it.
+        note = result.data.get("note") if result.listed else None
+        beside = [types.TextContent(text=str(note))] if note else []
+        whole = types.TextContent(text=_json(result.shape))
+        return types.CallToolResult(content=[whole, *beside])
     links: list[Any] = [
         types.ResourceLink(name=each.name, uri=each.address, mime_type=_mime(each.name))
         for each in result.passages
@@ -481,18 +485,18 @@ def _at(data: Any, path: Sequence[str | int]) -> Any:
     return data
 
 
-def _clipped(shape: Any) -> Any:
+def clipped(shape: Any) -> Any:
     """An error that repeats what it was given does not repeat megabytes."""
     if isinstance(shape, dict):
-        return {key: _clipped(value) for key, value in shape.items()}
+        return {key: clipped(value) for key, value in shape.items()}
     if isinstance(shape, list):
-        return [_clipped(each) for each in shape]
+        return [clipped(each) for each in shape]
     if isinstance(shape, str) and len(shape) > _LONGEST_WORDS:
         return f"{shape[:_LONGEST_WORDS]}… ({len(shape):,} characters)"
     return shape
 
 
-def _json(shape: Json) -> str:
+def _json(shape: Any) -> str:
     return json.dumps(shape, ensure_ascii=False, separators=(",", ":"))
 
 

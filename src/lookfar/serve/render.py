@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from lookfar.model import ROOT_HEADING
+from lookfar.serve.breadcrumbs import Breadcrumbs, also_at
 from lookfar.serve.printable import safe_name, safe_text
 
 if TYPE_CHECKING:
@@ -20,12 +21,16 @@ if TYPE_CHECKING:
 
     from lookfar.model import (
         Answer,
+        Contribution,
+        EditedDocument,
+        EditResult,
         Failure,
         GenerationDiff,
         GenerationInfo,
         Hit,
         Incomplete,
         IndexReport,
+        LinkChange,
         Outline,
         Pruned,
         Reading,
@@ -33,12 +38,18 @@ if TYPE_CHECKING:
         RelatedEntry,
         Ruling,
         Status,
+        UndoStep,
+        Validation,
+        Violation,
+        WhyNot,
     )
 
 _EXCERPT_LINES = 5
 _LONGEST_LINE = 160
 _NAMED_FAILURES = 5
 _NAMED_FILES = 10
+_DIFF_HEAD = 2
+"""Lines of a diff that name the document."""
 _MB = 1_000_000
 _WORTH_A_SPEED = 100_000
 _WORD = re.compile(r"\w+")
@@ -103,15 +114,16 @@ def answer(found: Answer, *, explain: bool = False) -> str:
     """The hits of a search, numbered, and what may be missing from them."""
     lines: list[Text] = []
     words = _telling_words(found.query)
+    several = len(found.generations) > 1
+    headings = Breadcrumbs()
     for number, hit in enumerate(found.hits, start=1):
-        collection = f"{hit.collection}: " if len(found.generations) > 1 else ""
-        lines += _hit(number, hit, words, explain, collection)
+        lines += _hit(number, hit, words, explain, several, headings.of(hit))
         lines.append(_line())
     if not found.hits:
         lines += [_line(("Nothing found.", "bold")), _line()]
     count = _count(len(found.hits), "hit")
     state = ", ".join(f"{name} {number}" for name, number in found.generations.items())
-    state = state if len(found.generations) > 1 else str(found.generation)
+    state = state if several else str(found.generation)
     footer = f"{count} in {found.took_ms:.0f} ms, {found.mode}, generation {state}"
     lines.append(_line((footer, "dim")))
     return _printed([*lines, *_notes(found.incomplete)])
@@ -125,11 +137,14 @@ def _notes(incomplete: Sequence[Incomplete]) -> Iterator[Text]:
 
 
 def _hit(
-    number: int, hit: Hit, words: frozenset[str], explain: bool, collection: str
+    number: int, hit: Hit, words: frozenset[str], explain: bool, several: bool, headings: str
 ) -> Iterator[Text]:
+    collection = f"{hit.collection}: " if several else ""
     place = f"{collection}{hit.uri}:{hit.span.start_line}-{hit.span.end_line}"
     yield _line((f"{number}. ", "bold"), (place, "bold cyan"), (f"  {hit.score:.3f}", "dim"))
-    yield _line(("   " + " > ".join(hit.heading_path), "green"))
+    yield _line(("   " + headings, "green"))
+    if also := also_at(hit, several):
+        yield _line(("   " + also, "dim"))
     if hit.state != "same":
         yield _line((f"   {_STATES[hit.state]}", "bold red"))
     if hit.comment:
@@ -145,8 +160,12 @@ def _hit(
         line.append_text(_highlighted(_cut(content, words), words))
         yield line
     if explain:
-        for part in hit.explanation:
-            yield _line((f"   {part.value:+.4f}  {part.stage}: {part.note}", "dim"))
+        yield from _contributions(hit.explanation)
+
+
+def _contributions(explanation: Sequence[Contribution]) -> Iterator[Text]:
+    for part in explanation:
+        yield _line((f"   {part.value:+.4f}  {part.stage}: {part.note}", "dim"))
 
 
 def _window(lines: Sequence[str], words: frozenset[str], heading: str) -> list[tuple[int, str]]:
@@ -239,6 +258,15 @@ def ruling(found: Ruling) -> str:
     if found.indexed != found.admitted:
         now = "in the index" if found.indexed else "not in the index yet"
         lines.append(_line((f"it is {now}", "dim")))
+    return _printed(lines)
+
+
+def why_not(found: WhyNot) -> str:
+    """Why a document is not among the hits, and how its score came about."""
+    style = "green" if found.verdict == "shown" else "bold yellow"
+    lines = [_line((f"{found.uri}  ", "bold cyan"), (found.verdict.replace("_", " "), style))]
+    lines.append(_line((found.detail, "")))
+    lines += _contributions(found.explanation)
     return _printed(lines)
 
 
@@ -371,6 +399,84 @@ def pruned(went: Pruned) -> str:
     told = f"{_count(went.generations, 'generation')} and {versions} removed"
     kept = f"kept: {', '.join(map(str, went.kept))}"
     return _printed([_line((told, "bold")), _line((kept, ""))])
+
+
+def edited(done: EditResult) -> str:
+    """What an edit changed; of a dry run the diffs, as nobody can look at the files for them."""
+    lines: list[Text] = []
+    for each in done.documents:
+        lines.append(_edited(each, done.dry_run))
+        if done.dry_run:
+            lines += _coloured(each.diff)
+    lines += [_misled(each, done.dry_run) for each in done.links]
+    lines += [_violation(each.uri, each) for each in done.violations]
+    lines += [_line((each, "yellow")) for each in done.warnings]
+    if done.dry_run:
+        lines.append(_line(("dry run: nothing was written", "bold")))
+    return _printed(lines)
+
+
+def _edited(each: EditedDocument, dry_run: bool) -> Text:
+    place = f":{each.span.start_line}-{each.span.end_line}" if each.span else ""
+    would = "would be " if dry_run and each.action != "unchanged" else ""
+    digits = each.section_sha256 or each.after
+    return _line(
+        (f"{each.uri}{place}", "bold cyan"),
+        (f"  {' > '.join(each.heading_path)}" if each.heading_path else "", "green"),
+        (f"  {would}{each.action}", ""),
+        (f"  {digits[:16]}" if digits else "", "dim"),
+    )
+
+
+def _coloured(diff: str) -> Iterator[Text]:
+    """A unified diff as people know it from git."""
+    from rich.text import Text
+
+    styles = {"+": "green", "-": "red", "@": "cyan"}
+    for at, line in enumerate(diff.split("\n")[:-1]):
+        style = "bold" if at < _DIFF_HEAD else styles.get(line[:1], "")
+        yield Text(safe_text(line), style)
+
+
+def _misled(each: LinkChange, dry_run: bool) -> Text:
+    meant = each.anchor or " > ".join(each.heading_path)
+    where = f"link in {each.uri}:{each.line} to {meant}"
+    if not each.becomes:
+        return _line((f"{where} leads nowhere now", "bold yellow"))
+    if each.rewritten:
+        return _line((f"{where} {'would become' if dry_run else 'is now'} {each.becomes}", ""))
+    return _line((f"{where} should be {each.becomes}; --rewrite-links does it", "yellow"))
+
+
+def validations(found: Sequence[Validation]) -> str:
+    """What breaks the rules for headings, as compilers write it."""
+    lines: list[Text] = []
+    for each in found:
+        lines += [_violation(each.uri, violation) for violation in each.violations]
+        if each.ok:
+            lines.append(_line((f"{each.uri}  ", "bold cyan"), ("ok", "green")))
+    return _printed(lines)
+
+
+def _violation(uri: str, each: Violation) -> Text:
+    return _line(
+        (f"{uri}:{each.start_line}: " if uri else f"line {each.start_line}: ", "bold cyan"),
+        (f"{each.rule}: ", "yellow"),
+        (f"{each.message} {each.suggested_fix}", ""),
+    )
+
+
+def undoable(steps: Sequence[UndoStep]) -> str:
+    """The edits that can be taken back, the newest first."""
+    lines = [
+        _line(
+            (f"{each.transaction:>5}", "bold"),
+            (f"  {each.at}  ", "dim"),
+            (", ".join(_some(each.uris, _NAMED_FILES)), "cyan"),
+        )
+        for each in steps
+    ]
+    return _printed(lines or [_line(("No edit is kept that could be taken back.", ""))])
 
 
 def _failures(failures: Sequence[Failure]) -> Iterator[Text]:

@@ -77,6 +77,13 @@ class Result:
     passages: tuple[Passage, ...] = ()
     verbatim: bool = False
     """Models get the data as it is, in the shape that their clients know."""
+    listed: str = ""
+    """The key of a list that is all of the result where nothing demands an object."""
+
+    @property
+    def shape(self) -> Any:
+        """The data as clients of this shape know it: an object, or a list."""
+        return self.data[self.listed] if self.listed else self.data
 
     @property
     def cost(self) -> int:
@@ -197,6 +204,8 @@ def _plain(schema: Any, named: Mapping[str, Any]) -> Any:
     for key, value in schema.items():
         if key == "properties":
             plain[key] = {name: _plain(each, named) for name, each in value.items()}
+        elif key == "default" and value in ("", []):
+            continue  # What is not given is empty: every session would pay for saying so.
         elif key not in ("title", "$defs"):
             plain[key] = value if key in ("default", "enum", "required") else _plain(value, named)
     return plain
@@ -230,7 +239,8 @@ def _wrong(tool: Tool, problem: Any) -> InvalidArgument:
 
 def _known_names(schema: Json, inside: tuple[str | int, ...]) -> list[str]:
     for part in inside:
-        schema = schema.get("properties", {}).get(part, {})
+        inner = schema.get("items") if isinstance(part, int) else None
+        schema = inner or schema.get("properties", {}).get(part, {})
     return list(schema.get("properties", {}))
 
 

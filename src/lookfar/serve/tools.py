@@ -19,7 +19,9 @@ from lookfar.retrieve.address import address_of, citation_of
 from lookfar.retrieve.pack import cut, pack
 from lookfar.retrieve.related import KINDS
 from lookfar.serve import jsonshape
+from lookfar.serve.breadcrumbs import Breadcrumbs, also_at
 from lookfar.serve.cursor import Cursor
+from lookfar.serve.edits import EDIT
 from lookfar.serve.printable import safe_name
 from lookfar.serve.remember import REMEMBER
 from lookfar.serve.tool import (
@@ -43,6 +45,8 @@ LEAST_TOKENS = 100
 _LATEST = 2**63 - 1
 """Nanoseconds that an index can tell apart end in the year 2262."""
 _MOST_NAMED = 100
+_DIGITS = 16
+"""Of a hash, as many as tell it from any other."""
 
 Budget = Annotated[int, Field(ge=LEAST_TOKENS, le=MOST_TOKENS)]
 
@@ -65,6 +69,7 @@ class SearchInput(Input):
     touches: Annotated[str, Field(description="Commits that change such paths")] = ""
     branch: str = ""
     mode: Mode = "hybrid"
+    hypothesis: Annotated[str, Field(description="What the answer might say")] = ""
     top_k: Annotated[int, Field(ge=1, le=50)] = 10
     budget: Annotated[Budget, Field(description="Tokens")] = 6000
     cursor: Annotated[str, Field(description="From the last page")] = ""
@@ -87,6 +92,7 @@ def _search(session: Session, given: SearchInput, call: Call) -> Result:
             mode=given.mode,
             top_k=min(wanted + 1, _DEEPEST),
             filters=_filters(given),
+            hypothesis=given.hypothesis,
             explain=given.explain,
             as_of=as_of,
             commits=True,
@@ -160,13 +166,18 @@ def _answered(found: Answer, offset: int, following: str, explain: bool) -> Resu
     several = len(found.generations) > 1
     data: Json = jsonshape.answer(found, explain=explain)
     passages = []
+    headings = Breadcrumbs()
     for at, (hit, shape) in enumerate(zip(found.hits, data["hits"], strict=True)):
         shape["cite"] = citation_of(hit.collection, hit.uri, hit.span, hit.sha256)
         shape["flags"] = flags(hit.text)
+        shape["also"] = [
+            citation_of(each.collection, each.uri, each.span, each.sha256) for each in hit.also
+        ]
+        told = [headings.of(hit), also_at(hit, several)]
         passages.append(
             Passage(
                 at=("hits", at, "text"),
-                line=_cited(offset + at + 1, hit, several, shape["flags"], explain),
+                line=_cited(offset + at + 1, hit, several, told, shape["flags"], explain),
                 address=shape["cite"],
                 name=hit.uri,
             )
@@ -180,16 +191,25 @@ def _answered(found: Answer, offset: int, following: str, explain: bool) -> Resu
     return Result(data, "\n".join(lines), tuple(passages))
 
 
-def _cited(number: int, hit: Hit, several: bool, flagged: Sequence[str], explain: bool) -> str:
+def _cited(
+    number: int,
+    hit: Hit,
+    several: bool,
+    told: Sequence[str],
+    flagged: Sequence[str],
+    explain: bool,
+) -> str:
+    headings, also = told
     collection = f"{hit.collection}: " if several else ""
     lines = f"{hit.span.start_line}-{hit.span.end_line}"
     parts = [
         f"[{number}] {collection}{hit.uri}:{lines}",
-        " > ".join(hit.heading_path),
+        headings,
         f"{hit.score:.3f}",
         *(["cut"] if hit.truncated else []),
         *([hit.lane] if hit.lane in ("commits", "memory") else []),
         *([f"{hit.state} on disk"] if hit.state != "same" else []),
+        *([also] if also else []),
         *([f"stale: {', '.join(hit.stale[:3])} changed since"] if hit.stale else []),
         *(f"contains {flag} characters" for flag in flagged),
     ]
@@ -234,19 +254,21 @@ def _read(session: Session, given: ReadInput, _: Call) -> Result:
         rest = len(text) - len(shown)
         data["truncated"] = bool(cursor.offset or rest)
         data["cursor"] = Cursor(cursor.offset + len(shown)).write(about, "read") if rest else ""
-        passage = Passage(("text",), _where(found, data), data["cite"], found.uri)
+        passage = Passage(("text",), _where(found, data, session.write), data["cite"], found.uri)
         more = f"{rest:,} characters follow with cursor: {data['cursor']}" if rest else ""
         return Result(data, more, (passage,) if shown or not more else ())
 
     return bounded(show, given.budget, LEAST_TOKENS)
 
 
-def _where(found: Reading, data: Json) -> str:
+def _where(found: Reading, data: Json, write: bool) -> str:
     lines = f"{found.span.start_line}-{found.span.end_line}"
     parts = [
         f"{found.uri}:{lines}" if found.state != "gone" else found.uri,
         *([" > ".join(found.heading_path)] if found.heading_path else []),
         _READ_STATES[found.state],
+        # What an edit of it expects; some clients show a model nothing but this line.
+        *([f"sha256 {found.sha256[:_DIGITS]}"] if write and found.state != "gone" else []),
         *(f"contains {flag} characters" for flag in data["flags"]),
     ]
     return safe_name(" | ".join(parts))
@@ -364,4 +386,4 @@ RELATED = Tool(
 )  # fmt: skip
 STATUS = Tool("status", "What is indexed, how fresh it is, and what failed.", StatusInput, _status)
 
-TOOLS: tuple[Tool, ...] = (SEARCH, READ, RELATED, STATUS, REMEMBER)
+TOOLS: tuple[Tool, ...] = (SEARCH, READ, RELATED, STATUS, REMEMBER, EDIT)

@@ -415,9 +415,7 @@ def definitions(
             some,
         )
         for document, start, title, kind, documented in rows:
-            found.setdefault(document, []).append(
-                Definition(start, title, kind, documented != 0)
-            )
+            found.setdefault(document, []).append(Definition(start, title, kind, documented != 0))
     return found
 
 

@@ -82,5 +82,5 @@ def _own_texts(connection: sqlite3.Connection, version: _Version) -> Iterator[tu
     headed = [each for each in catalog.sections(connection, identifier) if each.level]
     starts = [each.span.start for each in headed]
     yield (), text[: starts[0] if starts else len(text)]
-    for section, end in zip(headed, [*starts[1:], len(text)], strict=True):
+    for section, end in zip(headed, [*starts[1:], len(text)][: len(headed)], strict=True):
         yield section.path, text[section.span.start : end]

@@ -21,11 +21,15 @@ import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
+from lookfar import config
+from lookfar.errors import NotFound
 from lookfar.library import Library
 from lookfar.serve.http import make_app
 from lookfar.serve.mcp import make_server
+from lookfar.serve.tokens import Tokens
 from lookfar.serve.tool import Session
 from lookfar.serve.toolsets import tools_of
+from lookfar.serve.visits import Watch
 
 
 def bare() -> Server[dict[str, Any]]:
@@ -57,7 +61,9 @@ def main(builder: str, way: str, port: str = "0") -> None:
     if way == "stdio":
         anyio.run(over_stdio, server)
     else:
-        app = make_app(server, (), host="127.0.0.1")
+        nothing = Session(NotFound("Nothing is served.", hint="This is a test."))
+        chosen = config.load(None, environ={}).serve
+        app = make_app(server, nothing, {}, chosen, tokens=Tokens(), watch=Watch())
         uvicorn.run(app, host="127.0.0.1", port=int(port), log_level="warning")
 
 

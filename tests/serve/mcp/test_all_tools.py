@@ -19,6 +19,7 @@ from served import LEGACY, MODERN, Agent, Home, connected, http, stdio, write_do
 
 from lookfar.serve.toolsets import tools_of
 
+A_SECTION = {"doc_uri": "made.md", "heading_path": "Made → A"}
 NOTE = {"filename": "note", "content": "Remembered zebras."}
 CALLS: list[tuple[str, dict[str, Any]]] = [
     # In an order in which each finds what it needs; what deletes comes last.
@@ -28,14 +29,40 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("related", {"target": "guide.md"}),
     ("status", {}),
     ("remember", {"text": "We keep the signing key offline."}),
+    ("edit", {"edits": [{"op": "append", "target": "keys.md#Keys", "text": "Keep it cold."}]}),
     ("anvil_search_docs", {"query": "signing key"}),
     ("get_page", {"file_path": "keys.md"}),
     ("get_section", {"file_path": "guide.md", "heading_path": "Guide > Install"}),
     ("list_pages", {}),
+    ("create_database", {"db_name": "texts"}),
+    ("insert_document", {"text": "Zebras drink at dawn.", "db_name": "texts"}),
+    ("find_similar_documents", {"text": "zebras", "db_name": "texts"}),
+    ("delete_document", {"doc_id": "(the one inserted)", "db_name": "texts"}),
     ("msrl.query", {"query": "signing key"}),
     ("msrl.status", {}),
     ("msrl.reindex", {"wait": True}),
     ("msrl.watch", {"enabled": True}),
+    ("msrl.doc.create", {"doc_uri": "made.md", "title": "Made"}),
+    ("msrl.doc.validate", {"doc_uri": "made.md"}),
+    ("msrl.doc.auto_fix", {"doc_uri": "made.md"}),
+    (
+        "msrl.doc.insert_section",
+        {"doc_uri": "made.md", "parent_heading_path": "Made", "heading": "A", "content_md": "x"},
+    ),
+    (
+        "msrl.doc.insert_section",
+        {"doc_uri": "made.md", "parent_heading_path": "Made", "heading": "B", "content_md": "x"},
+    ),
+    ("msrl.doc.replace_section", {**A_SECTION, "content_md": "y"}),
+    ("msrl.doc.append_to_section", {**A_SECTION, "content_md": "z"}),
+    (
+        "msrl.doc.move_section",
+        {
+            "doc_uri": "made.md",
+            "from_heading_path": "Made → A",
+            "to_parent_heading_path": "Made → B",
+        },
+    ),
     ("query_documents", {"query": "signing key"}),
     ("query_documents_compressed", {"query": "signing key"}),
     ("search_with_hypothesis", {"hypothesis": "The signing key rotates."}),
@@ -90,20 +117,24 @@ def all_tools(
 
 
 def test_nothing_is_left_out() -> None:
-    assert sorted(name for name, _ in CALLS) == sorted(tool.name for tool in tools_of(["all"]))
+    assert {name for name, _ in CALLS} == {tool.name for tool in tools_of(["all"])}
 
 
 def test_each_tool_answers(all_tools: Agent) -> None:
     """Seen to fail with a way that lost an answer, and with a tool that no way could call."""
     listed = {each.name for each in all_tools.run(all_tools.client.list_tools).tools}
     assert listed == {name for name, _ in CALLS}
+    inserted = ""
     for name, arguments in CALLS:
-        result = all_tools.raw(name, arguments)
+        given = {**arguments, "doc_id": inserted} if "doc_id" in arguments else arguments
+        result = all_tools.raw(name, given)
         said = [block.text for block in result.content if block.type == "text"]
         assert not result.is_error, (name, said)
         assert any(said), name
         if result.structured_content is None:
-            assert isinstance(json.loads(said[0]), dict), name
+            shape = json.loads(said[0])
+            assert isinstance(shape, list if name == "find_similar_documents" else dict), name
+            inserted = shape["doc_id"] if name == "insert_document" else inserted
 
 
 def test_each_tool_refuses_what_it_does_not_know(all_tools: Agent) -> None:
@@ -116,9 +147,12 @@ def test_each_tool_refuses_what_it_does_not_know(all_tools: Agent) -> None:
             assert all_tools.raw(name, wrong).is_error, (name, wanted)
 
 
-def test_the_folder_is_untouched(all_tools: Agent) -> None:
-    """Tools that write do so in the index and among the memories, never among the documents."""
+def test_the_folder_holds_what_was_edited_and_nothing_else(all_tools: Agent) -> None:
+    """Tools that write do so in the index and among the memories, but for those that edit."""
     root: Path = all_tools.root
     assert {path.name for path in root.iterdir()} == {
-        "corpus", "guide.md", "keys.md", "long.md", "notes.txt", "tool.py",
+        "corpus", "guide.md", "keys.md", "long.md", "made.md", "notes.txt", "tool.py",
     }  # fmt: skip
+    assert (root / "keys.md").read_text(encoding="utf-8").endswith("\n\nKeep it cold.\n")
+    made = (root / "made.md").read_text(encoding="utf-8")
+    assert made == "# Made\n\n## B\n\nx\n\n### A\n\ny\n\nz\n"

@@ -125,10 +125,11 @@ def details(shape: dict[str, Any], code: str) -> dict[str, Any]:
 
 def test_tools_are_listed_with_dots_and_hints(listed: dict[str, types.Tool]) -> None:
     """A client learns the names with dots, and which tools only read."""
-    assert list(listed) == ["msrl.query", "msrl.status", "msrl.reindex", "msrl.watch"]
+    reading = ["msrl.query", "msrl.status", "msrl.doc.validate"]
+    assert list(listed) == [*reading[:2], "msrl.reindex", "msrl.watch", *reading[2:]]
     for name, tool in listed.items():
         assert tool.annotations is not None
-        assert tool.annotations.read_only_hint is (name in ("msrl.query", "msrl.status"))
+        assert tool.annotations.read_only_hint is (name in reading)
         assert tool.annotations.idempotent_hint is True
         assert len(tool.description or "") < 300
 
@@ -144,7 +145,8 @@ def test_underscores_stand_in_for_dots_by_option(session: Session, era: str) -> 
             return names, result
 
     names, result = anyio.run(go)
-    assert names == ["msrl_query", "msrl_status", "msrl_reindex", "msrl_watch"]
+    assert names[:4] == ["msrl_query", "msrl_status", "msrl_reindex", "msrl_watch"]
+    assert names[4:] == ["msrl_doc_validate"]
     assert not result.is_error
 
 
@@ -332,6 +334,20 @@ def test_ties_go_by_document_and_by_start(ask: Ask, put: Put) -> None:
     places = [(each["doc_uri"], each["start_char"]) for each in found]
     assert len(places) == 4
     assert places == sorted(places)
+
+
+def test_the_exact_phrase_ranks_above_its_words_scattered(ask: Ask, put: Put) -> None:
+    """Of equal words and so of equal BM25; seen to fail without the pairs of words."""
+    put(
+        {
+            "z.md": "kubernetes pod networking and more\n",
+            "a.md": "networking pod and more kubernetes\n",
+        }
+    )
+    ask("msrl.reindex", wait=True)
+    found = ask("msrl.query", query="kubernetes pod networking")["results"]
+    assert [each["doc_uri"] for each in found] == ["z.md", "a.md"]
+    assert found[0]["bm25_score"] > found[1]["bm25_score"] > 0
 
 
 def test_without_a_word_in_common_the_words_count_nothing(ask: Ask, put: Put) -> None:
@@ -664,7 +680,7 @@ def test_a_model_that_is_not_there_leaves_the_server_standing(
 
     with Library.open(docs, index_dir=tmp_path / "index", settings=broken) as library:
         count, state, build = anyio.run(go, library)
-    assert count == 4
+    assert count == 5
     assert not state.is_error
     assert build.is_error
     told = details(json.loads(build.content[0].text), "MODEL_DOWNLOAD_FAILED")

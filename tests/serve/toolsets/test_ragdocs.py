@@ -170,7 +170,7 @@ def test_an_empty_folder_gives_nothing(ask: Ask, docs: Path, tool: str) -> None:
 
 
 def test_parts_of_a_long_section_have_its_headings(ask: Ask, put: Put) -> None:
-    text = "\n\n".join("The quagga grazes. " + "word " * 60 for _ in range(20))
+    text = "\n\n".join(f"The quagga grazes {n}. " + "word " * 60 for n in range(20))
     put({"long.md": f"# Long\n\n## Section\n\n{text}\n"})
     found = ask("query_documents", query="quagga", top_n=3)["results"]
     assert {each["header_path"] for each in found} == {"Long > Section"}
@@ -374,6 +374,20 @@ def test_a_hypothesis_is_read_by_meaning_alone(
     shares = [(each - near[-1]) / (near[0] - near[-1]) for each in near]
     assert scores(found) == pytest.approx(shares[:10], abs=0.005)
     assert found["results"][0]["header_path"] == "Mixed > Near"
+
+
+class TestHypothesisOff:
+    @pytest.fixture
+    def settings(self) -> dict[str, Any]:
+        return {"embed.provider": "hash", "index.workers": 1, "search.hypothesis": False}
+
+    def test_the_switch_turns_it_off(self, ask: Ask, refused: Ask, put: Put) -> None:
+        """It is on by default: see above."""
+        put({"z.md": "# Z\n\nzebra\n"})
+        shape = refused("search_with_hypothesis", hypothesis="a zebra")
+        assert shape["code"] == "INVALID_ARGUMENT"
+        assert "search.hypothesis" in shape["hint"]
+        assert ask("query_documents", query="zebra")["results"]
 
 
 # --- what it may cost ---------------------------------------------------------------------------

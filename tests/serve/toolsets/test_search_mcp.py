@@ -505,7 +505,7 @@ def test_an_index_without_documentation(refused: Ask, ask: Ask, docs: Path) -> N
 def test_a_large_answer_is_cut_and_says_so(ask: Ask, put: Put, call: Any) -> None:
     """No result may fill a model's window."""
     long = " ".join(f"zebra wörd{number}" for number in range(150))
-    put({f"big/d{number:02}.md": f"# D\n\n{long}\n" for number in range(50)})
+    put({f"big/d{number:02}.md": f"# D{number}\n\n{long}\n" for number in range(50)})
     ask("create_index", confirm=True)
     for compact, key in ((False, "warning"), (True, "w")):
         wanted = {"query": "zebra", "top_k": 50, "compact": compact}
@@ -582,6 +582,7 @@ class TestConfig:
         assert chosen["autoReindex"] == {
             "enabled": True, "checkEveryNSearches": 10, "maxAutoReindexFiles": 5,
         }  # fmt: skip
+        assert chosen["queryExpansion"] == {"enabled": True, "maxExpansionTerms": 10}
         assert chosen["indexingStrategy"] == "lazy"
         assert chosen["enhancedToolDescriptions"] is False
         assert Path(shape["configPath"]).is_absolute()

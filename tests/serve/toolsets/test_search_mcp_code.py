@@ -131,6 +131,14 @@ def test_each_mode_searches_code_as_it_says(ask: Ask) -> None:
     assert ask("search_code", query="nosuchword", mode="fts")["results"] == []
 
 
+def test_a_query_for_code_is_widened_by_synonyms(ask: Ask, put: Put) -> None:
+    """By words alone, of which the code has none but a synonym."""
+    put({"src/pods.py": "def list_kubernetes_pods():\n    return []\n"})
+    ask("create_index", confirm=True)
+    found = ask("search_code", query="k8s", mode="fts")["results"]
+    assert [each["path"] for each in found] == ["src/pods.py"]
+
+
 def test_the_limits_of_code_searches_are_accepted(ask: Ask) -> None:
     """Off by one would refuse what is allowed."""
     for more in ({"top_k": 1}, {"top_k": 50}, {"alpha": 0}, {"alpha": 1}, {"mode": "vector"}):

@@ -21,12 +21,17 @@ ALL: Final = "all"
 _TABLES: Final[Mapping[str, str]] = {
     DEFAULT: "lookfar.serve.tools",
     "anvil": "lookfar.serve.toolsets.anvil",
+    "document-db": "lookfar.serve.toolsets.document_db",
     "msrl": "lookfar.serve.toolsets.msrl",
     "ragdocs": "lookfar.serve.toolsets.ragdocs",
     "search-mcp": "lookfar.serve.toolsets.search_mcp",
 }
 
 NAMES: Final = (*_TABLES, ALL)
+
+OWN_DATA: Final = frozenset({"document-db"})
+"""Whose tools write nothing but what Lookfar keeps for the user. Without writing they would be
+of no use, so whoever asks for such a toolset by its name has allowed it."""
 
 
 def toolset(name: str) -> tuple[Tool, ...]:
@@ -42,7 +47,11 @@ def toolset(name: str) -> tuple[Tool, ...]:
 def tools_of(names: Sequence[str]) -> tuple[Tool, ...]:
     """The tools of several toolsets together; names that clash say whose they are."""
     wanted = list(_TABLES) if ALL in names else list(dict.fromkeys(names)) or [DEFAULT]
-    owned = [(name, tool) for name in wanted for tool in toolset(name)]
+    owned = [
+        (name, replace(tool, writes=False) if name in OWN_DATA.intersection(names) else tool)
+        for name in wanted
+        for tool in toolset(name)
+    ]
     times = Counter(tool.name for _, tool in owned)
     return tuple(
         replace(tool, name=f"{owner.replace('-', '_')}_{tool.name}")

@@ -97,7 +97,12 @@ def _asked(library: Library, given: SearchDocsInput, call: Call) -> Answer:
         filters=filters,
         collections=collections,
         tuned=replace(
-            library.settings.search, per_document=0, merge_gap=-1, max_excerpt_chars=WHOLE
+            library.settings.search,
+            per_document=0,
+            merge_gap=-1,
+            max_excerpt_chars=WHOLE,
+            # Its answers have no place for where else a text stands.
+            dedup_exact=False,
         ),
         on_progress=call.on_progress(),
     )

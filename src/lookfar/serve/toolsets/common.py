@@ -42,6 +42,8 @@ def _not_blank(text: str) -> str:
 
 Filled = Annotated[str, Field(min_length=1), AfterValidator(_not_blank)]
 """A text with something in it."""
+NotBlank = Annotated[str, AfterValidator(_not_blank)]
+"""The same, for shapes that promise a text and no more."""
 
 
 # --- paths --------------------------------------------------------------------------------------

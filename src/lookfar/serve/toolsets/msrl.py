@@ -31,6 +31,7 @@ from lookfar.errors import (
 from lookfar.model import Filters, Hit
 from lookfar.retrieve.shares import MEANING, WORDS, in_shares
 from lookfar.serve.tool import Call, Input, Json, Result, Session, Tool
+from lookfar.serve.toolsets import msrl_documents
 from lookfar.serve.toolsets.common import Filled
 from lookfar.serve.toolsets.single import PATIENCE, fitting, only_folder, utc, worth_saying
 
@@ -273,7 +274,8 @@ def _told(error: LookfarError) -> tuple[str, Json]:
         case RootNotFound():
             return "IO_ERROR", {"path": path, "operation": "read", "errno": "ENOENT"}
         case NotFound():
-            return "NOT_FOUND", {"docUri": given["uri"]} if "uri" in given else {}
+            known = (("docUri", "uri"), ("headingPath", "heading_path"))
+            return "NOT_FOUND", {name: given[key] for name, key in known if key in given}
         case NotIndexed():
             return "NOT_INDEXED", {}
         case IndexBusy():
@@ -335,4 +337,4 @@ WATCH = Tool(
     refusal=refusal,
 )
 
-TOOLS: tuple[Tool, ...] = (QUERY, STATUS, REINDEX, WATCH)
+TOOLS: tuple[Tool, ...] = (QUERY, STATUS, REINDEX, WATCH, *msrl_documents.tools(refusal))

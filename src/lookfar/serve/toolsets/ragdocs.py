@@ -51,12 +51,26 @@ class QueryDocumentsInput(Input):
 
 
 def _query_documents(session: Session, given: QueryDocumentsInput, call: Call) -> Result:
-    answer = _asked(session, given.query, given.top_n, call)
+    return answer_documents(session, given, call)
+
+
+def answer_documents(
+    session: Session, given: QueryDocumentsInput, call: Call, mode: Mode | None = None
+) -> Result:
+    """The tool's result, or what only one way of searching would give."""
+    answer = _asked(session, given.query, given.top_n, call, mode)
     return _given(session, answer, {}, _normalised(answer.hits))
 
 
 def _asked(
-    session: Session, text: str, top_n: int, call: Call, mode: Mode | None = None, **tuned: Any
+    session: Session,
+    text: str,
+    top_n: int,
+    call: Call,
+    mode: Mode | None = None,
+    *,
+    hypothesis: str = "",
+    **tuned: Any,
 ) -> Answer:
     """The answer, chunk by chunk and each chunk whole."""
     library = session.library
@@ -64,6 +78,7 @@ def _asked(
         text,
         mode=mode,
         top_k=top_n,
+        hypothesis=hypothesis,
         tuned=replace(library.settings.search, merge_gap=-1, max_excerpt_chars=WHOLE, **tuned),
         on_progress=call.on_progress(),
     )
@@ -141,7 +156,8 @@ class QueryCompressedInput(Input):
 
 def _query_compressed(session: Session, given: QueryCompressedInput, call: Call) -> Result:
     wanted = max(_FEWEST_CANDIDATES, _CANDIDATES_PER_HIT * given.top_n)
-    answer = _asked(session, given.query, wanted, call)
+    # Equal texts are folded below, where they are counted.
+    answer = _asked(session, given.query, wanted, call, dedup_exact=False)
     strong = [hit for hit in _normalised(answer.hits) if hit.score >= given.min_score]
     model = _model(session.library)
     folded = _folded(strong, given.similarity_threshold, model)[: given.top_n]
@@ -204,8 +220,9 @@ def _search_with_hypothesis(session: Session, given: HypothesisInput, call: Call
             )
     # Meaning and nothing else: no words, no names, no standing of the whole document.
     answer = _asked(
-        session, given.hypothesis, given.top_n, call, "vector", name_boost=0.0, page_share=0.0
-    )
+        session, given.hypothesis, given.top_n, call, "vector", hypothesis=given.hypothesis,
+        name_boost=0.0, page_share=0.0,
+    )  # fmt: skip
     return _given(session, answer, {}, _normalised(answer.hits))
 
 

@@ -326,6 +326,7 @@ def _answer(session: Session, given: SearchInput, call: Call, lane: Lane) -> Ans
             vector_weight=given.alpha,
             keyword_weight=1 - given.alpha,
             code_vector_weight=given.alpha,
+            expand_known=True,
             max_excerpt_chars=_WHOLE_CHUNK,
         ),
         on_progress=call.on_progress(),
@@ -587,6 +588,10 @@ def _config(session: Session, _given: NoInput, _: Call) -> Result:
         "extractComments": chosen.search.comments,
         "chunkingStrategy": "code-aware",
         "hybridSearch": {"enabled": chosen.search.mode == "hybrid", "defaultAlpha": _ALPHA},
+        "queryExpansion": {
+            "enabled": chosen.search.expansion,
+            "maxExpansionTerms": chosen.search.max_expansions,
+        },
         "autoReindex": {
             "enabled": chosen.index.max_auto_files > 0,
             "checkEveryNSearches": chosen.index.check_every_searches,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PATIENCE = 600.0
 """Seconds that a call which was told to wait waits for another writer."""
 
-_TELLING = frozenset(("healed", "held", "no_model", "stale"))
+_TELLING = frozenset(("healed", "held", "no_model", "rebuilding", "stale"))
 """What makes an answer another one than was asked for; the rest is in the status."""
 
 
