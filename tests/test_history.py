@@ -282,7 +282,7 @@ def test_earlier_states_can_be_asked_and_held(library: Library, repo: Any) -> No
     library.roll_back(first, collection="project@git")
     held = library.search("later", filters=COMMITS)
     assert "Later" not in titles(held)
-    assert [each.reason for each in held.incomplete] == ["held", "nothing_relevant"]
+    assert [each.reason for each in held.incomplete] == ["held"]
 
 
 def test_what_is_excluded_or_denied_is_not_quoted_from_history(

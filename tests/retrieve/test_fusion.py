@@ -110,21 +110,22 @@ def test_the_kind_of_fusion_is_a_setting(four: Ranking) -> None:
 
 def test_nothing_relevant_is_said_where_little_speaks_for_the_best(four: Ranking) -> None:
     """The words of the question weigh 20; the best page has 9 of it, and the best cosine 0.9."""
-    asked = replace(four, rarity={"a": 12.0, "b": 8.0})
-    assert relevance(asked) == pytest.approx((9 / 20 + 0.9) / 0.8)
+    asked = replace(four, rarity={"a": 12.0, "b": 8.0}, entries=1000)
+    assert relevance(asked) == pytest.approx((9 / 20 + 0.9) / 0.5)
     assert doubts(asked) == []
-    far = replace(asked, candidates=tuple(c._replace(vector=0.1) for c in asked.candidates))
-    assert relevance(far) == pytest.approx((0.45 + 0.1) / 0.8)
+    far = replace(asked, candidates=tuple(c._replace(vector=-0.1) for c in asked.candidates))
+    assert relevance(far) == pytest.approx((0.45 - 0.1) / 0.5)
     (note,) = doubts(far)
     assert note.reason == "nothing_relevant"
-    assert "69%" in note.detail
+    assert "70%" in note.detail
+    assert doubts(replace(far, entries=999)) == []
 
 
 def test_without_a_model_words_decide_whether_anything_is_relevant(
     four: Ranking,
 ) -> None:
-    words = replace(four, plan=replace(four.plan, vector=None), rarity={"a": 36.0})
-    assert relevance(words) == pytest.approx(0.25 / 0.3)
+    words = replace(four, plan=replace(four.plan, vector=None), rarity={"a": 36.0}, entries=1000)
+    assert relevance(words) == pytest.approx(0.25 / 0.2)
     assert relevance(replace(words, plan=replace(words.plan, mode="vector"))) is None
 
 

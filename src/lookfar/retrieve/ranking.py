@@ -102,6 +102,8 @@ class Ranking:
     steps: tuple[Step, ...] = ()
     rarity: Mapping[str, float] = field(default_factory=dict)
     """How much each term says, by how few documents hold it."""
+    entries: int = 0
+    """Chunks and documents of all collections that were asked."""
     notes: tuple[Incomplete, ...] = ()
     """What of the question could not be done as it was asked."""
 

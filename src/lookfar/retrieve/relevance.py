@@ -2,12 +2,13 @@
 
 Takes: a ranking. Gives: how much speaks for its best candidates, 1 being just enough, and the
 note for an answer where less does. Refuses: to judge a search by meaning alone, whose scores
-tell too little by themselves.
+tell too little by themselves, and a search of few documents.
 
 The measure: the best BM25 of a document as a share of what the words of the question weigh
 together, plus the best cosine. Measured on questions whose answer is among the best ten
 against questions of other sets asked of the same documents (``bench/quality.py --doubt``):
-1 in 200 answered questions is doubted, and three of four that have no answer here are.
+no answered question is doubted, and half of those that have no answer here are. A question in
+quite other words than its answer looks the same as one without, so more would cost trust.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from lookfar.model import Incomplete
 if TYPE_CHECKING:
     from lookfar.retrieve.ranking import Ranking
 
-WORDS_AND_MEANING: Final = 0.8
-WORDS_ALONE: Final = 0.3
+WORDS_AND_MEANING: Final = 0.5
+WORDS_ALONE: Final = 0.2
+FEWEST: Final = 1000
+"""Chunks and documents that can be judged so: to a handful most words of a question are new."""
 NOTHING_RELEVANT: Final = "nothing_relevant"
 
 
@@ -28,6 +31,8 @@ def relevance(ranking: Ranking) -> float | None:
     """How much speaks for the best; below 1 too little does. ``None`` where nobody can tell."""
     asked = sum(ranking.rarity.values())
     if ranking.plan.mode == "vector" or not asked or not ranking.candidates:
+        return None
+    if ranking.entries < FEWEST:
         return None
     words = max(each.page for each in ranking.candidates) / asked
     if ranking.plan.vector is None:
@@ -42,7 +47,7 @@ def doubts(ranking: Ranking) -> list[Incomplete]:
     if found is None or found >= 1:
         return []
     detail = (
-        f"the best hits have only {found:.0%} of what usually speaks for an answer;"
+        f"the best hits have {found:.0%} of what speaks for an answer at the least;"
         " try other words, or look elsewhere"
     )
     return [Incomplete(NOTHING_RELEVANT, detail)]

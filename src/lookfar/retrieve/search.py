@@ -140,8 +140,14 @@ def candidates_of(sources: Sequence[Source], settings: SearchSettings, also: str
     lead = next((each for each in found if each.plan.vector is not None), found[0])
     candidates = tuple(dict.fromkeys(chain.from_iterable(each.candidates for each in found)))
     none = (0.0,) * len(candidates)
-    said = rarity(asked)
-    return replace(lead, candidates=candidates, scores=none, rarity=said, notes=tuple(notes))
+    return replace(
+        lead,
+        candidates=candidates,
+        scores=none,
+        rarity=rarity(asked),
+        entries=sum(snapshot.statistics(()).entries for _, snapshot in asked),
+        notes=tuple(notes),
+    )
 
 
 def _only(
