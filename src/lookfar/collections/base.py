@@ -650,6 +650,23 @@ def _part(snapshot: Snapshot, wanted: Target) -> tuple[tuple[str, ...], Part]:
     return path, Part(wanted.uri, span.start, span.end, name)
 
 
+def stored(snapshot: Snapshot, uri: str) -> Document:
+    """A document of which nothing is known but what is stored, so that it cannot have changed."""
+    known, text = snapshot.document(uri), snapshot.text(uri)
+    if known is None or text is None:
+        raise unknown(snapshot, uri)
+    return Document(
+        uri=uri,
+        text=text,
+        title=known["title"],
+        lane=known["lane"],
+        language=known["language"],
+        body=0,
+        sections=tuple(snapshot.sections(uri)),
+        tags=tuple(known["tags"]),
+    )
+
+
 def unknown(snapshot: Snapshot, uri: str) -> NotFound:
     near = get_close_matches(uri[:_LONGEST_NAME], snapshot.uris(), n=3, cutoff=0.4)
     return NotFound(

@@ -23,6 +23,7 @@ from lookfar.collections.base import (
     Closing,
     Collection,
     store_of,
+    stored,
     unknown,
 )
 from lookfar.errors import IndexBusy, IndexCorrupt, IOFailed, ModelUnavailable
@@ -228,19 +229,7 @@ class Commits(Collection):
         return {**known["commit"], "title": known["title"], "parts": parts, "files": files}
 
     def _current(self, snapshot: Snapshot, uri: str) -> tuple[Document, bool]:
-        known, text = snapshot.document(uri), snapshot.text(uri)
-        if known is None or text is None:
-            raise unknown(snapshot, uri)
-        document = Document(
-            uri=uri,
-            text=text,
-            title=known["title"],
-            lane="commits",
-            language="git",
-            body=0,
-            sections=tuple(snapshot.sections(uri)),
-        )
-        return document, True
+        return stored(snapshot, uri), True
 
     def status(self, *, collection: str = "", check: bool = True) -> Status:
         """What is indexed; with ``check`` the branches that moved since are named."""

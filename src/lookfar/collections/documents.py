@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lookfar.collections import ulids
-from lookfar.collections.base import PATIENCE, Collection, unknown
+from lookfar.collections.base import PATIENCE, Collection, stored, unknown
 from lookfar.errors import IndexBusy, IndexCorrupt, InvalidArgument, LookfarError, NotFound
 from lookfar.model import Document, GenerationInfo, Incomplete, IndexReport, Status
 from lookfar.retrieve.diversify import Passage
@@ -389,20 +389,7 @@ class Documents(Collection):
             return snapshot.text(uri)
 
     def _current(self, snapshot: Snapshot, uri: str) -> tuple[Document, bool]:
-        known, text = snapshot.document(uri), snapshot.text(uri)
-        if known is None or text is None:
-            raise unknown(snapshot, uri)
-        document = Document(
-            uri=uri,
-            text=text,
-            title=known["title"],
-            lane="documents",
-            language="text",
-            body=0,
-            sections=(),
-            tags=tuple(known["tags"]),
-        )
-        return document, True
+        return stored(snapshot, uri), True
 
     def status(self, *, collection: str = "", check: bool = True) -> Status:  # noqa: ARG002
         """What is in the database; there is nothing to compare it with."""
