@@ -1,0 +1,517 @@
+"""Every client's own file: set up, set up again, and back to the very bytes it had."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from configs import APPLE, KEYS, LINUX, PROJECT, SAMPLES, WINDOWS
+from insertions import only_inserted
+
+from lookfar.errors import Conflict
+from lookfar.serve.setup import edits, jsonc
+from lookfar.serve.setup.clients import BY_NAME, CLIENTS
+from lookfar.serve.setup.edits import Edit, Target
+from lookfar.serve.setup.keep import Kept
+from lookfar.serve.setup.machine import Machine
+
+Setup = Callable[..., Result]
+Told = Callable[..., dict[str, Any]]
+LAUNCH = str(Path(sys.executable).parent / "lookfar")
+BOM = b"\xef\xbb\xbf"
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the paths are those of Linux")
+
+
+def values(client: str, raw: bytes) -> dict[str, Any]:
+    """All that a file says, as its client reads it."""
+    text = raw.removeprefix(BOM).decode()
+    if client == "codex":
+        return tomllib.loads(text)
+    node = jsonc.parse(text)
+    assert node is not None
+    found: dict[str, Any] = node.value
+    return found
+
+
+def servers(client: str, raw: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = values(client, raw)[KEYS.get(client, "mcpServers")]
+    return found
+
+
+def expected(client: str, project: Path) -> dict[str, Any]:
+    """The entry, spelled out by hand for each client."""
+    words = ["mcp"]
+    if client in ("cursor", "vscode", "vscode-insiders"):
+        words.append("${workspaceFolder}")
+    elif client not in ("claude-code", "codex", "gemini", "zed", "opencode"):
+        words.append(str(project))
+    plain = {"command": LAUNCH, "args": words}
+    special: dict[str, dict[str, Any]] = {
+        "claude-code": {"type": "stdio", **plain},
+        "vscode": {"type": "stdio", **plain},
+        "vscode-insiders": {"type": "stdio", **plain},
+        "codex": {"startup_timeout_sec": 30, **plain},
+        "zed": {"source": "custom", **plain},
+        "opencode": {"type": "local", "enabled": True, "command": [LAUNCH, *words]},
+    }
+    return special.get(client, plain)
+
+
+def written(path: Path, raw: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(raw)
+    return path
+
+
+def snapshot(folder: Path) -> dict[str, bytes | None]:
+    """Every file and folder below a home, but our own data."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in sorted(folder.rglob("*"))
+        if not str(path.relative_to(folder)).startswith((".local", ".config/lookfar"))
+    }
+
+
+def test_every_client_has_its_samples() -> None:
+    assert set(SAMPLES) == set(LINUX) == set(BY_NAME) == {each.name for each in CLIENTS}
+    assert set(PROJECT) == {each.name for each in CLIENTS if each.project}
+
+
+MANNERS: dict[str, Callable[[str], bytes]] = {
+    "as it is": lambda text: text.encode(),
+    "carriage returns": lambda text: text.replace("\n", "\r\n").encode(),
+    "byte order mark": lambda text: BOM + text.encode(),
+    "no end": lambda text: text.rstrip("\n").encode(),
+}
+
+
+@pytest.mark.parametrize("manner", MANNERS)
+@pytest.mark.parametrize("client", SAMPLES)
+def test_apply_apply_again_and_undo(
+    client: str, manner: str, own_home: Path, project: Path, setup: Setup, told: Told
+) -> None:
+    original = MANNERS[manner](SAMPLES[client])
+    path = written(own_home / LINUX[client], original)
+    path.chmod(0o640)
+    before = snapshot(own_home)
+
+    first = setup("--client", client, "--yes")
+    assert first.exit_code == 0, first.output
+    after = path.read_bytes()
+    assert servers(client, after)["lookfar"] == expected(client, project)
+    others = values(client, after)
+    del others[KEYS.get(client, "mcpServers")]["lookfar"]
+    assert others == values(client, original)
+    assert after.startswith(BOM) == original.startswith(BOM)
+    assert (b"\r\n" in after) == (b"\r\n" in original)
+    assert not original.count(b"\r\n") or after.count(b"\n") == after.count(b"\r\n")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert only_inserted(original.decode(), after.decode())
+
+    again = told("--client", client)
+    assert [step["state"] for step in again["changes"]] == ["unchanged"]
+    assert path.read_bytes() == after
+
+    undone = told("--undo")
+    assert [step["state"] for step in undone["changes"]] == ["restored"]
+    assert snapshot(own_home) == before
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert told("--undo")["changes"] == []
+
+
+@pytest.mark.parametrize("raw", [None, b"", b"\n", b"{}"], ids=["missing", "empty", "blank", "{}"])
+@pytest.mark.parametrize("client", SAMPLES)
+def test_a_file_without_servers(
+    client: str, raw: bytes | None, own_home: Path, project: Path, told: Told
+) -> None:
+    raw = b"# none\n" if raw == b"{}" and client == "codex" else raw
+    path = own_home / LINUX[client]
+    if raw is not None:
+        written(path, raw)
+    before = snapshot(own_home)
+    assert told("--client", client)["changes"][0]["state"] == "added"
+    after = path.read_bytes()
+    assert values(client, after) == {
+        KEYS.get(client, "mcpServers"): {"lookfar": expected(client, project)}
+    }
+    assert client == "codex" or json.loads(after)
+    assert told("--client", client)["changes"][0]["state"] == "unchanged"
+    assert path.read_bytes() == after
+    assert told("--undo")["changes"][0]["state"] == "restored"
+    assert snapshot(own_home) == before, "folders that were made are gone, too"
+
+
+@pytest.mark.parametrize("client", PROJECT)
+def test_in_the_project(
+    client: str, own_home: Path, project: Path, told: Told, tmp_path: Path
+) -> None:
+    path = written(project / PROJECT[client], SAMPLES[client].encode())
+    shape = told("--client", client, "--scope", "project")
+    assert [step["path"] for step in shape["changes"]] == [str(path)]
+    assert servers(client, path.read_bytes())["lookfar"] == expected(client, project)
+    assert not (own_home / LINUX[client]).exists()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    assert told("--undo", elsewhere)["changes"] == [], "another project's file stays"
+    assert told("--undo", "--scope", "user")["changes"] == []
+    assert told("--undo")["changes"][0]["state"] == "restored"
+    assert path.read_bytes() == SAMPLES[client].encode()
+
+
+@pytest.mark.parametrize("client", SAMPLES)
+def test_what_is_broken_is_left_alone_and_the_others_are_served(
+    client: str, own_home: Path, setup: Setup, told: Told
+) -> None:
+    other = "gemini" if client != "gemini" else "junie"
+    good = written(own_home / LINUX[other], SAMPLES[other].encode())
+    broken = SAMPLES[client].encode().replace(b"args", b'args"oops', 1) + b"\n}{ [broken"
+    path = written(own_home / LINUX[client], broken)
+    result = setup("--client", client, "--client", other, "--yes")
+    assert result.exit_code == 2
+    assert "error INVALID_CONFIG" in result.stderr
+    assert str(path) in result.stderr
+    assert "line" in result.stderr
+    assert "hint: Mend the file" in result.stderr
+    assert path.read_bytes() == broken
+    assert b"lookfar" in good.read_bytes()
+    failed = told("--client", client)
+    assert failed["exit_code"] == 2
+    assert failed["changes"][0]["error"]["code"] == "INVALID_CONFIG"
+
+
+@pytest.mark.parametrize("client", SAMPLES)
+def test_what_is_read_only_stays_as_it_is(client: str, own_home: Path, told: Told) -> None:
+    path = written(own_home / LINUX[client], SAMPLES[client].encode())
+    path.chmod(0o444)
+    shape = told("--client", client)
+    assert shape["exit_code"] == 8
+    assert shape["changes"][0]["error"]["code"] == "PERMISSION_DENIED"
+    assert path.read_bytes() == SAMPLES[client].encode()
+    assert told("--undo")["changes"] == []
+
+
+@pytest.mark.parametrize("client", SAMPLES)
+def test_a_link_stays_a_link_and_its_target_is_edited(
+    client: str, own_home: Path, tmp_path: Path, told: Told
+) -> None:
+    kept = written(tmp_path / "dotfiles" / client, SAMPLES[client].encode())
+    link = own_home / LINUX[client]
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(kept)
+    assert told("--client", client)["changes"][0]["state"] == "added"
+    assert link.is_symlink()
+    assert "lookfar" in servers(client, kept.read_bytes())
+    assert sorted(os.listdir(kept.parent)) == [client]
+    assert told("--undo")["changes"][0]["state"] == "restored"
+    assert link.is_symlink()
+    assert kept.read_bytes() == SAMPLES[client].encode()
+
+
+def test_a_link_into_nothing_gets_its_file(own_home: Path, tmp_path: Path, told: Told) -> None:
+    link = own_home / LINUX["cursor"]
+    link.parent.mkdir(parents=True)
+    link.symlink_to(tmp_path / "later" / "mcp.json")
+    assert told("--client", "cursor")["changes"][0]["state"] == "added"
+    assert "lookfar" in servers("cursor", (tmp_path / "later" / "mcp.json").read_bytes())
+    assert told("--undo")["changes"][0]["state"] == "restored"
+    assert link.is_symlink()
+    assert not (tmp_path / "later").exists()
+
+
+@pytest.mark.parametrize("client", SAMPLES)
+def test_what_changed_since_loses_our_entry_alone(client: str, own_home: Path, told: Told) -> None:
+    path = written(own_home / LINUX[client], SAMPLES[client].encode())
+    told("--client", client)
+    text = path.read_text(encoding="utf-8")
+    mark = "# later\n" if client == "codex" else "// later\n"
+    path.write_text(mark + text, encoding="utf-8")
+    undone = told("--undo")["changes"][0]
+    assert undone["state"] == "removed"
+    assert "changed since" in undone["note"]
+    kept = Path(undone["note"].partition("The original is in ")[2])
+    assert kept.read_bytes() == SAMPLES[client].encode()
+    left = path.read_text(encoding="utf-8")
+    assert left.startswith(mark)
+    assert left == mark + SAMPLES[client]
+    assert told("--undo")["changes"] == []
+
+
+def test_an_entry_of_ones_own_keeps_its_options_and_comments(
+    own_home: Path, project: Path, told: Told
+) -> None:
+    text = """{
+  "mcpServers": {
+    "lookfar": {
+      "command": "lookfar", // on my path
+      "args": ["mcp", "--toolset", "msrl"],
+      "env": { "LOOKFAR_INDEX_WORKERS": "2" }, // slow machine
+      "disabled": true
+    }
+  }
+}
+"""
+    path = written(own_home / LINUX["windsurf"], text.encode())
+    assert told("--client", "windsurf")["changes"][0]["state"] == "updated"
+    after = path.read_text(encoding="utf-8")
+    args = json.dumps(["mcp", "--toolset", "msrl", str(project)])
+    wanted = text.replace('"command": "lookfar"', f'"command": {json.dumps(LAUNCH)}')
+    assert after == wanted.replace('["mcp", "--toolset", "msrl"]', args)
+    assert told("--client", "windsurf")["changes"][0]["state"] == "unchanged"
+    assert told("--undo")["changes"][0]["state"] == "restored"
+    assert path.read_text(encoding="utf-8") == text
+
+
+def test_a_second_project_joins_the_first(
+    own_home: Path, project: Path, tmp_path: Path, told: Told
+) -> None:
+    second = tmp_path / "work" / "lighthouse"
+    second.mkdir()
+    path = written(own_home / LINUX["claude-desktop"], SAMPLES["claude-desktop"].encode())
+    told("--client", "claude-desktop")
+    assert told(second, "--client", "claude-desktop")["changes"][0]["state"] == "updated"
+    entry = servers("claude-desktop", path.read_bytes())["lookfar"]
+    assert entry["args"] == ["mcp", str(project), str(second)]
+    assert told("--undo")["changes"][0]["state"] == "restored"
+    assert path.read_bytes() == SAMPLES["claude-desktop"].encode(), "the bytes before the first"
+
+
+def test_a_file_that_was_made_and_brought_up_to_date_is_gone_again(
+    own_home: Path, tmp_path: Path, told: Told
+) -> None:
+    before = snapshot(own_home)
+    told("--client", "claude-desktop")
+    assert told(tmp_path, "--client", "claude-desktop")["changes"][0]["state"] == "updated"
+    assert told("--undo")["changes"][0]["state"] == "restored"
+    assert snapshot(own_home) == before
+
+
+def test_set_up_again_after_somebody_else_wrote(own_home: Path, told: Told) -> None:
+    path = written(own_home / LINUX["gemini"], SAMPLES["gemini"].encode())
+    told("--client", "gemini")
+    changed = path.read_text(encoding="utf-8").replace("GitHub", "Dracula").replace(LAUNCH, "old")
+    path.write_text(changed, encoding="utf-8")
+    assert told("--client", "gemini")["changes"][0]["state"] == "updated"
+    assert told("--undo")["changes"][0]["state"] == "restored"
+    assert path.read_text(encoding="utf-8") == SAMPLES["gemini"].replace("GitHub", "Dracula")
+
+
+def test_a_server_elsewhere_is_somebodys_choice(own_home: Path, told: Told) -> None:
+    text = '{"mcpServers": {"lookfar": {"url": "http://127.0.0.1:8377/mcp"}}}'
+    path = written(own_home / LINUX["cursor"], text.encode())
+    assert told("--client", "cursor")["changes"][0]["state"] == "kept"
+    assert path.read_text(encoding="utf-8") == text
+
+
+def test_what_somebody_switched_off_stays_off(own_home: Path, told: Told) -> None:
+    text = '{"mcp": {"lookfar": {"type": "local", "command": ["x", "mcp"], "enabled": false}}}'
+    path = written(own_home / LINUX["opencode"], text.encode())
+    assert told("--client", "opencode")["changes"][0]["state"] == "updated"
+    assert path.read_text(encoding="utf-8") == text.replace('"x"', json.dumps(LAUNCH))
+
+
+def test_servers_of_the_newer_opencode(own_home: Path, project: Path, told: Told) -> None:
+    text = '{"mcp": {"servers": {"a": {"type": "local", "command": ["a"]}}}}'
+    path = written(own_home / ".config/opencode/opencode.jsonc", text.encode())
+    told("--client", "opencode")
+    found = values("opencode", path.read_bytes())["mcp"]["servers"]
+    assert found["lookfar"] == expected("opencode", project)
+    assert told("--client", "opencode")["changes"][0]["state"] == "unchanged"
+    path.write_bytes(b"\n" + path.read_bytes())
+    assert told("--undo")["changes"][0]["state"] == "removed"
+    assert path.read_text(encoding="utf-8") == "\n" + text
+
+
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        (b'{"mcpServers": []}', "mcpServers is no object"),
+        (b"[]", "the whole is no object"),
+        ('{"mcpServers": {}}'.encode("utf-16"), "it is not UTF-8"),
+    ],
+)
+def test_what_has_no_place_for_servers_is_refused(
+    raw: bytes, why: str, own_home: Path, setup: Setup
+) -> None:
+    path = written(own_home / LINUX["cursor"], raw)
+    result = setup("--client", "cursor", "--yes")
+    assert result.exit_code == 2
+    assert why in result.stderr
+    assert path.read_bytes() == raw
+
+
+def test_what_is_no_file_is_not_read(own_home: Path, setup: Setup) -> None:
+    path = own_home / LINUX["cursor"]
+    path.parent.mkdir(parents=True)
+    os.mkfifo(path)
+    assert "is not a file of settings" in setup("--client", "cursor", "--yes").stderr
+    path.unlink()
+    path.symlink_to(path)
+    result = setup("--client", "cursor", "--yes")
+    assert result.exit_code == 8
+    assert path.is_symlink()
+
+
+def test_a_file_of_several_names_is_not_parted(own_home: Path, setup: Setup) -> None:
+    path = written(own_home / LINUX["cursor"], b"{}")
+    os.link(path, own_home / "other")
+    assert "several names" in setup("--client", "cursor", "--yes").stderr
+    assert path.samefile(own_home / "other")
+    assert path.read_bytes() == b"{}"
+
+
+def test_what_changed_while_somebody_thought_is_not_overwritten(tmp_path: Path) -> None:
+    path = written(tmp_path / "x" / "mcp.json", b"{}")
+    kept = Kept(tmp_path / "kept")
+    target = Target("cursor", "Cursor", "user", path, "json", ("mcpServers", "lookfar"))
+    with pytest.raises(Conflict):
+        kept.apply(Edit(target, b"{ }", b'{"mcpServers": {}}'))
+    with pytest.raises(Conflict):
+        kept.apply(Edit(target, None, b'{"mcpServers": {}}'))
+    assert path.read_bytes() == b"{}"
+    assert os.listdir(path.parent) == ["mcp.json"]
+    assert kept.records() == []
+
+    kept.apply(Edit(target, b"{}", b'{"mcpServers": {"lookfar": 1}}'))
+    with pytest.raises(Conflict):
+        kept.apply(Edit(target, b"{}", b'{"mcpServers": {"lookfar": 2}}'))
+    (record,) = kept.records()
+    undo = kept.undoing(record)
+    path.write_bytes(b'{"mcpServers": {"lookfar": 3}}')
+    with pytest.raises(Conflict):
+        kept.undo(undo)
+    assert path.read_bytes() == b'{"mcpServers": {"lookfar": 3}}'
+    assert kept.records() == [record], "it can still be taken back"
+
+
+def test_what_appears_at_the_last_moment_is_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path / "x" / "mcp.json", b"theirs")
+    target = Target("cursor", "Cursor", "user", path, "json", ("mcpServers", "lookfar"))
+    monkeypatch.setattr(edits, "read", lambda _: None)  # As seen just before it appeared.
+    with pytest.raises(Conflict):
+        Kept(tmp_path / "kept").apply(Edit(target, None, b"ours"))
+    assert path.read_bytes() == b"theirs"
+    assert os.listdir(path.parent) == ["mcp.json"]
+
+
+def test_a_file_of_ours_that_somebody_fills_is_not_removed(tmp_path: Path) -> None:
+    path = tmp_path / "x" / "mcp.json"
+    kept = Kept(tmp_path / "kept")
+    target = Target("cursor", "Cursor", "user", path, "json", ("mcpServers", "lookfar"))
+    kept.apply(Edit(target, None, b"{}"))
+    (record,) = kept.records()
+    undo = kept.undoing(record)
+    path.write_bytes(b'{"mine": 1}')
+    with pytest.raises(Conflict):
+        kept.undo(undo)
+    assert path.read_bytes() == b'{"mine": 1}'
+
+
+def test_a_damaged_backup_is_not_written_anywhere(own_home: Path, told: Told) -> None:
+    path = written(own_home / LINUX["cursor"], b"{}")
+    told("--client", "cursor")
+    after = path.read_bytes()
+    (backup,) = (own_home / ".local/share/lookfar/setup").rglob("original")
+    assert backup.read_bytes() == b"{}"
+    assert stat.S_IMODE(backup.parent.stat().st_mode) == 0o700
+    backup.write_bytes(b"[]")
+    undone = told("--undo")
+    assert undone["exit_code"] == 6
+    assert undone["changes"][0]["error"]["code"] == "INDEX_CORRUPT"
+    assert path.read_bytes() == after
+
+
+def test_a_file_that_is_gone_is_forgotten(own_home: Path, told: Told) -> None:
+    path = written(own_home / LINUX["cursor"], b"{}")
+    told("--client", "cursor")
+    path.unlink()
+    assert told("--undo")["changes"][0]["state"] == "forgotten"
+    assert not path.exists()
+    assert told("--undo")["changes"] == []
+
+
+# --- where files lie --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("system", "places"), [("linux", LINUX), ("darwin", APPLE), ("win32", WINDOWS)]
+)
+def test_the_places_of_each_system(system: str, places: dict[str, str], tmp_path: Path) -> None:
+    machine = Machine(system, {"HOME": str(tmp_path), "USERPROFILE": str(tmp_path)})
+    for name, place in places.items():
+        assert BY_NAME[name].place(machine, "user", None) == tmp_path / place
+
+
+def test_variables_that_move_settings(tmp_path: Path) -> None:
+    env = {
+        "HOME": str(tmp_path),
+        "XDG_CONFIG_HOME": str(tmp_path / "conf"),
+        "CODEX_HOME": str(tmp_path / "codex"),
+        "CLAUDE_CONFIG_DIR": str(tmp_path / "claude"),
+    }
+    machine = Machine("linux", env)
+    moved = {"zed": "conf/zed/settings.json", "codex": "codex/config.toml"}
+    for name, place in {**moved, "claude-code": "claude/.claude.json"}.items():
+        assert BY_NAME[name].place(machine, "user", None) == tmp_path / place
+    windows = Machine("win32", {"USERPROFILE": str(tmp_path), "APPDATA": str(tmp_path / "r")})
+    place = BY_NAME["zed"].place(windows, "user", None)
+    assert place == tmp_path / "r" / "zed" / "settings.json"
+
+
+@pytest.mark.parametrize("client", SAMPLES)
+def test_a_client_is_found_by_its_signs(client: str, own_home: Path, told: Told) -> None:
+    record = BY_NAME[client]
+    machine = Machine.here()
+    assert not record.is_here(machine)
+    written(own_home / LINUX[client], SAMPLES[client].encode())
+    assert record.is_here(machine)
+    found = [step["client"] for step in told("--dry-run")["changes"]]
+    assert client in found
+    inside = {"cline": {"vscode"}, "roo": {"vscode"}}
+    assert set(found) == {client} | inside.get(client, set())
+
+
+@pytest.mark.parametrize("client", [each.name for each in CLIENTS if each.programs])
+def test_a_client_is_found_by_its_program(client: str, own_home: Path) -> None:
+    record = BY_NAME[client]
+    for name in record.programs:
+        program = written(own_home.parent / "programs" / name, b"#!/bin/sh\n")
+        assert not record.is_here(Machine.here()), "not a program yet"
+        program.chmod(0o755)
+        assert record.is_here(Machine.here())
+        program.unlink()
+
+
+# --- what is shown ----------------------------------------------------------------------------
+
+
+def test_secrets_around_our_lines_are_not_repeated(own_home: Path, setup: Setup) -> None:
+    written(own_home / LINUX["claude-code"], SAMPLES["claude-code"].encode())
+    shown = setup("--client", "claude-code", "--dry-run").stdout
+    assert '+    "lookfar": {' in shown
+    assert "PLAYWRIGHT_TOKEN" in shown
+    assert "do-not-repeat" not in shown
+
+
+def test_of_an_endless_line_only_what_differs_is_shown(own_home: Path, told: Told) -> None:
+    long = '{"a":"' + "x" * 5000 + '","mcpServers":{"b":{}}}'
+    written(own_home / LINUX["claude-code"], long.encode())
+    diff = told("--client", "claude-code", "--dry-run")["changes"][0]["diff"]
+    assert len("".join(diff)) < 1000
+    assert any(line.startswith("+") and '"lookfar": {' in line for line in diff)
+
+
+def test_edits_tell_what_is_there() -> None:
+    target = Target("x", "X", "user", Path("x"), "json", ("s", "k"))
+    assert edits.entry_in(target, '{"s": {"k": {"a": 1}}}') == {"a": 1}
+    assert not edits.has_entry(target, '{"s": 3}')

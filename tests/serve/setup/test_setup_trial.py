@@ -1,0 +1,125 @@
+"""The end of a setup: the project is indexed, and the written command answers a question."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from configs import LINUX
+from processes import end_all, marked_processes
+
+from lookfar.serve.setup.trial import try_out
+
+Setup = Callable[..., Result]
+Told = Callable[..., dict[str, Any]]
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the paths are those of Linux")
+
+
+@pytest.fixture(autouse=True)
+def own_daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a session starts is ended with the test."""
+    runtime = tempfile.mkdtemp(prefix="lf")  # Short: the names of sockets must be.
+    monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+    monkeypatch.setenv("LOOKFAR_INDEX_WORKERS", "1")
+    yield
+    end_all(marked_processes(f"XDG_RUNTIME_DIR={runtime}"))
+    shutil.rmtree(runtime, ignore_errors=True)
+
+
+def test_the_written_commands_answer(own_home: Path, project: Path, told: Told) -> None:
+    named = [word for name in ("codex", "cursor", "zed") for word in ("--client", name)]
+    shape = told(*named, index=True)
+    assert shape["exit_code"] == 0, shape
+    assert shape["index"]["added"] == 2
+    assert [trial["ok"] for trial in shape["trials"]] == [True, True], "each command once"
+    in_project, named_folder = shape["trials"]
+    assert in_project["command"] == [*shape["command"]]
+    assert in_project["folder"] == str(project)
+    assert named_folder["command"] == [*shape["command"], str(project)]
+    assert named_folder["folder"] == str(own_home)
+    for trial in shape["trials"]:
+        assert trial["passages"] > 0
+        assert trial["first"].startswith("guide.md:")
+
+
+def test_people_are_told_how_it_went(own_home: Path, setup: Setup) -> None:
+    text = '{"mcpServers": {"lookfar": {"command": "x", "args": ["mcp", "--no-daemon"]}}}'
+    for name, key in (("gemini", "mcpServers"), ("zed", "context_servers")):
+        path = own_home / LINUX[name]
+        path.parent.mkdir(parents=True)
+        path.write_text(text.replace("mcpServers", key), encoding="utf-8")
+    result = setup("--yes", index=True)
+    assert result.exit_code == 0, result.output
+    assert "1 added" in result.stdout or "2 added" in result.stdout
+    assert "Zed: brought up to date in ~/.config/zed/settings.json." in result.stdout
+    assert "Asked as Gemini CLI would: " in result.stdout
+    assert result.stdout.count("Asked as") == 1, "one command is asked once"
+    assert "the best in guide.md:" in result.stdout
+    assert marked_processes(f"HOME={own_home}") == [], "it was asked without a daemon"
+
+
+def test_a_command_that_fails_is_told(own_home: Path, setup: Setup) -> None:
+    text = '{"mcpServers": {"lookfar": {"command": "x", "args": ["mcp", "--no-such-option"]}}}'
+    path = own_home / LINUX["gemini"]
+    path.parent.mkdir(parents=True)
+    path.write_text(text, encoding="utf-8")
+    result = setup("--yes", index=True)
+    assert result.exit_code == 1
+    assert "The search through the settings of Gemini CLI failed." in result.stderr
+    assert "--no-such-option" in result.stderr
+    assert "hint: Run it by hand to see more: " in result.stderr
+
+
+def test_an_index_that_fails_is_told_and_nothing_is_asked(
+    own_home: Path, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOOKFAR_EMBED_PROVIDER", "static")
+    monkeypatch.setenv("LOOKFAR_EMBED_MODEL", str(own_home / "no-model"))
+    shape = told("--client", "gemini", index=True)
+    assert shape["exit_code"] == 7
+    assert shape["trials"] == []
+    assert [step["state"] for step in shape["changes"]] == ["added", "failed"]
+    assert shape["changes"][1]["error"]["code"] == "MODEL_UNAVAILABLE"
+
+
+def test_what_cannot_be_started(project: Path) -> None:
+    trial = try_out(["/no/such/lookfar", "mcp"], {}, project, "x")
+    assert not trial.ok
+    assert "/no/such/lookfar cannot be started" in trial.problem
+    assert "lookfar setup" in trial.hint
+
+
+def test_what_never_answers(project: Path) -> None:
+    silent = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+    trial = try_out(silent, {}, project, "x", seconds=1.0)
+    assert not trial.ok
+    assert "no answer within 1 s" in trial.problem
+
+
+def test_what_ends_with_a_word(project: Path) -> None:
+    dying = [sys.executable, "-c", "import sys; sys.exit('the disk is full')"]
+    trial = try_out(dying, {}, project, "x", seconds=60.0)
+    assert not trial.ok
+    assert trial.problem == "The server ended: the disk is full"
+
+
+def test_a_search_that_fails_is_no_success(own_home: Path) -> None:
+    words = [sys.executable, "-m", "lookfar", "mcp", "--no-daemon"]
+    env = {"LOOKFAR_EMBED_PROVIDER": "hash", "HOME": str(own_home)}
+    trial = try_out(words, env, own_home, "x")
+    assert not trial.ok
+    assert "project" in trial.problem, "a home is none"
+
+
+def test_a_toolset_without_search_is_somebodys_choice(project: Path) -> None:
+    words = [sys.executable, "-m", "lookfar", "mcp", "--no-daemon", "--toolset", "msrl"]
+    trial = try_out(words, {"LOOKFAR_EMBED_PROVIDER": "hash"}, project, "x")
+    assert trial.ok, trial.problem
+    assert trial.passages == 0
