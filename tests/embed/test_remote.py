@@ -233,7 +233,7 @@ def test_what_does_not_pass_is_an_error_at_once(
 
 def test_a_service_that_does_not_answer_is_not_waited_for(service: Service) -> None:
     def slow(*_: Any) -> tuple[int, dict[str, str], Any]:
-        time.sleep(2)
+        time.sleep(4)
         return 500, {}, {}
 
     embedder, _ = opened(service, timeout_seconds=0.2, retries=0)
@@ -241,7 +241,7 @@ def test_a_service_that_does_not_answer_is_not_waited_for(service: Service) -> N
     began = time.monotonic()
     with pytest.raises(ModelUnavailable, match=r"no answer within 0\.2 seconds"):
         embedder.embed(["hello"])
-    assert time.monotonic() - began < 1.9
+    assert time.monotonic() - began < 3.8
 
 
 def test_a_text_that_is_too_long_is_cut_until_the_service_takes_it(service: Service) -> None:

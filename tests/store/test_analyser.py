@@ -191,6 +191,6 @@ def test_cjk_is_noticed() -> None:
 )  # fmt: skip
 def test_hostile_text_takes_linear_time(unit: str) -> None:
     text = "é" * (not unit.isascii()) + unit * (500_000 // len(unit))
-    started = time.perf_counter()
+    started = time.process_time()
     analyse(text)
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 3.0

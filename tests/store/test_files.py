@@ -126,7 +126,7 @@ def test_a_thread_waits_for_the_lock_as_long_as_it_was_told(tmp_path: Path) -> N
     started = time.monotonic()
     with pytest.raises(IndexBusy):
         second.acquire(wait_seconds=0.2)
-    assert 0.2 <= time.monotonic() - started < 2
+    assert 0.2 <= time.monotonic() - started < 20
     threading.Timer(0.2, first.release).start()
     second.acquire(wait_seconds=5.0)
     second.release()
