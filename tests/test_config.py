@@ -808,3 +808,10 @@ def test_an_address_holds_no_key_and_an_error_does_not_show_it(place: Place, add
 def test_a_secret_is_read_from_the_environment_alone() -> None:
     assert config.secret("MY_KEY", {"MY_KEY": " abc\n"}) == "abc"
     assert config.secret("MY_KEY", {}) == ""
+
+
+def test_a_caller_elsewhere_says_where_its_paths_begin(place: Place, tmp_path: Path) -> None:
+    """A daemon stands in another folder. Seen to make indexes in the root of the disk."""
+    found = place.load({"index.dir": "mine"}, PWD=str(tmp_path), LOOKFAR_DOCUMENTS_DIR="./texts")
+    assert found.index.dir == str(tmp_path / "mine")
+    assert found.documents.dir == str(tmp_path / "texts")

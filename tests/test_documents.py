@@ -25,7 +25,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from lookfar.collections import ulids
 from lookfar.collections.documents import Documents, filter_tags, nearest, settings_for, tags_of
 from lookfar.embed.hashed import HashedEmbedder
-from lookfar.errors import IndexBusy, IndexCorrupt, InvalidArgument, LookfarError, NotFound
+from lookfar.errors import (
+    IndexBusy,
+    IndexCorrupt,
+    InvalidArgument,
+    LookfarError,
+    ModelUnavailable,
+    NotFound,
+)
 from lookfar.library import Library
 from lookfar.model import Filters, Hit
 from lookfar.store.database import connect
@@ -627,6 +634,48 @@ def test_damaged_vectors_and_keywords_are_made_anew(tmp_path: Path) -> None:
             assert library.verify(collection="vectors@documents") == []
 
 
+def test_who_writes_mends_damage_too(tmp_path: Path) -> None:
+    """Seen to fail with INDEX_CORRUPT until somebody asked a question."""
+    with opened(tmp_path) as library:
+        name = library.database().insert(LONG).doc_id
+    for damage in ("vectors.f16", "keywords/meta.json"):
+        place, _, rest = damage.partition("/")
+        (next((tmp_path / "db").rglob(place)) / rest).write_bytes(b"rubbish")
+        with opened(tmp_path) as library:
+            other = library.database().insert(f"a text after {damage}").doc_id
+            assert library.verify(collection="vectors@documents") == []
+        (next((tmp_path / "db").rglob(place)) / rest).write_bytes(b"rubbish")
+        with opened(tmp_path) as library:
+            assert library.database().delete(other) == 1
+            assert library.verify(collection="vectors@documents") == []
+            assert [each.doc_id for each in library.database().entries()] == [name]
+
+
+def test_vectors_of_another_length_are_refused(library: Library) -> None:
+    """A service may have another model under the old name. Seen to make the file unreadable."""
+
+    class Shorter(HashedEmbedder):
+        def embed(self, texts: Sequence[str]) -> Any:
+            return super().embed(texts)[:, :-1]
+
+    library.database().insert("one")
+    changed = Documents("vectors", library.settings, Shorter)
+    with pytest.raises(ModelUnavailable):
+        changed.insert("two")
+    assert [each.text for each in library.database().entries()] == ["one"]
+    library.database().insert("three")
+    assert library.verify(collection="vectors@documents") == []
+
+
+def test_no_distance_is_below_none(library: Library) -> None:
+    texts = [f"number {at} of the boats" for at in range(50)]
+    for text in texts:
+        library.database().insert(text)
+    nearest_ones = [library.find_similar(text, top_k=1)[0][0] for text in texts]
+    assert [each.text for each in nearest_ones] == texts
+    assert all(0.0 <= each.score < 0.01 for each in nearest_ones)
+
+
 def test_damaged_texts_are_not_taken_for_an_empty_database(tmp_path: Path) -> None:
     """There is no source to heal from, so nothing is set aside and nothing is lost further."""
     with opened(tmp_path) as library:
@@ -747,3 +796,16 @@ def test_a_database_behaves_as_a_dictionary_would() -> None:
             suppress_health_check=list(HealthCheck),
         ),
     )
+
+
+def test_an_import_and_a_list_heal_a_damaged_database(library: Library) -> None:
+    """Seen to fail: only questions, inserts and deletes did."""
+    database = library.database()
+    database.insert("the first")
+    (vectors,) = database.index_dir.rglob("vectors.f16")
+    vectors.write_bytes(b"")
+    assert database.import_lines([json.dumps({"text": "the second"})]).added == 1
+    (vectors,) = (each for each in database.index_dir.rglob("vectors.f16") if each.stat().st_size)
+    vectors.write_bytes(b"")
+    assert database.status().counts.documents == 2
+    assert {each.text for each in database.entries()} == {"the first", "the second"}

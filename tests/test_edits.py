@@ -252,3 +252,25 @@ def test_the_settings_say_how_many_top_headings_and_where_templates_are(base: Pa
 def test_an_edit_that_breaks_a_rule_says_so(library: Library) -> None:
     done = library.edit(Edit("insert", "guide.md#Use", heading="Deep", level=4, text="x"))
     assert [each.rule for each in done.violations] == ["heading-jump"]
+
+
+def test_an_edit_is_not_blamed_for_what_broke_a_rule_before(base: Path, library: Library) -> None:
+    """Caught: a twin further down came with another line in its message, and so counted as new."""
+    (base / "docs" / "twins.md").write_text("# T\n\n## A\n\na\n\n## B\n\n## B\n", encoding="utf-8")
+    assert library.edit(Edit("append", "twins.md#A", text="more\nand more")).violations == ()
+    third = library.edit(Edit("append", "twins.md", text="## B"))
+    assert [each.rule for each in third.violations] == ["duplicate-sibling"]
+
+
+def test_links_that_the_index_may_not_know_of_are_admitted(base: Path) -> None:
+    """Caught: without an index, links went astray and nobody was told."""
+    rename = Edit("rename", "guide.md#Use", heading="Usage")
+    with opened(base) as library:
+        assert "never indexed" in library.edit(rename, dry_run=True).warnings[0]
+        own = library.edit(Edit("replace", "guide.md#Use", text="Push it."), dry_run=True)
+        assert own.warnings == ()
+        library.index()
+        assert library.edit(rename, dry_run=True).warnings == ()
+    (base / "docs" / "late.md").write_text("[x](guide.md#use)\n", encoding="utf-8")
+    with opened(base, **{"index.max_auto_files": 0}) as library:
+        assert "1 file changed" in library.edit(rename, dry_run=True).warnings[0]

@@ -72,6 +72,31 @@ def test_filters_are_named(library: Library, filters: Filters, by: str) -> None:
     assert found.detail == f"The question's filters keep it out: {by}."
 
 
+@pytest.mark.parametrize("query", ["rye -cellar", "rye NOT cellar", 'rye -"cold cellar"'])
+def test_words_that_are_not_wanted_are_a_filter(library: Library, query: str) -> None:
+    """Caught: a word after a dash was only refused later, so that the page was unmatched."""
+    found = library.why_not(query, "twin1.md")
+    assert found.verdict == "filtered"
+    assert found.detail == "The question's filters keep it out: without."
+
+
+def test_a_phrase_that_nobody_wrote_keeps_nothing_out(library: Library) -> None:
+    query = '"purple elephant" cats'
+    assert [hit.uri for hit in library.search(query).hits] == ["cats.md"]
+    assert library.why_not(query, "cats.md").verdict == "shown"
+
+
+def test_a_score_below_the_least_confidence_is_said_to_be_so(library: Library) -> None:
+    from dataclasses import replace
+
+    sure = replace(library.settings.search, min_confidence=1.0)
+    hits = [hit.uri for hit in library.search("bread oven", top_k=20).hits]
+    found = library.why_not("bread oven", hits[5], tuned=sure)
+    assert found.verdict == "outranked"
+    assert "min_confidence" in found.detail
+    assert "top_k" not in found.detail
+
+
 def test_what_is_not_indexed_is_said_to_be_so(library: Library) -> None:
     assert library.why_not("cats", "dogs.md").verdict == "not_indexed"
 

@@ -684,6 +684,8 @@ def load(
     means "not given". ``environ`` replaces the process environment.
     """
     env = os.environ if environ is None else environ
+    # A variable of this process may be older than its last change of folder.
+    here = Path() if environ is None else Path(env.get("PWD", ""))
     given = [
         *_from_user_file(env),
         *(_from_project_file(root) if root is not None else ()),
@@ -699,7 +701,7 @@ def load(
         values[key], origin[key] = value, "preset"
     for item, value in checked:
         if _RULES[item.key].location and not _is_a_name(item.key, str(value), checked):
-            value = _absolute(str(value), item, env)
+            value = _absolute(str(value), item, env, here)
         values[item.key], origin[item.key] = value, item.layer
 
     _bend(values, origin)
@@ -1236,9 +1238,9 @@ def _expanded(text: str, env: Mapping[str, str]) -> Path:
     return Path(text)
 
 
-def _absolute(text: str, given: _Given, env: Mapping[str, str]) -> str:
+def _absolute(text: str, given: _Given, env: Mapping[str, str], here: Path) -> str:
     """A path in the user's file is relative to that file, any other to the working folder."""
     if not text:
         return ""
-    base = Path(given.place).parent if given.layer == "user" else Path()
+    base = Path(given.place).parent if given.layer == "user" else here
     return os.path.abspath(base / _expanded(text, env))

@@ -435,8 +435,10 @@ class Library:
         for missing in sorted(unable.union(away)):
             notes.append(Incomplete("no_model", f"{missing} Words only."))
         took = (time.perf_counter() - started) * 1000
-        plan = next(iter(plans.values()))
-        return Answer(query, plan.mode, tuple(hits), generations, took, tuple(notes))
+        answered = next(iter(plans.values())).mode
+        if answered == "hybrid" and not any(each.embedder for each in asked.values()):
+            answered = "keyword"  # Where there is no model, half of it was never asked.
+        return Answer(query, answered, tuple(hits), generations, took, tuple(notes))
 
     def _asked(
         self,

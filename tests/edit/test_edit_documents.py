@@ -172,7 +172,7 @@ def test_a_position_that_is_none_is_refused(folder: Folder) -> None:
 
 def test_a_section_that_would_hide_under_a_neighbour_is_refused(folder: Folder) -> None:
     """Level 4 below Guide would stand below Use, which nobody asked for."""
-    with pytest.raises(InvalidArgument, match="read otherwise"):
+    with pytest.raises(InvalidArgument, match="would stand below 'Guide > Use'"):
         folder.edit("insert", "Guide", heading="Mac", text="brew", level=4)
     with pytest.raises(InvalidArgument, match="Level 2 is not between 3 and 6"):
         folder.edit("insert", "Guide > Setup", heading="Mac", text="brew", level=2)
@@ -389,6 +389,42 @@ def test_a_text_that_would_swallow_or_end_the_section_is_refused(
     assert folder.text() == GUIDE
 
 
+@pytest.mark.parametrize(
+    ("before", "op", "line", "text"),
+    [
+        ("# A\n\nx\n\n---\n\n## B\n", "delete", 4, ""),  # The rule would underline x...
+        ("# A\n\nx\ny\nz\n\n## B\n", "replace", 4, "==="),  # ...and so would these.
+        ("# A\n\nx\ny\n\n## B\n", "append", 3, "---"),
+        ("# A\n\n```\na\nb\nc\n```\n\nafter\n", "replace", 5, "```"),  # after would be code.
+    ],
+)
+def test_lines_never_change_how_those_around_them_read(
+    folder: Folder, before: str, op: str, line: int, text: str
+) -> None:
+    """Seen to fail: only headings and blocks that were there before were compared."""
+    folder.put("a.md", before)
+    with pytest.raises(InvalidArgument, match="read otherwise"):
+        folder.edit(op, uri="a.md", where=Where(lines=(line, line)), text=text)
+    assert folder.text("a.md") == before
+
+
+def test_a_heading_may_be_edited_from_its_middle(folder: Folder) -> None:
+    from hashlib import sha256
+
+    folder.put("a.md", "A\n===\n\n## Set up\n")
+    folder.edit("replace", uri="a.md", where=Where(lines=(2, 2)), text="---")
+    cited = Where(chars=(14, 16), sha256=sha256(b"up").hexdigest())
+    folder.edit("replace", uri="a.md", where=cited, text="off")
+    assert folder.text("a.md") == "A\n---\n\n## Set off\n"
+
+
+def test_lines_within_a_fence_are_edited_and_may_part_it(folder: Folder) -> None:
+    folder.put("a.md", "# A\n\n```\na\nb\nc\n```\n\nafter\n")
+    folder.edit("replace", uri="a.md", where=Where(lines=(5, 5)), text="# B")
+    folder.edit("replace", uri="a.md", where=Where(lines=(5, 5)), text="```\n\nsaid\n\n```")
+    assert folder.text("a.md") == "# A\n\n```\na\n```\n\nsaid\n\n```\nc\n```\n\nafter\n"
+
+
 def test_a_section_that_ends_in_an_open_fence_takes_nothing_behind_it(folder: Folder) -> None:
     folder.put("a.md", "# A\n\n```\nopen to the end\n")
     with pytest.raises(InvalidArgument, match="read otherwise"):
@@ -397,12 +433,21 @@ def test_a_section_that_ends_in_an_open_fence_takes_nothing_behind_it(folder: Fo
     assert folder.text("a.md") == "# A\n\nclosed now\n"
 
 
-@pytest.mark.parametrize("heading", ["", "  ", "two\nlines", "#", "x" * 501, "\r"])
+@pytest.mark.parametrize("heading", ["", "  ", "two\nlines", "#", "## Set up", "x" * 501, "\r"])
 def test_what_is_no_heading_is_refused(folder: Folder, heading: str) -> None:
     for op in ("insert", "rename", "create"):
         uri = "new.md" if op == "create" else "guide.md"
         with pytest.raises(InvalidArgument, match="heading"):
             folder.edit(op, () if op == "create" else "Guide", uri=uri, heading=heading)
+
+
+@pytest.mark.parametrize("heading", ["In C #", "C#", "Issue #7", "a ##"])
+def test_hashes_of_a_title_stay_in_it(folder: Folder, heading: str) -> None:
+    """Caught: hashes at the end were taken for the closing ones of the line, and were gone."""
+    for uri, before in (("a.md", "# A\n"), ("b.md", "A\n===\n"), ("c.md", "# A ##\n")):
+        folder.put(uri, before)
+        done = folder.edit("rename", "A", uri=uri, heading=heading)
+        assert done.documents[0].heading_path == (heading,)
 
 
 def test_two_neighbours_never_get_one_name(folder: Folder) -> None:
@@ -635,6 +680,10 @@ def test_what_is_read_only_stays_as_it_is(folder: Folder) -> None:
         refused(folder, PermissionDenied, "sub/a.md", "read-only")
         with pytest.raises(PermissionDenied, match="read-only"):
             folder.edit("create", uri="sub/b.md", heading="B")
+        for dry_run in (True, False):
+            with pytest.raises(PermissionDenied, match="read-only"):
+                folder.edit("create", uri="sub/new/b.md", heading="B", dry_run=dry_run)
+        assert os.listdir(folder.docs / "sub") == ["a.md"]
     finally:
         (folder.docs / "sub").chmod(0o755)
 
@@ -647,8 +696,10 @@ def test_what_is_read_only_can_be_validated(folder: Folder) -> None:
 def test_a_folder_or_a_file_in_the_way_is_said(folder: Folder) -> None:
     (folder.docs / "dir.md").mkdir()
     refused(folder, InvalidArgument, "dir.md", "no file")
-    with pytest.raises(LookfarError, match="guide"):
-        folder.edit("create", uri="guide.md/new.md", heading="N")
+    for below in ("guide.md/new.md", "guide.md/deep/new.md"):
+        for dry_run in (True, False):
+            with pytest.raises(InvalidArgument, match=r"guide\.md' is a file"):
+                folder.edit("create", uri=below, heading="N", dry_run=dry_run)
     with pytest.raises(NotFound):
         folder.edit("append", uri="none.md", text="x")
     os.mkfifo(folder.docs / "pipe.md")

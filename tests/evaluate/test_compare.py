@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import math
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from lookfar.errors import InvalidArgument
 from lookfar.evaluate.compare import compare, interval, randomisation_test
 from lookfar.evaluate.metrics import METRICS
-from lookfar.evaluate.results import Results, Scored
+from lookfar.evaluate.results import Results, Scored, read_results, shape
 
 
 def scored(name: str, value: float, mark: str = "") -> Scored:
@@ -154,6 +158,15 @@ def test_better_and_worse_are_told_apart() -> None:
 def test_rounding_is_no_change() -> None:
     found = compare(results({"a": 0.1 + 0.2}), results({"a": 0.3}))
     assert (found.ties, found.moved, found.p) == (1, (), 1.0)
+
+
+def test_what_was_kept_and_read_again_is_no_worse(tmp_path: Path) -> None:
+    """Caught: six digits were kept, and the same answers counted as significantly worse."""
+    now = results({str(number): 1 / math.log2(3) for number in range(8)})
+    kept = tmp_path / "kept.json"
+    kept.write_text(json.dumps(shape(now)), encoding="utf-8")
+    found = compare(now, read_results(kept))
+    assert (found.ties, found.moved, found.p) == (8, (), 1.0)
 
 
 def test_only_questions_judged_alike_are_paired() -> None:

@@ -92,12 +92,45 @@ def test_a_long_import_says_how_far_it_is(run: Run, tmp_path: Path) -> None:
 def test_wrong_input_is_told(run: Run, tmp_path: Path) -> None:
     assert run("documents", "insert", "x", "--metadata", "{").exit_code == 2
     assert run("documents", "insert", "x", "--metadata", "[]").exit_code == 2
-    assert run("documents", "import", tmp_path / "none.jsonl").exit_code == 8
+    assert run("documents", "import", tmp_path / "none.jsonl").exit_code == 3
     file = tmp_path / "in.jsonl"
     file.write_bytes(b'{"text": "a"}\nrubbish\n')
     refused = run("documents", "import", file)
     assert refused.exit_code == 2
     assert "Line 2" in refused.output
+
+
+def test_bytes_that_are_no_text_are_refused(run: Run, ask: Ask, tmp_path: Path) -> None:
+    """Seen to be stored as question marks."""
+    file = tmp_path / "in.jsonl"
+    file.write_bytes(b'{"text": "a"}\n{"text": "caf\xe9"}\n')
+    refused = run("documents", "import", file)
+    assert refused.exit_code == 2
+    assert "Line 2" in refused.output
+    given = ["documents", "insert", "-", "--set", "embed.provider=hash"]
+    assert CliRunner().invoke(cli, given, input=b"caf\xe9").exit_code == 2
+    assert run("documents", "insert", "caf\udce9").exit_code == 2
+    assert ask("documents", "find", "caf")["results"] == []
+
+
+def test_lines_may_begin_with_the_mark_that_some_editors_write(ask: Ask, tmp_path: Path) -> None:
+    file = tmp_path / "in.jsonl"
+    file.write_bytes(b'\xef\xbb\xbf{"text": "a"}\r\n{"text": "b"}\r\n')
+    assert ask("documents", "import", file)["added"] == 2
+
+
+def test_what_is_wrong_with_a_line_or_a_name_is_said(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "in.jsonl"
+    file.write_text('{"text": 5}', encoding="utf-8")
+    assert "There is no text" in run("documents", "import", file).output
+    assert run("documents", "create", "").exit_code == 2
+
+
+def test_a_search_of_databases_does_not_tell_of_indexing_the_folder(run: Run) -> None:
+    run("documents", "insert", "boats in the harbour")
+    shown = run("search", "boats", "--kind", "documents")
+    assert "boats in the harbour" in shown.stdout
+    assert "indexing it first" not in shown.stderr
 
 
 def test_texts_and_lines_come_from_stdin(ask: Ask) -> None:

@@ -248,7 +248,7 @@ WRONG: list[tuple[list[str], int, str]] = [
     (["append", "guide.md#Install"], 2, "There is no text"),
     (["append", "guide.md#Install", "--text", ""], 2, "nothing to append"),
     (["append", "guide.md#Install", "--text", "a", "--file", "b"], 2, "both given"),
-    (["append", "guide.md#Install", "--file", "nowhere.md"], 8, "reading nowhere.md"),
+    (["append", "guide.md#Install", "--file", "nowhere.md"], 3, "no file 'nowhere.md'"),
     (["append", "guide.md#Install", "--file", "latin1.md"], 2, "no UTF-8"),
     (["append", "guide.md#Instal", "--text", "x"], 3, "Nearest: Guide > Install"),
     (["append", "gide.md", "--text", "x"], 3, "Nearest: guide.md"),

@@ -98,3 +98,9 @@ def test_why_a_document_is_not_among_the_hits(project: Path, run: Run, ask: Ask)
     assert ignored["admitted"] is False
     told = run("why", "src/shelf.py", project, "--query", "Shelf put").output
     assert told.startswith("src/shelf.py  shown\nIt is hit ")
+
+
+def test_a_query_sees_what_a_search_would_index_first(project: Path, ask: Ask) -> None:
+    """Caught: of a document that was new, only the rules were told, though a search found it."""
+    (project / "new.md").write_text("# New\n\nA zebra on the shelf.\n", encoding="utf-8")
+    assert ask("why", "new.md", project, "--query", "zebra")["verdict"] == "shown"

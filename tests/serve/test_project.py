@@ -74,3 +74,20 @@ def test_no_folder_no_project(tmp_path: Path) -> None:
     assert project_root(str(tmp_path / "gone")) is None
     (tmp_path / "file").touch()
     assert project_root(str(tmp_path / "file")) is None
+
+
+def test_databases_need_no_project(tmp_path: Path) -> None:
+    """Seen to fail: a client that starts in the user's home could not use the toolset at all."""
+    from lookfar.errors import LookfarError
+    from lookfar.serve.endpoint import Hello
+    from lookfar.serve.services import roots_of
+
+    home = tmp_path / "home"
+    home.mkdir()
+    env = {"HOME": str(home), "XDG_DATA_HOME": str(tmp_path / "data")}
+    chosen = {**env, "LOOKFAR_SERVE_TOOLSET": "document-db"}
+    (root,) = roots_of(Hello("mcp", str(home), env=chosen))
+    assert Path(root).is_relative_to(tmp_path / "data")
+    assert not any(Path(root).iterdir())
+    with pytest.raises(LookfarError, match="No project"):
+        roots_of(Hello("mcp", str(home), env=env))

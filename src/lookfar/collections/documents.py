@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Collection as Several
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from lookfar.config import SearchSettings, Settings
     from lookfar.index.build import OnProgress
     from lookfar.index.documents import DocumentWriter, Inserted
+    from lookfar.index.prepare import Prepared
     from lookfar.model import Hit
     from lookfar.ports import Embedder, Snapshot
     from lookfar.retrieve.excerpt import Source
@@ -148,10 +150,14 @@ class Documents(Collection):
         """Store a text; it is on the disk, and found, when this returns."""
         given = self._given(doc_id or ulids.new(), text, metadata or {})
         started = time.perf_counter()
-        with self._building:
-            self._refuse_absent()
-            writer = self._writer()
-            stored, clashing = writer.put([given])
+
+        def put() -> tuple[DocumentWriter, list[Prepared], list[str]]:
+            with self._building:
+                self._refuse_absent()
+                writer = self._writer()
+                return writer, *writer.put([given])
+
+        writer, stored, clashing = self._healing(put)
         if clashing:
             raise InvalidArgument(
                 f"There is a document {given.doc_id!r} with another text.",
@@ -168,10 +174,14 @@ class Documents(Collection):
         Where one of them is not there, none is removed.
         """
         started = time.perf_counter()
-        with self._building:
-            for doc_id in doc_ids:
-                self._refuse_unknown(doc_id)
-            chunks = self._writer().erase(list(dict.fromkeys(doc_ids)))
+
+        def erase() -> int:
+            with self._building:
+                for doc_id in doc_ids:
+                    self._refuse_unknown(doc_id)
+                return self._writer().erase(list(dict.fromkeys(doc_ids)))
+
+        chunks = self._healing(erase)
         _timed("delete", started, self.database, chunks=chunks)
         return chunks
 
@@ -192,25 +202,30 @@ class Documents(Collection):
         from lookfar.index.documents import batched
 
         added = replaced = skipped = chunks = done = 0
+        writer = self._writer()
+
+        def store(batch: Sequence[Inserted]) -> tuple[list[Prepared], list[str]]:
+            with self._building:
+                return writer.put(batch, replace=replace)
+
         with self._building:
-            writer = self._writer()
             writer.create()
-            for batch in batched(self._read(lines)):
-                each_once = {each.doc_id: each for each in batch}
-                stored, clashing = writer.put(list(each_once.values()), replace=replace)
-                if clashing and not replace:
-                    raise InvalidArgument(
-                        f"There is a document {clashing[0]!r} with another text or metadata.",
-                        hint="Say that the new one holds (--replace), or leave that line out.",
-                        details={"doc_ids": clashing[:100]},
-                    )
-                replaced += len(clashing)
-                added += len(stored) - len(clashing)
-                skipped += len(batch) - len(stored)
-                chunks += sum(len(each.version.chunks) for each in stored)
-                done += len(batch)
-                if on_documents is not None:
-                    on_documents(done)
+        for batch in batched(self._read(lines)):
+            each_once = list({each.doc_id: each for each in batch}.values())
+            stored, clashing = self._healing(partial(store, each_once))
+            if clashing and not replace:
+                raise InvalidArgument(
+                    f"There is a document {clashing[0]!r} with another text or metadata.",
+                    hint="Say that the new one holds (--replace), or leave that line out.",
+                    details={"doc_ids": clashing[:100]},
+                )
+            replaced += len(clashing)
+            added += len(stored) - len(clashing)
+            skipped += len(batch) - len(stored)
+            chunks += sum(len(each.version.chunks) for each in stored)
+            done += len(batch)
+            if on_documents is not None:
+                on_documents(done)
         return Imported(added, replaced, skipped, chunks)
 
     def _read(self, lines: Iterable[str]) -> Iterator[Inserted]:
@@ -270,13 +285,13 @@ class Documents(Collection):
     def _given(self, doc_id: Any, text: Any, metadata: Any) -> Inserted:
         from lookfar.index.documents import Inserted
 
+        if not isinstance(text, str) or not text.strip():
+            raise InvalidArgument("There is no text.", hint="Give a text with something in it.")
         if not isinstance(doc_id, str) or not ulids.is_ulid(doc_id):
             raise InvalidArgument(
                 f"{str(doc_id)[:100]!r} is no ULID.",
                 hint="Leave doc_id out, and the document is given one.",
             )
-        if not isinstance(text, str) or not text.strip():
-            raise InvalidArgument("There is no text.", hint="Give a text with something in it.")
         most = self.settings.documents.max_chars
         if len(text) > most:
             raise InvalidArgument(
@@ -393,7 +408,9 @@ class Documents(Collection):
 
     def status(self, *, collection: str = "", check: bool = True) -> Status:  # noqa: ARG002
         """What is in the database; there is nothing to compare it with."""
-        return self._status(collection, str(self.index_dir), self._writer().fingerprint, None)
+        return self._healing(
+            lambda: self._status(collection, str(self.index_dir), self._writer().fingerprint, None)
+        )
 
     def unwatch(self) -> None:
         """Nothing is followed here: what is inserted is there at once."""
@@ -554,7 +571,8 @@ def nearest(
     best = ranking.order()[: ranking.plan.top_k]
     by_meaning = ranking.plan.vector is not None
     far = {
-        at: 1.0 - (ranking.candidates[at].vector if by_meaning else min(1.0, ranking.scores[at]))
+        # Rounded numbers may be a little nearer than the same.
+        at: 1.0 - min(1.0, ranking.candidates[at].vector if by_meaning else ranking.scores[at])
         for at in best
     }
     best.sort(key=lambda at: round(far[at], 6))

@@ -514,9 +514,13 @@ class Folder(Collection):
     ) -> EditResult:
         """Change documents by section, all or none; what was written is indexed, too."""
         self._settle()
-        if any(each.op in _RESTRUCTURING for each in edits) and self._store.exists:
-            self._freshen(None)  # Who links here is asked of the index.
-        editor = self._editor(collection)
+        unsure = ""
+        if any(each.op in _RESTRUCTURING for each in edits):
+            unsure = "this folder was never indexed"
+            if self._store.exists:  # Who links here is asked of the index.
+                notes = self._freshen(None)
+                unsure = "; ".join(each.detail for each in notes)
+        editor = self._editor(collection, unsure)
         asked = [self._asked_to(each) for each in edits]
         try:
             result = editor.edit(asked, dry_run=dry_run, rewrite_links=rewrite_links)
@@ -541,7 +545,7 @@ class Folder(Collection):
         except NotFound as error:
             raise self._named_better(error) from error
 
-    def _editor(self, collection: str) -> Editor:
+    def _editor(self, collection: str, unsure: str = "") -> Editor:
         from lookfar.edit.documents import Editor
 
         return Editor(
@@ -552,6 +556,7 @@ class Folder(Collection):
             single_h1=self.settings.edit.single_h1,
             templates=self.settings.edit.templates,
             linking=self._linking,
+            unsure=unsure,
         )
 
     def _linking(self, uri: str) -> Iterator[tuple[str, str, str]]:

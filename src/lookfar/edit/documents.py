@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -54,6 +55,7 @@ from lookfar.store.naming import fold
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{16,64}")
 _UNSPEAKABLE: Final = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]")
+_ON_LINE: Final = re.compile(r"first on line \d+\.$")
 _MOST_EDITS: Final = 100
 _MOST_COMPARED: Final = 4_000
 _CONTEXT: Final = 3
@@ -99,10 +101,12 @@ class Editor:
         single_h1: bool = False,
         templates: str = "",
         linking: Callable[[str], Iterable[tuple[str, str, str]]] = lambda _: (),
+        unsure: str = "",
         clock: Callable[[], float] = time.time,
     ) -> None:
         """``folder`` is where transactions are kept. ``linking`` says of a document which others
-        link to it: the source's URI, the kind of link and its target as it is written.
+        link to it: the source's URI, the kind of link and its target as it is written; ``unsure``
+        says why it may not know of all.
         """
         self._root = root
         self._policy = policy
@@ -110,6 +114,7 @@ class Editor:
         self._single_h1 = single_h1
         self._templates = templates
         self._linking = linking
+        self._unsure = unsure
         self._clock = clock
         self.transactions = Transactions(root, folder, clock=clock)
 
@@ -171,6 +176,8 @@ class Editor:
                 self._apply(work, each)
         warnings = [warning for work in works.values() for warning in self._warnings(work)]
         links = self._mislead(works, rewrite_links)
+        if self._unsure and any(map(_leads_elsewhere, works.values())):
+            warnings.append(f"Links to it from other documents may be missed: {self._unsure}.")
         broken = [
             violation
             for work in works.values()
@@ -253,6 +260,7 @@ class Editor:
         old = self._existing(uri)
         if old is None:
             _refuse_bad_name(uri)
+            self.transactions.refuse_no_room(uri)
             first = parse(uri, "")
         else:
             shape = Shape(uri, old)
@@ -261,7 +269,8 @@ class Editor:
             if not edit.overwrite:
                 raise Conflict(
                     f"There is a document {uri!r} already.",
-                    hint="Choose another name, or say that it may be overwritten.",
+                    hint="Choose another name, replace what it says, or say that it may be "
+                    "overwritten.",
                     details={"uri": uri, "actual": _sha(first.text)},
                 )
             self._refuse_unexpected(_Work(uri, old, old, first, first, {}), whole, edit.expected)
@@ -274,8 +283,8 @@ class Editor:
     def _mislead(self, works: dict[str, _Work], rewrite: bool) -> list[LinkChange]:
         """The links that the edits leave pointing elsewhere; rewritten if that is asked for."""
         found: list[LinkChange] = []
-        for work in [each for each in works.values() if each.old is not None]:
-            if _outline(work.first) == _outline(work.now) and _stay(work):
+        for work in list(works.values()):
+            if not _leads_elsewhere(work):
                 continue
             sources: dict[str, set[tuple[str, str]]] = {work.uri: set()}
             for source, kind, target in self._linking(work.uri):
@@ -499,12 +508,14 @@ class Editor:
 
     def _new_violations(self, work: _Work) -> list[Violation]:
         known = rules.violations(work.first, single_h1=self._single_h1)
-        had = {(each.rule, each.message) for each in known}
-        return [
-            each
-            for each in rules.violations(work.now, single_h1=self._single_h1)
-            if (each.rule, each.message) not in had
-        ]
+        had = Counter(map(_without_lines, known))
+        found: list[Violation] = []
+        for each in rules.violations(work.now, single_h1=self._single_h1):
+            if had[_without_lines(each)] > 0:
+                had[_without_lines(each)] -= 1
+            else:
+                found.append(each)
+        return found
 
     def _warnings(self, work: _Work) -> list[str]:
         most = self._policy.max_file_bytes
@@ -593,9 +604,15 @@ def _outline(document: Document) -> list[tuple[int, str]]:
     return [(each.level, each.title) for each in document.sections if each.level]
 
 
-def _stay(work: _Work) -> bool:
-    """Whether each heading is still the one that its place says."""
-    return all(first == now for first, now in work.became.items())
+def _without_lines(violation: Violation) -> tuple[str, str]:
+    """What a violation is, wherever in its document it stands by now."""
+    return violation.rule, _ON_LINE.sub("", violation.message)
+
+
+def _leads_elsewhere(work: _Work) -> bool:
+    """Whether links to headings of a document may mean others now, or none."""
+    stays = all(first == now for first, now in work.became.items())
+    return work.old is not None and not (stays and _outline(work.first) == _outline(work.now))
 
 
 def _means_itself(uri: str, link: Link) -> bool:

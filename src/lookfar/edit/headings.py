@@ -20,6 +20,8 @@ DEEPEST = 6
 _LONGEST = 500
 _ATX = re.compile(r"(?P<hashes>#{1,6})(?P<gap>[ \t]*)(?P<title>.*?)(?P<closing>[ \t]+#+)?[ \t]*$")
 _ID = re.compile(r"[ \t]*\{#(?P<id>[^{}`\n]*)\}$")
+_LEADING = re.compile(r"#{1,6}(?:[ \t]|$)")
+_CLOSING = re.compile(r"(?<=[ \t])(#+)$")
 _UNDERLINE = re.compile(r"[ \t]*(?:=+|-+)[ \t]*$")
 
 
@@ -32,9 +34,12 @@ class Title(NamedTuple):
 
 def checked_title(title: str) -> Title:
     """The title of a new heading; ``InvalidArgument`` for what would be none."""
-    written = title.strip()
+    # Hashes at the end are part of the title that was asked for, not of its spelling.
+    written = _CLOSING.sub(r"\\\1", title.strip())
     found = parse("title.md", f"# {written}\n").sections if "\n" not in written else ()
-    if "\r" in written or len(written) > _LONGEST or len(found) != 1 or not found[0].title:
+    # Who writes "## Setup" means the level and not the title, and would get "## ## Setup".
+    marked = "\r" in written or _LEADING.match(written)
+    if marked or len(written) > _LONGEST or len(found) != 1 or not found[0].title:
         raise InvalidArgument(
             f"{title[:100]!r} cannot be a heading.",
             hint=f"Give one line of text of at most {_LONGEST} characters, without leading #.",

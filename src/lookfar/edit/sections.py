@@ -124,6 +124,13 @@ def insert(
     inner = _headings(new)
     _refuse_shallow(inner, level, f"the new section {title.read!r}")
     at = _landing(document, parent, beside, position)
+    above = next((s for s in reversed(sections) if s.span.start < at and s.level < level), None)
+    if above is not None and below is not None and above.ordinal != below:
+        raise InvalidArgument(
+            f"At level {level} {title.read!r} would stand below {shown(above.path)!r}.",
+            hint="Leave the level out, or name that heading as its parent.",
+            details={"uri": document.uri},
+        )
     body = f"\n{new}\n" if new else ""
     pieces = (*_apart(document.text, at), f"{'#' * level} {title.written}\n{body}")
     change = Change(at, at, (*pieces, "\n") if at < len(document.text) else pieces)
@@ -230,6 +237,12 @@ def verified(document: Document, draft: Draft, text: str) -> Verified:
     if fits:
         became = {entry.was: section.ordinal for entry, section in pairs if entry.was >= 0}
         fits = all(_stands_well(entry, section, became) for entry, section in pairs)
+    if fits and draft.after is not None and draft.span is not None:
+        # A line outside must not become a heading by what stands below it now.
+        start = draft.span[0]
+        cut = {s.span.start for s in _sections(document) if s.span.start < start < s.body}
+        made = (section.span.start for section in found[len(before) : len(found) - len(after)])
+        fits = all(at >= start or at in cut for at in made)
     if not fits or not _fences_hold(document, draft.changes, result):
         raise InvalidArgument(
             f"With this text {document.uri} would read otherwise outside of what is edited.",
@@ -247,8 +260,10 @@ def _stands_well(entry: Entry, section: Section, became: dict[int, int]) -> bool
 
 
 def _fences_hold(document: Document, changes: Sequence[Change], result: Document) -> bool:
-    """Whether each fence and HTML block outside of the changes begins and ends as before."""
+    """Whether each fence and HTML block outside of the changes begins and ends as before, and
+    one around a change still ends, whole or in parts, where it did."""
     now = {(block.kind, block.start, block.end) for block in result.blocks}
+    ends = {(block.kind, block.end) for block in result.blocks}
     left = sorted(changes, key=lambda change: change.start, reverse=True)
     shift = 0
     for block in sorted(document.blocks, key=lambda block: block.start):
@@ -258,6 +273,12 @@ def _fences_hold(document: Document, changes: Sequence[Change], result: Document
         untouched = not left or left[-1].start >= block.end
         kept = (block.kind, block.start + shift, block.end + shift) in now
         if untouched and not kept and block.kind in ("fence", "html"):
+            return False
+        if untouched or block.kind != "fence" or not document.text[block.end :].strip():
+            continue
+        inside = [each for each in changes if block.start < each.start and each.end < block.end]
+        grown = sum(length(each.pieces) - (each.end - each.start) for each in inside)
+        if inside and ("fence", block.end + shift + grown) not in ends:
             return False
     return True
 

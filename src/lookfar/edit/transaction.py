@@ -150,6 +150,15 @@ class Transactions:
             close_folder(handle)
         return raw
 
+    def refuse_no_room(self, uri: str) -> None:
+        """Whether a new document could be put there, so that a dry run says so, too."""
+        made = self._missing(uri)
+        handle = self._folder_of(made[0] if made else uri)
+        try:
+            _refuse_read_only(os.stat(handle), "The folder of", uri)
+        finally:
+            close_folder(handle)
+
     # -- one transaction -----------------------------------------------------
 
     def commit(self, writes: Sequence[Write]) -> int:
@@ -163,7 +172,7 @@ class Transactions:
                 _sha(each.old),
                 _sha(each.new),
                 self._mode(each),
-                self._missing(each) if each.old is None else each.made,
+                self._missing(each.uri) if each.old is None else each.made,
                 f"{at}.old" if each.old is not None else "",
                 f".lookfar-{number:06}-{at}-{token}.tmp" if each.new is not None else "",
             )
@@ -197,6 +206,7 @@ class Transactions:
                 above, _, name = folder.rpartition("/")
                 handle = self._open(above)
                 try:
+                    _refuse_read_only(os.stat(handle), "The folder of", folder)
                     files.make_inside(handle, name)
                     files.sync_open(handle)
                 finally:
@@ -498,6 +508,12 @@ class Transactions:
         try:
             return self.root.open_folder(folder)
         except Refused as refusal:
+            if refusal.reason == "gone" and folder and self.root.stat(folder) is not None:
+                raise InvalidArgument(
+                    f"{folder!r} is a file, and nothing can lie below it.",
+                    hint="Nothing was changed. Choose another name.",
+                    details={"uri": folder, "reason": "not_a_folder"},
+                ) from refusal
             raise _refusal(refusal) from refusal
         except OSError as error:
             raise from_os_error(error, f"opening the folder {folder!r}") from error
@@ -505,9 +521,9 @@ class Transactions:
     def _folder_of(self, uri: str) -> Handle:
         return self._open(_above(uri))
 
-    def _missing(self, write: Write) -> tuple[str, ...]:
+    def _missing(self, uri: str) -> tuple[str, ...]:
         """The folders on the way to a new document that are not there, the outermost first."""
-        parts = components(write.uri)[:-1]
+        parts = components(uri)[:-1]
         for depth in range(len(parts), -1, -1):
             try:
                 close_folder(self._open("/".join(parts[:depth])))
@@ -540,12 +556,8 @@ class Transactions:
         except OSError as error:
             raise from_os_error(error, f"examining {uri!r}") from error
         for what, found in (("The folder of", here), ("", info)):
-            if found is not None and not found.st_mode & 0o222:
-                raise PermissionDenied(
-                    f"{what} {uri!r} is read-only.".strip(),
-                    hint="Make it writable first, if it is to be edited.",
-                    details={"uri": uri},
-                )
+            if found is not None:
+                _refuse_read_only(found, what, uri)
         if info is not None and info.st_nlink > 1:
             raise _refusal(Refused(uri, "hard_link"))
         if info is not None and isinstance(handle, int):
@@ -556,6 +568,15 @@ class Transactions:
                     hint="Check its permissions.",
                     details={"uri": uri},
                 )
+
+
+def _refuse_read_only(found: os.stat_result, what: str, uri: str) -> None:
+    if not found.st_mode & 0o222:
+        raise PermissionDenied(
+            f"{what} {uri!r} is read-only.".strip(),
+            hint="Make it writable first, if it is to be edited.",
+            details={"uri": uri},
+        )
 
 
 def _conflict(uri: str) -> Conflict:

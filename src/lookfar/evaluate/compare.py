@@ -32,8 +32,8 @@ SIGNIFICANT = 0.05
 _BATCH = 500
 _EXACT = 13
 """So many differences have fewer ways to turn their signs than there are resamples."""
-_NOISE = 1e-9
-"""Differences below this are rounding."""
+_NOISE = 1e-6
+"""Differences below this are rounding: what is kept of a measurement has six digits."""
 
 
 @dataclass(frozen=True, slots=True)

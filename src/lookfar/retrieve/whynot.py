@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from lookfar.model import Filters, WhyNot
 from lookfar.retrieve.candidates import without_glob
 from lookfar.retrieve.choose import choose
+from lookfar.retrieve.expand import grounded
 from lookfar.retrieve.search import rank
 
 if TYPE_CHECKING:
@@ -28,9 +29,11 @@ def why_not(sources: Sequence[Source], settings: SearchSettings, uri: str) -> Wh
     holding = [at for at, each in enumerate(sources) if each.snapshot.document(uri) is not None]
     if not holding:
         return WhyNot(query, uri, "not_indexed", "No collection that was asked has it.")
-    admitted = [at for at in holding if _admitted(sources[at], uri)]
+    # As the search does it: phrases that nobody wrote bind nobody, dashes may refuse words.
+    plans, _ = grounded([(each.plan, each.snapshot) for each in sources], settings)
+    admitted = [at for at in holding if _admitted(sources[at], uri, plans[at].filters)]
     if not admitted:
-        kept_out = _keeping_out(sources[holding[0]], uri)
+        kept_out = _keeping_out(sources[holding[0]], uri, plans[holding[0]].filters)
         detail = f"The question's filters keep it out: {kept_out}."
         return WhyNot(query, uri, "filtered", detail)
     ranking = rank(sources, settings, also=uri)
@@ -61,8 +64,17 @@ def why_not(sources: Sequence[Source], settings: SearchSettings, uri: str) -> Wh
         return found
     least = shown[-1].score if shown else 0.0
     if ranking.scores[best] >= least:
-        detail = "It says the same as a hit, or scores below the least confidence that is shown."
+        other = ", or others were put before it by mmr or rerank"
+        reordered = settings.mmr or settings.rerank
+        detail = f"It says the same as a hit{other if reordered else ''}."
         return replace(found, verdict="folded", detail=detail)
+    best_score = ranking.scores[order[0]]
+    if ranking.scores[best] < settings.min_confidence * best_score:
+        detail = (
+            f"It scores {found.score:.3f}, less than search.min_confidence"
+            f" ({settings.min_confidence:g}) of the best hit's {best_score:.3f}."
+        )
+        return replace(found, verdict="outranked", detail=detail)
     detail = (
         f"It is document {place} of {len(documents)} that were ranked, with"
         f" {found.score:.3f}; the last hit has {found.needed:.3f}. A larger top_k reaches further."
@@ -75,17 +87,16 @@ def _position(shown: Sequence[Passage], uri: str) -> int:
     return next((at for at, each in enumerate(shown, 1) if each.place.uri == uri), 0)
 
 
-def _admitted(source: Source, uri: str, filters: Filters | None = None) -> bool:
+def _admitted(source: Source, uri: str, filters: Filters) -> bool:
     """Whether any chunk of the document passes the filters."""
-    asked = without_glob(filters or source.plan.filters, source.snapshot)
+    asked = without_glob(filters, source.snapshot)
     if asked.uris and uri not in asked.uris:
         return False
     return bool(source.snapshot.admitted(uri, asked))
 
 
-def _keeping_out(source: Source, uri: str) -> str:
+def _keeping_out(source: Source, uri: str, given: Filters) -> str:
     """The names of the filters that keep a document out, each by itself."""
-    given = source.plan.filters
     kept = [
         name
         for name in Filters.__slots__

@@ -129,7 +129,8 @@ def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> 
     )
     with _asked(_folders_of(query, path), options) as library:
         of_commits = filters.authors or filters.touches or filters.branch
-        folders = not of_commits and set(filters.lanes) != {"commits"}
+        elsewhere = {"commits", "documents", "memory"}
+        folders = not of_commits and (not filters.lanes or not elsewhere.issuperset(filters.lanes))
         first = folders and not library.indexed and options["as_of"] is None
         if first:
             click.echo("This folder is not indexed yet: indexing it first.", err=True)
@@ -273,7 +274,12 @@ def why(path: str, root: str, query: str, as_json: bool, **options: Any) -> None
     """
     with _opened(root, options) as library:
         found = library.why(_utf8(path))
-        missed = library.why_not(_utf8(query), found.uri) if query and found.indexed else None
+        missed = None
+        if query and (found.admitted or found.indexed):
+            # It is asked as a search would be, which indexes what is new first.
+            missed = library.why_not(_utf8(query), found.uri)
+            if missed.verdict == "not_indexed":
+                missed, found = None, library.why(_utf8(path))
     if as_json:
         write_json(jsonshape.why_not(missed) if missed else jsonshape.ruling(found))
     else:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from lookfar.errors import InvalidArgument, from_os_error
+from lookfar.errors import InvalidArgument, NotFound, from_os_error
 from lookfar.serve import jsonshape
 from lookfar.serve.exits import FELL_SHORT, GuardedGroup, write, write_json
 from lookfar.serve.options import common, opened, quoted, utf8
@@ -268,6 +268,8 @@ def _text(text: str | None, file: str | None) -> str:
         raise InvalidArgument("--text and --file are both given.", hint="Give one of them.")
     try:
         raw = sys.stdin.buffer.read() if file == "-" else _read(file)
+    except FileNotFoundError as error:
+        raise NotFound(f"There is no file {file!r}.", hint="Name a file to read.") from error
     except OSError as error:
         raise from_os_error(error, f"reading {file}") from error
     try:

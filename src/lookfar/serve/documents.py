@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
-from lookfar.errors import InvalidArgument, from_os_error
+from lookfar.errors import InvalidArgument, NotFound, from_os_error
 from lookfar.serve.exits import GuardedGroup, write, write_json
 from lookfar.serve.options import common, opened, utf8
 from lookfar.serve.printable import safe_name, safe_text
@@ -58,8 +58,10 @@ def documents(ctx: click.Context) -> None:
 @common
 def create(name: str, as_json: bool, **options: Any) -> None:
     """Make a database called NAME; one that is there stays as it is."""
+    from lookfar.collections.documents import checked_name
+
     with _library(options) as library:
-        place = library.database(utf8(name)).create()
+        place = library.database(checked_name(utf8(name))).create()
     if as_json:
         write_json({"name": name, "path": str(place)})
     else:
@@ -102,7 +104,8 @@ def _about(database: Documents) -> dict[str, Any]:
 def insert(text: str, db: str, metadata: str, as_json: bool, **options: Any) -> None:
     """Insert TEXT; - reads it from stdin."""
     told = _object(metadata, "--metadata")
-    given = _stdin() if text == "-" else utf8(text)
+    # Not utf8(): what is no text is refused, not stored as something else.
+    given = _stdin() if text == "-" else text
     with _library(options) as library:
         made = library.database(utf8(db)).insert(given, told)
     if as_json:
@@ -126,7 +129,7 @@ def find(text: str, db: str, top_k: int | None, wanted: str, as_json: bool, **op
     with _library(options) as library:
         found, notes = library.find_similar(utf8(text), database=utf8(db), top_k=top_k, having=told)
     for note in notes:
-        click.echo(safe_name(f"Incomplete ({note.reason}): {note.detail}."), err=True)
+        click.echo(safe_name(f"Incomplete ({note.reason}): {note.detail.rstrip('.')}."), err=True)
     if as_json:
         write_json({"results": [asdict(each) for each in found]})
         return
@@ -225,23 +228,26 @@ def _stdin() -> str:
     return _text(sys.stdin.buffer).read()
 
 
-def _text(raw: IO[bytes]) -> IO[str]:
+def _text(raw: IO[bytes], encoding: str = "utf-8") -> IO[str]:
+    """Bytes that are no text become halves of characters, which no database takes."""
     from io import TextIOWrapper
 
-    return TextIOWrapper(raw, encoding="utf-8", errors="replace", newline="\n")
+    return TextIOWrapper(raw, encoding=encoding, errors="surrogateescape", newline="\n")
 
 
 @contextmanager
 def _lines(file: str) -> Iterator[IO[str]]:
     if file == "-":
-        yield _text(sys.stdin.buffer)
+        yield _text(sys.stdin.buffer, "utf-8-sig")
         return
-    with _readable(file) as raw, _text(raw) as lines:
+    with _readable(file) as raw, _text(raw, "utf-8-sig") as lines:
         yield lines
 
 
 def _readable(file: str) -> IO[bytes]:
     try:
         return Path(file).open("rb")
+    except FileNotFoundError as error:
+        raise NotFound(f"There is no file {file!r}.", hint="Name one that is there.") from error
     except OSError as error:
         raise from_os_error(error, f"reading {file}") from error

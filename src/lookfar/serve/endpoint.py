@@ -128,7 +128,8 @@ def make_hello(
     wanted = ("LOOKFAR_", "XDG_")
     env = child_environment({})
     kept = {k: v for k, v in env.items() if k.startswith(wanted) or k in _PLACES}
-    return Hello(kind, cwd, tuple(paths), dict(options or {}), kept)
+    # What is relative in options and variables is so to this folder, not to the daemon's.
+    return Hello(kind, cwd, tuple(paths), dict(options or {}), kept | {"PWD": cwd})
 
 
 def build() -> str:

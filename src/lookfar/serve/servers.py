@@ -26,7 +26,7 @@ def offering(command: Any) -> Any:
         (
             click.option(
                 "--toolset", multiple=True, metavar="NAME",
-                help="Tools to offer: default, anvil, msrl, ragdocs, search-mcp, all. Repeatable.",
+                help="Tools to offer: default, anvil, document-db, msrl, ragdocs, search-mcp, all.",
             ),
             click.option("--write", is_flag=True, help="Offer tools that write, too."),
             click.option("--results", type=click.Choice(("auto", "text", "structured")),

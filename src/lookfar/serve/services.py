@@ -33,6 +33,7 @@ from lookfar.serve.pool import Pool
 from lookfar.serve.project import ProjectNotDetected, project_root
 from lookfar.serve.tool import Session, Tool, offered
 from lookfar.serve.toolsets import tools_of
+from lookfar.store.files import make_folder
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -108,6 +109,10 @@ def roots_of(hello: Hello) -> list[str]:
     if hello.paths:
         return [str(Path(hello.cwd, path)) for path in hello.paths]
     found = project_root(hello.cwd)
+    if found is None and settings_of(hello, None).serve.toolset == ("document-db",):
+        # Databases belong to no project. A folder of its own, so that nothing else is reached.
+        found = config.data_dir(hello.env) / "no-project"
+        make_folder(found)
     if found is None:
         raise ProjectNotDetected(
             f"No project was found from {hello.cwd!r} upwards.",

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
+from lookfar.errors import ModelUnavailable
 from lookfar.ports import Known, LeftOut, Version
 from lookfar.store import catalog, files, generations, graph
 from lookfar.store.database import connect, typed_errors
@@ -158,6 +159,13 @@ class EpochWriter:
                 self._add(content, vector)
 
     def _add(self, content: bytes, vector: bytes) -> None:
+        wanted, found = self._epoch.vectors.dimensions, len(vector) // 2
+        if found != wanted:  # Rows of another length would make the whole file unreadable.
+            raise ModelUnavailable(
+                f"The model gives vectors of {found} numbers now, and those of the index have"
+                f" {wanted}.",
+                hint="Build the index anew: lookfar index PATH --rebuild.",
+            )
         row = self._next_row
         self._next_row += 1
         self._new[content] = row
