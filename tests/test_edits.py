@@ -274,3 +274,18 @@ def test_links_that_the_index_may_not_know_of_are_admitted(base: Path) -> None:
     (base / "docs" / "late.md").write_text("[x](guide.md#use)\n", encoding="utf-8")
     with opened(base, **{"index.max_auto_files": 0}) as library:
         assert "1 file changed" in library.edit(rename, dry_run=True).warnings[0]
+
+
+def test_what_is_too_large_to_be_indexed_is_not_called_indexed(tmp_path: Path) -> None:
+    """Seen to fail: the warning said that it is not searched, and the result that it is."""
+    root = tmp_path / "notes"
+    root.mkdir()
+    (root / "a.md").write_text("# A\n\nshort\n")
+    settings = {"embed.provider": "none", "sources.max_file_bytes": 200}
+    with Library.open(root, index_dir=tmp_path / "index", settings=settings) as library:
+        library.index()
+        small = library.edit(Edit("append", "a.md", text="more\n"))
+        assert small.indexed
+        large = library.edit(Edit("append", "a.md", text="many words " * 50))
+        assert "not searched" in large.warnings[0]
+        assert not large.indexed

@@ -76,14 +76,16 @@ def test_no_folder_no_project(tmp_path: Path) -> None:
     assert project_root(str(tmp_path / "file")) is None
 
 
-def test_databases_need_no_project(tmp_path: Path) -> None:
+def test_databases_need_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Seen to fail: a client that starts in the user's home could not use the toolset at all."""
     from lookfar.errors import LookfarError
     from lookfar.serve.endpoint import Hello
     from lookfar.serve.services import roots_of
 
     home = tmp_path / "home"
-    home.mkdir()
+    home.mkdir(exist_ok=True)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("USERPROFILE", str(home))
     env = {"HOME": str(home), "XDG_DATA_HOME": str(tmp_path / "data")}
     chosen = {**env, "LOOKFAR_SERVE_TOOLSET": "document-db"}
     (root,) = roots_of(Hello("mcp", str(home), env=chosen))

@@ -615,7 +615,11 @@ class Folder(Collection):
         except (IndexBusy, IndexCorrupt, IOFailed) as error:
             why = f"Not indexed yet, but with the next pass: {error}"
             return replace(result, warnings=(*result.warnings, why))
-        return replace(result, indexed=True)
+        written = [each.uri for each in result.documents if each.action in ("created", "changed")]
+        with self._store.snapshot() as snapshot:
+            # What the policy keeps out was written and is not searched.
+            found = all(snapshot.document(uri) is not None for uri in written)
+        return replace(result, indexed=found)
 
     def _mend_edits(self) -> None:
         """Finish or take back an edit that a crash interrupted, before anything is read."""
