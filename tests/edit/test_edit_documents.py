@@ -924,3 +924,27 @@ def test_a_diff_gives_the_new_text(change: Callable[[list[str]], list[str]]) -> 
     before, after = "".join(lines), "".join(change(lines))
     assert applied(before, diff_of("a.md", before, after)) == after
     assert diff_of("a.md", before, before) == ""
+
+
+REFERRING = (
+    "# Top\n\n## One\n\none\n\n## Two\n\nSee [x] and [y](z.md).\n\n## Three\n\n[x]: good.md\n"
+)
+
+
+def test_a_link_elsewhere_is_not_led_to_another_place(folder: Folder) -> None:
+    """Seen to fail: the first definition of a name wins, and so one could be slipped in."""
+    folder.put("r.md", REFERRING)
+    with pytest.raises(InvalidArgument, match=r"'\[x\]' elsewhere in r\.md"):
+        folder.edit("append", ("Top", "One"), uri="r.md", text="[x]: evil.md")
+    assert folder.text("r.md") == REFERRING
+    # One that agrees, one of another name, and one behind that does not win are harmless.
+    for text in ("[x]: good.md", "[w]: evil.md"):
+        folder.edit("append", ("Top", "One"), uri="r.md", text=text)
+    folder.edit("append", ("Top", "Three"), uri="r.md", text="[x]: evil.md")
+
+
+def test_a_link_whose_definition_goes_is_told(folder: Folder) -> None:
+    folder.put("r.md", REFERRING)
+    result = folder.edit("delete", ("Top", "Three"), uri="r.md")
+    assert result.warnings == ("The definition of [x] in r.md is gone, so it is no link now.",)
+    assert "[x] and [y](z.md)" in folder.text("r.md")

@@ -116,7 +116,9 @@ def test_all_outside_of_the_edited_section_is_byte_identical(
     elif op in ("replace", "append"):
         new += [old[index], *inner_headings(text), *old[index + 1 : index + len(inside)]]
     elif op == "whole":
-        new += [(section.level, checked_title(title).read), *inner_headings(text)]
+        # Here the heading is taken as it is written, hashes at its end and all.
+        written = read(f"{'#' * section.level} {title}\n".encode())
+        new += [*outline(written), *inner_headings(text)]
     new += old[index + len(inside) :]
     assert outline(result.document) == new
 

@@ -86,6 +86,8 @@ class _Work:
     """Headings and offsets of what was edited last."""
     edited: bool = field(default=True)
     """False for a document of which only links are rewritten."""
+    lost: list[str] = field(default_factory=list)
+    """Links, as they stand, whose definition went with what was edited."""
 
 
 class Editor:
@@ -208,6 +210,7 @@ class Editor:
                 f"{work.uri!r} would grow beyond {MOST_BYTES >> 20} MiB.", hint="Write less."
             )
         result = sections.verified(document, draft, text)
+        work.lost += [document.text[each.start : each.end] for each in result.lost]
         work.raw, work.now = raw, result.document
         work.became = {
             first: result.became[then]
@@ -519,10 +522,14 @@ class Editor:
 
     def _warnings(self, work: _Work) -> list[str]:
         most = self._policy.max_file_bytes
+        found = []
         if len(work.raw) > most:
             size = f"{len(work.raw):,} bytes, more than sources.max_file_bytes ({most:,})"
-            return [f"{work.uri} has {size}, so it is not searched."]
-        return []
+            found.append(f"{work.uri} has {size}, so it is not searched.")
+        if work.lost:
+            which = ", ".join(dict.fromkeys(work.lost))
+            found.append(f"The definition of {which} in {work.uri} is gone, so it is no link now.")
+        return found
 
     def _taken_back(self, uri: str) -> tuple[EditResult, list[Write]]:
         step = self.transactions.last(uri)

@@ -18,7 +18,7 @@ from lookfar.edit.headings import DEEPEST, checked_title, respelled
 from lookfar.edit.place import Place, refuse_no_section, shown
 from lookfar.edit.shape import Change, Piece
 from lookfar.errors import Conflict, InvalidArgument
-from lookfar.model import Document, Position, Section
+from lookfar.model import Document, Link, Position, Section
 from lookfar.parse.markdown import parse
 
 _NEW: Final = -1
@@ -59,6 +59,8 @@ class Verified:
     became: dict[int, int] = field(default_factory=dict)
     """The number that each old heading has now; what is gone is not in it."""
     section: Section | None = None
+    lost: tuple[Link, ...] = ()
+    """Links outside of what was edited that were defined in it, and lead nowhere now."""
 
 
 # -- the operations ----------------------------------------------------------
@@ -250,7 +252,41 @@ def verified(document: Document, draft: Draft, text: str) -> Verified:
             "headings that are not below the edited one.",
             details={"uri": document.uri},
         )
-    return Verified(result, became, found[draft.edited] if draft.edited >= 0 else None)
+    redirected, lost = _links_left(document, draft.changes, result)
+    if redirected:
+        one = redirected[0]
+        raise InvalidArgument(
+            f"With this text {document.text[one.start : one.end]!r} elsewhere in {document.uri}"
+            " would lead to another place.",
+            hint="Give the definition of the link in the text another name.",
+            details={"uri": document.uri, "target": one.target},
+        )
+    section = found[draft.edited] if draft.edited >= 0 else None
+    return Verified(result, became, section, tuple(lost))
+
+
+def _links_left(
+    document: Document, changes: Sequence[Change], result: Document
+) -> tuple[list[Link], list[Link]]:
+    """Links outside of the changes that lead elsewhere now, and those that are none any more:
+    where a link by reference leads is defined somewhere else in the document.
+    """
+    now = {link.start: link for link in result.links}
+    left = sorted(changes, key=lambda change: change.start, reverse=True)
+    shift = 0
+    redirected, lost = [], []
+    for link in sorted(document.links, key=lambda link: link.start):
+        while left and left[-1].end <= link.start:
+            change = left.pop()
+            shift += length(change.pieces) - (change.end - change.start)
+        if left and left[-1].start < link.end:
+            continue  # It is changed itself.
+        there = now.get(link.start + shift)
+        if there is None:
+            lost.append(link)
+        elif (there.target, there.anchor) != (link.target, link.anchor):
+            redirected.append(link)
+    return redirected, lost
 
 
 def _stands_well(entry: Entry, section: Section, became: dict[int, int]) -> bool:
