@@ -326,6 +326,11 @@ class Folder(Collection):
 
     # -- what a question needs -------------------------------------------------
 
+    def first_index(self, on_progress: OnProgress | None = None) -> None:
+        """Index it if it never was, or wait for whoever does."""
+        if not self._store.exists:
+            self._freshen(on_progress)
+
     def _freshen(self, on_progress: OnProgress | None) -> list[Incomplete]:
         """Index what was never indexed, bring a few changed files up to date, admit the rest."""
         self._settle()

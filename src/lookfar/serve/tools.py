@@ -240,7 +240,8 @@ class ReadInput(Input):
     cursor: str = ""
 
 
-def _read(session: Session, given: ReadInput, _: Call) -> Result:
+def _read(session: Session, given: ReadInput, call: Call) -> Result:
+    session.library.first_index(on_progress=call.on_progress())
     found = session.library.read(given.target, collection=given.collection)
     about = {"target": given.target, "sha256": found.sha256}
     cursor = Cursor.read(given.cursor, about, "read")
@@ -305,7 +306,9 @@ def _usual(session: Session) -> tuple[RelatedKind, ...]:
     return (*kinds, "memories") if session.library.memories() else kinds
 
 
-def _related(session: Session, given: RelatedInput, _: Call) -> Result:
+def _related(session: Session, given: RelatedInput, call: Call) -> Result:
+    session.library.first_index(on_progress=call.on_progress())
+
     def show(limit: int) -> Result:
         found = session.library.related(
             given.target,
