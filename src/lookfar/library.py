@@ -274,8 +274,7 @@ class Library:
     def first_index(self, *, on_progress: OnProgress | None = None) -> None:
         """Index the folders that never were, as a search does before it answers."""
         for folder in self._folders.values():
-            if not folder.indexed:
-                folder.first_index(on_progress)
+            folder.first_index(on_progress)
 
     def status(self, *, collection: str = "", check: bool = True) -> Status:
         """What is indexed; with ``check`` the disk is compared with it."""

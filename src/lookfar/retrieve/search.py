@@ -133,12 +133,13 @@ def candidates_of(sources: Sequence[Source], settings: SearchSettings, also: str
     if len(asked) > 1:
         share_statistics(asked, [at for at, each in enumerate(sources) if not each.aside])
     found = [gather(plan, snapshot, settings, at) for at, (plan, snapshot) in enumerate(asked)]
+    candidates = tuple(chain.from_iterable(each.candidates for each in found))
     if also:
-        found += [_only(also, gathered.plan, asked[at][1], settings, at)
-                  for at, gathered in enumerate(found)]  # fmt: skip
+        put_forward = (_only(also, gathered.plan, asked[at][1], settings, at)
+                       for at, gathered in enumerate(found))  # fmt: skip
+        candidates = tuple(dict.fromkeys(chain(candidates, *put_forward)))
     # One that has a model speaks for all: without, meaning would count for none of them.
     lead = next((each for each in found if each.plan.vector is not None), found[0])
-    candidates = tuple(dict.fromkeys(chain.from_iterable(each.candidates for each in found)))
     none = (0.0,) * len(candidates)
     return replace(
         lead,
@@ -152,10 +153,10 @@ def candidates_of(sources: Sequence[Source], settings: SearchSettings, also: str
 
 def _only(
     uri: str, plan: Plan, snapshot: Snapshot, settings: SearchSettings, source: int
-) -> Ranking:
+) -> tuple[Candidate, ...]:
     """What one document would put forward."""
     alone = replace(plan, filters=replace(plan.filters, uris=(uri,)))
-    return replace(gather(alone, snapshot, settings, source), plan=plan)
+    return gather(alone, snapshot, settings, source).candidates
 
 
 def rank(sources: Sequence[Source], settings: SearchSettings, also: str = "") -> Ranking:
