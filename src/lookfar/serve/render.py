@@ -118,22 +118,22 @@ def answer(found: Answer, *, explain: bool = False) -> str:
     headings = Breadcrumbs()
     for number, hit in enumerate(found.hits, start=1):
         lines += _hit(number, hit, words, explain, several, headings.of(hit))
-        lines.append(_line())
+        lines.append(styled())
     if not found.hits:
-        lines += [_line(("Nothing found.", "bold")), _line()]
+        lines += [styled(("Nothing found.", "bold")), styled()]
     count = _count(len(found.hits), "hit")
     state = ", ".join(f"{name} {number}" for name, number in found.generations.items())
     state = state if several else str(found.generation)
     footer = f"{count} in {found.took_ms:.0f} ms, {found.mode}, generation {state}"
-    lines.append(_line((footer, "dim")))
-    return _printed([*lines, *_notes(found.incomplete)])
+    lines.append(styled((footer, "dim")))
+    return printed([*lines, *_notes(found.incomplete)])
 
 
 def _notes(incomplete: Sequence[Incomplete]) -> Iterator[Text]:
     for note in incomplete:
-        yield _line((f"incomplete ({note.reason}): {note.detail}", "yellow"))
+        yield styled((f"incomplete ({note.reason}): {note.detail}", "yellow"))
         for uri in _some(note.uris, _NAMED_FAILURES):
-            yield _line((f"  {uri}", "yellow"))
+            yield styled((f"  {uri}", "yellow"))
 
 
 def _hit(
@@ -141,22 +141,22 @@ def _hit(
 ) -> Iterator[Text]:
     collection = f"{hit.collection}: " if several else ""
     place = f"{collection}{hit.uri}:{hit.span.start_line}-{hit.span.end_line}"
-    yield _line((f"{number}. ", "bold"), (place, "bold cyan"), (f"  {hit.score:.3f}", "dim"))
-    yield _line(("   " + headings, "green"))
+    yield styled((f"{number}. ", "bold"), (place, "bold cyan"), (f"  {hit.score:.3f}", "dim"))
+    yield styled(("   " + headings, "green"))
     if also := also_at(hit, several):
-        yield _line(("   " + also, "dim"))
+        yield styled(("   " + also, "dim"))
     if hit.state != "same":
-        yield _line((f"   {_STATES[hit.state]}", "bold red"))
+        yield styled((f"   {_STATES[hit.state]}", "bold red"))
     if hit.comment:
-        yield _line(("   a comment in source code", "dim"))
+        yield styled(("   a comment in source code", "dim"))
     if hit.stale:
         named = ", ".join(_some(hit.stale, _NAMED_FAILURES))
-        yield _line((f"   STALE memory: changed since it was written: {named}", "bold red"))
+        yield styled((f"   STALE memory: changed since it was written: {named}", "bold red"))
     text_lines = hit.text.rstrip("\n").split("\n")
     shown_lines = [safe_text(each).expandtabs(4) for each in text_lines]
     chosen = _window(shown_lines, words, hit.heading_path[-1])
     for offset, content in chosen:
-        line = _line((f"   {hit.span.start_line + offset:>5}  ", "dim"))
+        line = styled((f"   {hit.span.start_line + offset:>5}  ", "dim"))
         line.append_text(_highlighted(_cut(content, words), words))
         yield line
     if explain:
@@ -165,7 +165,7 @@ def _hit(
 
 def _contributions(explanation: Sequence[Contribution]) -> Iterator[Text]:
     for part in explanation:
-        yield _line((f"   {part.value:+.4f}  {part.stage}: {part.note}", "dim"))
+        yield styled((f"   {part.value:+.4f}  {part.stage}: {part.note}", "dim"))
 
 
 def _window(lines: Sequence[str], words: frozenset[str], heading: str) -> list[tuple[int, str]]:
@@ -193,24 +193,24 @@ def report(done: IndexReport, index_dir: str) -> str:
     if done.text_bytes >= _WORTH_A_SPEED and done.seconds:
         embedded += f", {done.text_bytes / _MB / done.seconds:.1f} MB/s"
     lines = [
-        _line(
+        styled(
             (_count(total, "document"), "bold"),
             (f" in {done.root}: {done.added:,} added, {done.changed:,} changed, ", ""),
             (f"{done.removed:,} removed, {done.unchanged:,} unchanged", ""),
         ),
-        _line((embedded, "")),
-        _line((f"generation {done.generation} in {index_dir}", "dim")),
+        styled((embedded, "")),
+        styled((f"generation {done.generation} in {index_dir}", "dim")),
     ]
     if not total:
-        lines.insert(1, _line(("Nothing to search: no file here was indexed.", "bold yellow")))
+        lines.insert(1, styled(("Nothing to search: no file here was indexed.", "bold yellow")))
     if denied := done.skipped.get("denied", 0):
-        lines.append(_line((f"{denied:,} skipped, {_SKIPPED['denied']}", "yellow")))
-        lines += [_line((f"  {uri}", "dim")) for uri in done.skipped_examples.get("denied", ())]
+        lines.append(styled((f"{denied:,} skipped, {_SKIPPED['denied']}", "yellow")))
+        lines += [styled((f"  {uri}", "dim")) for uri in done.skipped_examples.get("denied", ())]
     others = [(why, count) for why, count in done.skipped.items() if why != "denied" and count]
     for why, count in sorted(others, key=lambda each: -each[1]):
-        lines.append(_line((f"{count:,} skipped, {_SKIPPED.get(why, why)}", "dim")))
+        lines.append(styled((f"{count:,} skipped, {_SKIPPED.get(why, why)}", "dim")))
     lines += _failures(done.failures)
-    return _printed(lines)
+    return printed(lines)
 
 
 def reading(read: Reading) -> str:
@@ -225,63 +225,63 @@ def outline(tree: Outline) -> str:
     symbols = {each.section: each for each in tree.symbols}
     width = len(str(tree.lines))
     head = f"{tree.uri}  {tree.lines:,} lines, {tree.language}"
-    lines = [_line((head, "bold cyan"))]
+    lines = [styled((head, "bold cyan"))]
     if tree.tags:
-        lines.append(_line((f"tags: {', '.join(tree.tags)}", "dim")))
+        lines.append(styled((f"tags: {', '.join(tree.tags)}", "dim")))
     for section in tree.sections:
         indent = "  " * (section.level - 1)
         symbol = symbols.get(section.ordinal)
         # A signature says all; a kind tells what a name without one is.
         shown = symbol.signature if symbol and symbol.signature else section.title
-        line = _line((f"{section.span.start_line:>{width}}  ", "dim"), (indent + shown, ""))
+        line = styled((f"{section.span.start_line:>{width}}  ", "dim"), (indent + shown, ""))
         if symbol is not None and symbol.kind not in shown.split():
-            line.append_text(_line((f"  {symbol.kind}", "dim")))
+            line.append_text(styled((f"  {symbol.kind}", "dim")))
         lines.append(line)
     if not tree.sections:
-        lines.append(_line(("no headings", "dim")))
-    return _printed(lines)
+        lines.append(styled(("no headings", "dim")))
+    return printed(lines)
 
 
 def ruling(found: Ruling) -> str:
     """Whether a path may be indexed, and by which rule."""
     word = "may be indexed" if found.admitted else "stays out"
     style = "green" if found.admitted else "bold yellow"
-    lines = [_line((f"{found.uri}  ", "bold cyan"), (word, style))]
+    lines = [styled((f"{found.uri}  ", "bold cyan"), (word, style))]
     if found.reason == "admitted":
-        lines.append(_line(("no rule keeps it out", "")))
+        lines.append(styled(("no rule keeps it out", "")))
     else:
         on = "" if found.decided == found.uri else f" ({found.decided})"
-        lines.append(_line((_RULED.get(found.reason, found.reason) + on, "")))
+        lines.append(styled((_RULED.get(found.reason, found.reason) + on, "")))
     if found.rule:
         place = f"{found.place}: " if found.place else ""
-        lines.append(_line((f"  {place}{found.rule}", "dim")))
+        lines.append(styled((f"  {place}{found.rule}", "dim")))
     if found.indexed != found.admitted:
         now = "in the index" if found.indexed else "not in the index yet"
-        lines.append(_line((f"it is {now}", "dim")))
-    return _printed(lines)
+        lines.append(styled((f"it is {now}", "dim")))
+    return printed(lines)
 
 
 def why_not(found: WhyNot) -> str:
     """Why a document is not among the hits, and how its score came about."""
     style = "green" if found.verdict == "shown" else "bold yellow"
-    lines = [_line((f"{found.uri}  ", "bold cyan"), (found.verdict.replace("_", " "), style))]
-    lines.append(_line((found.detail, "")))
+    lines = [styled((f"{found.uri}  ", "bold cyan"), (found.verdict.replace("_", " "), style))]
+    lines.append(styled((found.detail, "")))
     lines += _contributions(found.explanation)
-    return _printed(lines)
+    return printed(lines)
 
 
 def related(found: Related) -> str:
     """What has to do with a document, kind by kind, and why."""
     part = f"#{' > '.join(found.heading_path)}" if found.heading_path else ""
-    lines = [_line((found.uri + part, "bold cyan"), (f"  {found.title}", ""))]
+    lines = [styled((found.uri + part, "bold cyan"), (f"  {found.title}", ""))]
     for kind, total in found.totals.items():
         entries = [each for each in found.entries if each.kind == kind]
         more = f" of {total:,}" if total > len(entries) else ""
-        lines += [_line(), _line((_RELATED[kind], "bold"), (f"  {len(entries):,}{more}", "dim"))]
+        lines += [styled(), styled((_RELATED[kind], "bold"), (f"  {len(entries):,}{more}", "dim"))]
         for each in entries:
             lines += _related(each)
     lines += _notes(found.incomplete)
-    return _printed(lines)
+    return printed(lines)
 
 
 def _related(entry: RelatedEntry) -> Iterator[Text]:
@@ -289,9 +289,9 @@ def _related(entry: RelatedEntry) -> Iterator[Text]:
     name = entry.uri or entry.target
     backwards = entry.kind == "backlinks"
     place = f":{entry.line}" if entry.line and entry.kind != "links" else ""
-    line = _line((f"  {name}{place}", "cyan" if entry.resolved else "yellow"))
+    line = styled((f"  {name}{place}", "cyan" if entry.resolved else "yellow"))
     if entry.title:
-        line.append_text(_line((f"  {entry.title}", "")))
+        line.append_text(styled((f"  {entry.title}", "")))
     told = [] if entry.resolved else ["not there"]
     if entry.relation not in (None, "links_to"):
         told.append(str(entry.relation))
@@ -305,19 +305,19 @@ def _related(entry: RelatedEntry) -> Iterator[Text]:
         told = [f"{entry.count:,} times"] if entry.count > 1 else []
     elif not entry.relation and entry.kind != "definitions":
         told.append(f"{entry.score:.3f}")
-    line.append_text(_line((f"  {', '.join(told)}", "dim")) if told else _line())
+    line.append_text(styled((f"  {', '.join(told)}", "dim")) if told else styled())
     yield line
     if entry.context:
-        yield _line((f"      {entry.context}", "dim"))
+        yield styled((f"      {entry.context}", "dim"))
 
 
 def status(state: Status) -> str:
     """What is indexed, where, and how well."""
-    lines = [_line((state.collection, "bold"), (f"  {state.root}", ""))]
+    lines = [styled((state.collection, "bold"), (f"  {state.root}", ""))]
     if not state.indexed:
-        lines.append(_line(("not indexed yet; search it, or run: lookfar index", "yellow")))
-        lines.append(_line((f"its index will lie in {state.index_dir}", "dim")))
-        return _printed(lines)
+        lines.append(styled(("not indexed yet; search it, or run: lookfar index", "yellow")))
+        lines.append(styled((f"its index will lie in {state.index_dir}", "dim")))
+        return printed(lines)
     counts, kept = state.counts, ", ".join(map(str, state.generations))
     model = f"{state.model}, {state.dimensions} dimensions" if state.dimensions else "none"
     rows = [
@@ -329,24 +329,24 @@ def status(state: Status) -> str:
         ("model", model),
         ("index", f"{state.index_dir} ({_size(state.disk_bytes)})"),
     ]
-    lines += [_line((f"{name:<11}", "dim"), (value, "")) for name, value in rows]
+    lines += [styled((f"{name:<11}", "dim"), (value, "")) for name, value in rows]
     if state.held is not None:
         held = f"held at generation {state.held} since a roll-back; lookfar index lets go of it"
-        lines.append(_line((held, "yellow")))
+        lines.append(styled((held, "yellow")))
     if state.damage:
-        lines.append(_line((f"damaged and rebuilt {state.damage}", "yellow")))
+        lines.append(styled((f"damaged and rebuilt {state.damage}", "yellow")))
     if not state.current:
         lines.append(
-            _line(("made with other settings: the next search or index renews it", "yellow"))
+            styled(("made with other settings: the next search or index renews it", "yellow"))
         )
     if state.stale_count:
         count = _count(state.stale_count, "file")
-        lines.append(_line((f"{count} added, changed or removed since:", "yellow")))
-        lines += [_line((f"  {uri}", "yellow")) for uri in _some(state.stale, _NAMED_FILES)]
+        lines.append(styled((f"{count} added, changed or removed since:", "yellow")))
+        lines += [styled((f"  {uri}", "yellow")) for uri in _some(state.stale, _NAMED_FILES)]
     else:
-        lines.append(_line(("true to the disk", "green")))
+        lines.append(styled(("true to the disk", "green")))
     lines += _failures(state.failures)
-    return _printed(lines)
+    return printed(lines)
 
 
 def snapshots(kept: Sequence[GenerationInfo], held: int | None) -> str:
@@ -358,7 +358,7 @@ def snapshots(kept: Sequence[GenerationInfo], held: int | None) -> str:
             name for name, is_so in (("active", each.active), ("pinned", each.pinned)) if is_so
         ]
         lines.append(
-            _line(
+            styled(
                 (f"{each.number:>5}", "bold green" if each.active else "bold"),
                 (f"  {each.created_at}  ", "dim"),
                 (f"{_count(each.counts.documents, 'document')}, ", ""),
@@ -368,29 +368,29 @@ def snapshots(kept: Sequence[GenerationInfo], held: int | None) -> str:
         )
     if held is not None:
         told = f"held at generation {held} since a roll-back; lookfar index lets go of it"
-        lines.append(_line((told, "yellow")))
-    return _printed(lines)
+        lines.append(styled((told, "yellow")))
+    return printed(lines)
 
 
 def diff(found: GenerationDiff) -> str:
     """Documents that came, went and changed, and the sections inside the changed ones."""
-    lines = [_line((f"+ {uri}", "green")) for uri in found.added]
-    lines += [_line((f"- {uri}", "red")) for uri in found.removed]
+    lines = [styled((f"+ {uri}", "green")) for uri in found.added]
+    lines += [styled((f"- {uri}", "red")) for uri in found.removed]
     for each in found.changed:
-        lines.append(_line((f"~ {each.uri}", "yellow")))
+        lines.append(styled((f"~ {each.uri}", "yellow")))
         for sign, style, paths in (
             ("+", "green", each.added),
             ("-", "red", each.removed),
             ("~", "yellow", each.changed),
         ):
             lines += [
-                _line((f"    {sign} {' > '.join(path) or ROOT_HEADING}", style)) for path in paths
+                styled((f"    {sign} {' > '.join(path) or ROOT_HEADING}", style)) for path in paths
             ]
     told = (
         f"{len(found.added):,} added, {len(found.removed):,} removed, {len(found.changed):,}"
         f" changed from generation {found.older} to {found.newer}"
     )
-    return _printed([*lines, _line((told, "bold"))])
+    return printed([*lines, styled((told, "bold"))])
 
 
 def pruned(went: Pruned) -> str:
@@ -398,7 +398,7 @@ def pruned(went: Pruned) -> str:
     versions = _count(went.documents, "document version")
     told = f"{_count(went.generations, 'generation')} and {versions} removed"
     kept = f"kept: {', '.join(map(str, went.kept))}"
-    return _printed([_line((told, "bold")), _line((kept, ""))])
+    return printed([styled((told, "bold")), styled((kept, ""))])
 
 
 def edited(done: EditResult) -> str:
@@ -410,17 +410,17 @@ def edited(done: EditResult) -> str:
             lines += _coloured(each.diff)
     lines += [_misled(each, done.dry_run) for each in done.links]
     lines += [_violation(each.uri, each) for each in done.violations]
-    lines += [_line((each, "yellow")) for each in done.warnings]
+    lines += [styled((each, "yellow")) for each in done.warnings]
     if done.dry_run:
-        lines.append(_line(("dry run: nothing was written", "bold")))
-    return _printed(lines)
+        lines.append(styled(("dry run: nothing was written", "bold")))
+    return printed(lines)
 
 
 def _edited(each: EditedDocument, dry_run: bool) -> Text:
     place = f":{each.span.start_line}-{each.span.end_line}" if each.span else ""
     would = "would be " if dry_run and each.action != "unchanged" else ""
     digits = each.section_sha256 or each.after
-    return _line(
+    return styled(
         (f"{each.uri}{place}", "bold cyan"),
         (f"  {' > '.join(each.heading_path)}" if each.heading_path else "", "green"),
         (f"  {would}{each.action}", ""),
@@ -442,10 +442,10 @@ def _misled(each: LinkChange, dry_run: bool) -> Text:
     meant = each.anchor or " > ".join(each.heading_path)
     where = f"link in {each.uri}:{each.line} to {meant}"
     if not each.becomes:
-        return _line((f"{where} leads nowhere now", "bold yellow"))
+        return styled((f"{where} leads nowhere now", "bold yellow"))
     if each.rewritten:
-        return _line((f"{where} {'would become' if dry_run else 'is now'} {each.becomes}", ""))
-    return _line((f"{where} should be {each.becomes}; --rewrite-links does it", "yellow"))
+        return styled((f"{where} {'would become' if dry_run else 'is now'} {each.becomes}", ""))
+    return styled((f"{where} should be {each.becomes}; --rewrite-links does it", "yellow"))
 
 
 def validations(found: Sequence[Validation]) -> str:
@@ -454,12 +454,12 @@ def validations(found: Sequence[Validation]) -> str:
     for each in found:
         lines += [_violation(each.uri, violation) for violation in each.violations]
         if each.ok:
-            lines.append(_line((f"{each.uri}  ", "bold cyan"), ("ok", "green")))
-    return _printed(lines)
+            lines.append(styled((f"{each.uri}  ", "bold cyan"), ("ok", "green")))
+    return printed(lines)
 
 
 def _violation(uri: str, each: Violation) -> Text:
-    return _line(
+    return styled(
         (f"{uri}:{each.start_line}: " if uri else f"line {each.start_line}: ", "bold cyan"),
         (f"{each.rule}: ", "yellow"),
         (f"{each.message} {each.suggested_fix}", ""),
@@ -469,22 +469,22 @@ def _violation(uri: str, each: Violation) -> Text:
 def undoable(steps: Sequence[UndoStep]) -> str:
     """The edits that can be taken back, the newest first."""
     lines = [
-        _line(
+        styled(
             (f"{each.transaction:>5}", "bold"),
             (f"  {each.at}  ", "dim"),
             (", ".join(_some(each.uris, _NAMED_FILES)), "cyan"),
         )
         for each in steps
     ]
-    return _printed(lines or [_line(("No edit is kept that could be taken back.", ""))])
+    return printed(lines or [styled(("No edit is kept that could be taken back.", ""))])
 
 
 def _failures(failures: Sequence[Failure]) -> Iterator[Text]:
     if failures:
-        yield _line((f"{_count(len(failures), 'file')} could not be read:", "bold red"))
+        yield styled((f"{_count(len(failures), 'file')} could not be read:", "bold red"))
     shown = [f"  {each.uri}: {each.code}: {each.message}" for each in failures]
     for each in _some(shown, _NAMED_FAILURES):
-        yield _line((each, "red"))
+        yield styled((each, "red"))
 
 
 def _some(names: Sequence[str], most: int) -> list[str]:
@@ -540,7 +540,8 @@ def _highlighted(line: str, words: frozenset[str]) -> Text:
 # --- onto the terminal ------------------------------------------------------------------------
 
 
-def _line(*parts: tuple[str, str]) -> Text:
+def styled(*parts: tuple[str, str]) -> Text:
+    """A line of texts, each in its own style."""
     from rich.text import Text
 
     line = Text()
@@ -549,7 +550,7 @@ def _line(*parts: tuple[str, str]) -> Text:
     return line
 
 
-def _printed(lines: Iterable[Text]) -> str:
+def printed(lines: Iterable[Text]) -> str:
     """Lines as stdout should get them: rich knows about terminals, NO_COLOR and TERM."""
     from rich.console import Console
 

@@ -14,7 +14,7 @@ from lookfar.evaluate.compare import SIGNIFICANT, interval
 from lookfar.evaluate.metrics import METRICS
 from lookfar.evaluate.results import shape
 from lookfar.serve.printable import safe_name
-from lookfar.serve.render import _line, _printed
+from lookfar.serve.render import printed, styled
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -31,7 +31,7 @@ def text(
     results: Sequence[Results], comparisons: Mapping[str, Comparison], metric: str, source: str
 ) -> str:
     """The first configuration in full, others in a line each, and what moved."""
-    return _printed(_lines(results, comparisons, metric, source))
+    return printed(_lines(results, comparisons, metric, source))
 
 
 def json_shape(
@@ -84,10 +84,10 @@ def _lines(
     first = results[0]
     count = len(first.queries)
     asked = f"{count:,} question{'s' * (count != 1)}"
-    yield _line((f"{asked} {source}, first {first.k} answers", "bold"))
+    yield styled((f"{asked} {source}, first {first.k} answers", "bold"))
     for each in results:
-        yield _line()
-        yield _line((safe_name(each.label), "bold"), (f"  {_about(each)}", "dim"))
+        yield styled()
+        yield styled((safe_name(each.label), "bold"), (f"  {_about(each)}", "dim"))
         yield from _metrics(each)
     yield from _categories(first)
     if comparisons:
@@ -103,7 +103,7 @@ def _metrics(each: Results) -> Iterator[Text]:
     for metric in METRICS:
         mean, (low, high) = each.mean(metric), interval(each.values(metric))
         full = round(mean * _BAR)
-        yield _line(
+        yield styled(
             (f"  {_named(metric, each.k):<12}", ""),
             (f"{mean:.4f}  ", "bold"),
             ("█" * full, "cyan"),
@@ -111,13 +111,13 @@ def _metrics(each: Results) -> Iterator[Text]:
             (f"  {low:.3f} to {high:.3f}", "dim"),
         )
     took = each.latency()
-    yield _line((f"  {'answered in':<12}p50 {took['p50']:.1f} ms, p95 {took['p95']:.1f} ms", ""))
+    yield styled((f"  {'answered in':<12}p50 {took['p50']:.1f} ms, p95 {took['p95']:.1f} ms", ""))
     for note in each.notes:
-        yield _line((f"  incomplete: {safe_name(note)}", "yellow"))
+        yield styled((f"  incomplete: {safe_name(note)}", "yellow"))
     if each.missing:
         shown = ", ".join(map(safe_name, each.missing[:3]))
         more = ", ..." if len(each.missing) > 3 else ""
-        yield _line(
+        yield styled(
             (f"  not in the index, so never found: {len(each.missing)} ({shown}{more})", "yellow")
         )
 
@@ -126,37 +126,39 @@ def _categories(each: Results) -> Iterator[Text]:
     groups = each.categories()
     if not groups:
         return
-    yield _line()
+    yield styled()
     heads = "".join(f"{_named(metric, each.k):>12}" for metric in METRICS)
-    yield _line((f"  {'category':<24}{'questions':>10}{heads}", "dim"))
+    yield styled((f"  {'category':<24}{'questions':>10}{heads}", "dim"))
     for name, (count, means) in groups.items():
         shown = safe_name(name or "(none)")[:24]
         columns = "".join(f"{means[metric]:12.4f}" for metric in METRICS)
-        yield _line((f"  {shown:<24}{count:>10}{columns}", ""))
+        yield styled((f"  {shown:<24}{count:>10}{columns}", ""))
 
 
 def _compared(comparisons: Mapping[str, Comparison], metric: str) -> Iterator[Text]:
-    yield _line()
-    yield _line(
+    yield styled()
+    yield styled(
         (f"  {'change':<12}{'':>9}{'95 % interval':>22}{'p':>9}  better/worse/equal", "dim")
     )
     for name, each in comparisons.items():
         span = f"{each.low:+.4f} to {each.high:+.4f}"
         figures = f"{each.delta:+9.4f}{span:>22}{each.p:9.4f}"
         counts = f"  {each.wins}/{each.losses}/{each.ties}"
-        yield _line((f"  {name:<12}{figures}{counts}", "bold" if name == metric else ""))
+        yield styled((f"  {name:<12}{figures}{counts}", "bold" if name == metric else ""))
     chosen = comparisons[metric]
     verdict = "No significant difference"
     if chosen.significant:
         verdict = "Significantly better" if chosen.delta > 0 else "Significantly worse"
     sign = "<" if chosen.significant else ">="
     style = "green" if chosen.better else "red" if chosen.worse else ""
-    yield _line((f"  {verdict} ({metric}, p {sign} {SIGNIFICANT}).", style))
+    yield styled((f"  {verdict} ({metric}, p {sign} {SIGNIFICANT}).", style))
     if chosen.unpaired:
-        yield _line((f"  Left out, because not asked or judged alike: {chosen.unpaired}", "yellow"))
+        yield styled(
+            (f"  Left out, because not asked or judged alike: {chosen.unpaired}", "yellow")
+        )
     if chosen.moved:
-        yield _line()
-        yield _line((f"  moved most ({metric}, rank)", "dim"))
+        yield styled()
+        yield styled((f"  moved most ({metric}, rank)", "dim"))
         for moved in chosen.moved[:_MOVED]:
             yield _moved(moved)
 
@@ -166,7 +168,7 @@ def _moved(each: Moved) -> Text:
     query = query if len(query) <= _LONGEST else query[: _LONGEST - 1] + "…"
     ranks = f"{each.rank_before or '-'} -> {each.rank_after or '-'}"
     style = "green" if each.delta > 0 else "red"
-    return _line((f"  {each.delta:+.3f}", style), (f"  {ranks:>9}  {query}", ""))
+    return styled((f"  {each.delta:+.3f}", style), (f"  {ranks:>9}  {query}", ""))
 
 
 def _named(metric: str, k: int) -> str:

@@ -351,15 +351,15 @@ class Flow:
     def _show(self, edit: Edit) -> None:
         if self._as_json:
             return
-        from lookfar.serve.render import _line, _printed
+        from lookfar.serve.render import printed, styled
 
         shown = self._machine.shown(edit.target.path)
-        lines = [_line((edit.target.title, "bold"), (f"  {shown}", ""))]
+        lines = [styled((edit.target.title, "bold"), (f"  {shown}", ""))]
         lines += [
-            _line((line, _STYLES.get(line[:1], "") if at > 1 else "bold"))
+            styled((line, _STYLES.get(line[:1], "") if at > 1 else "bold"))
             for at, line in enumerate(edits.difference(edit, shown))
         ]
-        write(_printed(lines))
+        write(printed(lines))
 
     def _done(self, step: Step) -> None:
         self._steps.append(step)
