@@ -1,4 +1,4 @@
-"""What tests in several rooms share: repositories made by a real git."""
+"""What tests in several rooms share: a home of their own, repositories made by a real git."""
 
 from __future__ import annotations
 
@@ -11,6 +11,14 @@ import pytest
 
 _DAY = 86_400
 _FIRST = 1_600_000_000
+
+
+@pytest.fixture
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody's configuration and nobody's indexes."""
+    for variable in [name for name in os.environ if name.startswith(("LOOKFAR_", "XDG_"))]:
+        monkeypatch.delenv(variable)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
 
 class GitRepository:

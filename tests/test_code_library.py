@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +10,8 @@ import pytest
 from lookfar.errors import Ambiguous, NotFound
 from lookfar.library import Library
 from lookfar.model import Filters
+
+pytestmark = pytest.mark.usefixtures("own_home")
 
 HASH = {"embed.provider": "hash", "index.workers": 1, "chunk.merge_small": False}
 
@@ -73,14 +74,6 @@ load --zebra
 ```
 """
 FILES = {"src/core.py": CORE, "src/ship.ts": SHIP, "src/harbour.rs": RUST, "docs/guide.md": GUIDE}
-
-
-@pytest.fixture(autouse=True)
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody's configuration and nobody's indexes."""
-    for variable in [name for name in os.environ if name.startswith(("LOOKFAR_", "XDG_"))]:
-        monkeypatch.delenv(variable)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
 
 def plant(folder: Path, files: dict[str, str]) -> Path:

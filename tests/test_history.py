@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,17 +16,12 @@ from lookfar.library import Library
 from lookfar.model import Answer, Filters
 from lookfar.sources import git_history
 
+pytestmark = pytest.mark.usefixtures("own_home")
+
 HASH = {"embed.provider": "hash", "index.workers": 1, "git.cool_down_seconds": 0}
 COMMITS = Filters(lanes=("commits",))
 
 Make = Callable[..., Any]
-
-
-@pytest.fixture(autouse=True)
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in [name for name in os.environ if name.startswith(("LOOKFAR_", "XDG_"))]:
-        monkeypatch.delenv(variable)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sqlite3
 import threading
@@ -26,15 +25,9 @@ from lookfar.index import freshness
 from lookfar.library import Library
 from lookfar.model import Answer, Filters, Mode
 
+pytestmark = pytest.mark.usefixtures("own_home")
+
 HASH = {"embed.provider": "hash", "index.workers": 1}
-
-
-@pytest.fixture(autouse=True)
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody's configuration and nobody's indexes."""
-    for variable in [name for name in os.environ if name.startswith(("LOOKFAR_", "XDG_"))]:
-        monkeypatch.delenv(variable)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
 
 @pytest.fixture

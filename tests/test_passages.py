@@ -19,6 +19,8 @@ import pytest
 from lookfar.library import Library
 from lookfar.model import Hit
 
+pytestmark = pytest.mark.usefixtures("own_home")
+
 Open = Callable[..., Library]
 
 COPY = "# Guide\n\nThe zebra sleeps standing.\n"
@@ -29,14 +31,6 @@ SECTIONS = (
     "### Sleep\n\n" + "They sleep standing. " * 12 + "\n\n"
     "## Lions\n\n" + "They roar. " * 40 + "\n"
 )
-
-
-@pytest.fixture(autouse=True)
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody's configuration and nobody's indexes."""
-    for variable in [name for name in os.environ if name.startswith(("LOOKFAR_", "XDG_"))]:
-        monkeypatch.delenv(variable)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
 
 @pytest.fixture

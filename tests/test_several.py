@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,14 +13,9 @@ from lookfar.errors import Ambiguous, InvalidArgument, NotFound
 from lookfar.library import Library
 from lookfar.serve.cli import cli
 
+pytestmark = pytest.mark.usefixtures("own_home")
+
 HASH = {"embed.provider": "hash", "index.workers": 1}
-
-
-@pytest.fixture(autouse=True)
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in [name for name in os.environ if name.startswith(("LOOKFAR_", "XDG_"))]:
-        monkeypatch.delenv(variable)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,11 +11,8 @@ from lookfar.library import Library
 
 
 @pytest.fixture(autouse=True)
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody's configuration and nobody's indexes."""
-    for variable in [name for name in os.environ if name.startswith(("LOOKFAR_", "XDG_"))]:
-        monkeypatch.delenv(variable)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+def in_own_home(own_home: None) -> None:
+    """For every test of this room."""
 
 
 @pytest.fixture

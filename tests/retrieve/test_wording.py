@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
@@ -25,19 +24,13 @@ from lookfar.retrieve.plan import make_plan
 from lookfar.retrieve.wording import pairs_of
 from lookfar.store.collection import CollectionStore
 
+pytestmark = pytest.mark.usefixtures("own_home")
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 Open = Callable[..., Library]
-
-
-@pytest.fixture(autouse=True)
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody's configuration and nobody's indexes."""
-    for variable in [name for name in os.environ if name.startswith(("LOOKFAR_", "XDG_"))]:
-        monkeypatch.delenv(variable)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
 
 @pytest.fixture
