@@ -15,7 +15,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from pieces import SHARED_ROWS
+
+from lookfar.embed.pieces import SHARED_ROWS
 
 LARGEST = 127
 

@@ -20,8 +20,9 @@ from itertools import islice
 from multiprocessing import Pool
 from pathlib import Path
 
-from pieces import SHARED_ROWS, WORD_START, marked, parts, words
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+from lookfar.embed.pieces import SHARED_ROWS, WORD_START, marked, parts, words
 
 POWER = 0.6
 LEAST = 5

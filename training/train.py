@@ -1,18 +1,20 @@
 """Teach a table of vectors: one row for each piece of the vocabulary, a text is their mean.
 
     python training/train.py prepare PAIRS.jsonl PIECES.tsv TEACHER_PACK WORK [--workers N]
-    python training/train.py run WORK OUT [--judge EVAL_FOLDER] [--set key=value ...]
+    python training/train.py run PIECES.tsv WORK OUT [--judge EVAL_FOLDER] [--set key=value ...]
 
-Takes: the pairs, the vocabulary, the teacher. ``prepare`` tokenises every text once and asks the
-teacher for its vectors (of English texts; it knows no Japanese); ``run`` trains. Gives: OUT, a
-NumPy file with the table, float32. Refuses: nothing.
+Takes: the pairs, the vocabulary, the teacher; for ``hard`` what ``negatives.py`` mined.
+``prepare`` tokenises every text once and asks the teacher for its vectors (of English texts; it
+knows no Japanese); ``run`` trains. Gives: OUT, a NumPy file with the table, half precision.
+Refuses: nothing.
 
 A text is the sum of its pieces, each as often as the root of how often it occurs. Three steps. The
 rows begin as the teacher's vectors of the pieces themselves (Japanese ones: of what a dictionary
 says they mean), reduced to as many numbers as a row has and weighed by how rare a piece is. Then
 texts learn to lie where the teacher puts them. Then pairs learn to find each other among the other
 pairs of their batch, most of which is from one repository, and to weigh those others as the teacher
-does. The first 128 and 64 numbers learn to do so alone too.
+does. The first 128 and 64 numbers learn to do so alone too. That is done twice, from the same first
+rows but with the pairs in another order, and the table is the mean of both.
 """
 
 from __future__ import annotations
@@ -31,31 +33,35 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from pieces import SHARED_ROWS, WORD_START, Pieces, parts, words
+
+from lookfar.embed.pieces import SHARED_ROWS, WORD_START, Pieces, parts, words
 
 DIMENSIONS = 256
 MOST_A, MOST_B = 96, 320
 LINES = 10_000
 LEAST_TAUGHT = 65
 GENERAL = ("openstax/", "standardebooks/", "aozorahack/", "ku-nlp/")
-"""Repositories of general prose, which are asked more often than once an epoch."""
+"""Repositories of general prose, whose pairs are asked ``general`` times an epoch."""
 
 DEFAULTS: dict[str, Any] = {
     "seed": 1,
-    "epochs": 4,
+    "epochs": 3,
     "batch": 4096,
     "lr": 0.004,
-    "warm_epochs": 2,
+    "warm_epochs": 5,
     "warm_lr": 0.01,
     "scale": 40.0,
     "teacher_scale": 40.0,
-    "teach": 0.3,
+    "teach": 0.8,
     "same": 0.75,
     "power": 0.5,
     "sif": 3e-4,
     "most": 60_000,
     "drop": 0.0,
     "general": 1,
+    "hard": 0,
+    "hard_teach": 0,
+    "soup": 2,
 }
 
 _pieces: Pieces | None = None
@@ -271,8 +277,20 @@ def batches(
     return made
 
 
+def hard_of(data: dict[str, Any], some: torch.Tensor, most: int) -> torch.Tensor:
+    """Up to so many hard negatives of each of these pairs, drawn from the mined ones."""
+    if not most:
+        return some[:0]
+    mined = data["negatives"][some]
+    drawn = torch.rand(mined.shape, device=mined.device).argsort(1)[:, :most]
+    found = mined.gather(1, drawn).flatten()
+    return found[found >= 0].unique().long()
+
+
 def run(given: argparse.Namespace) -> None:
     data = torch.load(given.work / "prepared.pt")
+    if (given.work / "negatives.pt").exists():
+        data["negatives"] = torch.load(given.work / "negatives.pt")
     judge = None
     if given.judge:
         from judge import Judge
@@ -289,9 +307,38 @@ def run(given: argparse.Namespace) -> None:
 
 
 def train(data: dict[str, Any], chosen: dict[str, Any], judge: Any, name: str) -> torch.Tensor:
+    """The mean of as many tables as ``soup`` says."""
+    made = [
+        train_one(data, chosen, judge, f"{name} {number}", chosen["seed"] + 1000 * number)
+        for number in range(chosen["soup"])
+    ]
+    whole = torch.stack(made).mean(0)
+    if judge:
+        student = Student(whole, chosen["power"]).cuda()
+        for what, table in (
+            ("whole", whole),
+            ("128 dimensions", whole[:, :128].contiguous()),
+            ("64 dimensions", whole[:, :64].contiguous()),
+            ("int8", quantised(whole)),
+        ):
+            student.table = torch.nn.Parameter(table)
+            report(judge, student, f"{name} {what}")
+    return whole
+
+
+def report(judge: Any, student: Student, what: str) -> None:
+    if judge:
+        found = judge.scores(lambda texts: embed_all(student, texts))
+        each = " ".join(f"{key} {value:.4f}" for key, value in found.items())
+        print(f"{what}  {each}", flush=True)
+
+
+def train_one(
+    data: dict[str, Any], chosen: dict[str, Any], judge: Any, name: str, order: int
+) -> torch.Tensor:
     began = time.time()
     torch.manual_seed(chosen["seed"])
-    chance = random.Random(chosen["seed"])
+    chance = random.Random(order)
     one, two = Ragged(*data["a_ids"]), Ragged(*data["b_ids"])
     rows = SHARED_ROWS + len(data["piece_vectors"])
     counts = torch.bincount(two.flat, minlength=rows).float()
@@ -301,13 +348,11 @@ def train(data: dict[str, Any], chosen: dict[str, Any], judge: Any, name: str) -
     data = {**data, **on_device}
     english = data["english"]
 
-    def report(what: str) -> None:
-        if judge:
-            found = judge.scores(lambda texts: embed_all(student, texts))
-            each = " ".join(f"{key} {value:.4f}" for key, value in found.items())
-            print(f"{name} {what} {time.time() - began:5.0f} s  {each}", flush=True)
+    torch.manual_seed(order)
 
-    report("begin ")
+    def told_so_far(what: str) -> None:
+        report(judge, student, f"{name} {time.time() - began:5.0f} s {what}")
+
     every = torch.arange(len(english), device="cuda")
 
     # Where the teacher puts a text.
@@ -330,7 +375,7 @@ def train(data: dict[str, Any], chosen: dict[str, Any], judge: Any, name: str) -
             optimiser.step()
             schedule.step()
     if chosen["warm_epochs"]:
-        report(f"warm {float(loss.detach()):.3f}")
+        told_so_far(f"warm {float(loss.detach()):.3f}")
 
     # Pairs that find each other.
     scale = torch.nn.Parameter(torch.tensor(math.log(chosen["scale"]), device="cuda"))
@@ -356,6 +401,12 @@ def train(data: dict[str, Any], chosen: dict[str, Any], judge: Any, name: str) -
             wanted = torch.arange(len(some), device="cuda")
             told = english[some].nonzero()[:, 0]
             taught_too = bool(chosen["teach"]) and len(told) >= LEAST_TAUGHT
+            others = hard_of(data, some, chosen["hard"])
+            if len(others):
+                c = student(*two.take(others))
+                same_too = (data["a_text"][some][:, None] == data["a_text"][others][None, :]) | (
+                    data["b_text"][some][:, None] == data["b_text"][others][None, :]
+                )
             if taught_too:
                 theirs = data["a_teacher"][some][told].float()
                 soft = theirs @ data["b_teacher"][some][told].float().T * chosen["teacher_scale"]
@@ -367,11 +418,23 @@ def train(data: dict[str, Any], chosen: dict[str, Any], judge: Any, name: str) -
                     similar = left @ right.T
                 logits = similar.float() * scale.exp().clamp(max=100)
                 hidden = logits.masked_fill(same, -1e4)
-                both = F.cross_entropy(hidden, wanted) + F.cross_entropy(hidden.T, wanted)
+                among = hidden
+                if len(others):
+                    with torch.autocast("cuda", torch.bfloat16):
+                        similar = left @ F.normalize(c[:, :size], dim=-1).T
+                    further = similar.float() * scale.exp().clamp(max=100)
+                    among = torch.cat([hidden, further.masked_fill(same_too, -1e4)], 1)
+                both = F.cross_entropy(among, wanted) + F.cross_entropy(hidden.T, wanted)
                 loss = loss + weight * 0.5 * both
                 if taught_too and size == DIMENSIONS:
                     inner = logits[told][:, told]
-                    for mine, its in ((inner, soft), (inner.T, soft.T)):
+                    asked, aim = inner, soft
+                    if len(others) and chosen["hard_teach"]:
+                        known = others[english[others]]
+                        asked = torch.cat([inner, further[told][:, english[others]]], 1)
+                        near = theirs @ data["b_teacher"][known].float().T
+                        aim = torch.cat([soft, near * chosen["teacher_scale"]], 1)
+                    for mine, its in ((asked, aim), (inner.T, soft.T)):
                         far = F.kl_div(
                             F.log_softmax(mine, 1), F.softmax(its, 1), reduction="batchmean"
                         )
@@ -382,18 +445,11 @@ def train(data: dict[str, Any], chosen: dict[str, Any], judge: Any, name: str) -
             schedule.step()
             total += loss.detach()
         if epoch == 1 or epoch == chosen["epochs"] - 1:
-            report(
+            told_so_far(
                 f"epoch {epoch} loss {float(total) / len(made_of):.3f} "
                 f"scale {float(scale.detach().exp()):.1f}"
             )
-    whole = student.table.detach()
-    if judge:
-        for size in (128, 64):
-            student.table = torch.nn.Parameter(whole[:, :size].contiguous())
-            report(f"{size} dimensions")
-        student.table = torch.nn.Parameter(quantised(whole))
-        report("int8")
-    return whole
+    return student.table.detach()
 
 
 def quantised(table: torch.Tensor) -> torch.Tensor:

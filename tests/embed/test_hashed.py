@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from lookfar.config import EmbedSettings
+from lookfar.embed.bundled import BundledEmbedder
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.embed.providers import open_embedder
-from lookfar.embed.static import StaticEmbedder
 
 
 def test_shared_words_mean_nearness() -> None:
@@ -36,9 +36,7 @@ def test_it_counts_what_it_embeds() -> None:
 
 @pytest.mark.parametrize(
     ("provider", "kind"),
-    [("none", type(None)), ("hash", HashedEmbedder), ("static", StaticEmbedder)],
+    [("none", type(None)), ("hash", HashedEmbedder), ("static", BundledEmbedder)],
 )
 def test_the_settings_choose(provider: str, kind: type) -> None:
-    if kind is StaticEmbedder:
-        pytest.importorskip("wordllama")
     assert type(open_embedder(EmbedSettings(provider=provider))) is kind

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from lookfar.config import EmbedSettings, load
+from lookfar.embed.bundled import BundledEmbedder
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.embed.pair import PairEmbedder
 from lookfar.embed.providers import in_workers, open_embedder
-from lookfar.embed.static import StaticEmbedder
 from lookfar.errors import InvalidConfig
 from lookfar.library import Library
 from lookfar.model import Filters
@@ -48,11 +48,10 @@ def test_either_model_changes_the_fingerprint() -> None:
 
 
 def test_the_settings_ask_for_a_second_model() -> None:
-    pytest.importorskip("wordllama")
     pair = open_embedder(EmbedSettings("hash", code_provider="static"))
     assert isinstance(pair, PairEmbedder)
     assert isinstance(pair._docs, HashedEmbedder)
-    assert isinstance(pair._code, StaticEmbedder)
+    assert isinstance(pair._code, BundledEmbedder)
     assert pair.dimensions == 64 + 256
     assert pair.quick
     assert not in_workers(EmbedSettings("hash", code_provider="onnx", code_model="a/b"))

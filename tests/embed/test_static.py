@@ -1,4 +1,4 @@
-"""The bundled model: its vectors, its tokens, and what happens without it."""
+"""Static models in a folder: their vectors, their tokens, and what is no such model."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lookfar.embed import static, tokens
+from lookfar.embed import static
 from lookfar.embed.static import StaticEmbedder
 from lookfar.errors import ModelUnavailable
-
-pytest.importorskip("wordllama", reason="the bundled model has no wheel for this platform")
 
 TEXTS = [
     "How do I configure the cache?",
@@ -29,9 +27,33 @@ TEXTS = [
 ]
 
 
+def make_model(folder: Path) -> Path:
+    """A vocabulary of all bytes and some words, each with a direction of its own."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    folder.mkdir()
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=600, initial_alphabet=alphabet, show_progress=False)
+    tokenizer.train_from_iterator([text.lower() for text in TEXTS], trainer)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    rows = np.random.default_rng(1).normal(size=(600, 64)).astype("<f2")
+    entry = {"dtype": "F16", "shape": rows.shape, "data_offsets": [0, rows.nbytes]}
+    header = json.dumps({"embedding.weight": entry}).encode()
+    raw = len(header).to_bytes(8, "little") + header + rows.tobytes()
+    (folder / "model.safetensors").write_bytes(raw)
+    return folder
+
+
 @pytest.fixture(scope="module")
-def embedder() -> StaticEmbedder:
-    return StaticEmbedder()
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_model(tmp_path_factory.mktemp("static") / "small")
+
+
+@pytest.fixture(scope="module")
+def embedder(model: Path) -> StaticEmbedder:
+    return StaticEmbedder(model)
 
 
 def test_vectors_have_unit_length(embedder: StaticEmbedder) -> None:
@@ -53,8 +75,8 @@ def test_no_texts_give_no_vectors(embedder: StaticEmbedder) -> None:
     assert embedder.embed([]).shape == (0, embedder.dimensions)
 
 
-def test_alone_and_in_bulk_a_text_has_the_same_vector() -> None:
-    one, many = StaticEmbedder(), StaticEmbedder()
+def test_alone_and_in_bulk_a_text_has_the_same_vector(model: Path) -> None:
+    one, many = StaticEmbedder(model), StaticEmbedder(model)
     alone = np.vstack([one.embed([text]) for text in TEXTS])
     bulk = many.embed(TEXTS * 20)
     assert one._full is None
@@ -68,41 +90,26 @@ def refuse(*_): raise SystemExit("the network was asked for")
 socket.socket.connect = refuse
 socket.getaddrinfo = refuse
 from hashlib import sha256
+from pathlib import Path
 from lookfar.embed.static import StaticEmbedder
-embedder = StaticEmbedder()
+embedder = StaticEmbedder(Path({model!r}))
 vectors = embedder.embed({texts!r})
 print(sha256(vectors.tobytes()).hexdigest(), embedder.fingerprint)
-print(*({{"wordllama", "tokenizers", "requests"}} & sys.modules.keys()))
 """
 
 
-def test_another_process_gives_the_same_and_imports_no_package(embedder: StaticEmbedder) -> None:
+def test_another_process_gives_the_same(embedder: StaticEmbedder, model: Path) -> None:
     result = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(texts=TEXTS)],
+        [sys.executable, "-c", PROGRAM.format(texts=TEXTS, model=str(model))],
         capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip
-    digest, packages = result.stdout.splitlines()
-    assert digest == f"{sha256(embedder.embed(TEXTS).tobytes()).hexdigest()} {embedder.fingerprint}"
-    assert packages == ""
+    digest = sha256(embedder.embed(TEXTS).tobytes()).hexdigest()
+    assert result.stdout.split() == [digest, embedder.fingerprint]
 
 
 def nearness(embedder: StaticEmbedder, one: str, other: str) -> float:
     left, right = embedder.embed([one, other])
     return float(left @ right)
-
-
-@pytest.mark.parametrize(
-    ("text", "near", "far"),
-    [
-        ("delete a file", "remove the document from disk", "a recipe for apple pie"),
-        ("the cat sat", "a kitten was sitting", "stock prices fell"),
-        ("getUserById", "get user by id", "parse xml stream"),
-        ("HTTP_RETRY_COUNT", "http retry count", "green grass"),
-        ("año nuevo", "nuevo año", "stock prices"),
-    ],
-)
-def test_related_texts_are_nearer(embedder: StaticEmbedder, text: str, near: str, far: str) -> None:
-    assert nearness(embedder, text, near) > nearness(embedder, text, far) + 0.1
 
 
 def test_identifiers_are_the_words_in_them(embedder: StaticEmbedder) -> None:
@@ -136,23 +143,6 @@ def test_the_quick_words_are_those_of_the_pattern() -> None:
     assert static._words(text) == static._WORD.findall(text)
 
 
-def test_the_vocabulary_and_the_library_agree(embedder: StaticEmbedder) -> None:
-    path, rows = embedder._tokenizer_path, embedder._half.shape[0]
-    ours, theirs = tokens.bundled(path, rows), tokens.from_library(path, rows)
-    vocabulary = json.loads(path.read_text(encoding="utf-8"))["model"]["vocab"]
-    stems = [word.strip("▁").lower() for word in vocabulary]
-    words = {stem for stem in stems if stem and "<" not in stem and "▁" not in stem}
-    joined = (left + right for left, right in zip(stems[::3], stems[1::3], strict=False))
-    words |= {word for word in joined if word.isalnum()}
-    words |= {"año", "naïve", "привет", "हिन्दी", "𝒳", "ﬁ", "x" * 32, "qzxv" * 8, "12345678901"}
-    assert len(words) > 20_000
-    assert [word for word in sorted(words) if ours(word, True) != theirs(word, True)] == []
-    characters = "漢字設定ア한の龘𠀀"
-    assert [ours(each, False) for each in characters] == [
-        theirs(each, False) for each in characters
-    ]
-
-
 def test_hostile_texts_are_quick(embedder: StaticEmbedder) -> None:
     for text in ("x" * 300_000, "é" * 300_000, "漢" * 300_000, "aB" * 150_000, "9" * 300_000):
         started = time.process_time()
@@ -161,9 +151,11 @@ def test_hostile_texts_are_quick(embedder: StaticEmbedder) -> None:
         assert time.process_time() - started < 10.0
 
 
-def test_tokens_are_remembered_but_not_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokens_are_remembered_but_not_without_end(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(static, "_REMEMBERED_WORDS", 100)
-    embedder = StaticEmbedder()
+    embedder = StaticEmbedder(model)
     text = " ".join(f"w{number}" for number in range(1_000)) + " " + "y" * 5_000
     first = embedder.embed([text])
     assert len(embedder._tokens) <= 100
@@ -172,13 +164,6 @@ def test_tokens_are_remembered_but_not_without_end(monkeypatch: pytest.MonkeyPat
 
 
 # --- models that cannot be used -----------------------------------------------------------------
-
-
-def test_without_the_package_the_model_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(static, "find_spec", lambda name: None)
-    with pytest.raises(ModelUnavailable) as caught:
-        StaticEmbedder()
-    assert "pip install" in caught.value.hint
 
 
 def test_an_empty_folder_is_no_model(tmp_path: Path) -> None:
@@ -225,8 +210,6 @@ def test_a_wrong_tokenizer_is_no_model(tmp_path: Path, embedder: StaticEmbedder)
     shutil.copy(embedder._tokenizer_path, tmp_path / "tokenizer.json")
     with pytest.raises(ModelUnavailable, match="more tokens than"):
         StaticEmbedder(tmp_path).embed(["word"])
-    with pytest.raises(ModelUnavailable):
-        tokens.bundled(tmp_path / "model.safetensors", 32_000)
 
 
 def copy_of(embedder: StaticEmbedder, folder: Path) -> Path:
@@ -247,11 +230,10 @@ def test_a_model_in_a_folder_gives_the_same_vectors(
 def test_the_fingerprint_changes_with_any_byte(tmp_path: Path, embedder: StaticEmbedder) -> None:
     folder = copy_of(embedder, tmp_path / "model")
     seen = {StaticEmbedder(folder).fingerprint}
-    for name, offset in (("model.safetensors", -5_001), ("tokenizer.json", 200_000)):
+    for name, offset in (("model.safetensors", -5_001), ("tokenizer.json", -100)):
         path = folder / name
         data = bytearray(path.read_bytes())
         data[offset] ^= 1
         path.write_bytes(data)
         seen.add(StaticEmbedder(folder).fingerprint)
     assert len(seen) == 3
-    assert StaticEmbedder().fingerprint == embedder.fingerprint

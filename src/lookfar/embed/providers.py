@@ -51,6 +51,10 @@ def _opened(settings: EmbedSettings, provider: str, model: str) -> Embedder:
         from lookfar.embed.remote import RemoteEmbedder
 
         return RemoteEmbedder(settings, model)
+    if not model:
+        from lookfar.embed.bundled import BundledEmbedder
+
+        return BundledEmbedder()
     from lookfar.embed.static import StaticEmbedder
 
-    return StaticEmbedder(Path(model) if model else None)
+    return StaticEmbedder(Path(model))

@@ -1,8 +1,8 @@
-"""The default embedder: a table of token vectors, averaged. No network, no inference.
+"""A table of token vectors from a folder, averaged. No network, no inference.
 
 Takes: a folder with a table (``*.safetensors``, float16) and a tokenizer
-(``*.json``), or nothing for the bundled model. Gives: unit vectors at the speed
-of a table look-up. Refuses: to download, and files that are not such a model.
+(``tokenizer.json``). Gives: unit vectors at the speed of a table look-up.
+Refuses: to download, and files that are not such a model.
 
 Three findings shape it, each measured on the question sets of ``bench/quality.py``:
 only words are averaged (punctuation tokens drown a page of documentation),
@@ -19,7 +19,6 @@ from array import array
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from hashlib import sha256
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +43,6 @@ _LONGEST_WORD = 32
 _LONGEST_MEAN_TOKEN = 8
 _REMEMBERED_WORDS = 300_000
 _BULK = 64
-_SAMPLED = 61
 _LONGEST_HEADER = 1 << 20
 _MOST_ROWS = 1 << 16
 
@@ -54,13 +52,13 @@ class StaticEmbedder:
 
     quick = True
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         self._table_path, self._tokenizer_path = _model_files(folder)
         self._half = _read_table(self._table_path)
         self._full: NDArray[np.float32] | None = None
-        self._bundled = folder is None
-        read = tokens.bundled if folder is None else tokens.from_library
-        self._tokens = _Tokens(lambda: read(self._tokenizer_path, self._half.shape[0]))
+        self._tokens = _Tokens(
+            lambda: tokens.from_library(self._tokenizer_path, self._half.shape[0])
+        )
 
     @property
     def name(self) -> str:
@@ -73,9 +71,7 @@ class StaticEmbedder:
     @cached_property
     def fingerprint(self) -> str:
         digest = sha256(b"static words lowered mean 2")
-        # Of the bundled table a sample: it changes as a whole, and every search asks for this.
-        rows = self._half[:: _SAMPLED if self._bundled else 1]
-        digest.update(np.ascontiguousarray(rows).view(np.uint8).data)
+        digest.update(np.ascontiguousarray(self._half).view(np.uint8).data)
         digest.update(self._tokenizer_path.read_bytes())
         return f"{self.name}:{self.dimensions}:{digest.hexdigest()[:16]}"
 
@@ -162,21 +158,9 @@ def _parts(word: str) -> list[str]:
     return [part.lower() for part in _PARTS.findall(word)]
 
 
-def _model_files(folder: Path | None) -> tuple[Path, Path]:
-    if folder is None:
-        # Only the data files of the package are used; finding it does not import it.
-        spec = find_spec("wordllama")
-        if spec is None or not spec.submodule_search_locations:
-            raise ModelUnavailable(
-                "The bundled embedding model is not installed.",
-                hint="Run: pip install wordllama, or use keywords alone: embed.provider = none.",
-            )
-        package = Path(spec.submodule_search_locations[0])
-        table = package / "weights" / "l2_supercat_256.safetensors"
-        tokenizer = package / "tokenizers" / "l2_supercat_tokenizer_config.json"
-    else:
-        table = next(iter(sorted(folder.glob("*.safetensors"))), folder / "model.safetensors")
-        tokenizer = folder / "tokenizer.json"
+def _model_files(folder: Path) -> tuple[Path, Path]:
+    table = next(iter(sorted(folder.glob("*.safetensors"))), folder / "model.safetensors")
+    tokenizer = folder / "tokenizer.json"
     for path in (table, tokenizer):
         if not path.is_file():
             raise ModelUnavailable(

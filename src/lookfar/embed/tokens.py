@@ -3,61 +3,17 @@
 Takes: the path of a ``tokenizer.json``. Gives: a function from a lower-case word
 to its ids. Refuses: files that are not a tokenizer, and ones with more tokens
 than the model has vectors.
-
-The bundled model's tokenizer is a byte-pair encoding whose merges follow its
-ids, so its vocabulary is all one needs: that loads in a third of the time that
-the library takes, which is most of what a single search costs. Tests hold the
-two to the same ids. Any other model is read by the library.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 
 from lookfar.errors import ModelUnavailable
 
 Tokenize = Callable[[str, bool], list[int]]
 """``(text, starts_word) -> ids``"""
-
-_WORD_START = "▁"
-
-
-def bundled(path: Path, rows: int) -> Tokenize:
-    """The tokenizer of the bundled model, from its vocabulary alone."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        vocabulary, _ = json.JSONDecoder().raw_decode(text, text.index("{", text.index('"vocab"')))
-        if len(vocabulary) > rows or max(vocabulary.values()) >= rows:
-            raise ValueError("it has more tokens than the model")
-    except ValueError as error:
-        raise _not_a_tokenizer(path, str(error)) from error
-
-    def merged(left: str, right: str) -> int:
-        found: int = vocabulary.get(left + right, rows)
-        return found
-
-    def spelt(symbol: str) -> list[int]:
-        if symbol in vocabulary:
-            return [vocabulary[symbol]]
-        return [vocabulary[f"<0x{byte:02X}>"] for byte in symbol.encode("utf-8", "replace")]
-
-    def tokenize(text: str, starts_word: bool) -> list[int]:
-        symbols = [_WORD_START, *text] if starts_word else list(text)
-        pairs = [merged(left, right) for left, right in pairwise(symbols)]
-        while pairs and (best := min(pairs)) < rows:
-            at = pairs.index(best)
-            del pairs[at]
-            symbols[at : at + 2] = [symbols[at] + symbols[at + 1]]
-            if at > 0:
-                pairs[at - 1] = merged(symbols[at - 1], symbols[at])
-            if at < len(pairs):
-                pairs[at] = merged(symbols[at], symbols[at + 1])
-        return [id_ for symbol in symbols for id_ in spelt(symbol)]
-
-    return tokenize
 
 
 def from_library(path: Path, rows: int) -> Tokenize:
