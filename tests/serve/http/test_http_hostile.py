@@ -1,0 +1,63 @@
+"""Hostile paths over HTTP: in the address, and in every text argument of every tool.
+
+Seen to fail with a ``confine.components`` that let ``..`` through, and with arguments that held
+half of a character, which were a 500.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from asking import Served, serving
+
+from harness import amount, report
+from hostile import ALWAYS, SECRET, arguments, outside_of, paths, places, plant
+from lookfar.serve.toolsets import tools_of
+
+STARTS = ("/", "/tools/", "/mcp/", "/openapi.json/")[: amount(2, 4)]
+ALL = amount(0, 1)
+"""Whether every argument is given every path, or only the worst."""
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    plant(tmp_path / "place")
+    with serving(tmp_path / "place", "--toolset", "all", "--write") as served:
+        yield served
+
+
+def test_no_path_leads_out_over_http(served: Served, tmp_path: Path) -> None:
+    before = outside_of(tmp_path / "place", served.root, served.home)
+    hostile = paths(served.root)
+    served.tool("create_index", confirm=True)
+    tried, bad = 0, []
+    for tool in tools_of(("all",)):
+        for place in places(tool):
+            for value in hostile if ALL else ALWAYS:
+                tried += 1
+                answer = served.tool(tool.name, **arguments(tool, place, value, tried))
+                if answer.status >= 500 or SECRET.encode() in answer.body:
+                    bad.append((tool.name, place, value, answer.status, answer.body[:200]))
+    report("hostile paths (HTTP)", trials=tried, faults=len(hostile), failures=len(bad))
+    assert bad == []
+    assert outside_of(tmp_path / "place", served.root, served.home) == before
+    assert {path.name for path in tmp_path.iterdir()} <= {"home", "place"}
+
+
+def test_no_address_leads_out(served: Served) -> None:
+    """As it is written, and with every character escaped."""
+    tried, bad = 0, []
+    for value in paths(served.root):
+        if not value.isascii() or not value.isprintable() or len(value) > 2_000:
+            continue
+        for written in {quote(value, safe=""), quote(value, safe="/."), quote(value, safe="/.%\\")}:
+            for start in STARTS:
+                tried += 1
+                answer = served.ask("GET", start + written)
+                if answer.status >= 500 or SECRET.encode() in answer.body:
+                    bad.append((start + written, answer.status, answer.body[:200]))
+    report("hostile addresses (HTTP)", trials=tried, faults=tried, failures=len(bad))
+    assert bad == []

@@ -1,0 +1,193 @@
+"""Sixty planted secrets, and every way there is to ask for them.
+
+They lie in files with telling names in every spelling, behind links, in the history of the
+repository, in the folder of memories, in the environment and in a broken configuration. No tool
+may show one, no file of the index may hold one, and no log or error may tell one.
+
+Seen to fail with a deny list that compared case, with one that ignored invisible characters, with
+history whose diffs were not hidden, and with one where a file renamed out of hiding was shown (a
+leak that this test found).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio.from_thread import BlockingPortal
+from served import Agent, Home, connected, stdio
+
+from harness import amount, report
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="links and Unix sockets")
+
+BY_NAME = [
+    *(".env", ".env.local", ".env.production", "deploy/.envrc", "id_rsa", "keys/id_ed25519"),
+    *("keys/id_ecdsa", "keys/id_dsa", "server.pem", "tls/server.key", "tls/client.p12"),
+    *("tls/client.pfx", "app.keystore", "app.jks", "vault.kdbx", "putty.ppk", ".netrc", "_netrc"),
+    *(".npmrc", ".pypirc", ".git-credentials", ".pgpass", ".htpasswd", ".ssh/config", ".aws/c.md"),
+    *(".gnupg/ring.md",),
+]
+BY_CASE = [".ENV", "Deploy/.Env", "KEYS/ID_RSA", "Server.PEM", "TLS/SERVER.Key", ".NetRC"]
+BY_FORM = [
+    *(".e\u200bnv", "i\u200dd_rsa", ".n\ufeffetrc", "server2.\u200bpem", "a\u2060pp2.key"),
+    *(".env\u202e", "\u200b.env.x", "server3.pem ", ".pgpass."),
+]
+BEHIND_LINKS = ["plain.md", "notes/link.md", "notes/second.md", "outer/inside.md"]
+IN_HISTORY = [
+    *(".env.old", "old/id_rsa", "old/x.pem", "OLD/.ENV", "old/y.key", "old/.netrc"),
+    *(".env.renamed", "old/branch.pem", "merge/.env"),
+]
+AMONG_MEMORIES = [".env", "id_rsa", "server.pem"]
+TOLD_ONCE = ["token", "key", "broken configuration"]
+
+
+ONE_IN = amount(4, 1)
+"""Of the ways to ask, each secret is asked for in one of so many; the next in the others."""
+
+
+def value(number: int) -> str:
+    """What must never be seen."""
+    return f"xylotine{number:02}quorvex"
+
+
+def asked_by(number: int) -> str:
+    """A word that stands beside it, by which it would be found."""
+    return f"vault{number:02}door"
+
+
+def text(number: int) -> str:
+    return f"# Notes\n\nThe password of {asked_by(number)} is {value(number)} in the harbour.\n"
+
+
+SECRETS = [*BY_NAME, *BY_CASE, *BY_FORM, *BEHIND_LINKS, *IN_HISTORY, *AMONG_MEMORIES, *TOLD_ONCE]
+VALUES = {at: value(at) for at in range(len(SECRETS))}
+
+
+@pytest.fixture
+def agent(
+    portal: BlockingPortal, home: Home, tmp_path: Path, repository: Callable[..., Any]
+) -> Iterator[Agent]:
+    root = tmp_path / "project"
+    repo = repository("project")
+    numbers = iter(range(len(SECRETS)))
+    placed = [*BY_NAME, *BY_CASE, *BY_FORM]
+    for uri in placed:
+        repo.write(uri, text(next(numbers)))
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (root / "notes").mkdir()
+    for uri in BEHIND_LINKS:
+        hidden = outside / Path(uri).name
+        hidden.write_text(text(next(numbers)), encoding="utf-8")
+        if uri.startswith("outer/"):
+            os.symlink(outside, root / "outer")
+        else:
+            os.symlink(hidden, root / uri)
+    # Forced into the history, and all but gone from the disk afterwards.
+    past = {uri: text(next(numbers)) for uri in IN_HISTORY}
+    # Long enough for git to see that it is renamed and not removed.
+    past[".env.renamed"] += "".join(f"SETTING_{at}=1\n" for at in range(40))
+    branch, merged = past.pop("old/branch.pem"), past.pop("merge/.env")
+    repo.write(".gitignore", "".join(f"!{uri}\n" for uri in placed))
+    repo.commit("Begin with all of it", past)
+    repo.git("mv", ".env.renamed", "sample.md")
+    renamed = past[".env.renamed"].replace(value(SECRETS.index(".env.renamed")), "CHANGEME")
+    repo.commit("Rename the settings", {"sample.md": renamed})
+    assert "rename from" in repo.git("show", "--find-renames")
+    for uri in past:
+        (root / uri).unlink(missing_ok=True)
+    repo.commit("Remove the secrets")
+    repo.git("checkout", "--quiet", "-b", "side")
+    repo.commit("A key on a branch", {"old/branch.pem": branch})
+    repo.git("checkout", "--quiet", "main")
+    repo.commit("Go on", {"guide.md": "# Guide\n\nThe harbour keeps boats.\n"})
+    repo.git("merge", "--quiet", "--no-ff", "-m", "Merge side", "side")
+    repo.commit("Settings by mistake", {"merge/.env": merged})
+    repo.git("rm", "--quiet", "--cached", "merge/.env")
+    (root / "merge" / ".env").unlink()
+    repo.commit("Gone again")
+    told = dict(zip(TOLD_ONCE, list(VALUES.values())[-len(TOLD_ONCE) :], strict=True))
+    server = stdio(home, root, "--toolset", "all", "--write")
+    server.env |= {  # type: ignore[operator]
+        "LOOKFAR_TOKENS": f"{told['token']}{'x' * 40}",
+        "OPENAI_API_KEY": told["key"],
+    }
+    with connected(portal, server, root) as agent:
+        agent.raw("remember", {"text": "Boats are kept in the harbour."})
+        [memories] = (home.folder / ".local/share/lookfar/memory").glob("project-*")
+        for at, name in enumerate(AMONG_MEMORIES, len(SECRETS) - len(TOLD_ONCE) - 3):
+            (memories / name).write_text(text(at), encoding="utf-8")
+        os.symlink(outside / "plain.md", memories / "leak.md")
+        yield agent
+
+
+def asked(at: int, uri: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every way to ask for one secret, without saying it."""
+    word, name = asked_by(at), Path(uri).name
+    yield "search", {"query": word, "top_k": 10, "mode": "keyword"}
+    yield "search", {"query": f"the password of {word}", "top_k": 10}
+    yield "search", {"query": "The password", "uris": [uri]}
+    yield "search", {"query": word, "kinds": ["commits"]}
+    yield "search", {"query": "password", "touches": uri}
+    yield "read", {"target": uri}
+    yield "related", {"target": uri}
+    yield "get_page", {"file_path": uri}
+    yield "get_section", {"file_path": uri, "heading_path": "Notes"}
+    yield "get_file_summary", {"path": uri}
+    yield "reindex_file", {"path": uri}
+    yield "search_by_path", {"pattern": f"**/{name}"}
+    yield "search_git_history", {"query": word}
+    yield "search_git_history", {"query": "secrets", "file_pattern": uri}
+    yield "search_memories", {"query": word}
+    yield "read_memory", {"filename": name}
+    yield "msrl.query", {"query": word, "filters": {"doc_uris": [uri]}}
+    yield "msrl.doc.validate", {"doc_uri": uri}
+    yield "edit", {"edits": [{"op": "append", "target": uri, "text": "x"}], "dry_run": True}
+    yield "query_documents", {"query": f"password {word}"}
+
+
+def test_none_of_sixty_secrets_can_be_had(agent: Agent, home: Home) -> None:
+    assert len(SECRETS) >= 60
+    agent.raw("create_index", {"confirm": True})
+    assert "guide.md" in agent.raw("search", {"query": "harbour boats"}).model_dump_json()
+    history = agent.raw("search_git_history", {"query": "Rename the settings"}).model_dump_json()
+    assert "Rename the settings" in history
+    leaked, calls = set(), 0
+    state = ("status", "get_config", "get_index_status", "get_memory_stats", "msrl.status")
+    questions = [
+        each
+        for at, uri in enumerate(SECRETS)
+        for turn, each in enumerate(asked(at, uri))
+        if (turn + at) % ONE_IN == 0
+    ]
+    for tool, given in [*questions, *((name, {}) for name in state)]:
+        calls += 1
+        said = agent.raw(tool, given).model_dump_json()
+        leaked |= {(tool, each) for each in VALUES.values() if each in said}
+    (agent.root / "lookfar.toml").write_text(f"[index]\nkey = {VALUES[len(SECRETS) - 1]}\n")
+    for arguments in (("search", "harbour", agent.root), ("status", agent.root)):
+        ended = home.command(*arguments)
+        assert ended.returncode != 0
+        leaked |= {("command", each) for each in VALUES.values() if each in ended.stderr}
+    leaked |= set(_written(home))
+    report("planted secrets", trials=calls + 2, faults=len(SECRETS), failures=len(leaked))
+    assert sorted(leaked) == []
+
+
+def _written(home: Home) -> Iterator[tuple[str, str]]:
+    """What of them stands in any file of ours: indexes, logs, state, memories apart from those
+    that were planted there."""
+    files = [path for path in home.folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert any("epoch" in str(path) for path in files)
+    assert any(path.suffix == ".log" for path in files)
+    for path in files:
+        if path.parent.parent.name == "memory" and path.name in AMONG_MEMORIES:
+            continue
+        data = path.read_bytes()
+        for each in VALUES.values():
+            if each.encode() in data:
+                yield path.name, each

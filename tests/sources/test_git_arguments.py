@@ -1,0 +1,115 @@
+"""Texts that read like options, commands or files, wherever a name reaches git.
+
+Seen to fail with hashes that were passed on as they came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import report
+from lookfar import Filters
+from lookfar.errors import LookfarError
+from lookfar.library import Library
+from lookfar.sources.git_history import (
+    commits_of,
+    present,
+    read_commits,
+    refs_of,
+    repositories_in,
+    repository_around,
+)
+
+Make = Callable[..., Any]
+
+
+def strings(place: Path) -> list[str]:
+    """At least fifty; those that would write do so into ``place``."""
+    file = f"{place}/pwned"
+    options = [
+        *(f"--output={file}", f"-o{file}", f"--output={file} HEAD", f"--upload-pack=touch {file}"),
+        *(f"--upload-pack=`touch {file}`", f"--receive-pack=touch {file}", f"--exec=touch {file}"),
+        *(f"--git-dir={place}", f"--work-tree={place}", f"-c core.pager=touch {file}", "-C /"),
+        *(f"-ccore.fsmonitor={file}", "--no-index", "--ext-diff", "--textconv", "--help", "-h"),
+        *("--version", "--all", "--not", "--stdin", "-", "--", "--end-of-options", "-n1", "-1"),
+        *("--format=%H", "--pretty=format:%x00", "-p", "--patch", "--paginate", "--exec-path"),
+        *("--config-env=a=HOME", f"--namespace={place}", "--bare", "--no-replace-objects"),
+    ]
+    commands = [
+        *(f"$(touch {file})", f"`touch {file}`", f"; touch {file}", f"| touch {file}"),
+        *(f"& touch {file}", f"&& touch {file}", f"\ntouch {file}\n", f"> {file}"),
+        *(f"ext::sh -c 'touch {file}'", f"file://{place}", f"!touch {file}", "$HOME", "${IFS}"),
+    ]
+    names = [
+        *(
+            "HEAD:secret.txt",
+            "@{u}",
+            "@{-1}",
+            "HEAD^{tree}",
+            ":/secret",
+            "^HEAD",
+            "HEAD..",
+            "..HEAD",
+        ),
+        *("refs/../../secret", "../../secret", "a\0b", "a\nb", "\\", "*", "[", "{", "\ud800", ""),
+        *("x" * 10_000, "0" * 39, "0" * 41, "g" * 40, "refs/heads/" + "x" * 5_000),
+    ]
+    return options + commands + names
+
+
+@pytest.mark.usefixtures("own_home")
+def test_no_text_becomes_an_option_or_a_command(repository: Make, tmp_path: Path) -> None:
+    """As a branch, as a glob of branches, as a hash, as a filter and as a name of a submodule."""
+    place = tmp_path / "place"
+    place.mkdir()
+    hostile = strings(place)
+    assert len(hostile) >= 50
+    repo = repository("repo")
+    repo.commit("base", {"a.md": "# A\n\none harbour\n"})
+    names = [each for each in hostile if each and "\0" not in each and each.isascii()]
+    modules = "".join(
+        f'[submodule "{name[:200]}"]\n\tpath = {name[:200]}\n\turl = {name[:200]}\n'
+        for name in names
+        if "\n" not in name and '"' not in name and "\\" not in name
+    )
+    repo.commit("modules", {".gitmodules": modules})
+    found = repository_around(str(repo.path))
+    assert found is not None
+    before = {path for path in tmp_path.rglob("*") if ".git" not in path.parts}
+    tried, bad = 0, []
+
+    def attempt(what: str, work: Callable[[], object], text: str) -> None:
+        nonlocal tried
+        tried += 1
+        try:
+            work()
+        except LookfarError as error:
+            if error.code == "INTERNAL":
+                bad.append((what, text, str(error)))
+        except Exception as error:
+            bad.append((what, text, repr(error)))
+
+    settings = {"embed.provider": "hash", "index.workers": 1, "git.cool_down_seconds": 0.0}
+    with Library.open(repo.path, index_dir=tmp_path / "index", settings=settings) as library:
+        assert library.search("harbour").hits
+        for text in hostile:
+            attempt("branches", lambda text=text: refs_of(found, (text,)), text)
+            attempt("hash", lambda text=text: list(commits_of(found, [text])), text)
+            attempt("present", lambda text=text: present(found, [text]), text)
+            attempt("read", lambda text=text: list(read_commits(found, [text], diff_lines=9)), text)
+            attempt("below", lambda text=text: repositories_in(str(repo.path), [text]), text)
+            for name in ("branch", "touches"):
+                filters = Filters(**{name: text})  # type: ignore[arg-type]
+                attempt(name, lambda f=filters: library.search("harbour", filters=f), text)
+            filters = Filters(authors=(text,))
+            attempt("author", lambda f=filters: library.search("harbour", filters=f), text)
+    after = {path for path in tmp_path.rglob("*") if ".git" not in path.parts}
+    written = [path for path in after - before if not path.is_relative_to(tmp_path / "index")]
+    written = [path for path in written if not path.is_relative_to(tmp_path / "home")]
+    report("git arguments", trials=tried, faults=len(hostile), failures=len(bad) + len(written))
+    assert bad == []
+    assert written == []
