@@ -1,0 +1,98 @@
+"""As much of a link graph as a person can look at.
+
+Takes: the graph of a generation, and what of it is wanted. Gives: documents, the links between
+those, and the communities of all. Refuses: to draw more than was asked for; what is left out is
+counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from lookfar.model import Community, GraphNode, LinkGraph
+
+if TYPE_CHECKING:
+    from lookfar.ports import LinkedDocuments
+
+
+def drawn(
+    graph: LinkedDocuments,
+    most: int,
+    around: str,
+    community: int | None,
+    *,
+    collection: str,
+    generation: int,
+) -> LinkGraph:
+    """The best linked documents, those near to ``around``, or those of a community."""
+    linked = [at for at, near in enumerate(graph.neighbours) if near]
+    ranks, communities = _communities(graph, linked)
+    if around:
+        chosen = list(islice(_near(graph, around), most))
+    else:
+        wanted = (
+            linked
+            if community is None
+            else [at for at in linked if ranks[graph.communities[at]] == community]
+        )
+        chosen = sorted(wanted, key=lambda at: (-len(graph.neighbours[at]), graph.uris[at]))[:most]
+    place = {at: number for number, at in enumerate(chosen)}
+    edges = (
+        (place[at], place[other])
+        for at in chosen
+        for other in graph.neighbours[at]
+        if at < other and other in place
+    )
+    return LinkGraph(
+        collection=collection,
+        generation=generation,
+        nodes=tuple(
+            GraphNode(
+                graph.uris[at],
+                graph.titles[at],
+                # Only the document that was asked about may be without links.
+                ranks.get(graph.communities[at], 0),
+                len(graph.neighbours[at]),
+            )
+            for at in chosen
+        ),
+        edges=tuple(edges),
+        communities=communities,
+        documents=len(linked),
+    )
+
+
+def _communities(
+    graph: LinkedDocuments, linked: Sequence[int]
+) -> tuple[dict[int, int], tuple[Community, ...]]:
+    """The rank of each community by its size, and what they are called."""
+    sizes = Counter(graph.communities[at] for at in linked)
+    best: dict[int, int] = {}
+    for at in linked:
+        number = graph.communities[at]
+        known = best.get(number)
+        if known is None or len(graph.neighbours[at]) > len(graph.neighbours[known]):
+            best[number] = at
+    order = sorted(sizes, key=lambda number: (-sizes[number], graph.uris[best[number]]))
+    ranks = {number: rank for rank, number in enumerate(order)}
+    named = tuple(
+        Community(rank, sizes[number], graph.titles[best[number]], graph.uris[best[number]])
+        for number, rank in ranks.items()
+    )
+    return ranks, named
+
+
+def _near(graph: LinkedDocuments, uri: str) -> Iterator[int]:
+    """Documents by their distance from one, and the better linked first."""
+    start = graph.uris.index(uri)
+    seen, waiting = {start}, deque([start])
+    while waiting:
+        at = waiting.popleft()
+        yield at
+        new = [other for other in graph.neighbours[at] if other not in seen]
+        new.sort(key=lambda other: (-len(graph.neighbours[other]), graph.uris[other]))
+        seen.update(new)
+        waiting.extend(new)

@@ -1,0 +1,302 @@
+// The link graph: forces place documents that are linked beside each other, communities have
+// colours. Beside it the same documents as a list, which needs no eyes for colour and no mouse.
+
+import { announce, h, link, name, number, problem, replace, s, several } from "/web/dom.js";
+import { ask } from "/web/api.js";
+
+const COLOURS = 8;
+const MOST = 300;
+const STEPS = 260;
+const LABELS = 30;
+
+export function show(main, params, frame) {
+  const leaving = new AbortController();
+  const wanted = { collection: params.get("c") || "", around: params.get("around") || "", community: params.get("community") || "" };
+  const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  let [nodes, edges, near, chosen, words] = [[], [], [], -1, ""];
+  let view = { x: 0, y: 0, k: 1 };
+  let [circles, labels, path, lit, running] = [[], [], null, null, 0];
+
+  const scene = s("g", { class: "scene" });
+  const canvas = s("svg", { class: "canvas", role: "application", tabindex: "0", "aria-label": "Link graph. Arrows move it, plus and minus zoom, the list beside it names every document.", viewBox: "-500 -350 1000 700" }, scene);
+  const filter = h("input", { id: "graph-filter", type: "search", placeholder: "Filter by name" });
+  const people = h("div", { class: "communities" });
+  const entries = h("ul", { class: "entries", "aria-label": "Documents" });
+  const detail = h("div", { class: "detail", "aria-live": "polite" });
+  const told = h("p", { class: "small" });
+  replace(main, h("h1", { class: "unseen" }, "Link graph"), h("div", { class: "web" },
+    h("section", { class: "picture", "aria-label": "Picture" }, canvas,
+      h("div", { class: "zoom" },
+        h("button", { type: "button", "aria-label": "Zoom in", on: { click: () => zoom(1.4) } }, "+"),
+        h("button", { type: "button", "aria-label": "Zoom out", on: { click: () => zoom(1 / 1.4) } }, "−"),
+        h("button", { type: "button", "aria-label": "Show all", on: { click: reset } }, "⤢"))),
+    h("section", { class: "legend", "aria-label": "Documents and communities" },
+      detail,
+      h("label", { class: "field", for: "graph-filter" }, "Filter"), filter, told,
+      people, h("h2", null, "Documents"), entries)));
+  load();
+
+  async function load() {
+    try {
+      const found = await ask("graph", {
+        collection: wanted.collection, around: wanted.around, most: MOST,
+        community: wanted.community === "" ? -1 : Number(wanted.community),
+      }, leaving.signal);
+      build(found);
+    } catch (error) {
+      if (error.name !== "AbortError") replace(detail, problem(error));
+    }
+  }
+
+  function build(found) {
+    nodes = found.nodes.map((each, at) => {
+      // A spiral, so that every start is the same and no two stand on one point.
+      const [turn, far] = [at * 2.39996, 16 * Math.sqrt(at + 0.5)];
+      return { ...each, x: far * Math.cos(turn), y: far * Math.sin(turn), vx: 0, vy: 0, r: 4 + Math.sqrt(each.links) * 1.5 };
+    });
+    edges = found.edges;
+    near = nodes.map(() => []);
+    for (const [a, b] of edges) {
+      near[a].push(b);
+      near[b].push(a);
+    }
+    const narrowed = wanted.around || wanted.community !== "";
+    replace(told, `${number(nodes.length)} of ${several(found.documents, "linked document")}`,
+      narrowed ? [" · ", h("a", { href: link("graph", { c: wanted.collection }) }, "show the whole")] : null);
+    replace(people, h("h2", null, "Communities"), h("ul", null, found.communities.slice(0, 12).map((each) => h("li", null,
+      h("a", { href: link("graph", { c: wanted.collection, community: each.number }), "aria-current": wanted.community === String(each.number) ? "true" : undefined },
+        h("i", { class: `dot c${each.number % COLOURS}`, "aria-hidden": "true" }), name(each.title || each.uri), h("span", { class: "count" }, number(each.size)))))));
+    path = s("path", { class: "edges" });
+    lit = s("path", { class: "edges near" });
+    circles = nodes.map((node, at) => s("circle", {
+      class: `node c${node.community % COLOURS}`, r: node.r.toFixed(1), "data-at": at,
+      on: { click: () => select(at, true), dblclick: () => open(at) },
+    }, s("title", null, node.title || node.uri)));
+    const loud = nodes.map((_, at) => at).sort((a, b) => nodes[b].links - nodes[a].links).slice(0, LABELS);
+    labels = loud.map((at) => [at, s("text", { class: "label", "aria-hidden": "true" }, short(nodes[at].title || nodes[at].uri))]);
+    replace(scene, path, lit, circles, labels.map(([, text]) => text));
+    list();
+    if (!nodes.length) replace(detail, h("p", { class: "empty" }, "No document links to another yet."));
+    settle();
+    const at = wanted.around ? nodes.findIndex((each) => each.uri === wanted.around) : -1;
+    if (at >= 0) select(at, false);
+    announce(`${several(nodes.length, "document")} and ${several(edges.length, "link")}`);
+  }
+
+  const short = (text) => (text.length > 28 ? `${text.slice(0, 27)}…` : text);
+
+  // --- forces -------------------------------------------------------------------------------------
+
+  function settle() {
+    let heat = 1;
+    let step = 0;
+    const tick = () => {
+      for (let round = 0; round < (still ? STEPS : 6) && step < STEPS; round += 1, step += 1) {
+        force(heat);
+        heat *= 0.985;
+      }
+      if (step === STEPS || step <= 60 || step % 12 === 0) fit();
+      draw();
+      if (step < STEPS) running = requestAnimationFrame(tick);
+      else canvas.setAttribute("data-settled", "");
+    };
+    tick();
+  }
+
+  function force(heat) {
+    const count = nodes.length;
+    for (let a = 0; a < count; a += 1) {
+      const one = nodes[a];
+      for (let b = a + 1; b < count; b += 1) {
+        const other = nodes[b];
+        const dx = one.x - other.x;
+        const dy = one.y - other.y;
+        const square = Math.max(dx * dx + dy * dy, 25);
+        if (square > 90000) continue;
+        const push = ((one.community === other.community ? 700 : 1300) * heat) / square;
+        one.vx += dx * push * 0.1;
+        one.vy += dy * push * 0.1;
+        other.vx -= dx * push * 0.1;
+        other.vy -= dy * push * 0.1;
+      }
+      one.vx -= one.x * 0.012 * heat;
+      one.vy -= one.y * 0.012 * heat;
+    }
+    for (const [a, b] of edges) {
+      const [one, other] = [nodes[a], nodes[b]];
+      const dx = other.x - one.x;
+      const dy = other.y - one.y;
+      const far = Math.hypot(dx, dy) || 1;
+      const same = one.community === other.community;
+      const pull = ((far - (same ? 38 : 90)) / far) * (same ? 0.16 : 0.022) * heat / Math.sqrt(Math.min(near[a].length, near[b].length));
+      one.vx += dx * pull;
+      one.vy += dy * pull;
+      other.vx -= dx * pull;
+      other.vy -= dy * pull;
+    }
+    for (const node of nodes) {
+      node.x += Math.max(-24, Math.min(24, node.vx));
+      node.y += Math.max(-24, Math.min(24, node.vy));
+      node.vx *= 0.6;
+      node.vy *= 0.6;
+    }
+  }
+
+  function draw() {
+    const at = (node) => `${node.x.toFixed(1)} ${node.y.toFixed(1)}`;
+    const drawn = (some) => some.map(([a, b]) => `M${at(nodes[a])}L${at(nodes[b])}`).join("");
+    path.setAttribute("d", drawn(edges));
+    lit.setAttribute("d", chosen < 0 ? "" : drawn(edges.filter((each) => each.includes(chosen))));
+    circles.forEach((circle, index) => {
+      circle.setAttribute("cx", nodes[index].x.toFixed(1));
+      circle.setAttribute("cy", nodes[index].y.toFixed(1));
+    });
+    for (const [index, text] of labels) {
+      text.setAttribute("x", (nodes[index].x + nodes[index].r + 4).toFixed(1));
+      text.setAttribute("y", (nodes[index].y + 4).toFixed(1));
+    }
+  }
+
+  // --- looking ------------------------------------------------------------------------------------
+
+  const apply = () => {
+    scene.setAttribute("transform", `translate(${view.x.toFixed(1)} ${view.y.toFixed(1)}) scale(${view.k.toFixed(3)})`);
+    scene.style.setProperty("--k", view.k);
+    spread();
+  };
+
+  // Of labels that would stand on each other, only that of the better linked is shown.
+  function spread() {
+    const taken = [];
+    for (const [index, text] of labels) {
+      const { x, y, r } = nodes[index];
+      const [left, top] = [(x + r) * view.k, y * view.k - 8];
+      const box = [left, top, left + 6.6 * text.textContent.length, top + 16];
+      const free = taken.every((each) => box[2] < each[0] || box[0] > each[2] || box[3] < each[1] || box[1] > each[3]);
+      text.classList.toggle("crowded", !free);
+      if (free) taken.push(box);
+    }
+  }
+
+  function fit() {
+    if (!nodes.length) return;
+    const xs = nodes.map((each) => each.x);
+    const ys = nodes.map((each) => each.y);
+    const [x0, x1, y0, y1] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
+    const k = Math.min(900 / (x1 - x0 + 60), 620 / (y1 - y0 + 60), 2.2);
+    view = { k, x: (-k * (x0 + x1)) / 2, y: (-k * (y0 + y1)) / 2 };
+    apply();
+  }
+
+  function reset() {
+    fit();
+    announce("All is shown.");
+  }
+
+  function zoom(by, x = 0, y = 0) {
+    const k = Math.max(0.1, Math.min(8, view.k * by));
+    view = { k, x: x - ((x - view.x) * k) / view.k, y: y - ((y - view.y) * k) / view.k };
+    apply();
+  }
+
+  function point(event) {
+    const made = canvas.createSVGPoint();
+    [made.x, made.y] = [event.clientX, event.clientY];
+    return made.matrixTransform(canvas.getScreenCTM().inverse());
+  }
+
+  canvas.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    const { x, y } = point(event);
+    zoom(Math.exp(-event.deltaY * 0.0015), x, y);
+  }, { passive: false });
+  let drag = null;
+  canvas.addEventListener("pointerdown", (event) => {
+    if (event.target.closest(".node")) return;
+    drag = { from: point(event), x: view.x, y: view.y };
+    canvas.setPointerCapture(event.pointerId);
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    if (!drag) return;
+    const now = point(event);
+    view.x = drag.x + now.x - drag.from.x;
+    view.y = drag.y + now.y - drag.from.y;
+    apply();
+  });
+  canvas.addEventListener("pointerup", () => (drag = null));
+  canvas.addEventListener("pointercancel", () => (drag = null));
+
+  // --- choosing -----------------------------------------------------------------------------------
+
+  function matches(node) {
+    return !words || `${node.title} ${node.uri}`.toLowerCase().includes(words);
+  }
+
+  function list() {
+    const shownNodes = nodes.map((node, at) => [node, at]).filter(([node]) => matches(node)).sort(([a], [b]) => b.links - a.links).slice(0, 200);
+    replace(entries, shownNodes.map(([node, at]) => h("li", null,
+      h("button", { type: "button", "aria-pressed": String(at === chosen), on: { click: () => select(at, true) } },
+        h("i", { class: `dot c${node.community % COLOURS}`, "aria-hidden": "true" }), name(node.title || node.uri), h("span", { class: "count" }, number(node.links))))));
+  }
+
+  function paint() {
+    const around = new Set(chosen < 0 ? [] : [chosen, ...near[chosen]]);
+    circles.forEach((circle, at) => {
+      circle.classList.toggle("chosen", at === chosen);
+      circle.classList.toggle("faint", (chosen >= 0 && !around.has(at)) || !matches(nodes[at]));
+    });
+    for (const [at, text] of labels) text.classList.toggle("faint", circles[at].classList.contains("faint"));
+    scene.classList.toggle("narrowed", chosen >= 0 || Boolean(words));
+    draw();
+  }
+
+  const readable = (node) => link("read", { c: wanted.collection, u: node.uri });
+  const open = (at) => (location.hash = readable(nodes[at]));
+
+  function select(at, tell) {
+    chosen = at === chosen ? -1 : at;
+    paint();
+    list();
+    if (chosen < 0) return replace(detail);
+    const node = nodes[at];
+    replace(detail, h("h2", null, name(node.title || node.uri)), h("p", { class: "crumbs" }, name(node.uri)),
+      h("div", { class: "actions" },
+        h("a", { class: "button main", href: readable(node) }, "Open"),
+        h("a", { class: "button", href: link("graph", { c: wanted.collection, around: node.uri }) }, "Around it")),
+      h("p", { class: "small" }, `Linked with ${several(node.links, "document")}`, near[at].length < node.links ? `, ${near[at].length} of them here` : ""));
+    if (tell) announce(`${node.title || node.uri}, linked with ${several(node.links, "document")}`);
+  }
+
+  filter.addEventListener("input", () => {
+    words = filter.value.trim().toLowerCase();
+    list();
+    paint();
+  });
+
+  const move = (x, y) => () => {
+    if (document.activeElement !== canvas) return false;
+    view.x += x;
+    view.y += y;
+    apply();
+    return true;
+  };
+  return {
+    leave() {
+      leaving.abort();
+      cancelAnimationFrame(running);
+    },
+    keys: {
+      "+": () => (zoom(1.25), true),
+      "=": () => (zoom(1.25), true),
+      "-": () => (zoom(0.8), true),
+      0: () => (reset(), true),
+      ArrowLeft: move(50, 0), ArrowRight: move(-50, 0), ArrowUp: move(0, 50), ArrowDown: move(0, -50),
+      f: () => (filter.focus(), true),
+      Escape() {
+        if (chosen >= 0) select(chosen, false);
+        else location.hash = wanted.around || wanted.community ? link("graph", { c: wanted.collection }) : "#/search";
+        return true;
+      },
+    },
+  };
+}

@@ -1,0 +1,250 @@
+"""What the page consists of and asks for, without a browser: files, headers, routes, refusals."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from asking import Served, command, events, serving
+from corpus import MANY, TEXTS, write_corpus
+
+from lookfar.serve.web import api, files
+
+MOST_BYTES = 200_000
+READ, WRITE = "r" * 24, "w" * 24
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server that asks for tokens, with two generations."""
+    folder = tmp_path_factory.mktemp("closed")
+    write_corpus(folder / "docs")
+    env = {"LOOKFAR_TOKENS": f"{READ},write:{WRITE}"}
+    options = ("--log-level", "error", "--set", "watch.enabled=false")
+    with serving(folder, *options, env=env) as served:
+        served.ask("POST", "/api/search", {"query": "harbour"}, token=READ)
+        (served.root / "index.md").write_text("# Another pilot book\n", encoding="utf-8")
+        served.ask("POST", "/api/search", {"query": "harbour"}, token=READ)
+        yield served
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def test_all_of_the_page_is_small() -> None:
+    """Everything that any view loads, as it is sent: nothing is packed."""
+    assert sum(map(len, files.page().values())) < MOST_BYTES
+
+
+def test_every_file_comes_with_the_policy_and_is_kept_by_its_mark(site: Served) -> None:
+    assert {"/", "/web/app.js", "/web/page.css", "/web/mark.svg"} <= files.paths()
+    kinds = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml", "/": "text/html"}
+    for path, body in files.page().items():
+        answer = site.ask("GET", path)
+        assert answer.body == body
+        assert answer.headers["content-type"].startswith(kinds[path.rpartition(".")[2]])
+        policy = dict(
+            each.strip().partition(" ")[::2]
+            for each in answer.headers["content-security-policy"].split(";")
+        )
+        assert policy == {
+            "default-src": "'none'",
+            "script-src": "'self'",
+            "style-src": "'self'",
+            "connect-src": "'self'",
+            "img-src": "'self'",
+            "base-uri": "'none'",
+            "form-action": "'none'",
+            "frame-ancestors": "'none'",
+            "require-trusted-types-for": "'script'",
+            "trusted-types": "'none'",
+        }
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        again = site.ask("GET", path, headers={"If-None-Match": answer.headers["etag"]})
+        assert (again.status, again.body) == (304, b"")
+
+
+def test_data_opened_as_a_page_can_do_nothing(site: Served) -> None:
+    for answer in (site.ask("GET", "/health"), site.ask("POST", "/api/overview", {}),
+                   site.ask("GET", "/nothing")):  # fmt: skip
+        policy = answer.headers["content-security-policy"]
+        assert policy == "default-src 'none'; frame-ancestors 'none'"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+
+
+@pytest.mark.parametrize(
+    "path", ["/web/", "/web/../api.py", "/web/%2e%2e/api.py", "/web/index.html", "/web//app.js"]
+)
+def test_nothing_else_is_served(site: Served, path: str) -> None:
+    assert site.ask("GET", path).status == 404
+
+
+def test_our_own_code_has_no_way_to_make_markup_of_text() -> None:
+    """The browser would refuse it; it should not even be tried."""
+    sinks = re.compile(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function"
+        r"|createContextualFragment|DOMParser|setHTML|srcdoc|\.href\s*=|https?://(?!www\.w3\.org)"
+        r"|setAttribute\(\s*[\"']style|import\(\s*[^\"')]"
+    )
+    for path, body in files.page().items():
+        text = body.decode()
+        if path.endswith(".js"):
+            assert not sinks.findall(text), path
+        if path == "/":
+            assert not re.findall(r"<script(?![^>]*\bsrc=)|\son\w+=|\sstyle=|https?://", text)
+        if path.endswith(".css"):
+            assert "url(" not in text
+            assert "@import" not in text
+
+
+def test_what_the_files_refer_to_is_there() -> None:
+    for body in files.page().values():
+        wanted = re.findall(r"[\"'](/web/[^\"']+)[\"']", body.decode())
+        assert set(wanted) <= files.paths()
+
+
+# --- who may ask --------------------------------------------------------------------------------
+
+
+def test_the_page_needs_no_token_and_what_it_asks_for_does(closed: Served) -> None:
+    for path in files.paths():
+        assert closed.ask("GET", path).status == 200
+        assert closed.ask("HEAD", path).status == 200
+        assert closed.ask("POST", path, {}).status == 401
+        assert closed.ask("GET", path, headers={"Host": "evil.example"}).status == 421
+        assert closed.ask("GET", path, headers={"Origin": "http://evil.example"}).status == 403
+    for row in api.ROWS:
+        assert closed.ask("POST", f"/api/{row.name}", {}).status == 401
+    assert closed.ask("GET", "/api/events").status == 401
+    assert closed.ask("GET", "/api/events", token=READ).status == 200
+
+
+def test_going_back_needs_leave_a_yes_and_our_own_page(closed: Served) -> None:
+    body = {"generation": 1, "confirm": True}
+    own = closed.address
+
+    def ask(body: object = body, token: str = WRITE, **headers: str) -> tuple[int, str]:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        answer = closed.ask("POST", "/api/rollback", body, headers=named, token=token)
+        return answer.status, answer.json.get("error", {}).get("code", "")
+
+    def title() -> str:
+        found = closed.ask("POST", "/api/search", {"query": "pilot book"}, token=READ).json
+        return str(found["hits"][0]["title"])
+
+    assert ask(token=READ) == (403, "SCOPE_TOO_SMALL")
+    assert ask({"generation": 1}) == (409, "CONFIRMATION_REQUIRED")
+    assert ask(Origin="http://127.0.0.1:1") == (403, "FOREIGN_ORIGIN")
+    assert ask(Origin="http://localhost") == (403, "FOREIGN_ORIGIN")
+    assert ask(Sec_Fetch_Site="cross-site") == (403, "FOREIGN_ORIGIN")
+    assert ask(Sec_Fetch_Site="same-site") == (403, "FOREIGN_ORIGIN")
+    assert ask(Content_Type="text/plain") == (415, "NOT_JSON")
+    assert ask({"generation": 99, "confirm": True})[0] == 400
+    assert closed.ask("GET", "/api/rollback", token=WRITE).status == 405
+    kept = closed.ask("POST", "/api/generations", {}, token=READ).json
+    assert kept["held"] is None
+    assert title() == "Another pilot book"
+    assert ask(Origin=own, Sec_Fetch_Site="same-origin") == (200, "")
+    assert closed.ask("POST", "/api/generations", {}, token=READ).json["held"] == 1
+    assert title() == "Pilot book"  # What was ranked before does not answer any more.
+    last = kept["snapshots"][-1]["generation"]
+    assert ask({"generation": last, "confirm": True}) == (200, "")
+    assert title() == "Another pilot book"
+    assert closed.ask("POST", "/api/generations", {}, token=READ).json["held"] is None
+
+
+# --- what is answered ---------------------------------------------------------------------------
+
+
+def test_pages_of_a_list_follow_each_other(many: Served) -> None:
+    def ask(offset: int, depth: int = 10_000) -> dict[str, object]:
+        body = {"query": "harbour", "offset": offset, "limit": 100, "depth": depth}
+        found: dict[str, object] = many.ask("POST", "/api/search", body).json
+        return found
+
+    first, second, last = ask(0), ask(100), ask(MANY - 100)
+    assert first["total"] == second["total"] == last["total"] == MANY
+    uris = [hit["uri"] for page in (first, second, last) for hit in page["hits"]]  # type: ignore[attr-defined]
+    assert len(uris) == len(set(uris)) == 300
+    counts = {each["value"]: each["count"] for each in first["facets"]["path"]}  # type: ignore[index]
+    assert counts["part3/"] == MANY // 10
+    shallow = ask(0, 50)
+    assert (shallow["total"], shallow["more"]) == (50, True)
+
+
+def test_a_hit_says_where_it_stands_and_what_of_it_answers(site: Served) -> None:
+    answer = site.ask("POST", "/api/search", {"query": "lamp keeper", "limit": 3}).json
+    hit = next(each for each in answer["hits"] if each["uri"] == "sea/lamp.md")
+    text = TEXTS["sea/lamp.md"]
+    assert hit["text"] == text[hit["start"] : hit["end"]]
+    words = {hit["text"][start:end].lower() for start, end in hit["marks"]}
+    assert words >= {"lamp", "keeper"}
+    short = hit["excerpt"]
+    assert short in hit["text"]
+    assert {short[start:end].lower() for start, end in hit["excerpt_marks"]} >= {"lamp", "keeper"}
+    assert hit["language"] == "markdown"
+    assert hit["tags"] == ["sea"]
+    assert hit["cite"].startswith("lookfar://docs/sea/lamp.md")
+
+
+def test_a_document_comes_with_its_part_outline_and_company(site: Served) -> None:
+    shape = site.ask("POST", "/api/document", {"target": "sea/harbour.md#Leaving"}).json
+    text = TEXTS["sea/harbour.md"]
+    assert shape["text"] == text
+    assert text[slice(*shape["part"])] == "## Leaving\n\nLeave on the ebb.\n"
+    assert [each["title"] for each in shape["outline"]["sections"]][-1] == "Leaving"
+    backlinks = {each["uri"] for each in shape["related"] if each["kind"] == "backlinks"}
+    assert backlinks == {"index.md", "sea/boats.md", "sea/fog.md", "sea/tides.md"}
+    whole = site.ask("POST", "/api/document", {"target": "sea/harbour.md"}).json
+    assert whole["part"] is None
+    assert site.ask("POST", "/api/document", {"target": "nowhere.md"}).status == 404
+
+
+def test_the_overview_counts_every_document(site: Served) -> None:
+    shape = site.ask("POST", "/api/overview", {}).json
+    lanes = {each["value"]: each["count"] for each in shape["facets"]["lane"]}
+    assert lanes == {"docs": shape["documents"] - 2, "code": 2}
+    assert shape["recent"][0]["uri"] == "sea/fog.md"
+
+
+def test_events_tell_the_state_once_or_until_the_listener_leaves(site: Served) -> None:
+    [(name, state)] = events(site.ask("GET", "/api/events").body)
+    assert name == "state"
+    assert state["collections"][0]["documents"] == len(TEXTS) + 3
+    with site.connect() as listener:
+        listener.sendall(b"GET /api/events?follow=1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        heard = b""
+        while b"event: state" not in heard:
+            heard += listener.recv(4096)
+        before = len(heard)
+        path = Path(site.root / "sea" / "late.md")
+        path.write_text("# Late\n\nToo late.\n", encoding="utf-8")
+        while b'"documents":%d' % (len(TEXTS) + 4) not in heard[before:]:
+            heard += listener.recv(4096)
+        path.unlink()
+        while b'"documents":%d' % (len(TEXTS) + 3) not in heard[before:]:
+            heard += listener.recv(4096)
+
+
+def test_an_index_that_cannot_be_read_is_a_state_too(tmp_path: Path) -> None:
+    """The page says what is wrong; the stream of states does not break off."""
+    write_corpus(tmp_path / "docs")
+    assert command(tmp_path / "home", "index", tmp_path / "docs").returncode == 0
+    [catalogue] = tmp_path.glob("home/**/catalogue.db")
+    with closing(sqlite3.connect(catalogue)) as connection:
+        connection.execute("PRAGMA user_version = 999")
+        connection.execute("UPDATE meta SET value = '999' WHERE key = 'format'")
+        connection.commit()
+    with serving(tmp_path, "--log-level", "error") as served:
+        [(_, state)] = events(served.ask("GET", "/api/events").body)
+        [told] = state["collections"]
+        assert "newer Lookfar" in told["failure"]
+        assert (told["indexed"], told["documents"]) == (False, 0)
+        assert served.ask("POST", "/api/search", {"query": "lamp"}).error["code"] == "INDEX_TOO_NEW"
+        assert not served.log
