@@ -1,0 +1,134 @@
+"""Which store a collection has: a folder of its own, or a server that all share.
+
+Takes: settings, and the folder that a collection's own files lie in. Gives: the store. Refuses:
+nothing; a server that is not there says so when it is first asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from lookfar.store.collection import CollectionStore
+
+if TYPE_CHECKING:
+    from lookfar.config import Settings
+    from lookfar.model import Damage, GenerationDiff
+    from lookfar.store.epoch import EpochSnapshot
+    from lookfar.store.erase import Again, Kept
+    from lookfar.store.generations import Generation
+    from lookfar.store.repair import Maker
+    from lookfar.store.session import EpochWriter
+    from lookfar.store.verify import OnStep
+
+
+class Store(Protocol):
+    """One collection, wherever it is kept: what the embedded store does, others do, too."""
+
+    folder: Path
+    """For what belongs to this machine alone."""
+
+    @property
+    def place(self) -> str:
+        """Where it lies, for people."""
+        ...
+
+    @property
+    def present(self) -> bool:
+        """Whether there is anything of it, finished or not."""
+        ...
+
+    @property
+    def exists(self) -> bool: ...
+
+    def fingerprint(self) -> str: ...
+
+    def snapshot(self, generation: int | None = None) -> AbstractContextManager[EpochSnapshot]: ...
+
+    def generations(self) -> list[Generation]: ...
+
+    def history(self) -> tuple[int, list[Generation]]: ...
+
+    def held(self) -> int | None: ...
+
+    def diff(self, older: int, newer: int) -> GenerationDiff: ...
+
+    def roll_back(self, number: int, *, wait_seconds: float = 0.0) -> None: ...
+
+    def pin(self, number: int, *, pinned: bool = True, wait_seconds: float = 0.0) -> None: ...
+
+    def unpin(self, number: int, *, wait_seconds: float = 0.0) -> None: ...
+
+    def prune(self, keep: int, *, wait_seconds: float = 0.0) -> tuple[int, int]: ...
+
+    def verify(self, on_step: OnStep | None = None) -> list[Damage]: ...
+
+    def mend_beside(self, about: Mapping[str, Any], wait_seconds: float = 0.0) -> None: ...
+
+    def repair(self, maker: Maker, why: str, wait_seconds: float = 0.0) -> list[str] | None: ...
+
+    def set_aside(self, why: str, wait_seconds: float = 0.0) -> None: ...
+
+    def delete(self, besides: Collection[str] = (), wait_seconds: float = 0.0) -> None: ...
+
+    def erase(
+        self,
+        uris: Sequence[str],
+        again: Again,
+        manifest: Mapping[str, Any],
+        *,
+        retain: int,
+        wait_seconds: float = 0.0,
+    ) -> int: ...
+
+    def finish_erasing(self, again: Again, *, wait_seconds: float = 0.0) -> None: ...
+
+    def written(self) -> Iterator[Kept]: ...
+
+    def refuse_busy(self) -> None: ...
+
+    def damage(self) -> str: ...
+
+    def writer(
+        self,
+        fingerprint: str,
+        dimensions: int,
+        *,
+        model: str = "",
+        about: Mapping[str, Any],
+        retain: int,
+        rebuild: bool = False,
+        wait_seconds: float = 0.0,
+        let_go: bool = True,
+    ) -> AbstractContextManager[EpochWriter]: ...
+
+    def about(self) -> dict[str, Any]: ...
+
+    def disk_bytes(self) -> int: ...
+
+    def close(self) -> None: ...
+
+
+def stored_names(folder: Path, settings: Settings, kind: str) -> list[str]:
+    """The collections of a ``kind`` that there are, in ``folder`` or on the server."""
+    chosen = settings.store
+    if not chosen.url:
+        return [path.parent.name for path in folder.glob("*/CURRENT")]
+    from lookfar.store.postgres.server import server_at
+
+    every = server_at(chosen.url, chosen.read_url, chosen.connections).names()
+    return [name.removeprefix(f"{kind}/") for name in every if name.startswith(f"{kind}/")]
+
+
+def open_store(folder: Path, settings: Settings, kind: str = "") -> Store:
+    """The store of the collection that is called like its ``folder``, and of its ``kind``."""
+    chosen = settings.store
+    if not chosen.url:
+        return CollectionStore(folder, settings.index.coarse_above)
+    from lookfar.store.postgres.collection import PostgresStore
+    from lookfar.store.postgres.server import server_at
+
+    server = server_at(chosen.url, chosen.read_url, chosen.connections)
+    return PostgresStore(server, f"{kind}/{folder.name}" if kind else folder.name, folder)

@@ -1,0 +1,61 @@
+"""What is worth remembering of a collection's generations while a process runs.
+
+Takes: what was made of a generation. Gives: it again, without making it twice. Refuses: to keep
+what is of an earlier generation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from lookfar.store import graph
+
+if TYPE_CHECKING:
+    from lookfar.model import Filters
+    from lookfar.store.graph import Graph
+    from lookfar.store.scope import Scope
+    from lookfar.store.sql import Connection
+
+T = TypeVar("T")
+
+_REMEMBERED_SCOPES = 64
+
+
+class Remembered:
+    """Scopes, the link graph, and whatever else is made once for each generation."""
+
+    def __init__(self) -> None:
+        self._scopes: dict[tuple[int, Filters], Scope] = {}
+        self._graphs: dict[int, Graph] = {}
+        self._kept: tuple[int, dict[str, object]] = (0, {})
+
+    def scope(
+        self, generation: int, filters: Filters, resolved: Callable[[Filters], Scope]
+    ) -> Scope:
+        """What filters admit, remembered for the next page of the same query."""
+        asked = (generation, filters)
+        found = self._scopes.get(asked)
+        if found is None:
+            if len(self._scopes) > _REMEMBERED_SCOPES:
+                self._scopes.clear()
+            found = self._scopes[asked] = resolved(filters)
+        return found
+
+    def graph(self, connection: Connection, generation: int) -> Graph:
+        """The whole link graph of a generation, made when it is first asked for."""
+        found = self._graphs.get(generation)
+        if found is None:
+            stored = graph.stored_communities(connection, generation)
+            found = graph.graph_of(connection, generation, stored)
+            self._graphs = {generation: found}
+        return found
+
+    def kept(self, generation: int, name: str, make: Callable[[], T]) -> T:
+        """What was made of a generation, made once; that of an earlier one is forgotten."""
+        if self._kept[0] != generation:
+            self._kept = (generation, {})
+        made = self._kept[1]
+        if name not in made:
+            made[name] = make()
+        return cast(T, made[name])

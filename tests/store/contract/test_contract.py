@@ -1,0 +1,728 @@
+"""What every store promises: the embedded one and a real PostgreSQL server, by one suite."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack
+from threading import Event, Thread
+
+import numpy as np
+import pytest
+from pgserver import Open
+from shelf import PAGE_WEIGHTS, WEIGHTS, Shelf, pages, words
+
+from lookfar.errors import (
+    IndexBusy,
+    IndexHeld,
+    InvalidArgument,
+    ModelUnavailable,
+    NotIndexed,
+)
+from lookfar.model import Filters, Fingerprint
+from lookfar.ports import LeftOut
+from lookfar.store.analyser import terms_of
+from lookfar.store.collection import CollectionStore
+from lookfar.store.epoch import EpochSnapshot
+from lookfar.store.erase import Written
+from lookfar.store.keywords import FIELDS, NAMES
+
+GUIDE = """---
+tags: [howto, fast]
+aliases: [Handbook]
+---
+# Guide
+
+Start the crimson engine before the tea is cold.
+
+## Setup
+
+Run the setup script; the WebAssembly module is loaded first.
+
+```python
+def start_engine(): return crimson
+```
+
+## Teardown
+
+Stop the engine. See [notes](notes.md) and [[Other]].
+"""
+NOTES = "# Notes\n\nThe engine is crimson. Tea and engine oil are different things.\n"
+OTHER = "# Other\n\nNothing about machines, only [the guide](guide.md) and amber fjords.\n"
+TEXTS = {"guide.md": GUIDE, "notes.md": NOTES, "sub/other.md": OTHER}
+
+
+def again(_: Written) -> tuple[list[str], list[list[str]]]:
+    raise AssertionError("nothing but what is erased has these words")
+
+
+def blank(written: Written) -> tuple[list[str], list[list[str]]]:
+    """Enough for entries that nobody asks for afterwards."""
+    return [""] * len(NAMES), [[""] * len(FIELDS) for _ in written.spans]
+
+
+@pytest.fixture
+def filled(shelf: Shelf) -> Shelf:
+    shelf.write(TEXTS)
+    return shelf
+
+
+@pytest.fixture
+def asked(filled: Shelf) -> Iterator[EpochSnapshot]:
+    with filled.store.snapshot() as snapshot:
+        yield snapshot
+
+
+# -- writing and reading -----------------------------------------------------------
+
+
+def test_what_was_never_indexed_is_not_indexed(shelf: Shelf) -> None:
+    assert not shelf.store.exists
+    assert shelf.store.about() == {}
+    assert shelf.store.damage() == ""
+    for ask in (shelf.everything, shelf.store.generations, shelf.store.fingerprint):
+        with pytest.raises(NotIndexed) as raised:
+            ask()
+        assert "lookfar index" in raised.value.hint
+    with pytest.raises(NotIndexed):
+        shelf.store.roll_back(1)
+    assert not shelf.store.exists, "nothing is made by asking"
+
+
+def test_what_is_written_is_read(filled: Shelf, asked: EpochSnapshot) -> None:
+    assert filled.everything() == TEXTS
+    assert filled.store.fingerprint() == "one"
+    assert filled.store.about() == {"root": "/nowhere"}
+    assert filled.store.disk_bytes() > 100
+    assert asked.generation == 1
+    assert asked.size() == 3
+    known = asked.document("guide.md")
+    assert known is not None
+    assert (known["title"], known["tags"]) == ("Guide", ["fast", "howto"])
+    assert known["aliases"] == ["Handbook"]
+    assert [each.title for each in asked.sections("guide.md") if each.level] == [
+        "Guide",
+        "Setup",
+        "Teardown",
+    ]
+    assert [page.uri for page in asked.pages()] == sorted(TEXTS)
+    assert asked.uris("sub/") == ["sub/other.md"]
+    assert asked.titles() == [
+        ("guide.md", "Guide"),
+        ("notes.md", "Notes"),
+        ("sub/other.md", "Other"),
+    ]
+    assert asked.document("nothing.md") is None
+    assert asked.text("nothing.md") is None
+    counts = asked.counts()
+    assert (counts.documents, counts.links) == (3, 3)
+    assert counts.chunks == sum(len(asked.chunks(uri)) for uri in TEXTS)
+    manifest = asked.manifest()
+    assert (manifest["documents"], manifest["chunks"]) == (3, counts.chunks)
+    assert len({place.key for uri in TEXTS for place in asked.chunks(uri)}) == counts.chunks
+    assert {each.uri: each.tags for each in asked.facts()}["guide.md"] == ("fast", "howto")
+
+
+def test_odd_names_and_texts_survive(shelf: Shelf) -> None:
+    """Everything that a database may take for its own: marks, quotes, percents, patterns."""
+    texts = {
+        "100%_? :g 'x' \"y\".md": "# It's 100 % :name ? $1 \\ %s\n\nplain words\n",
+        "日本語/ファイル.md": "# 見出し\n\n本文です。検索できます。\n",
+        "Ünïcode.md": "# É\n\nnaïve café 😀\n",
+        "empty.md": "",
+    }
+    shelf.write(texts)
+    assert shelf.everything() == texts
+    with shelf.store.snapshot() as snapshot:
+        assert snapshot.uris("100%_? :g 'x'") == ["100%_? :g 'x' \"y\".md"]
+        found = snapshot.document("100%_? :g 'x' \"y\".md")
+        assert found is not None
+        assert found["title"] == "It's 100 % :name ? $1 \\ %s"
+        assert [each.uri for each in snapshot.ending_in("ファイル", Filters())] == [
+            "日本語/ファイル.md"
+        ]
+    assert shelf.found("café") == ["Ünïcode.md"]
+    assert shelf.found("検索") == ["日本語/ファイル.md"]
+    assert shelf.store.verify() == []
+
+
+def test_a_session_that_is_given_up_leaves_nothing(filled: Shelf) -> None:
+    def stopped(rebuild: bool) -> None:
+        with filled.session(rebuild=rebuild) as session:
+            filled.fill(session, {"notes.md": "# New\n", "guide.md": None})
+            raise RuntimeError("in the middle")
+
+    for rebuild in (False, True):
+        with pytest.raises(RuntimeError):
+            stopped(rebuild)
+        assert filled.everything() == TEXTS
+    assert filled.found("crimson engine")[0] in TEXTS
+    assert filled.store.verify() == []
+    assert filled.write({"notes.md": "# New\n"}) == 2
+
+
+def test_a_session_is_invisible_until_it_is_activated(filled: Shelf, opened: Open) -> None:
+    reader = Shelf(opened())
+    with filled.session() as session:
+        filled.fill(session, {"notes.md": "# New\n\nsilver\n", "guide.md": None})
+        assert reader.everything() == TEXTS
+        assert reader.found("silver") == []
+        session.activate({})
+        assert session.activated
+    assert reader.found("silver") == ["notes.md"]
+    assert "guide.md" not in reader.everything()
+
+
+def test_what_the_disk_said_is_remembered(filled: Shelf) -> None:
+    left = LeftOut("big.bin", True, "TOO_LARGE", "too large", Fingerprint(9, 8, 7, 6), True)
+    with filled.session() as session:
+        known = session.known()
+        assert set(known) == set(TEXTS)
+        assert known["guide.md"].fingerprint == Fingerprint(len(GUIDE.encode()), 1, 1, 1)
+        assert set(session.known(["notes.md", "no.md"])) == {"notes.md"}
+        session.touch(known["guide.md"].document, Fingerprint(1, 2, 3, 4), settled=False)
+        session.leave_out([left, left])
+        assert session.commit_touches() == 1
+    with filled.store.snapshot() as snapshot:
+        assert snapshot.known()["guide.md"].fingerprint == Fingerprint(1, 2, 3, 4)
+        assert not snapshot.known()["guide.md"].settled
+        assert snapshot.left_out() == {"big.bin": left}
+        assert [each.code for each in snapshot.failures()] == ["TOO_LARGE"]
+        assert snapshot.generation == 1
+
+
+def test_equal_texts_share_one_vector(shelf: Shelf) -> None:
+    shelf.write({"a.md": "# T\n\nthe same words\n", "b.md": "# T\n\nthe same words\n"})
+    with shelf.store.snapshot() as snapshot:
+        one, other = snapshot.chunks("a.md")[0], snapshot.chunks("b.md")[0]
+        assert one.vector == other.vector
+    with shelf.session() as session:
+        version = shelf.version("c.md", "# T\n\nthe same words\n", session)
+        assert version.embedded == {}, "it is there already"
+        session.put(version)
+        assert session.embedded == 0
+        session.activate({})
+
+
+def test_a_model_with_other_vectors_is_refused(filled: Shelf) -> None:
+    def put() -> None:
+        with filled.session() as session:
+            version = filled.version("new.md", "# New\n\nwords\n", session)
+            version.embedded = {name: vector[:-2] for name, vector in version.embedded.items()}
+            session.put(version)
+
+    with pytest.raises(ModelUnavailable):
+        put()
+    assert filled.everything() == TEXTS
+
+
+# -- generations ---------------------------------------------------------------------
+
+
+def test_generations_are_kept_and_purged(shelf: Shelf) -> None:
+    said = dict(enumerate(("amber", "birch", "crimson", "delta", "ember"), 1))
+    for number, word in said.items():
+        assert shelf.write({"a.md": f"# A\n\n{word} text\n"}) == number
+    assert [each.number for each in shelf.store.generations()] == [3, 4, 5]
+    for number in (3, 4, 5):
+        with shelf.store.snapshot(number) as snapshot:
+            assert snapshot.text("a.md") == f"# A\n\n{said[number]} text\n"
+            assert [place.uri for place, _ in words(snapshot, said[number])] == ["a.md"]
+            assert words(snapshot, "amber") == []
+    with pytest.raises(InvalidArgument) as raised, shelf.store.snapshot(1):
+        pass
+    assert raised.value.details["kept"] == [3, 4, 5]
+    shelf.write({"b.md": "# B\n"})
+    with shelf.store.snapshot() as snapshot:
+        assert not snapshot.knows("amber"), "purged words leave the index with the next commit"
+        assert snapshot.knows("ember")
+    assert shelf.store.verify() == []
+
+
+def test_a_roll_back_shows_the_older_state_until_somebody_writes(
+    shelf: Shelf, opened: Open
+) -> None:
+    shelf.write({"a.md": "# A\n\nfirst\n"})
+    shelf.write({"a.md": "# A\n\nsecond\n", "b.md": "# B\n"})
+    other = Shelf(opened())
+    shelf.store.roll_back(1)
+    assert other.everything() == {"a.md": "# A\n\nfirst\n"}
+    assert other.found("second") == []
+    assert other.store.held() == 1
+    assert other.store.history()[0] == 1
+    with (
+        pytest.raises(IndexHeld),
+        other.store.writer("one", other.embedder.dimensions, about={}, retain=3, let_go=False),
+    ):
+        pass
+    shelf.store.roll_back(2)
+    assert other.store.held() is None
+    assert other.found("second") == ["a.md"]
+    shelf.store.roll_back(1)
+    assert shelf.write({"c.md": "# C\n"}) == 3, "numbers are never given out twice"
+    assert set(other.everything()) == {"a.md", "c.md"}
+    assert other.found("second") == []
+    assert shelf.store.verify() == []
+
+
+def test_pins_and_pruning(shelf: Shelf) -> None:
+    for number in range(1, 4):
+        shelf.write({"a.md": f"# A\n\nword{number}\n"})
+    shelf.store.pin(1)
+    shelf.write({"a.md": "# A\n\nword4\n"})
+    assert [each.number for each in shelf.store.generations()] == [1, 2, 3, 4]
+    assert shelf.store.prune(1) == (2, 2)
+    assert [(each.number, each.pinned) for each in shelf.store.generations()] == [
+        (1, True),
+        (4, False),
+    ]
+    shelf.store.unpin(1)
+    assert shelf.store.prune(1) == (1, 1)
+    assert shelf.store.verify() == []
+    with pytest.raises(InvalidArgument):
+        shelf.store.prune(0)
+    with pytest.raises(InvalidArgument):
+        shelf.store.pin(77)
+
+
+def test_a_pinned_generation_is_not_dropped_by_writing(shelf: Shelf) -> None:
+    shelf.write({"a.md": "# A\n"})
+    shelf.write({"a.md": "# B\n"})
+    shelf.store.pin(2)
+    shelf.store.roll_back(1)
+    with pytest.raises(IndexHeld):
+        shelf.write({"c.md": "# C\n"})
+    assert shelf.store.held() == 1
+
+
+def test_a_diff_names_documents_and_sections(shelf: Shelf) -> None:
+    shelf.write({"a.md": "# A\n\n## One\n\nx\n\n## Two\n\ny\n", "gone.md": "# G\n"})
+    shelf.write({"a.md": "# A\n\n## One\n\nchanged\n\n## Three\n\ny\n", "gone.md": None,
+                 "new.md": "# N\n"})  # fmt: skip
+    found = shelf.store.diff(1, 2)
+    assert (found.added, found.removed) == (("new.md",), ("gone.md",))
+    (change,) = found.changed
+    assert change.uri == "a.md"
+    assert ("A", "One") in change.changed
+    assert change.added == (("A", "Three"),)
+    assert change.removed == (("A", "Two"),)
+
+
+def test_another_fingerprint_is_built_beside_and_takes_over(filled: Shelf, opened: Open) -> None:
+    changed = Shelf(opened(), fingerprint="two")
+    with changed.session() as session:
+        assert session.fresh
+        assert session.known() == {}
+        changed.fill(session, {"a.md": "# New\n\nsilver\n"})
+        assert filled.everything() == TEXTS
+        session.activate({})
+    assert filled.everything() == {"a.md": "# New\n\nsilver\n"}
+    assert filled.store.fingerprint() == "two"
+    assert [each.number for each in filled.store.generations()] == [2], "numbers only grow"
+    assert filled.found("crimson") == []
+
+
+def test_a_build_goes_on_from_its_checkpoint(filled: Shelf, opened: Open) -> None:
+    changed = Shelf(opened(), fingerprint="two")
+
+    def stopped() -> None:
+        with changed.session() as session:
+            changed.fill(session, {"guide.md": GUIDE})
+            session.checkpoint()
+            changed.fill(session, {"lost.md": "# Lost\n"})
+            raise RuntimeError("stopped")
+
+    with pytest.raises(RuntimeError):
+        stopped()
+    assert filled.everything() == TEXTS
+    with changed.session() as session:
+        assert session.resumed
+        assert set(session.known()) == {"guide.md"}
+        changed.fill(session, {"notes.md": NOTES})
+        assert session.activate({}) == 2
+    assert set(filled.everything()) == {"guide.md", "notes.md"}
+    assert filled.found("crimson engine")
+    assert filled.store.verify() == []
+
+
+# -- one writer, many readers ----------------------------------------------------------
+
+
+def test_a_second_writer_is_refused_or_waits(filled: Shelf, opened: Open) -> None:
+    other = Shelf(opened())
+    with filled.session() as session:
+        filled.fill(session, {"x.md": "# X\n"})
+        with pytest.raises(IndexBusy), other.session():
+            pass
+        for change in (
+            lambda: other.store.roll_back(1),
+            lambda: other.store.refuse_busy(),
+            lambda: other.store.set_aside("no"),
+            lambda: other.store.delete(),
+            lambda: other.store.erase(["x.md"], again, {}, retain=3),
+        ):
+            with pytest.raises(IndexBusy):
+                change()
+        done = Event()
+
+        def wait() -> None:
+            with other.session(wait=30.0) as waiting:
+                other.fill(waiting, {"y.md": "# Y\n"})
+                waiting.activate({})
+            done.set()
+
+        thread = Thread(target=wait)
+        thread.start()
+        assert not done.wait(0.2)
+        session.activate({})
+    thread.join(30)
+    assert done.is_set()
+    assert {"x.md", "y.md"} <= set(filled.everything())
+    other.store.refuse_busy()
+
+
+def test_a_snapshot_keeps_its_state(filled: Shelf, opened: Open) -> None:
+    """Activated, purged, built anew, deleted: whoever has begun to read notices nothing."""
+    writer = Shelf(opened(), retain=1)
+    with filled.store.snapshot() as snapshot:
+        before = [place.uri for place, _ in words(snapshot, "crimson engine")]
+        for number in range(3):
+            writer.write({"guide.md": f"# Gone {number}\n", "notes.md": None})
+        writer.write({"z.md": "# Z\n"}, rebuild=True)
+        assert snapshot.text("notes.md") == NOTES
+        assert snapshot.uris() == sorted(TEXTS)
+        assert [place.uri for place, _ in words(snapshot, "crimson engine")] == before
+        vector = filled.embedder.embed_query("crimson engine")
+        assert len(snapshot.vector_search(vector, 50, Filters())) == snapshot.counts().chunks
+    assert set(filled.everything()) == {"z.md"}
+
+
+def test_readers_never_see_a_mix(shelf: Shelf, opened: Open) -> None:
+    """Every document of a generation says its number; whoever reads two numbers saw a mix."""
+
+    def state(number: int) -> dict[str, str | None]:
+        return {f"{n}.md": f"# D{n}\n\nround{number} common words\n" for n in range(4)}
+
+    shelf.write(state(0))
+    stop, wrong = Event(), []
+
+    def read() -> None:
+        reader = Shelf(opened())
+        try:
+            while not stop.is_set():
+                with reader.store.snapshot() as snapshot:
+                    texts = {snapshot.text(uri) for uri in snapshot.uris()}
+                    said = {(text or "").split("round")[1].split()[0] for text in texts}
+                    hits = words(snapshot, "common")
+                    if len(said) != 1 or len(hits) != 4:
+                        wrong.append((said, len(hits)))
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [Thread(target=read) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for number in range(1, 13):
+        shelf.write(state(number), rebuild=number % 5 == 0)
+    stop.set()
+    for thread in threads:
+        thread.join(30)
+    assert wrong == []
+
+
+# -- words -----------------------------------------------------------------------------
+
+
+def test_words_are_found_and_ranked(asked: EpochSnapshot) -> None:
+    assert words(asked, "crimson engine")[0][0].uri in ("notes.md", "guide.md")
+    assert words(asked, "zebra") == []
+    assert words(asked, "crimson", 1)[0][1] == max(score for _, score in words(asked, "crimson"))
+    named = asked.statistics(["crimson", "zebra"])
+    chunks = asked.counts().chunks
+    assert named.entries == chunks + 3
+    assert named.frequency["body", "zebra"] == 0
+    assert named.frequency["page", "crimson"] == 2
+    assert asked.knows("crimson")
+    assert not asked.knows("zebra")
+    assert ("fjord", 1) in asked.vocabulary("fj")
+    assert asked.vocabulary("", 2)[0][1] >= asked.vocabulary("", 2)[1][1]
+    assert len(asked.vocabulary("", 2)) == 2
+
+
+def test_shared_statistics_change_what_a_word_weighs(asked: EpochSnapshot) -> None:
+    before = dict(asked.page_search(["crimson"], PAGE_WEIGHTS, 5, Filters()))
+    own = asked.statistics(["crimson"])
+    asked.score_with(own._replace(entries=own.entries * 100))
+    after = dict(asked.page_search(["crimson"], PAGE_WEIGHTS, 5, Filters()))
+    assert after.keys() == before.keys()
+    assert all(after[key] > 2 * before[key] for key in before)
+
+
+def test_phrases_stand_beside_each_other(asked: EpochSnapshot) -> None:
+    def holding(phrase: str, **filters: object) -> set[str]:
+        keys = asked.holding(phrase, Filters(**filters))  # type: ignore[arg-type]
+        every = {place.key: place.uri for uri in TEXTS for place in asked.chunks(uri)}
+        return {every[key] for key in keys}
+
+    assert holding("crimson engine") == {"guide.md"}
+    assert holding("engine crimson") == set()
+    assert holding("engine oil") == {"notes.md"}
+    assert holding("web assembly") == {"guide.md"}, "a name may be written as one"
+    assert holding("engine", prefix="notes") == {"notes.md"}
+    found = words(asked, "engine", phrases=("engine oil",))
+    assert {place.uri for place, _ in found} == {"notes.md"}
+    found = words(asked, "engine", without=("oil",))
+    assert {place.uri for place, _ in found} == {"guide.md"}
+
+
+def test_pairs_and_wordings_of_chunks(asked: EpochSnapshot) -> None:
+    places = [place for uri in TEXTS for place in asked.chunks(uri)]
+    (crimson, engine) = terms_of("crimson engine")
+    pairs = asked.adjoining([(crimson, engine, 1), (engine, crimson, 2)], places)
+    held = {(place.uri, pairs[place.key]) for place in places if place.key in pairs}
+    assert held == {("guide.md", 1), ("guide.md", 2), ("notes.md", 2)}, "the code has a gap"
+    worth = asked.wording([{crimson: 1.0, engine: 0.5}, {"oil": 0.25}], places)
+    assert max(worth.values()) == pytest.approx(1.25)
+    assert {round(each, 3) for each in worth.values()} <= {0.5, 1.0, 1.25}
+    assert asked.adjoining([], places) == {}
+    assert asked.wording([], places) == {}
+
+
+def test_the_best_chunk_of_each_document(asked: EpochSnapshot) -> None:
+    documents = [each.document for each in asked.facts()]
+    best = asked.best_of_each(terms_of("teardown engine"), WEIGHTS, documents, Filters())
+    chosen = {place.uri: (place, score) for place, score in best}
+    assert set(chosen) == set(TEXTS)
+    assert chosen["guide.md"][0].path[-1] == "Teardown"
+    assert chosen["sub/other.md"][1] == 0.0
+    scores = asked.page_scores(terms_of("engine"), PAGE_WEIGHTS, documents)
+    assert len(scores) == 2
+    assert scores == dict(asked.page_search(terms_of("engine"), PAGE_WEIGHTS, 9, Filters()))
+
+
+# -- filters, exactly ----------------------------------------------------------------------
+
+
+_WORDS = "amber birch crimson delta ember fjord garnet harbor indigo jasmine".split()
+_CASES: list[dict[str, object]] = [
+    {"prefix": "a/"},
+    {"tags": ("odd",)},
+    {"lanes": ("code",)},
+    {"languages": ("python",)},
+    {"heading": "Second"},
+    {"uris": ("a/1.md", "b/4.md", "a/9.md")},
+    {"phrases": ("amber birch",)},
+    {"without": ("crimson",)},
+    {"prefix": "b/", "tags": ("odd",), "heading": "First"},
+    {"prefix": "nowhere/"},
+]
+
+
+def test_filtered_answers_are_the_full_ranking_filtered(shelf: Shelf) -> None:
+    chance = random.Random(7)
+    texts: dict[str, str | None] = {}
+    for number in range(60):
+        said = [" ".join(chance.choices(_WORDS, k=14)) for _ in range(2)]
+        tag = "---\ntags: [odd]\n---\n" if number % 2 else ""
+        texts[f"{'ab'[number % 2 == 0]}/{number}.md"] = (
+            f"{tag}# First {number}\n\n{said[0]}\n\n## Second\n\n{said[1]}\n"
+        )
+    texts["c/tool.py"] = "def amber_birch():\n    '''crimson delta'''\n    return 1\n"
+    shelf.write(texts)
+    vector = shelf.embedder.embed_query("amber birch ember")
+    with shelf.store.snapshot() as snapshot:
+        every = words(snapshot, "amber birch ember", 1000)
+        near = snapshot.vector_search(vector, 1000, Filters())
+        assert len(near) == snapshot.counts().chunks
+        for case in _CASES:
+            filters = Filters(**case)  # type: ignore[arg-type]
+            admitted = {
+                place.key for uri in snapshot.uris() for place in snapshot.admitted(uri, filters)
+            }
+            for limit in (3, 1000):
+                found = words(snapshot, "amber birch ember", limit, **case)
+                wanted = [(place, score) for place, score in every if place.key in admitted]
+                assert [each for _, each in found] == pytest.approx(
+                    [each for _, each in wanted[:limit]]
+                ), case
+                assert {place.key for place, _ in found} <= admitted
+                closest = snapshot.vector_search(vector, limit, filters)
+                assert [each for _, each in closest] == pytest.approx(
+                    [each for place, each in near if place.key in admitted][:limit], abs=1e-3
+                ), case
+            documents = {place.document for place in snapshot.chunks("c/tool.py")}
+            if case == {"lanes": ("code",)}:
+                assert {key for key, _ in pages(snapshot, "amber", **case)} == documents
+
+
+# -- vectors ---------------------------------------------------------------------------------
+
+
+def test_vectors_are_those_that_were_written(filled: Shelf, asked: EpochSnapshot) -> None:
+    places = [place for uri in TEXTS for place in asked.chunks(uri)]
+    stored = asked.vectors(places)
+    assert stored.shape == (len(places), filled.embedder.dimensions)
+    assert np.linalg.norm(stored, axis=1) == pytest.approx(np.ones(len(places)), abs=0.01)
+    query = filled.embedder.embed_query("crimson engine")
+    half = query.astype(np.float16).astype(np.float32)
+    assert asked.vector_scores(query, places) == pytest.approx(list(stored @ half), abs=1e-3)
+    best = asked.vector_search(query, 3, Filters())
+    assert [score for _, score in best] == pytest.approx(
+        sorted(stored @ half, reverse=True)[:3], abs=1e-3
+    )
+    bare = places[0]._replace(vector=None)
+    assert asked.vector_scores(query, [bare]) == [0.0]
+    assert not asked.vectors([bare]).any()
+    assert asked.dimensions == filled.embedder.dimensions
+    centre = asked.centre("notes.md")
+    assert centre is not None
+    assert float(np.linalg.norm(centre)) == pytest.approx(1.0, abs=1e-3)
+    assert asked.centre("nothing.md") is None
+    told = asked.vector_pass()
+    assert (told.method, told.rows) == ("exact", len({place.vector for place in places}))
+
+
+# -- links -----------------------------------------------------------------------------------
+
+
+def test_links_lead_where_they_mean(asked: EpochSnapshot) -> None:
+    assert [(edge.target, edge.kind) for edge in asked.links_from("guide.md")] == [
+        ("notes.md", "link"),
+        ("sub/other.md", "wikilink"),
+    ]
+    assert [edge.source for edge in asked.links_to("notes.md")] == ["guide.md"]
+    assert set(asked.targets("guide.md")) == {"notes.md", "Other"}
+    assert asked.linking(["notes.md"])[0][0] == "guide.md"
+    assert [(name, edge.source) for name, edge in asked.links_named(["notes"])] == [
+        ("notes", "guide.md")
+    ]
+    assert asked.meant([("notes", "link", "notes.md")])["notes", "link", "notes.md"] == (
+        "notes.md",
+        "Notes",
+    )
+    ids = {each.uri: each.document for each in asked.facts()}
+    leads = asked.leads([ids["guide.md"]])
+    assert {each.target for each in leads} == {ids["notes.md"], ids["sub/other.md"]}
+    assert asked.leads([ids["guide.md"]], [ids["notes.md"]])[0].target == ids["notes.md"]
+    assert asked.leads([ids["guide.md"]], []) == []
+
+
+def test_communities_follow_links(shelf: Shelf) -> None:
+    def clique(name: str) -> dict[str, str]:
+        others = " ".join(f"[x]({name}{n}.md)" for n in range(4))
+        return {f"{name}{n}.md": f"# {name}{n}\n\n{others}\n" for n in range(4)}
+
+    shelf.write({**clique("a"), **clique("b"), "alone.md": "# Alone\n"})
+    with shelf.store.snapshot() as snapshot:
+        found = snapshot.communities(snapshot.uris())
+        assert "alone.md" not in found
+        assert len({found[f"a{n}.md"] for n in range(4)}) == 1
+        assert found["a0.md"] != found["b0.md"]
+        assert {each.uri for each in snapshot.community("a0.md")} == {f"a{n}.md" for n in (1, 2, 3)}
+        drawn = snapshot.graph()
+        assert len(drawn.uris) == 9
+    shelf.write({"b0.md": "# b0\n\n[x](a0.md) [x](a1.md) [x](a2.md) [x](a3.md)\n", "b1.md": None,
+                 "b2.md": None, "b3.md": None})  # fmt: skip
+    with shelf.store.snapshot() as snapshot:
+        found = snapshot.communities(snapshot.uris())
+        assert len(set(found.values())) == 1
+
+
+def test_code_is_known_by_its_names(shelf: Shelf) -> None:
+    shelf.write(
+        {"tool.py": "class Engine:\n    def start(self):\n        return 1\n", "a.md": "# A\n"}
+    )
+    with shelf.store.snapshot() as snapshot:
+        assert snapshot.has_code_in("python")
+        assert not snapshot.has_code_in("rust")
+        assert [uri for uri, _ in snapshot.defining("START")] == ["tool.py"]
+        assert snapshot.defining("art") == []
+        assert snapshot.defining("a name that is longer than every one of them") == []
+        (document,) = {place.document for place in snapshot.chunks("tool.py")}
+        told = {each.name: each.kind for each in snapshot.definitions([document])[document]}
+        assert told["Engine"] == "class"
+        assert [each.uri for each in snapshot.ending_in("TOOL.py", Filters())] == ["tool.py"]
+
+
+# -- leaving -----------------------------------------------------------------------------------
+
+
+def test_erasing_leaves_no_word_in_any_generation(shelf: Shelf) -> None:
+    shelf.write({"a.md": "# A\n\nxyzzyfirst common\n", "b.md": "# B\n\ncommon\n"})
+    shelf.write({"a.md": "# A\n\nxyzzysecond common\n"})
+    shelf.write({"c.md": "# C\n\ncommon\n"})
+    went = shelf.store.erase(["a.md"], blank, {}, retain=3)
+    assert went == 1
+    assert set(shelf.everything()) == {"b.md", "c.md"}
+    for each in shelf.store.generations():
+        with shelf.store.snapshot(each.number) as snapshot:
+            assert "a.md" not in snapshot.uris()
+            assert not snapshot.knows("xyzzyfirst")
+            assert not snapshot.knows("xyzzysecond")
+    assert shelf.store.verify() == []
+    shelf.store.finish_erasing(again)
+    assert {each.uri for each in shelf.store.written()} == {"b.md", "c.md"}
+    assert shelf.write({"a.md": "# A\n\nback again\n"}) == 5
+
+
+def test_an_index_is_deleted_or_set_aside_and_built_again(filled: Shelf) -> None:
+    filled.store.set_aside("a test said so")
+    assert not filled.store.exists
+    assert "a test said so" in filled.store.damage()
+    filled.write(TEXTS)
+    assert filled.everything() == TEXTS
+    filled.store.delete()
+    assert not filled.store.exists
+    filled.store.delete()
+    filled.write({"a.md": "# A\n"})
+    assert filled.found("crimson") == []
+
+
+def test_verify_finds_nothing_after_many_changes(shelf: Shelf) -> None:
+    chance = random.Random(3)
+    for _ in range(25):
+        uri = f"{chance.randrange(6)}.md"
+        known = shelf.everything() if shelf.store.exists else {}
+        gone = uri in known and chance.random() < 0.3
+        text = f"# T\n\n{' '.join(chance.choices(_WORDS, k=12))}\n"
+        shelf.write({uri: None if gone else text})
+    assert shelf.store.verify() == []
+    with shelf.store.snapshot() as snapshot:
+        every = dict.fromkeys(_WORDS, 0)
+        for uri in snapshot.uris():
+            for word in {*(snapshot.text(uri) or "").split()} & {*_WORDS}:
+                every[word] += 1
+        for word, count in every.items():
+            assert len(pages(snapshot, word)) == count, word
+
+
+# -- the same answers ---------------------------------------------------------------------------
+
+
+def test_both_stores_score_alike(opened: Open, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The embedded store is the measure: the same hits, the same scores."""
+    chance = random.Random(11)
+    texts: dict[str, str | None] = {}
+    for number in range(120):
+        said = " ".join(chance.choices(_WORDS, weights=range(1, 11), k=chance.randrange(5, 120)))
+        code = "```py\nember_birch = crimsonDelta\n```\n" if number % 7 == 0 else ""
+        tag, title, folder = (chance.choice(_WORDS) for _ in range(3))
+        texts[f"{folder}/{number}.md"] = f"---\ntags: [{tag}]\n---\n# {title}\n\n{said}\n\n{code}"
+    with ExitStack() as stack:
+        shelves = [Shelf(opened()), Shelf(CollectionStore(tmp_path_factory.mktemp("measure")))]
+        snapshots = []
+        for shelf in shelves:
+            shelf.write(texts)
+            snapshots.append(stack.enter_context(shelf.store.snapshot()))
+        for question in ("amber", "crimson delta", "jasmine indigo harbor amber", "ember birch"):
+            for limit in (5, 200):
+                here, there = (words(each, question, limit) for each in snapshots)
+                assert [score for _, score in here] == pytest.approx(
+                    [score for _, score in there], rel=1e-4
+                )
+                here, there = (pages(each, question, limit) for each in snapshots)
+                assert [score for _, score in here] == pytest.approx(
+                    [score for _, score in there], rel=1e-4
+                )
+        for shelf in shelves:
+            shelf.store.close()

@@ -1,0 +1,280 @@
+"""Libraries that move between stores, and front ends that have no folder: as their users do it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from click.testing import CliRunner, Result
+from pgserver import PgServer
+
+from lookfar import Library
+from lookfar.errors import (
+    IndexReadOnly,
+    InvalidArgument,
+    InvalidConfig,
+    NotFound,
+    NotIndexed,
+    RootNotFound,
+    StoreUnavailable,
+)
+from lookfar.index.copying import Copied, Shelves, Skipped, chosen, copy
+from lookfar.serve.cli import cli
+from lookfar.serve.statuses import status_of
+from lookfar.store.postgres.server import server_at
+from lookfar.store.session import EpochWriter
+
+_MODEL = {"embed.provider": "hash", "git.history": False}
+QUESTIONS = ("crimson engine", "how to set up", "start_engine", "notes about tea", "amber")
+
+
+@pytest.fixture
+def url(pg: PgServer) -> Iterator[str]:
+    """A database of its own, since a copy takes all that is there."""
+    pg.execute("DROP DATABASE IF EXISTS moved WITH (FORCE)", "CREATE DATABASE moved OWNER lookfar",
+               database="postgres")  # fmt: skip
+    pg.execute("CREATE EXTENSION vector", database="moved")
+    yield pg.url(database="moved")
+    server_at(pg.url(database="moved")).close()
+    pg.execute("DROP DATABASE moved WITH (FORCE)", database="postgres")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "vault"
+    (made / "sub").mkdir(parents=True)
+    (made / "guide.md").write_text(
+        "---\ntags: [howto]\naliases: [Handbook]\ndescription: How to set up\n---\n# Guide\n\n"
+        "Start the crimson engine.\n\n## Setup\n\n```python\nstart_engine()\n```\n\n[[notes]]\n"
+    )
+    (made / "notes.md").write_text("# Notes\n\nTea, and [the guide](guide.md). Naïve café 😀.\n")
+    (made / "engine.py").write_text('def start_engine():\n    """Crimson."""\n    return 1\n')
+    (made / "empty.md").write_text("")
+    for number in range(30):
+        (made / "sub" / f"{number}.md").write_text(f"# N{number}\n\namber {number} of many\n")
+    return made
+
+
+def opened(folder: Path, where: Path | None = None, **settings: object) -> Library:
+    chosen = {**_MODEL, **{name.replace("__", "."): value for name, value in settings.items()}}
+    return Library.open(folder, index_dir=where, settings=chosen)
+
+
+def answers(library: Library) -> list[tuple[str, float, str]]:
+    """What somebody sees: hits with scores, without a look at the disk."""
+    return [
+        (hit.uri, hit.score, hit.sha256)
+        for question in QUESTIONS
+        for hit in library.search(question).hits
+    ]
+
+
+def moved(source: Path | str, target: Path | str, *names: str) -> list[Copied | Skipped]:
+    return list(copy(Shelves(str(source)), Shelves(str(target)), names))
+
+
+def test_there_and_back_again_is_the_same(folder: Path, tmp_path: Path, url: str) -> None:
+    here, back = tmp_path / "here", tmp_path / "back"
+    with opened(folder, here) as library:
+        library.index()
+        before = answers(library)
+    assert before
+    (there,) = moved(here, url)
+    (returned,) = moved(url, back)
+    assert isinstance(there, Copied)
+    assert isinstance(returned, Copied)
+    assert (there.documents, there.copied) == (34, 34)
+    assert (returned.documents, returned.chunks, returned.sha256) == (
+        there.documents,
+        there.chunks,
+        there.sha256,
+    )
+    with opened(folder, tmp_path / "unused", store__url=url) as library:
+        assert answers(library) == before
+        assert library.index().unchanged == 34, "what the disk said came along"
+        assert library.verify() == []
+    with opened(folder, back) as library:
+        assert answers(library) == before
+        report = library.index()
+        assert (report.unchanged, report.chunks_embedded) == (34, 0)
+        assert library.verify() == []
+    (again,) = moved(here, url)
+    assert isinstance(again, Copied)
+    assert again.copied == 0, "what is there is not copied twice"
+
+
+def test_a_copy_made_again_takes_what_changed(folder: Path, tmp_path: Path, url: str) -> None:
+    here = tmp_path / "here"
+    with opened(folder, here) as library:
+        library.index()
+        moved(here, url)
+        (folder / "notes.md").write_text("# Notes\n\nNothing but silver.\n")
+        (folder / "empty.md").unlink()
+        library.index()
+    (again,) = moved(here, url)
+    assert isinstance(again, Copied)
+    assert (again.copied, again.documents, again.generation) == (1, 33, 2)
+    with opened(folder, store__url=url, store__read_only=True) as library:
+        assert [hit.uri for hit in library.search("silver").hits] == ["notes.md"]
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_an_interrupted_copy_goes_on_where_it_was(
+    folder: Path, tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch, back: bool
+) -> None:
+    source: Path | str = tmp_path / "here"
+    target: Path | str = url
+    with opened(folder, tmp_path / "here") as library:
+        library.index()
+    if back:
+        moved(source, url)
+        source, target = url, tmp_path / "back"
+    monkeypatch.setattr("lookfar.index.copying.Pace.keep", lambda _, checkpoint: checkpoint())
+    put, count = EpochWriter.put, iter(range(100))
+
+    def dying(self: EpochWriter, version: object) -> None:
+        if next(count) == 20:
+            raise KeyboardInterrupt
+        put(self, version)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(EpochWriter, "put", dying)
+        with pytest.raises(KeyboardInterrupt):
+            moved(source, target)
+    assert Shelves(str(target)).names() == [], "half a copy serves nobody"
+    (done,) = moved(source, target)
+    assert isinstance(done, Copied)
+    assert (done.documents, done.copied) == (34, 14)
+
+
+def test_databases_of_documents_move_too(tmp_path: Path, url: str) -> None:
+    data = tmp_path / "data"
+    where = {"documents.dir": str(data / "documents"), "index.dir": str(data)}
+    with Library.open(tmp_path, settings={**_MODEL, **where}) as library:
+        database = library.database("notes")
+        database.create()
+        made = database.insert("The crimson engine runs on tea.", {"title": "Tea", "n": 1})
+        found = library.find_similar("crimson engine", database="notes")[0]
+    (there,) = moved(data, url)
+    assert there.collection == "documents/notes"
+    with Library.open(tmp_path, settings={**_MODEL, **where, "store.url": url}) as library:
+        assert library.find_similar("crimson engine", database="notes")[0] == found
+        assert library.database("notes").delete(made.doc_id) == 1
+        assert library.find_similar("crimson engine", database="notes")[0] == []
+
+
+def test_places_and_names_are_checked(folder: Path, tmp_path: Path, url: str) -> None:
+    here = tmp_path / "here"
+    with opened(folder, here) as library:
+        library.index()
+    with pytest.raises(InvalidArgument):
+        moved(here, here)
+    with pytest.raises(NotFound):
+        moved(tmp_path / "nowhere", url)
+    with pytest.raises(NotFound) as raised:
+        chosen(Shelves(str(here)), ["other"])
+    assert raised.value.details["candidates"] == Shelves(str(here)).names()
+    assert chosen(Shelves(str(here)), ["vault"]) == Shelves(str(here)).names()
+    assert Shelves(url).names() == [], "a server without tables has nothing"
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, arguments)
+
+
+def test_the_command_tells_what_it_copied(folder: Path, tmp_path: Path, url: str) -> None:
+    here = tmp_path / "here"
+    with opened(folder, here) as library:
+        library.index()
+    done = run("copy", str(here), url, "--json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert told["skipped"] == []
+    assert told["copied"][0]["documents"] == 34
+    assert len(told["copied"][0]["sha256"]) == 64
+    said = run("copy", url, str(tmp_path / "back"), "--collection", "vault")
+    assert "34 documents" in said.stdout
+    secret = run("copy", str(here), "postgresql://lookfar:hunter2@db.example/lookfar")
+    assert secret.exit_code == 2
+    assert "hunter2" not in secret.output
+    assert "PGPASSWORD" in secret.output
+
+
+# -- front ends without a folder -------------------------------------------------------------
+
+
+def test_a_front_end_needs_no_folder(folder: Path, tmp_path: Path, url: str) -> None:
+    with opened(folder, tmp_path / "a", store__url=url) as library:
+        library.index()
+        before, page = answers(library), library.read("guide.md").text
+        near = library.related("guide.md")
+    text = (folder / "guide.md").read_text()
+    shutil.move(folder, tmp_path / "away")
+    with pytest.raises(RootNotFound):
+        opened(folder, store__url=url)
+    with opened(folder, tmp_path / "b", store__url=url, store__read_only=True) as front:
+        assert answers(front) == before
+        assert all(hit.state == "same" for hit in front.search("crimson engine").hits)
+        assert front.read("guide.md").text == page == text
+        assert front.status().counts.documents == 34
+        assert front.related("guide.md") == near
+        front.watch()
+        assert front.watching() is None
+        for refused in (front.index, front.folder().delete):
+            with pytest.raises(IndexReadOnly):
+                refused()
+        assert not (tmp_path / "b").exists(), "nothing is written on its machine"
+    never = tmp_path / "never"
+    with (
+        opened(never, store__url=url, store__read_only=True) as front,
+        pytest.raises(NotIndexed),
+    ):
+        front.search("anything")
+
+
+def test_a_front_end_shows_a_generation_as_soon_as_it_is_activated(
+    folder: Path, tmp_path: Path, url: str
+) -> None:
+    with (
+        opened(folder, tmp_path / "a", store__url=url) as writer,
+        opened(folder, tmp_path / "b", store__url=url, store__read_only=True) as front,
+    ):
+        writer.index()
+        assert front.search("silver").hits == ()
+        (folder / "new.md").write_text("# New\n\nQuite some silver.\n")
+        writer.index()
+        assert [hit.uri for hit in front.search("silver").hits] == ["new.md"]
+
+
+def test_an_address_is_refused_where_it_should_not_be(folder: Path) -> None:
+    for wrong in (
+        "postgresql://me:hunter2@db/x",
+        "postgresql://me@db/x?password=hunter2",
+        "mysql://me@db/hunter2",
+        "hunter2",
+    ):
+        with pytest.raises(InvalidConfig) as raised:
+            opened(folder, store__url=wrong)
+        assert "hunter2" not in str(raised.value.as_dict())
+    (folder / "lookfar.toml").write_text('[store]\nurl = "postgresql://me@evil.example/x"\n')
+    with pytest.raises(InvalidConfig) as raised:
+        opened(folder)
+    assert "LOOKFAR_STORE_URL" in raised.value.hint
+
+
+def test_a_server_that_is_gone_is_an_error_with_a_next_step(folder: Path, tmp_path: Path) -> None:
+    nowhere = f"postgresql://lookfar@/x?host={tmp_path}/nowhere"
+    with opened(folder, store__url=nowhere) as library, pytest.raises(StoreUnavailable) as raised:
+        library.search("crimson")
+    assert "store.url" in raised.value.hint
+    assert status_of(raised.value) == 503, "over HTTP, with a time to try again"
+
+
+def test_two_databases_are_two_worlds(pg: PgServer, url: str) -> None:
+    with psycopg.connect(url) as raw:
+        assert raw.execute("SELECT current_database()").fetchone() == ("moved",)
+    assert Shelves(url).names() == []

@@ -1,0 +1,569 @@
+"""What only a server can go through: it is killed, loses connections, has a replica and tenants."""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+from threading import Event, Thread
+
+import numpy as np
+import psycopg
+import pytest
+from pgserver import PgServer, ready, short_folder
+from shelf import Shelf, words
+
+from lookfar.errors import (
+    IndexReadOnly,
+    IndexTooNew,
+    InvalidConfig,
+    LookfarError,
+    StoreUnavailable,
+)
+from lookfar.model import Filters
+from lookfar.store.postgres import epoch, keywords, postings, schema, server
+from lookfar.store.postgres.collection import PostgresStore
+from lookfar.store.postgres.server import Server, translated
+
+_numbers = count(1)
+Made = Callable[..., Shelf]
+
+
+@pytest.fixture
+def name() -> str:
+    return f"server-{next(_numbers)}"
+
+
+@pytest.fixture
+def made(pg: PgServer, name: str, tmp_path: Path) -> Made:
+    """A front end of the test's collection, each with connections of its own."""
+
+    def make(role: str = "lookfar", read: str = "", called: str = name) -> Shelf:
+        return Shelf(PostgresStore(Server(pg.url(role), read), called, tmp_path))
+
+    return make
+
+
+@pytest.fixture
+def own() -> Iterator[PgServer]:
+    """A server that a test may kill."""
+    with short_folder() as folder:
+        server = PgServer(folder / "own")
+        server.create()
+        try:
+            yield ready(server)
+        finally:
+            server.stop()
+
+
+def state(number: int) -> dict[str, str | None]:
+    return {f"{n}.md": f"# D{n}\n\nround{number}x common words\n" for n in range(5)}
+
+
+# -- death -------------------------------------------------------------------------
+
+
+def test_a_server_killed_in_the_middle_of_a_write_has_the_generation_before_it(
+    own: PgServer, tmp_path: Path
+) -> None:
+    shelf = Shelf(PostgresStore(Server(own.url()), "killed", tmp_path))
+    shelf.write(state(1))
+
+    def die(rebuild: bool) -> None:
+        with shelf.session(rebuild=rebuild) as session:
+            shelf.fill(session, state(2))
+            if rebuild:
+                session.checkpoint()
+            own.kill()
+            session.activate({})
+
+    for rebuild in (False, True):
+        with pytest.raises(StoreUnavailable) as raised:
+            die(rebuild)
+        assert raised.value.code == "STORE_UNAVAILABLE"
+        with pytest.raises(StoreUnavailable):
+            shelf.everything()
+        own.start()
+        assert shelf.everything() == state(1), "the same front end goes on"
+        assert shelf.store.verify() == []
+    assert shelf.write(state(2)) == 2
+    assert shelf.everything() == state(2)
+    assert len(shelf.found("common")) == 5
+    assert shelf.store.verify() == []
+
+
+def test_what_was_activated_survives_a_kill(own: PgServer, tmp_path: Path) -> None:
+    shelf = Shelf(PostgresStore(Server(own.url()), "kept", tmp_path))
+    for number in range(1, 4):
+        shelf.write(state(number))
+        own.kill()
+        own.start()
+        assert shelf.everything() == state(number)
+
+
+# -- lost connections --------------------------------------------------------------------
+
+
+def lose(pg: PgServer, besides: str = "") -> int:
+    rows = pg.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'lookfar'"
+        f" AND application_name = 'lookfar' {besides}"
+    )
+    return len(rows)
+
+
+def test_a_reader_that_loses_its_connection_goes_on(pg: PgServer, made: Made) -> None:
+    """Seen to fail when the lost connection was not replaced."""
+    shelf = made()
+    shelf.write(state(1))
+    assert shelf.everything() == state(1)
+    assert lose(pg) > 0
+    assert shelf.everything() == state(1), "one that was idle is replaced"
+    with shelf.store.snapshot() as snapshot:
+        assert len(words(snapshot, "common")) == 5
+        assert lose(pg) > 0
+        assert len(words(snapshot, "words")) == 5, "in the middle of a snapshot, too"
+        assert snapshot.text("0.md") == state(1)["0.md"]
+
+    def twice() -> None:
+        with shelf.store.snapshot() as snapshot:
+            for _ in range(2):
+                lose(pg)
+                snapshot.uris()
+
+    with pytest.raises(StoreUnavailable) as raised:
+        twice()
+    assert raised.value.details["retry"] is True
+    assert shelf.everything() == state(1)
+
+
+def test_a_snapshot_is_not_continued_in_another_state(pg: PgServer, made: Made) -> None:
+    """Seen to fail when a new connection was taken whatever it showed: generations mixed."""
+    shelf, writer = made(), made()
+    shelf.write(state(1))
+
+    def mixed() -> list[str]:
+        with shelf.store.snapshot() as snapshot:
+            first = snapshot.text("0.md")
+            writer.write(state(2))
+            lose(pg)
+            return [first or "", snapshot.text("1.md") or ""]
+
+    with pytest.raises(StoreUnavailable):
+        mixed()
+    assert shelf.everything() == state(2)
+
+
+def test_a_writer_that_loses_its_connection_loses_its_lock(pg: PgServer, made: Made) -> None:
+    shelf, other = made(), made()
+    shelf.write(state(1))
+
+    def lost() -> None:
+        with shelf.session() as session:
+            shelf.fill(session, state(2))
+            lose(pg)
+            other.write(state(3))
+            session.activate({})
+
+    with pytest.raises(StoreUnavailable):
+        lost()
+    assert shelf.everything() == state(3)
+    assert shelf.write(state(4)) > 2
+
+
+def test_connections_are_bounded_and_nobody_waits_for_himself(
+    pg: PgServer, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen to fail when each connection counted: a question over two collections hung."""
+    monkeypatch.setattr(server, "_BORROW_SECONDS", 0.3)
+    shared = Server(pg.url(), most=1)
+    shelves = [Shelf(PostgresStore(shared, f"{name}{n}", tmp_path)) for n in range(2)]
+    for shelf in shelves:
+        shelf.write(state(1))
+    told: list[object] = []
+
+    def ask() -> None:
+        try:
+            told.append(shelves[0].everything())
+        except LookfarError as error:
+            told.append(error.code)
+
+    with shelves[0].store.snapshot() as one, shelves[1].store.snapshot() as other:
+        assert one.uris() == other.uris()
+        waiting = Thread(target=ask)
+        waiting.start()
+        waiting.join(20)
+    assert told == ["INDEX_BUSY"]
+    assert shelves[0].everything() == state(1)
+    assert shared._idle.qsize() == 1, "what is more than that is closed"
+
+
+def test_a_server_that_is_not_there_is_named_without_its_address(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPASSWORD", "hunter2secret")
+    store = PostgresStore(
+        Server(f"postgresql://somebody@/db?host={tmp_path}/nowhere"), "x", tmp_path
+    )
+    with caplog.at_level(logging.DEBUG), pytest.raises(StoreUnavailable) as raised:
+        store.generations()
+    told = f"{raised.value.as_dict()} {caplog.text}"
+    assert "hunter2secret" not in told
+    assert "somebody" not in told
+    assert raised.value.__cause__ is None, "its text may quote the address"
+    assert raised.value.hint
+
+
+# -- two front ends and a writer -----------------------------------------------------------
+
+
+def test_two_front_ends_and_a_writer_never_mix_generations(made: Made) -> None:
+    writer = made()
+    writer.write(state(0))
+    stop, wrong, seen = Event(), [], set()
+
+    def serve() -> None:
+        front = made()
+        try:
+            while not stop.is_set():
+                with front.store.snapshot() as snapshot:
+                    said = {
+                        re.findall(r"round(\d+)x", snapshot.text(uri) or "")[0]
+                        for uri in snapshot.uris()
+                    }
+                    found = words(snapshot, "common")
+                    near = snapshot.vector_search(
+                        front.embedder.embed_query("common words"), 50, Filters()
+                    )
+                    if len(said) != 1 or len(found) != 5 or len(near) != 5:
+                        wrong.append((said, len(found), len(near)))
+                    seen.update(said)
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [Thread(target=serve) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for number in range(1, 21):
+        writer.write(state(number), rebuild=number % 9 == 0)
+    stop.set()
+    for thread in threads:
+        thread.join(30)
+    assert wrong == []
+    assert len(seen) > 3, "they followed"
+
+
+# -- a replica -------------------------------------------------------------------------------
+
+
+def test_a_replica_serves_reads_and_refuses_writes(own: PgServer, tmp_path: Path) -> None:
+    primary = Shelf(PostgresStore(Server(own.url()), "copied", tmp_path))
+    primary.write(state(1))
+    with short_folder() as folder:
+        replica = PgServer(folder / "replica")
+        replica.copy_of(own)
+        replica.start()
+        try:
+            front = Shelf(PostgresStore(Server(own.url(), replica.url()), "copied", tmp_path))
+            assert front.everything() == state(1)
+            primary.write(state(2))
+            deadline = time.monotonic() + 20
+            while front.everything() != state(2):
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            assert len(front.found("common")) == 5
+            assert front.write(state(3)) == 3, "it writes to the primary"
+            alone = Shelf(PostgresStore(Server(replica.url()), "copied", tmp_path))
+            with pytest.raises(IndexReadOnly):
+                alone.write(state(4))
+            own.kill()
+            deadline = time.monotonic() + 20
+            while front.everything() != state(3):  # What was on its way arrives.
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+        finally:
+            replica.stop()
+
+
+# -- tenants ------------------------------------------------------------------------------------
+
+
+def test_collections_and_tenants_see_their_own_rows_alone(pg: PgServer, made: Made) -> None:
+    pg.execute(
+        "DROP ROLE IF EXISTS tenant_two",
+        "CREATE ROLE tenant_two LOGIN",
+    )
+    mine, beside = made(), made(called="beside")
+    mine.write(state(1))
+    beside.write({"b.md": "# Beside\n\ncommon\n"})
+    pg.execute(
+        "GRANT USAGE ON SCHEMA lookfar TO tenant_two",
+        "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA lookfar TO tenant_two",
+    )
+    try:
+        assert mine.everything() == state(1)
+        assert beside.found("common") == ["b.md"]
+        theirs = made("tenant_two")
+        assert not theirs.store.exists, "under the same name there is nothing of theirs"
+        assert theirs.write({"t.md": "# T\n\ncommon\n"}) == 1
+        assert theirs.everything() == {"t.md": "# T\n\ncommon\n"}
+        assert mine.everything() == state(1)
+        with psycopg.connect(pg.url("tenant_two"), autocommit=True) as raw:
+            raw.execute("SET search_path = lookfar, public")
+            own_rows = raw.execute("SELECT count(*) FROM collections").fetchone()
+            assert own_rows == (1,)
+            for number in range(1, 200):  # Whatever number they name.
+                raw.execute("SELECT set_config('lookfar.collection', %s, false)", (str(number),))
+                found = raw.execute("SELECT uri FROM documents").fetchall()
+                assert found in ([], [("t.md",)])
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                raw.execute("INSERT INTO graves (document, collection) VALUES (1, 1)")
+    finally:
+        pg.execute("DROP OWNED BY tenant_two", "DROP ROLE tenant_two")
+
+
+@pytest.mark.parametrize("right", ["SUPERUSER", "BYPASSRLS"])
+def test_a_role_that_row_security_does_not_bind_is_refused(
+    pg: PgServer, made: Made, right: str
+) -> None:
+    pg.execute("DROP ROLE IF EXISTS unbound", f"CREATE ROLE unbound LOGIN {right}")
+    try:
+        for ask in (lambda: made("unbound").store.exists, lambda: made("unbound").write(state(1))):
+            with pytest.raises(InvalidConfig) as raised:
+                ask()
+            assert "CREATE ROLE" in raised.value.hint
+    finally:
+        pg.execute("DROP ROLE unbound")
+
+
+# -- the tables ------------------------------------------------------------------------------------
+
+
+def test_every_table_that_grows_can_be_spread_by_its_collection(pg: PgServer, made: Made) -> None:
+    """The rules of Citus: the distribution column is in each unique key, and here comes first."""
+    made().write(state(1))
+    keys = pg.execute(
+        "SELECT t.relname, i.relname, a.attname FROM pg_index x"
+        " JOIN pg_class t ON t.oid = x.indrelid JOIN pg_class i ON i.oid = x.indexrelid"
+        " JOIN pg_namespace n ON n.oid = t.relnamespace"
+        " JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = x.indkey[0]"
+        " WHERE n.nspname = 'lookfar' AND x.indisunique"
+    )
+    by_table: dict[object, list[object]] = {}
+    for table, _, first in keys:
+        by_table.setdefault(table, []).append(first)
+    small = {"collections", "damage", "versions"}
+    assert set(by_table) == set(schema.TABLES) | small
+    for table in schema.TABLES:
+        assert set(by_table[table]) == {"collection"}, table
+    guarded = pg.execute(
+        "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE n.nspname = 'lookfar' AND c.relkind = 'r' AND c.relrowsecurity"
+        " AND c.relforcerowsecurity AND EXISTS (SELECT 1 FROM pg_policy p WHERE p.polrelid = c.oid)"
+    )
+    assert {table for (table,) in guarded} == {*schema.TABLES, "collections", "damage"}
+    foreign = pg.execute(
+        "SELECT conname FROM pg_constraint WHERE contype = 'f'"
+        " AND connamespace = 'lookfar'::regnamespace"
+    )
+    assert foreign == [], "what belongs together lies in one shard without being told"
+    generated = pg.execute(
+        "SELECT table_name FROM information_schema.columns WHERE table_schema = 'lookfar'"
+        " AND (is_identity = 'YES' OR column_default LIKE 'nextval%')"
+    )
+    assert {table for (table,) in generated} == {"collections"}
+
+
+def test_tables_of_a_newer_version_are_left_alone(pg: PgServer, made: Made) -> None:
+    shelf = made()
+    shelf.write(state(1))
+    pg.execute(f"INSERT INTO lookfar.versions VALUES ({schema.VERSION + 1})")
+    try:
+        with pytest.raises(IndexTooNew):
+            made().write(state(2))
+    finally:
+        pg.execute(f"DELETE FROM lookfar.versions WHERE version > {schema.VERSION}")
+    assert made().write(state(2)) == 2
+
+
+def test_a_collection_that_is_gone_leaves_no_row(pg: PgServer, made: Made, name: str) -> None:
+    shelf = made()
+    shelf.write(state(1))
+    shelf.write(state(2), rebuild=True)
+    numbers = pg.execute(f"SELECT collection FROM lookfar.collections WHERE name = '{name}'")
+    assert len(numbers) == 1, "the one before went when this took over"
+    shelf.store.delete()
+    for table in (*schema.TABLES, "collections"):
+        (left,) = pg.execute(
+            f"SELECT count(*) FROM lookfar.{table} WHERE collection = {numbers[0][0]}"
+        )[0:1]
+        assert left == (0,), table
+
+
+# -- statements and lists ------------------------------------------------------------------------
+
+
+def test_marks_are_translated_and_nothing_else() -> None:
+    assert translated("SELECT a FROM t WHERE b = ? AND c LIKE '%x'") == (
+        "SELECT a FROM t WHERE b = %s AND c LIKE '%%x'"
+    )
+    assert translated("x = :g AND y > :g_2") == "x = %(g)s AND y > %(g_2)s"
+    assert translated("a::bigint") == "a::bigint"
+
+
+def test_blocks_come_back_as_they_were() -> None:
+    chance = np.random.default_rng(5)
+    for size in (1, 7, postings.MOST, postings.MOST + 1, 10_000):
+        keys = np.sort(chance.choice(10**10, size, replace=False)).astype(np.int64)
+        given = postings.Postings(
+            keys,
+            chance.integers(1, 60_000, size).astype(np.uint16),
+            chance.integers(0, 256, size).astype(np.uint8),
+        )
+        made = list(postings.blocks(given))
+        assert sum(number for _, _, number, _ in made) == size
+        assert all(number <= postings.MOST for _, _, number, _ in made)
+        back = postings.joined([postings.unpacked(first, data) for first, _, _, data in made])
+        for one, other in zip(given, back, strict=True):
+            assert np.array_equal(one, other)
+
+
+def test_lengths_are_rounded_as_the_embedded_index_rounds_them() -> None:
+    assert [postings.length_byte(n) for n in (0, 1, 39, 40, 41, 42, 55, 56, 59, 60)] == [
+        0, 1, 39, 40, 40, 41, 47, 48, 48, 49,
+    ]  # fmt: skip
+
+
+def test_common_words_are_not_read_whole(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best are the same, and of lists that cannot change them only some blocks are read.
+
+    Seen to fail when reading stopped while what was left could still bring something new.
+    """
+    shelf, chance = made(), random.Random(2)
+    vocabulary = [f"{a}{b}" for a in "kmprst" for b in ("amber", "ember", "umber", "limber")]
+    often = [1 / (rank + 1) for rank in range(len(vocabulary))]
+
+    def said(most: int) -> str:
+        return " ".join(chance.choices(vocabulary, often, k=chance.randrange(3, most)))
+
+    shelf.write({f"{n}.md": f"# {said(5)}\n\n{said(60)}\n" for n in range(200)})
+    questions = [" ".join(chance.sample(vocabulary, chance.randrange(2, 6))) for _ in range(30)]
+
+    def best(front: Shelf) -> list[tuple[str, float]]:
+        with front.store.snapshot() as snapshot:
+            return [
+                (place.uri, pytest.approx(score))
+                for question in questions
+                for place, score in words(snapshot, question, 4)
+            ]
+
+    monkeypatch.setattr(keywords, "_FIRST_STAGE", 10**9)
+    whole = best(made())
+    monkeypatch.setattr(keywords, "_FIRST_STAGE", 4)
+    monkeypatch.setattr(keywords, "_WHOLE", 20)
+    partly: list[bool] = []
+    plain = keywords.PostgresKeywords._blocks
+
+    def noted(self: keywords.PostgresKeywords, wanted: object, among: object = None) -> object:
+        partly.append(bool(wanted) and among is not None)
+        return plain(self, wanted, among)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(keywords.PostgresKeywords, "_blocks", noted)
+    assert best(made()) == whole
+    assert any(partly), "common words were read for the best alone"
+
+
+def test_many_small_blocks_are_joined(made: Made, pg: PgServer, name: str) -> None:
+    shelf = made()
+    for number in range(40):
+        shelf.write({f"{number}.md": "# T\n\nquartz\n"})
+    with closing(shelf.store._server.writing()) as raw:  # type: ignore[attr-defined]
+        raw.execute(
+            "SELECT set_config('lookfar.collection', collection::text, false)"
+            " FROM collections WHERE name = %s AND serving",
+            (name,),
+        )
+        blocks = raw.execute("SELECT count(*) FROM postings WHERE term = 'quartz'").fetchone()
+    assert blocks is not None
+    assert blocks[0] < 60, "two fields of 40 writes each"
+    assert len(shelf.found("quartz", 100)) == 40
+    assert shelf.store.verify() == []
+
+
+def test_many_vectors_have_an_index_that_finds_the_nearest(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lookfar.store.postgres.collection.EXACT_BELOW", 200)
+    monkeypatch.setattr(epoch, "_CANDIDATES", 200)
+    shelf = made()
+    shelf.write({f"{n}.md": f"# N{n}\n\nword{n} other{n % 7} third{n % 13}\n" for n in range(400)})
+    vector = shelf.embedder.embed_query("other3 third5")
+    with shelf.store.snapshot() as snapshot:
+        # So few could be compared one by one; what matters is that the index fits the question.
+        snapshot._server.ask("SET LOCAL enable_sort = off")  # type: ignore[attr-defined]
+        assert snapshot.vector_pass().method == "coarse"
+        found = snapshot.vector_search(vector, 10, Filters())
+        every = snapshot.vector_search(vector, 2000, Filters())
+        assert len(every) == snapshot.counts().chunks, "whoever wants all gets all"
+        least = every[9][1] - 1e-3
+        assert sum(score >= least for _, score in found) >= 8, "its graph is made by chance"
+        only = snapshot.vector_search(vector, 10, Filters(prefix="30"))
+        wanted = [hit for hit in every if hit[0].uri.startswith("30")][:10]
+        assert [score for _, score in only] == pytest.approx([s for _, s in wanted], abs=1e-3)
+        plan = snapshot._server.ask(  # type: ignore[attr-defined]
+            f"EXPLAIN SELECT row FROM embeddings WHERE collection = {snapshot._collection}"  # type: ignore[attr-defined]
+            f" ORDER BY vector::halfvec({len(vector)}) <#> %s LIMIT 10",
+            (epoch.Halfvec(vector.astype("<f2").tobytes()),),
+        )
+        assert "embeddings_nearest" in "\n".join(line for (line,) in plan)
+    shelf.store.delete()
+
+
+def test_damage_on_the_server_is_found(made: Made, pg: PgServer, name: str) -> None:
+    shelf = made()
+    shelf.write(state(1))
+    number = pg.execute(f"SELECT collection FROM lookfar.collections WHERE name = '{name}'")[0][0]
+    for table, change, artefact in (
+        ("texts", "body = substring(body FROM 3)", "texts"),
+        ("chunks", "start = start + 1", "catalogue"),
+        ("embeddings", "checksum = checksum + 1", "vectors"),
+        ("postings", "data = data || '\\x00'::bytea", "keywords"),
+        ("terms", "entries = entries + 1", "keywords"),
+    ):
+        pg.execute(
+            f"CREATE TABLE saved AS SELECT * FROM lookfar.{table} WHERE collection = {number}",
+            f"UPDATE lookfar.{table} SET {change} WHERE collection = {number}",
+        )
+        found = {each.artefact for each in shelf.store.verify()}
+        pg.execute(
+            f"DELETE FROM lookfar.{table} WHERE collection = {number}",
+            f"INSERT INTO lookfar.{table} SELECT * FROM saved",
+            "DROP TABLE saved",
+        )
+        assert artefact in found, table
+    assert shelf.store.verify() == []
+
+
+def test_errors_of_the_server_are_typed() -> None:
+    for raised, code in (
+        (psycopg.errors.DiskFull(), "DISK_FULL"),
+        (psycopg.errors.DataCorrupted(), "INDEX_CORRUPT"),
+        (psycopg.errors.DeadlockDetected(), "INDEX_BUSY"),
+        (psycopg.errors.AdminShutdown(), "STORE_UNAVAILABLE"),
+        (psycopg.errors.TooManyConnections(), "STORE_UNAVAILABLE"),
+    ):
+
+        def fail(error: psycopg.Error = raised) -> None:
+            with server.typed_errors():
+                raise error
+
+        with pytest.raises(LookfarError) as typed:
+            fail()
+        assert typed.value.code == code
+    with pytest.raises(psycopg.errors.SyntaxError), server.typed_errors():
+        raise psycopg.errors.SyntaxError
