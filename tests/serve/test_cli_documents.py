@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import pytest
 from click.testing import Result
@@ -22,6 +23,7 @@ STATUS_KEYS = [
     "collection", "root", "index_dir", "indexed", "generation", "generations", "created_at",
     "held", "documents", "sections", "chunks", "links", "model", "dimensions", "current",
     "disk_bytes", "damage", "failures", "stale", "stale_count", "watcher",
+    "vectors",
 ]  # fmt: skip
 
 
@@ -32,6 +34,17 @@ def indexed(handbook: Path, run: Run) -> None:
 
 def test_a_document_is_printed_as_it_is(handbook: Path, run: Run) -> None:
     assert run("read", "onboarding.md", handbook).stdout == (handbook / "onboarding.md").read_text()
+
+
+def test_a_name_in_another_unicode_form_is_the_same_document(handbook: Path, run: Run) -> None:
+    typed, on_disk = (normalize(form, "ガイド.md") for form in ("NFC", "NFD"))
+    assert typed != on_disk
+    (handbook / on_disk).write_text("# ガイド\n\n## 手順\n\n本文。\n", encoding="utf-8")
+    assert run("index", handbook, "--quiet").exit_code == 0
+    assert run("read", typed, handbook).stdout.startswith("# ガイド\n")
+    assert run("read", f"{typed}#手順", handbook).stdout == "## 手順\n\n本文。\n"
+    assert "手順" in run("outline", typed, handbook).stdout
+    assert run("related", typed, handbook).exit_code == 0
 
 
 def test_a_section(handbook: Path, run: Run) -> None:

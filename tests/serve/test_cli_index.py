@@ -41,6 +41,16 @@ def test_the_report_says_what_was_done(handbook: Path, run: Run) -> None:
     assert "generation 2" in result.stdout
 
 
+def test_without_a_path_this_folder_is_indexed(
+    handbook: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Hints of other commands say `lookfar index`, so that has to work as it stands.
+    monkeypatch.chdir(handbook)
+    result = run("index")
+    assert result.exit_code == 0
+    assert f"4 documents in {handbook}: 4 added" in result.stdout
+
+
 def test_the_report_says_how_fast_it_was_when_there_was_enough(tmp_path: Path, run: Run) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.md").write_text("# A\n\n" + "a line of words\n" * 10_000)

@@ -1,4 +1,4 @@
-"""``lookfar remember`` and ``lookfar memories``, as people run them."""
+"""``lookfar remember`` and ``lookfar memory``, as people run them."""
 
 from __future__ import annotations
 
@@ -54,41 +54,65 @@ def test_a_stale_memory_is_marked(run: Run, handbook: Path, at: tuple[str, str])
 def test_memories_are_listed_changed_and_put_away(run: Run, ask: Ask, at: tuple[str, str]) -> None:
     run("remember", "One.", "--title", "one", "--tag", "a", *at)
     run("remember", "Two.", "--title", "two", "--type", "journal", *at)
-    assert [each["name"] for each in ask("memories", "list", *at)["memories"]] == [
+    assert [each["name"] for each in ask("memory", "list", *at)["memories"]] == [
         "one.md",
         "two.md",
     ]
-    assert [each["name"] for each in ask("memories", "list", "--tag", "a", *at)["memories"]] == [
+    assert [each["name"] for each in ask("memory", "list", "--tag", "a", *at)["memories"]] == [
         "one.md"
     ]
-    journals = run("memories", "list", "--type", "journal", *at).stdout
+    journals = run("memory", "list", "--type", "journal", *at).stdout
     assert "two.md" in journals
     assert "one.md" not in journals
-    assert "Added to one.md" in run("memories", "append", "one", "More.", *at).stdout
-    assert run("memories", "show", "one", *at).stdout.endswith("One.\n\nMore.\n")
-    assert "Restored one.md" in run("memories", "restore", "one", *at).stdout
-    assert ask("memories", "show", "one", *at)["text"] == "One."
-    assert "Deleted two.md" in run("memories", "delete", "two", *at).stdout
-    trash = ask("memories", "list", "--trash", *at)["trash"]
+    assert "Added to one.md" in run("memory", "append", "one", "More.", *at).stdout
+    assert run("memory", "read", "one", *at).stdout.endswith("One.\n\nMore.\n")
+    assert "Restored one.md" in run("memory", "restore", "one", *at).stdout
+    assert ask("memory", "read", "one", *at)["text"] == "One."
+    assert "Deleted two.md" in run("memory", "delete", "two", *at).stdout
+    trash = ask("memory", "list", "--trash", *at)["trash"]
     assert {(each["name"], each["deleted"]) for each in trash} == {
         ("one.md", False),
         ("two.md", True),
     }
-    assert "two.md  1  deleted" in run("memories", "list", "--trash", *at).stdout
-    run("memories", "restore", "two", "--version", "1", *at)
-    merged = run("memories", "merge", "both", "Both.", "one", "two", *at)
+    assert "two.md  1  deleted" in run("memory", "list", "--trash", *at).stdout
+    run("memory", "restore", "two", "--version", "1", *at)
+    merged = run("memory", "merge", "both", "Both.", "one", "two", *at)
     assert "Merged into both.md" in merged.stdout
-    stats = ask("memories", "stats", *at)
+    stats = ask("memory", "stats", *at)
     assert (stats["total"], stats["by_tag"], stats["trashed"]) == (1, {"a": 1}, 2)
-    assert "total: 1" in run("memories", "stats", *at).stdout
+    assert "total: 1" in run("memory", "stats", *at).stdout
 
 
 def test_wrong_names_end_with_a_code(run: Run, at: tuple[str, str]) -> None:
-    missing = run("memories", "show", "nowhere", *at)
+    missing = run("memory", "read", "nowhere", *at)
     assert missing.exit_code == 3
     assert "error NOT_FOUND" in missing.stderr
-    path = run("memories", "delete", "../x", *at)
+    path = run("memory", "delete", "../x", *at)
     assert path.exit_code == 2
     assert "OUTSIDE_ROOT" in path.stderr
     assert run("remember", " ", *at).exit_code == 2
     assert run("remember", "x", "--type", "secret", *at).exit_code == 2
+
+
+def test_add_is_remember_and_edit_changes_what_is_named(handbook: Path, ask: Ask, run: Run) -> None:
+    at = ("--path", handbook)
+    made = ask("memory", "add", "Keys rotate in March.", "--title", "Keys", "--tag", "a", *at)
+    short = ask("remember", "Keys rotate in May.", "--title", "May", *at)
+    assert list(made) == list(short), "one shape for both"
+    assert Path(made["path"]).is_file()
+    changed = ask("memory", "edit", "keys", "Keys rotate in April.", *at)
+    assert (changed["text"], changed["tags"], changed["type"]) == (
+        *("Keys rotate in April.", ["a"], "fact"),
+    )
+    changed = ask("memory", "edit", "keys", "--status", "archived", "--tag", "b", *at)
+    assert (changed["text"], changed["tags"], changed["status"]) == (
+        *("Keys rotate in April.", ["b"], "archived"),
+    )
+    ask("memory", "restore", "keys", *at)
+    assert ask("memory", "read", "keys", *at)["status"] != "archived"
+    nothing = run("memory", "edit", "keys", *at)
+    assert nothing.exit_code == 2
+    assert "--status" in nothing.stderr
+    assert run("memory", "list", "--trash", "--path", handbook.parent).stdout == (
+        "The trash is empty.\n"
+    )

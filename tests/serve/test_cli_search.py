@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,6 @@ from lookfar.serve import render
 Ask = Callable[..., dict[str, Any]]
 Run = Callable[..., Result]
 
-
-with_model = pytest.mark.skipif(find_spec("wordllama") is None, reason="has no bundled model")
 
 ANSWER_KEYS = ["query", "mode", "hits", "generation", "generations", "took_ms", "incomplete"]
 HIT_TYPES = {
@@ -77,7 +74,7 @@ def test_incomplete_answers_say_so(handbook: Path, ask: Ask, run: Run) -> None:
     assert "incomplete (stale)" in run("search", "keys", handbook).stdout
 
 
-@pytest.mark.parametrize("model", ["hash", pytest.param("static", marks=with_model)])
+@pytest.mark.parametrize("model", ["hash", "static"])
 def test_every_cited_span_is_in_the_files(handbook: Path, ask: Ask, model: str) -> None:
     """The promise itself, checked with a reader of our own."""
     (handbook / "windows.md").write_bytes(
@@ -214,7 +211,6 @@ def test_the_folder_defaults_to_this_one(
     assert ask("search", "signing key")["hits"][0]["uri"] == "security/keys.md"
 
 
-@with_model
 def test_the_bundled_model_finds_other_words(handbook: Path, ask: Ask) -> None:
     found = ask("search", "revert a faulty deployment", handbook, model="static")
     assert found["hits"][0]["uri"] == "operations/releases.md"

@@ -1,4 +1,8 @@
-"""What reaches a terminal or a pipe: no stack traces, no raw control characters, no surprises."""
+"""What reaches a terminal or a pipe: no stack traces, no raw control characters, no surprises.
+
+Proved by mutation: a bar forced onto a pipe, a bar without time left, heads of a table on a pipe,
+errors coloured whatever ``NO_COLOR`` says, and an index that goes at a "no" each fail here.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +30,20 @@ HASH = ("--set", "embed.provider=hash")
 HOSTILE = "# Evil \x1b]0;owned\x07\n\nkeys \x1b[2J\x1b[31mred\x9b31m \u202egnitirw\u202c \x08\x7f\n"
 
 
-def on_terminal(*arguments: object, env: dict[str, str] | None = None) -> tuple[int, str]:
-    """Run the command on a terminal of its own and give all that it wrote there."""
+COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9]")
+
+
+def on_terminal(
+    *arguments: object, env: dict[str, str] | None = None, typed: str = ""
+) -> tuple[int, str]:
+    """Run the command on a terminal of its own, type what is wanted, and give all it wrote."""
     pty = pytest.importorskip("pty")
     pid, master = pty.fork()
     if pid == 0:
         environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", **(env or {})}
         command = [sys.executable, "-m", "lookfar", *map(str, arguments)]
         os.execve(sys.executable, command, environment)
+    os.write(master, typed.encode())
     shown = b""
     while True:
         try:
@@ -151,7 +161,7 @@ def test_an_interrupt_says_that_the_index_is_intact(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-def test_a_real_interrupt(tmp_path: Path) -> None:
+def test_a_real_interrupt(tmp_path: Path, own_home: Path) -> None:
     folder = tmp_path / "many"
     folder.mkdir()
     for number in range(3000):
@@ -160,13 +170,28 @@ def test_a_real_interrupt(tmp_path: Path) -> None:
         [sys.executable, "-m", "lookfar", "index", str(folder), *HASH],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    time.sleep(1.0)
+    ends = time.monotonic() + 60
+    while not list(own_home.rglob("many-*")) and process.poll() is None and time.monotonic() < ends:
+        time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=30)
     if process.returncode != 0:  # A quick machine may have finished.
         assert process.returncode == 130
         assert "intact" in stderr
         assert "Traceback" not in stderr
+
+
+def test_an_interrupt_while_starting_leaves_no_trace() -> None:
+    """Somebody may be quicker than our imports. Proved by mutation: without the guard, a trace."""
+    program = "import builtins, sys; from lookfar.serve.entry import main\n"
+    program += "def stop(*_, **__): raise KeyboardInterrupt\n"
+    program += "sys.argv = ['lookfar', 'status']; builtins.__import__ = stop\n"
+    program += "main()\n"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 130
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
@@ -206,6 +231,58 @@ class TestOnATerminal:
         assert "4 of 4 files" in shown
         assert "MB/s" in shown
 
+    def test_the_bar_shows_rate_and_time_left(self, tmp_path: Path) -> None:
+        """Also of a folder that takes long enough to be waited for, and of a rebuild."""
+        folder = tmp_path / "many"
+        folder.mkdir()
+        for number in range(300):
+            (folder / f"{number}.md").write_text(f"# Page {number}\n\n" + "many words\n" * 200)
+        for command in ("index", "reindex"):
+            _, shown = on_terminal(command, folder, "--set", "index.workers=1", *HASH)
+            assert re.search(r"[\d,]+ of 300 files", shown)
+            assert re.search(r"\d+\.\d MB/s", shown)
+            assert re.search(r"\d:\d\d:\d\d", shown), "the time left"
+            assert "\u2501" in shown, "the bar itself"
+            assert COLOUR.search(shown)
+
+    def test_an_import_shows_rate_and_time_left(self, tmp_path: Path) -> None:
+        file = tmp_path / "many.jsonl"
+        file.write_text("".join(f'{{"text": "text number {n}"}}\n' for n in range(1500)))
+        code, shown = on_terminal("documents", "import", file, "--db", "notes", *HASH)
+        assert code == 0, shown
+        assert "Reading documents" in shown
+        assert re.search(r"[\d,]+/s", shown)
+        assert "1,500 added" in shown
+
+    def test_a_question_is_answered_with_breadcrumbs(self, handbook: Path) -> None:
+        _, shown = on_terminal("search", "signing key", handbook, *HASH)
+        assert "\x1b[32m   Keys" in shown, "where it stands"
+        assert re.search(r"\x1b\[1;36msecurity/keys\.md:\d+-\d+", shown)
+
+    def test_an_error_is_coloured(self, tmp_path: Path) -> None:
+        _, shown = on_terminal("index", tmp_path / "absent")
+        assert "\x1b[31m\x1b[1merror ROOT_NOT_FOUND:\x1b[0m" in shown
+        assert "\x1b[36mhint:\x1b[0m" in shown
+        _, plain = on_terminal("index", tmp_path / "absent", env={"NO_COLOR": "1"})
+        assert "\x1b" not in plain
+
+    def test_a_table_has_heads_for_people_alone(self, process: Process) -> None:
+        _, shown = on_terminal("config", "show", "search.top_k")
+        assert re.search(r"key .*value .*from", shown)
+        assert COLOUR.search(shown)
+        piped = process("config", "show", "search.top_k").stdout
+        assert piped == "search.top_k  10  default\n"
+
+    def test_a_person_is_asked_before_an_index_goes(self, handbook: Path) -> None:
+        on_terminal("index", handbook, "--quiet", *HASH)
+        code, shown = on_terminal("delete", handbook, *HASH, typed="n\n")
+        assert code == 130
+        assert "Its files stay." in shown
+        assert "Removed" not in shown
+        code, shown = on_terminal("delete", handbook, *HASH, typed="y\n")
+        assert code == 0
+        assert "Removed" in shown
+
     @pytest.mark.parametrize(
         "command", [("search", "keys"), ("read", "evil.md"), ("outline", "evil.md"), ("status",)]
     )
@@ -234,6 +311,32 @@ def test_a_pipe_gets_no_colours_and_no_control_characters(tmp_path: Path, proces
     as_json = process("search", "keys", folder, "--json", *HASH).stdout
     assert not re.search("[\x1b\x07\x08\x7f\x9b\u202e]", as_json)
     assert json.loads(as_json)["hits"][0]["text"] == HOSTILE, "escaped, not altered"
+
+
+def test_a_pipe_gets_no_progress_and_no_colours(handbook: Path, process: Process) -> None:
+    for command in ("index", "reindex", "status", "search"):
+        words = (command, "keys", handbook) if command == "search" else (command, handbook)
+        done = process(*words, *HASH)
+        assert done.returncode == 0
+        assert "\x1b" not in done.stdout + done.stderr, command
+        assert "\r" not in done.stderr
+        assert "\u2501" not in done.stderr
+    failed = process("index", handbook / "absent")
+    assert "\x1b" not in failed.stderr
+
+
+def test_colours_can_be_forced_and_forbidden(handbook: Path, process: Process) -> None:
+    process("index", handbook, "--quiet", *HASH)
+    for env, coloured in (
+        ({"FORCE_COLOR": "1"}, True),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+        ({"NO_COLOR": "1"}, False),
+        ({"FORCE_COLOR": ""}, False),
+    ):
+        found = process("search", "signing key", handbook, *HASH, env=env).stdout
+        assert bool(COLOUR.search(found)) is coloured, env
+        failed = process("index", handbook / "absent", env=env).stderr
+        assert bool(COLOUR.search(failed)) is coloured, env
 
 
 def test_error_messages_are_made_safe_too(run: Run) -> None:

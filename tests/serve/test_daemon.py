@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from processes import DEADLINE, Client, alive, end_all, eventually, marked_processes
 
+from harness import amount
 from lookfar.errors import IOFailed, PermissionDenied
 from lookfar.serve import endpoint
 from lookfar.serve.endpoint import daemon_command, daemon_log_path, daemon_status
@@ -113,7 +114,8 @@ def test_it_is_nobodys_child_and_holds_nothing_of_its_starter(tmp_path: Path) ->
         assert int(parent) != os.getpid()
 
 
-def test_two_daemons_race_and_one_serves() -> None:
+@pytest.mark.parametrize("race", range(amount(1, 20)))
+def test_two_daemons_race_and_one_serves(race: int) -> None:
     racers = [subprocess.Popen([*COMMAND, "--foreground"]) for _ in range(4)]
     try:
         eventually(lambda: sum(racer.poll() is not None for racer in racers) == 3, "3 give way")
@@ -295,6 +297,14 @@ def test_garbage_is_refused_and_harms_nobody(place: Path, hello: bytes) -> None:
     assert error["message"]
     assert error["hint"]
     assert start() == pid
+
+
+def test_a_token_that_is_half_a_character_is_a_wrong_one(place: Path) -> None:
+    """Found by a fuzzer: it was hung up on without a word, and the log had a traceback."""
+    start()
+    opened = raw(place)
+    opened.sendall(b'{"kind": "mcp", "token": "\\ud800"}\n')
+    assert answer(opened)["error"]["code"] == "PERMISSION_DENIED"
 
 
 def test_a_hello_of_ten_megabytes_is_refused(place: Path) -> None:

@@ -38,6 +38,8 @@ class Changes:
         self._listened: Counter[str] = Counter()
         self._connections: dict[int, tuple[Any, set[str]]] = {}
         self._token: Any = None
+        self.closed = False
+        """Whether the server is about to leave."""
 
     def begin(self) -> None:
         """Remember the event loop that is running here: changes come from other threads."""
@@ -55,6 +57,7 @@ class Changes:
 
     def close(self) -> None:
         """End every stream of the newer era."""
+        self.closed = True
         self._streams.close()
 
     def subscribe(self, connection: Any, address: str) -> None:

@@ -13,29 +13,40 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lookfar import __version__
-from lookfar.errors import RootNotFound
+from lookfar.errors import NotIndexed, RootNotFound
 from lookfar.serve import jsonshape, progress
+from lookfar.serve.completion import completed, completion
+from lookfar.serve.configure import config
+from lookfar.serve.copy import copy
+from lookfar.serve.delete import delete
 from lookfar.serve.doc import doc, undo
+from lookfar.serve.doctor import doctor
 from lookfar.serve.documents import documents
 from lookfar.serve.evaluate import eval_
 from lookfar.serve.exits import GuardedGroup, write, write_json
-from lookfar.serve.memories import memories, remember
+from lookfar.serve.history import history
+from lookfar.serve.logview import logs
+from lookfar.serve.memories import memory, remember
+from lookfar.serve.moments import moment
 from lookfar.serve.options import asked as _asked
 from lookfar.serve.options import common as _common
+from lookfar.serve.options import examples
 from lookfar.serve.options import opened as _opened
 from lookfar.serve.options import quoted as _quoted
 from lookfar.serve.options import utf8 as _utf8
 from lookfar.serve.servers import daemon, mcp, serve, tokens
 from lookfar.serve.setup.command import setup
 from lookfar.serve.snapshots import snapshots
+from lookfar.serve.verify import verify
 
 if TYPE_CHECKING:
+    from lookfar.library import Library
     from lookfar.model import RelatedKind
 
 _HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-@click.group(cls=GuardedGroup, context_settings=_HELP, invoke_without_command=True)
+@click.group("lookfar", cls=GuardedGroup, context_settings=_HELP, invoke_without_command=True)
 @click.version_option(__version__, "--version", message="lookfar %(version)s")
 @click.pass_context
 def cli(ctx: click.Context) -> None:
@@ -49,33 +60,48 @@ def cli(ctx: click.Context) -> None:
 # --- the commands -----------------------------------------------------------------------------
 
 
+@examples(
+    "lookfar index docs",
+    "lookfar index docs ~/notes --quiet",
+    "lookfar index . --set chunk.max_tokens=800 --json",
+)
 @cli.command()
-@click.argument("path", nargs=-1, required=True)
+@click.argument("path", nargs=-1)
 @click.option("--rebuild", is_flag=True, help="Read everything again, not only what changed.")
 @click.option("--quiet", is_flag=True, help="Show no progress and no report.")
 @_common
 def index(path: tuple[str, ...], rebuild: bool, quiet: bool, as_json: bool, **options: Any) -> None:
     """Index folders, or bring their indexes up to date.
 
-    PATH is a folder; each has an index of its own. Folders are only read, the indexes
-    lie elsewhere.
+    PATH is a folder (default: this one); each has an index of its own. Folders are only
+    read, the indexes lie elsewhere.
     """
-    shapes: list[jsonshape.Json] = []
     with _opened(path, options) as library:
-        for name in library.collections:
-            folder = library.folder(name)
-            with progress.shown(name, quiet=quiet) as tell:
-                done = folder.index(rebuild=rebuild, on_progress=tell)
-            if as_json:
-                shapes.append(jsonshape.report(done, str(folder.index_dir)))
-            elif not quiet:
-                from lookfar.serve import render
+        _indexed(library, quiet, as_json, rebuild=rebuild)
 
-                write(render.report(done, str(folder.index_dir)))
+
+def _indexed(library: Library, quiet: bool, as_json: bool, *, rebuild: bool) -> None:
+    """Index each folder, and say what was done."""
+    shapes: list[jsonshape.Json] = []
+    for name in library.collections:
+        folder = library.folder(name)
+        with progress.shown(name, quiet=quiet) as tell:
+            done = folder.index(rebuild=rebuild, on_progress=tell)
+        if as_json:
+            shapes.append(jsonshape.report(done, folder.place))
+        elif not quiet:
+            from lookfar.serve import render
+
+            write(render.report(done, folder.place))
     if as_json:
         write_json(jsonshape.together(shapes))
 
 
+@examples(
+    'lookfar search "how do I rotate the signing key" docs',
+    'lookfar search "parse a date" --kind code -k 3',
+    'lookfar search "login" --glob "guide/**" --json',
+)
 @cli.command()
 @click.argument("query")
 @click.argument("path", nargs=-1)
@@ -99,6 +125,15 @@ def index(path: tuple[str, ...], rebuild: bool, quiet: bool, as_json: bool, **op
     type=click.Choice(("docs", "code", "commits", "memory", "documents")),
     help="Only this kind of source. Repeatable.",
 )
+@click.option(
+    "--language",
+    "languages",
+    multiple=True,
+    metavar="NAME",
+    help="Only what is written in it, like python, also code in prose. Repeatable.",
+)
+@click.option("--after", default="", metavar="DATE", help="Only what was changed on it or later.")
+@click.option("--before", default="", metavar="DATE", help="Only what was changed before it.")
 @click.option("--author", default="", metavar="TEXT", help="Only commits of such an author.")
 @click.option("--touches", default="", metavar="GLOB", help="Only commits that change such paths.")
 @click.option("--branch", default="", metavar="NAME", help="Only commits of this branch or tag.")
@@ -123,6 +158,9 @@ def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> 
         heading=_utf8(options["heading"]),
         tags=tuple(map(_utf8, options["tags"])),
         lanes=options["kinds"],
+        languages=tuple(map(_utf8, options["languages"])),
+        after=moment(options["after"], "--after"),
+        before=moment(options["before"], "--before"),
         authors=(_utf8(options["author"]),) if options["author"] else (),
         touches=_utf8(options["touches"]),
         branch=_utf8(options["branch"]),
@@ -169,6 +207,11 @@ def _folders_of(query: str, paths: tuple[str, ...]) -> tuple[str, ...]:
     raise RootNotFound(f"The folder {words[-1]!r} does not exist.", hint=hint)
 
 
+@examples(
+    "lookfar read guide.md docs",
+    'lookfar read "guide.md#Install > Linux" docs',
+    "lookfar read guide.md:10-20 docs --json",
+)
 @cli.command()
 @click.argument("target")
 @click.argument("path", default=".")
@@ -193,14 +236,16 @@ def read(target: str, path: str, as_json: bool, **options: Any) -> None:
     write(render.reading(found))
 
 
+@examples("lookfar outline guide.md docs", "lookfar outline src/shelf.py --json")
 @cli.command()
 @click.argument("uri")
 @click.argument("path", default=".")
 @_common
 def outline(uri: str, path: str, as_json: bool, **options: Any) -> None:
-    """Show the headings of a document, or what source code defines, and their lines.
+    """Show the headings of a document, or what code defines.
 
-    URI names the document. PATH is the indexed folder (default: this one).
+    Each comes with its line. URI names the document. PATH is the indexed folder (default: this
+    one).
     """
     with _asked(path, options) as library:
         found = library.outline(_utf8(uri))
@@ -212,6 +257,11 @@ def outline(uri: str, path: str, as_json: bool, **options: Any) -> None:
         write(render.outline(found))
 
 
+@examples(
+    "lookfar related guide.md docs",
+    "lookfar related guide.md#Install --kind backlinks --limit 5",
+    "lookfar related Shelf.put --kind mentions",
+)
 @cli.command()
 @click.argument("target")
 @click.argument("path", default=".")
@@ -222,12 +272,12 @@ def outline(uri: str, path: str, as_json: bool, **options: Any) -> None:
     type=click.Choice(
         (
             *("links", "backlinks", "similar", "community"),
-            *("definitions", "mentions", "memories"),
+            *("definitions", "mentions", "commits", "memories"),
         )
     ),
     help="Only this kind of relation. Repeatable; without, all of them.",
 )
-@click.option("--limit", type=int, default=10, metavar="N", help="Most entries of each kind.")
+@click.option("--limit", "-n", type=int, default=10, metavar="N", help="Most entries of each kind.")
 @click.option("--as-of", type=int, metavar="N", help="Ask an earlier generation of the index.")
 @_common
 def related(
@@ -239,7 +289,7 @@ def related(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Show what a document links to, what links to it, and what is like it.
+    """Show what is linked with a document, and what is like it.
 
     TARGET is a URI (guide.md), or a part of it as for read (guide.md#Install). Of what source
     code defines (Shelf.put) it also shows where that is defined and mentioned. PATH is the
@@ -258,14 +308,15 @@ def related(
         write(render.related(found))
 
 
+@examples("lookfar why build/output.md", 'lookfar why guide.md docs --query "rotate a key"')
 @cli.command()
-@click.argument("path")
+@click.argument("file", metavar="PATH")
 @click.argument("root", default=".")
 @click.option(
     "--query", default="", metavar="TEXT", help="Tell why it is not among the hits for this."
 )
 @_common
-def why(path: str, root: str, query: str, as_json: bool, **options: Any) -> None:
+def why(file: str, root: str, query: str, as_json: bool, **options: Any) -> None:
     """Tell which rule lets a path into the index or keeps it out.
 
     PATH lies below ROOT, the folder that is indexed (default: this one), and may also be
@@ -273,13 +324,13 @@ def why(path: str, root: str, query: str, as_json: bool, **options: Any) -> None
     through the ranking and tell why it is, or is not, among the hits.
     """
     with _opened(root, options) as library:
-        found = library.why(_utf8(path))
+        found = library.why(_utf8(file))
         missed = None
         if query and (found.admitted or found.indexed):
             # It is asked as a search would be, which indexes what is new first.
             missed = library.why_not(_utf8(query), found.uri)
             if missed.verdict == "not_indexed":
-                missed, found = None, library.why(_utf8(path))
+                missed, found = None, library.why(_utf8(file))
     if as_json:
         write_json(jsonshape.why_not(missed) if missed else jsonshape.ruling(found))
     else:
@@ -288,6 +339,7 @@ def why(path: str, root: str, query: str, as_json: bool, **options: Any) -> None
         write(render.why_not(missed) if missed else render.ruling(found))
 
 
+@examples("lookfar watch docs", "lookfar watch --strategy git --json")
 @cli.command()
 @click.argument("path", nargs=-1)
 @click.option(
@@ -316,6 +368,27 @@ def watch(
         follow(library, strategy, debounce_ms, as_json=as_json)
 
 
+@examples("lookfar reindex", "lookfar reindex docs ~/notes --quiet")
+@cli.command()
+@click.argument("path", nargs=-1)
+@click.option("--quiet", is_flag=True, help="Show no progress and no report.")
+@_common
+def reindex(path: tuple[str, ...], quiet: bool, as_json: bool, **options: Any) -> None:
+    """Read everything again and build indexes anew.
+
+    PATH is a folder that was indexed before (default: this one). Until the new index is
+    finished, the old one answers.
+    """
+    with _opened(path, options) as library:
+        never = [name for name in library.collections if not library.folder(name).begun]
+        if never:
+            raise NotIndexed(
+                f"{', '.join(never)} has not been indexed yet.", hint="Index it: lookfar index PATH"
+            )
+        _indexed(library, quiet, as_json, rebuild=True)
+
+
+@examples("lookfar status", "lookfar status docs ~/notes --json")
 @cli.command()
 @click.argument("path", nargs=-1)
 @_common
@@ -334,6 +407,10 @@ def status(path: tuple[str, ...], as_json: bool, **options: Any) -> None:
         write("\n\n".join(map(render.status, found)))
 
 
-_WRITING = (doc, undo, remember, memories, documents)
-for each in (snapshots, *_WRITING, eval_, setup, mcp, serve, tokens, daemon):
+_LOOKING = (history, snapshots)
+_WRITING = (doc, undo, remember, memory, documents)
+_TENDING = (eval_, setup, doctor, verify, config, logs, copy, delete)
+_SERVING = (mcp, serve, tokens, daemon)
+for each in (*_LOOKING, *_WRITING, *_TENDING, *_SERVING, completion):
     cli.add_command(each)
+completed(cli)

@@ -345,7 +345,9 @@ class Daemon:
             hello = Hello.parse(line)
         except ValueError as error:
             raise _bad_hello(str(error)) from None
-        if not hmac.compare_digest(hello.token.encode(), self._listener.token.encode()):
+        # Half a character, which JSON can say, is a wrong token and no failure of ours.
+        token = hello.token.encode("utf-8", "surrogatepass")
+        if not hmac.compare_digest(token, self._listener.token.encode()):
             raise _Refused("PERMISSION_DENIED", "The token is wrong.", "Start the client again.")
         return hello
 
@@ -497,7 +499,14 @@ class _OwnLog(RotatingFileHandler):
 def _begin_log() -> None:
     path = daemon_log_path()
     make_folder(path.parent)
-    handler = _OwnLog(path, maxBytes=_LOG_BYTES, backupCount=_LOG_FILES, encoding="utf-8")
+    handler = _OwnLog(
+        path,
+        maxBytes=_LOG_BYTES,
+        backupCount=_LOG_FILES,
+        encoding="utf-8",
+        # Names of folders need not be valid text.
+        errors="backslashreplace",
+    )
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     # Whatever else is written, by native code or at a crash, is found there, too.

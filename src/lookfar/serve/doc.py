@@ -17,7 +17,8 @@ import click
 from lookfar.errors import InvalidArgument, NotFound, from_os_error
 from lookfar.serve import jsonshape
 from lookfar.serve.exits import FELL_SHORT, GuardedGroup, write, write_json
-from lookfar.serve.options import common, opened, quoted, utf8
+from lookfar.serve.options import about as _where
+from lookfar.serve.options import common, examples, opened, quoted, utf8
 from lookfar.serve.printable import safe_name
 
 if TYPE_CHECKING:
@@ -25,13 +26,6 @@ if TYPE_CHECKING:
 
 _POSITIONS: Final = ("last", "first", "before", "after")
 _MOST_BYTES: Final = 64 << 20
-
-
-def _where(command: Any) -> Any:
-    """The folder that a command is about, as an option: targets and headings come first."""
-    return click.option(
-        "--path", default=".", metavar="PATH", help="The folder it is in (default: this one)."
-    )(command)
 
 
 def _trying(command: Any) -> Any:
@@ -67,6 +61,10 @@ def _texts(command: Any) -> Any:
     return command
 
 
+@examples(
+    "lookfar doc validate guide.md --path docs",
+    'lookfar doc replace guide.md#Install --text "Use pip." --dry-run',
+)
 @click.group(cls=GuardedGroup, invoke_without_command=True)
 @click.pass_context
 def doc(ctx: click.Context) -> None:
@@ -79,6 +77,7 @@ def doc(ctx: click.Context) -> None:
         write(ctx.get_help())
 
 
+@examples("lookfar doc validate guide.md keys.md --path docs --json")
 @doc.command()
 @click.argument("uris", nargs=-1, required=True, metavar="URI...")
 @click.option(
@@ -102,6 +101,7 @@ def validate(
     return 0 if all(each.ok for each in found) else FELL_SHORT
 
 
+@examples("lookfar doc fix guide.md --path docs --dry-run")
 @doc.command()
 @click.argument("uri")
 @_changing
@@ -110,6 +110,7 @@ def fix(uri: str, **options: Any) -> None:
     _edit("fix", uri, options)
 
 
+@examples('lookfar doc create decisions/7.md --title "Use SQLite" --template decision')
 @doc.command()
 @click.argument("uri")
 @click.option("--title", required=True, help="Its title.")
@@ -125,6 +126,7 @@ def create(uri: str, title: str, template: str, overwrite: bool, **options: Any)
     _edit("create", uri, options, heading=utf8(title), template=utf8(template), overwrite=overwrite)
 
 
+@examples('lookfar doc insert guide.md#Install Windows --text "Use winget."')
 @doc.command()
 @click.argument("target")
 @click.argument("heading")
@@ -140,6 +142,10 @@ def insert(target: str, heading: str, level: int | None, position: str, **option
     _edit("insert", target, options, heading=utf8(heading), level=level or 0, position=position)
 
 
+@examples(
+    "lookfar doc replace guide.md#Install --file install.md",
+    'lookfar doc replace guide.md#Install --text "Use pip." --dry-run',
+)
 @doc.command()
 @click.argument("target")
 @click.option("--whole", is_flag=True, help="With heading and subsections, as read shows it.")
@@ -151,6 +157,7 @@ def replace(target: str, whole: bool, **options: Any) -> None:
     _edit("replace", target, options, whole=whole)
 
 
+@examples('lookfar doc append guide.md#Install --text "Then restart."')
 @doc.command()
 @click.argument("target")
 @_texts
@@ -161,6 +168,7 @@ def append(target: str, **options: Any) -> None:
     _edit("append", target, options)
 
 
+@examples("lookfar doc move guide.md#Install Guide --position first")
 @doc.command()
 @click.argument("target")
 @click.argument("to")
@@ -177,6 +185,7 @@ def move(target: str, to: str, position: str, **options: Any) -> None:
     _edit("move", target, options, to=utf8(to), position=position)
 
 
+@examples('lookfar doc rename guide.md#Install "Set up" --rewrite-links')
 @doc.command()
 @click.argument("target")
 @click.argument("heading")
@@ -186,6 +195,7 @@ def rename(target: str, heading: str, **options: Any) -> None:
     _edit("rename", target, options, heading=utf8(heading))
 
 
+@examples("lookfar doc delete guide.md#Install --dry-run")
 @doc.command()
 @click.argument("target")
 @_changing
@@ -194,6 +204,7 @@ def delete(target: str, **options: Any) -> None:
     _edit("delete", target, options)
 
 
+@examples("lookfar undo guide.md --path docs", "lookfar undo --list")
 @click.command()
 @click.argument("target", default="")
 @click.option("--list", "listing", is_flag=True, help="Show what can be taken back.")
@@ -203,9 +214,10 @@ def delete(target: str, **options: Any) -> None:
 def undo(
     target: str, listing: bool, dry_run: bool, path: str, as_json: bool, **options: Any
 ) -> None:
-    """Take back the last edit of a document, with all that it changed.
+    """Take back the last edit of a document.
 
-    TARGET is the URI of the document. Undoing again makes the edit anew.
+    TARGET is the URI of the document; all that the edit changed is taken back. Undoing again
+    makes the edit anew.
     """
     if bool(target) == listing:
         raise InvalidArgument("Name a document, or give --list.", hint="See: lookfar undo --help")

@@ -8,25 +8,23 @@ listed, filled, searched, emptied, and carried elsewhere as lines of JSON, for p
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from lookfar.errors import InvalidArgument, NotFound, from_os_error
+from lookfar.serve import progress
 from lookfar.serve.exits import GuardedGroup, write, write_json
-from lookfar.serve.options import common, opened, utf8
+from lookfar.serve.options import common, examples, opened, utf8
 from lookfar.serve.printable import safe_name, safe_text
 
 if TYPE_CHECKING:
     from lookfar.collections.documents import Documents
     from lookfar.library import Library
-
-_EVERY: Final = 1_000
-"""Documents after which an import says how far it is."""
 
 
 def _db(command: Any) -> Any:
@@ -42,6 +40,10 @@ def _library(options: dict[str, Any]) -> Iterator[Library]:
         yield library
 
 
+@examples(
+    'lookfar documents insert "A text to keep." --db notes',
+    'lookfar documents find "texts" --db notes',
+)
 @click.group(cls=GuardedGroup, invoke_without_command=True)
 @click.pass_context
 def documents(ctx: click.Context) -> None:
@@ -53,6 +55,7 @@ def documents(ctx: click.Context) -> None:
         write(ctx.get_help())
 
 
+@examples("lookfar documents create notes")
 @documents.command()
 @click.argument("name")
 @common
@@ -68,6 +71,7 @@ def create(name: str, as_json: bool, **options: Any) -> None:
         write(safe_name(f"{name} is at {place}"))
 
 
+@examples("lookfar documents list --json")
 @documents.command("list")
 @common
 def list_(as_json: bool, **options: Any) -> None:
@@ -96,6 +100,10 @@ def _about(database: Documents) -> dict[str, Any]:
     }
 
 
+@examples(
+    'lookfar documents insert "A text." --db notes --metadata \'{"year": 2024}\'',
+    "lookfar documents insert - --db notes",
+)
 @documents.command()
 @click.argument("text")
 @_db
@@ -114,6 +122,7 @@ def insert(text: str, db: str, metadata: str, as_json: bool, **options: Any) -> 
         write(f"{made.doc_id}  {made.chunk_count} chunks")
 
 
+@examples('lookfar documents find "rotate a key" --db notes -k 3 --filter \'{"year": 2024}\'')
 @documents.command()
 @click.argument("text")
 @_db
@@ -138,6 +147,7 @@ def find(text: str, db: str, top_k: int | None, wanted: str, as_json: bool, **op
         write(safe_text("    " + each.text.strip().replace("\n", "\n    ")))
 
 
+@examples("lookfar documents delete 0b0e4a1c --db notes")
 @documents.command()
 @click.argument("doc_ids", nargs=-1, required=True, metavar="DOC_ID...")
 @_db
@@ -155,6 +165,7 @@ def delete(doc_ids: tuple[str, ...], db: str, as_json: bool, **options: Any) -> 
         write(f"Deleted {chunks:,} chunks")
 
 
+@examples("lookfar documents import notes.jsonl --db notes")
 @documents.command("import")
 @click.argument("file")
 @_db
@@ -167,16 +178,23 @@ def import_(file: str, db: str, replace: bool, quiet: bool, as_json: bool, **opt
     A line has text and may have doc_id and metadata. What is there already is skipped, so an
     import that was interrupted is simply begun again.
     """
-    told = 0
+    read = 0
 
-    def tell(done: int) -> None:
-        nonlocal told
-        if not quiet and done // _EVERY > told:
-            told = done // _EVERY
-            click.echo(f"{done:,} documents", err=True)
+    def counting(lines: Iterable[str]) -> Iterator[str]:
+        nonlocal read
+        for line in lines:
+            read += len(line.encode("utf-8", "surrogateescape"))
+            yield line
 
-    with _library(options) as library, _lines(file) as lines:
-        done = library.database(utf8(db)).import_lines(lines, replace=replace, on_documents=tell)
+    size = Path(file).stat().st_size if Path(file).is_file() else None
+    with (
+        _library(options) as library,
+        _lines(file) as lines,
+        progress.counted("documents", size, quiet=quiet) as tell,
+    ):
+        done = library.database(utf8(db)).import_lines(
+            counting(lines), replace=replace, on_documents=lambda count: tell(count, read)
+        )
     if as_json:
         write_json(asdict(done))
     elif not quiet:
@@ -186,6 +204,7 @@ def import_(file: str, db: str, replace: bool, quiet: bool, as_json: bool, **opt
         )
 
 
+@examples("lookfar documents export notes.jsonl --db notes")
 @documents.command("export")
 @click.argument("file", default="-")
 @_db

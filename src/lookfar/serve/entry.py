@@ -16,11 +16,20 @@ _FLAGS: Final = {
     "--underscores": "underscores",
     "--enhanced": "enhanced",
 }
+_INTERRUPTED: Final = 130
+"""That of :mod:`lookfar.serve.exits`, which is not imported for it."""
 _VALUES: Final = {"--index-dir": "index_dir", "--results": "results", "--toolset": "toolset"}
 
 
 def main() -> None:
     """The entry point of the installed command."""
+    try:
+        _run()
+    except KeyboardInterrupt:  # Before the command could say it better, while it was imported.
+        sys.exit(_INTERRUPTED)
+
+
+def _run() -> None:
     plain = plain_session(sys.argv[1:])
     if plain is None or plain[1].get("no_daemon"):
         from lookfar.serve.cli import cli

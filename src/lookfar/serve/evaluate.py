@@ -19,7 +19,7 @@ import click
 from lookfar.errors import InvalidArgument
 from lookfar.serve import progress
 from lookfar.serve.exits import FELL_SHORT, write, write_json
-from lookfar.serve.options import common, settings_from
+from lookfar.serve.options import common, examples, settings_from
 from lookfar.serve.printable import safe_name
 
 if TYPE_CHECKING:
@@ -30,9 +30,16 @@ _METRICS = ("ndcg", "mrr", "recall", "success")
 _LINE_SECONDS = 5.0
 
 
+@examples(
+    "lookfar eval questions.jsonl docs",
+    "lookfar eval docs --known 200 --mode keyword --mode hybrid",
+    "lookfar eval questions.jsonl docs --against search.rerank=true --fail-if-worse",
+)
 @click.command("eval")
 @click.argument("files", nargs=-1, metavar="[FILE] [PATH]...")
-@click.option("-k", type=int, default=10, metavar="N", help="Answers that count (10).")
+@click.option(
+    "--top-k", "-k", "k", type=int, default=10, metavar="N", help="Answers that count (10)."
+)
 @click.option(
     "--mode",
     "modes",

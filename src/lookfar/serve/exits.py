@@ -18,8 +18,10 @@ from typing import Any
 
 import click
 
+from lookfar.config import colours_wanted
 from lookfar.errors import InvalidArgument, LookfarError, from_os_error
 from lookfar.serve.jsonshape import error as error_shape
+from lookfar.serve.options import examples_of
 from lookfar.serve.printable import safe_json, safe_name, safe_text
 
 INTERRUPTED = 130
@@ -87,7 +89,7 @@ class GuardedGroup(click.Group):
             near = get_close_matches(name, self.commands, n=1, cutoff=0.5)
             raise InvalidArgument(
                 f"There is no command {name!r}.",
-                hint=f"Did you mean {near[0]}?" if near else "See: lookfar --help",
+                hint=f"Did you mean {near[0]}?" if near else f"See: {ctx.command_path} --help",
                 details={"candidates": near},
             )
         return super().resolve_command(ctx, args)
@@ -104,6 +106,12 @@ def write(text: str) -> None:
         raise
 
 
+def say(first: str, rest: str = "", **style: Any) -> None:
+    """A line for people on stderr, its beginning styled where colours are wanted."""
+    coloured = colours_wanted(sys.stderr.isatty())
+    click.echo((click.style(first, **style) if coloured else first) + rest, err=True, color=True)
+
+
 def write_json(value: Any) -> None:
     write(safe_json(value, ascii_only=not _speaks_unicode()))
 
@@ -117,8 +125,8 @@ def _tell(error: LookfarError, as_json: bool, verbose: bool) -> int:
             write_json(error_shape(error))
             sys.stdout.flush()
         else:
-            click.echo(f"error {error.code}: {safe_name(error.message)}", err=True)
-            click.echo(f"hint: {safe_name(error.hint)}", err=True)
+            say(f"error {error.code}:", f" {safe_name(error.message)}", fg="red", bold=True)
+            say("hint:", f" {safe_name(error.hint)}", fg="cyan")
     except OSError as failure:
         if not _reader_left(failure):
             raise
@@ -132,6 +140,8 @@ def _usage(error: click.ClickException) -> LookfarError:
     ctx = getattr(error, "ctx", None)
     hint = f"See: {ctx.command_path if ctx else 'lookfar'} --help"
     message = error.format_message()
+    if isinstance(error, click.MissingParameter) and ctx and (shown := examples_of(ctx.command)):
+        hint = f"Like this: {shown[0]}  {hint}"
     if isinstance(error, click.NoSuchOption):
         message = f"There is no option {error.option_name}."
         if ctx is not None and ctx.parent is None and _belongs_to_commands(ctx, error.option_name):

@@ -37,6 +37,7 @@ from lookfar.serve.statuses import (
     refused,
     unforeseen,
 )
+from lookfar.serve.tool import REACHABLE
 from lookfar.serve.visits import KEY, Visit, Watch
 
 if TYPE_CHECKING:
@@ -60,7 +61,13 @@ _PATIENCE: Final = 2.0
 _LEFT_OVER: Final = 1 << 20
 """Bytes of a refused request that are still read, so that its client can read the answer."""
 _LEFT_OVER_LARGE: Final = 64 << 20
-_SECURITY: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
+_SECURITY: Final = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+    (b"referrer-policy", b"no-referrer"),
+    # Whoever opens data as a page gets a page that can do nothing.
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+)
 _ALLOWED_HEADERS: Final = b"authorization, content-type, accept, x-request-id, mcp-session-id,"
 _MCP_HEADERS: Final = b" mcp-protocol-version, mcp-method, mcp-name, last-event-id, traceparent"
 
@@ -80,6 +87,8 @@ class Rules:
     max_concurrent: int = 128
     streams: frozenset[str] = frozenset()
     """Paths whose answers may go on for as long as their clients listen."""
+    open: frozenset[str] = frozenset()
+    """Paths that anybody may GET without a token: files that say nothing of anybody."""
 
 
 class _ClientLeft(Exception):
@@ -145,7 +154,8 @@ class Guard:
         if self._preflight(scope):
             await _allowed(send)
             return
-        self._identify(visit, scope)
+        if scope["path"] not in self._rules.open or scope["method"] not in ("GET", "HEAD"):
+            self._identify(visit, scope)
         who = visit.token.name if visit.token else _address(scope)
         self._limit(self._rate, who, "Too many requests.")
         stream = scope["path"] in self._rules.streams
@@ -200,6 +210,8 @@ class Guard:
                 hint="Send Authorization: Bearer TOKEN; lookfar tokens add NAME makes one.",
             )
         visit.token, visit.may_write = token, token.may_write
+        # Of this request's task, and so of all that it starts: also of a session that it begins.
+        REACHABLE.set(token.collections)
 
     def _preflight(self, scope: Scope) -> bool:
         """Whether a browser asks if a page of an admitted site may ask."""

@@ -1,4 +1,4 @@
-"""Lookfar over HTTP, one application: MCP at ``/mcp``, tools as REST, and what tells of them.
+"""Lookfar over HTTP, one application: MCP at ``/mcp``, tools as REST, the page at ``/``.
 
 Takes: an MCP server, its session and its tools as they are offered. Gives: an ASGI
 application inside its :class:`~lookfar.serve.guard.Guard`. Refuses: nothing itself; who may
@@ -32,6 +32,8 @@ from lookfar.serve.statuses import NoSuchMethod, json_response, refused, unfores
 from lookfar.serve.stream import stream
 from lookfar.serve.toolsets import toolset
 from lookfar.serve.visits import Visit, Watch, visit_of
+from lookfar.serve.web import files, live
+from lookfar.serve.web.routes import routes
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerMiddleware
@@ -55,8 +57,12 @@ def make_app(
     *,
     tokens: Tokens,
     watch: Watch,
+    ending: Callable[[], bool] = lambda: False,
 ) -> Guard:
-    """The application of one server; ``tools`` by the names they are offered by."""
+    """The application of one server; ``tools`` by the names they are offered by.
+
+    ``ending`` says that the server is about to leave, so that streams end first.
+    """
     called = rest.Tools(session, tools, watch)
     query = next(tool for tool in toolset("ragdocs") if tool.name == _QUERY)
     manager = StreamableHTTPSessionManager(app=server, max_request_body_size=chosen.max_body_bytes)
@@ -107,6 +113,7 @@ def make_app(
             Route("/status", status),
             Route("/openapi.json", description),
             *([Route("/metrics", figures)] if watch.metrics is not None else []),
+            *routes(called, ending),
         ],
         exception_handlers={
             HTTPException: _not_there,
@@ -130,7 +137,8 @@ def rules_of(chosen: ServeSettings) -> Rules:
         request_seconds=chosen.request_seconds,
         requests_per_second=chosen.requests_per_second,
         max_concurrent=chosen.max_concurrent,
-        streams=frozenset((_MCP, _STREAM)),
+        streams=frozenset((_MCP, _STREAM, live.PATH)),
+        open=files.paths(),
     )
 
 

@@ -36,10 +36,13 @@ if TYPE_CHECKING:
         Symbol,
         UndoStep,
         Validation,
+        VectorPass,
+        Verified,
         Violation,
         Watching,
         WhyNot,
     )
+    from lookfar.serve.checks import Finding
 
 Json = dict[str, Any]
 
@@ -61,7 +64,7 @@ def answer(found: Answer, *, explain: bool = False) -> Json:
         "generation": found.generation,
         "generations": dict(found.generations),
         "took_ms": round(found.took_ms, 3),
-        "incomplete": _incomplete(found.incomplete),
+        "incomplete": incomplete(found.incomplete),
     }
 
 
@@ -210,7 +213,36 @@ def related(found: Related) -> Json:
         ],
         "totals": dict(found.totals),
         "generation": found.generation,
-        "incomplete": _incomplete(found.incomplete),
+        "incomplete": incomplete(found.incomplete),
+    }
+
+
+def verified(found: Sequence[Verified]) -> Json:
+    """The result of ``lookfar verify --json``."""
+    return {
+        "sound": not any(each.left for each in found),
+        "collections": [asdict(each) for each in found],
+    }
+
+
+def findings(found: Sequence[Finding]) -> Json:
+    """The result of ``lookfar doctor --json``."""
+    return {
+        "ok": not any(each.state == "error" for each in found),
+        "counts": {
+            state: sum(each.state == state for each in found)
+            for state in ("ok", "fixed", "warning", "error")
+        },
+        "findings": [
+            {
+                "check": each.check,
+                "state": each.state,
+                "message": each.message,
+                "fix": each.fix,
+                "fixable": each.fixable,
+            }
+            for each in found
+        ],
     }
 
 
@@ -237,7 +269,21 @@ def status(state: Status) -> Json:
         "failures": _failures(state.failures),
         "stale": list(state.stale),
         "stale_count": state.stale_count,
-        "watcher": _watcher(state.watcher),
+        "watcher": watcher(state.watcher),
+        "vectors": _vector_pass(state.vectors),
+    }
+
+
+def _vector_pass(told: VectorPass | None) -> Json | None:
+    """How the nearest vectors are found."""
+    if told is None:
+        return None
+    return {
+        "rows": told.rows,
+        "method": told.method,
+        "kept": told.kept,
+        "recall": told.recall,
+        "sample": told.sample,
     }
 
 
@@ -395,7 +441,7 @@ def watched(each: Pass) -> Json:
     }
 
 
-def _watcher(state: Watching | None) -> Json | None:
+def watcher(state: Watching | None) -> Json | None:
     return None if state is None else asdict(state)
 
 
@@ -413,7 +459,7 @@ def _span(span: Span) -> Json:
     }
 
 
-def _incomplete(notes: Iterable[Incomplete]) -> list[Json]:
+def incomplete(notes: Iterable[Incomplete]) -> list[Json]:
     return [
         {"reason": each.reason, "detail": each.detail, "uris": list(each.uris)} for each in notes
     ]

@@ -164,6 +164,7 @@ def listen(hello: Hello, tell: Callable[[str], None]) -> None:
             chosen,
             tokens=tokens,
             watch=watch,
+            ending=lambda: changes.closed,
         )
         opened.enter_context(logging_to(chosen.log_file, chosen.log_level))
         anyio.run(_serve, app, bound, changes, lambda: tell(_address(chosen.host, bound)))

@@ -39,6 +39,7 @@ from lookfar.serve.tool import (
     Tool,
     offered,
 )
+from lookfar.serve.toolsets import hint_for
 
 if TYPE_CHECKING:
     from lookfar.index.build import OnProgress, Progress
@@ -195,10 +196,7 @@ class _Faces:
         self._on_client(client)
         tool = self._tools.get(params.name)
         if tool is None:
-            from difflib import get_close_matches
-
-            near = get_close_matches(params.name, list(self._tools), n=1, cutoff=0.4)
-            known = f"Did you mean {near[0]!r}?" if near else f"Tools: {', '.join(self._tools)}."
+            known = hint_for(params.name, self._tools) or f"Tools: {', '.join(self._tools)}."
             raise MCPError(types.INVALID_PARAMS, f"There is no tool {params.name[:100]!r}. {known}")
         call = _McpCall(context, params, client)
         arguments = params.arguments or {}

@@ -1,18 +1,21 @@
-"""``lookfar remember`` and ``lookfar memories``: what agents and people keep, from a terminal.
+"""``lookfar memory`` and ``lookfar remember``: what agents and people keep, from a terminal.
 
-Takes: a command line. Gives: memories written, listed, shown and put away, for people or with
-``--json`` for scripts. Refuses: to edit; memories are files, and everybody has an editor.
+Takes: a command line. Gives: memories written, listed, read, changed and put away, for people
+or with ``--json`` for scripts. Refuses: a change that changes nothing.
 """
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from lookfar.errors import InvalidArgument
 from lookfar.serve.exits import GuardedGroup, write, write_json
-from lookfar.serve.options import common, opened, utf8
+from lookfar.serve.options import about as _where
+from lookfar.serve.options import common, examples, opened, utf8
 from lookfar.serve.printable import safe_name, safe_text
 
 if TYPE_CHECKING:
@@ -20,13 +23,7 @@ if TYPE_CHECKING:
 
 AUTHOR: Final = "command line"
 TYPES: Final = ("plan", "journal", "fact", "observation", "reflection")
-
-
-def _where(command: Any) -> Any:
-    """The folder that a command is about, as an option: texts and names come first."""
-    return click.option(
-        "--path", default=".", metavar="PATH", help="The folder it is about (default: this one)."
-    )(command)
+STATUSES: Final = ("active", "archived")
 
 
 def _shape(found: Memory) -> dict[str, Any]:
@@ -42,6 +39,10 @@ def _told(did: str, found: Memory, as_json: bool) -> None:
         click.echo(safe_name(f"{found.name}: {each}"), err=True)
 
 
+@examples(
+    'lookfar remember "Keys rotate in March." --about security/keys.md --tag keys',
+    'lookfar remember "Ask Ada before touching the parser." --type plan --path ~/work/engine',
+)
 @click.command()
 @click.argument("text")
 @click.option("--title", default="", help="Its title, which also names the file.")
@@ -82,18 +83,30 @@ def remember(
         write(safe_name(f"Remembered in {place}"))
 
 
+@examples(
+    "lookfar memory list --tag keys",
+    "lookfar memory read keys-rotate",
+    'lookfar memory append keys-rotate "The auditors agreed."',
+)
 @click.group(cls=GuardedGroup, invoke_without_command=True)
 @click.pass_context
-def memories(ctx: click.Context) -> None:
-    """List, show and put away what is remembered of a folder.
+def memory(ctx: click.Context) -> None:
+    """Keep, read and put away what is remembered of a folder.
 
-    Memories are Markdown files: edit them with whatever you like.
+    Memories are Markdown files: edit them with whatever you like. remember is short for
+    memory add.
     """
     if ctx.invoked_subcommand is None:
         write(ctx.get_help())
 
 
-@memories.command("list")
+add = copy(remember)
+add.name = "add"
+memory.add_command(examples('lookfar memory add "Keys rotate in March." --tag keys')(add))
+
+
+@examples("lookfar memory list --type plan", "lookfar memory list --trash --json")
+@memory.command("list")
 @click.option("--type", "kind", type=click.Choice(TYPES), help="Only of this type.")
 @click.option("--tag", "tags", multiple=True, help="Only with this tag. Repeatable: all of them.")
 @click.option("--trash", is_flag=True, help="What is in the trash instead.")
@@ -113,24 +126,31 @@ def list_(
         if as_json:
             write_json({"folder": str(notebook.folder), "trash": [asdict(each) for each in gone]})
             return
-        for each in gone:
-            state = "deleted" if each.deleted else "earlier"
-            write(safe_name(f"{each.name}  {each.version}  {state}"))
+        from lookfar.serve import render
+
+        past = [(e.name, str(e.version), "deleted" if e.deleted else "earlier") for e in gone]
+        write(render.table(("name", "version", "state"), past) if past else "The trash is empty.")
         return
     if as_json:
         write_json({"folder": str(notebook.folder), "memories": [_shape(each) for each in found]})
         return
-    for memory in found:
-        parts = (memory.name, memory.type or "-", memory.created_at[:10], memory.title)
-        write(safe_name("  ".join((*parts, *(f"#{tag}" for tag in memory.tags)))))
+    from lookfar.serve import render
+
+    rows = [
+        (m.name, m.type or "-", m.created_at[:10], m.title, " ".join(f"#{tag}" for tag in m.tags))
+        for m in found
+    ]
+    if rows:
+        write(render.table(("name", "type", "made", "title", "tags"), rows))
     write(safe_name(f"{len(found)} in {notebook.folder}"))
 
 
-@memories.command()
+@examples("lookfar memory read keys-rotate")
+@memory.command()
 @click.argument("name")
 @_where
 @common
-def show(name: str, path: str, as_json: bool, **options: Any) -> None:
+def read(name: str, path: str, as_json: bool, **options: Any) -> None:
     """Print a memory. NAME is that of its file."""
     with opened(path, options) as library:
         found = library.notebook().read(utf8(name))
@@ -142,7 +162,50 @@ def show(name: str, path: str, as_json: bool, **options: Any) -> None:
     write("\n" + safe_text(found.text))
 
 
-@memories.command()
+@examples(
+    'lookfar memory edit keys-rotate "Keys rotate in April."',
+    "lookfar memory edit keys-rotate --status archived",
+)
+@memory.command()
+@click.argument("name")
+@click.argument("text", required=False)
+@click.option("--type", "kind", type=click.Choice(TYPES), help="What it is from now on.")
+@click.option("--status", type=click.Choice(STATUSES), help="Whether it still holds.")
+@click.option("--tag", "tags", multiple=True, help="A tag, in place of those it has. Repeatable.")
+@_where
+@common
+def edit(
+    name: str,
+    text: str | None,
+    kind: str | None,
+    status: str | None,
+    tags: tuple[str, ...],
+    path: str,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Give the memory NAME another TEXT, type, status or tags; the rest stays.
+
+    What it was goes to the trash, so restore takes it back.
+    """
+    if text is None and not (kind or status or tags):
+        raise InvalidArgument(
+            "Nothing would change.", hint="Give a text, --type, --status or --tag."
+        )
+    with opened(path, options) as library:
+        found = library.notebook().update(
+            utf8(name),
+            None if text is None else utf8(text),
+            type=kind or "",
+            status=status or "",
+            tags=list(map(utf8, tags)) if tags else None,
+            author=AUTHOR,
+        )
+    _told("Changed", found, as_json)
+
+
+@examples('lookfar memory append keys-rotate "The auditors agreed."')
+@memory.command()
 @click.argument("name")
 @click.argument("text")
 @_where
@@ -154,7 +217,8 @@ def append(name: str, text: str, path: str, as_json: bool, **options: Any) -> No
     _told("Added to", found, as_json)
 
 
-@memories.command()
+@examples("lookfar memory delete keys-rotate")
+@memory.command()
 @click.argument("name")
 @_where
 @common
@@ -167,7 +231,8 @@ def delete(name: str, path: str, as_json: bool, **options: Any) -> None:
     _told("Deleted", found, as_json)
 
 
-@memories.command()
+@examples("lookfar memory restore keys-rotate", "lookfar memory restore keys-rotate --version 1")
+@memory.command()
 @click.argument("name")
 @click.option("--version", type=int, metavar="N", help="Its number in the trash (the last one).")
 @_where
@@ -182,7 +247,8 @@ def restore(name: str, version: int | None, path: str, as_json: bool, **options:
     _told("Restored", found, as_json)
 
 
-@memories.command()
+@examples('lookfar memory merge keys "All about keys." keys-rotate keys-storage')
+@memory.command()
 @click.argument("into")
 @click.argument("text")
 @click.argument("sources", nargs=-1, required=True)
@@ -199,7 +265,8 @@ def merge(
     _told("Merged into", found, as_json)
 
 
-@memories.command()
+@examples("lookfar memory stats --json")
+@memory.command()
 @_where
 @common
 def stats(path: str, as_json: bool, **options: Any) -> None:

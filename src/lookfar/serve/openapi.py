@@ -14,6 +14,9 @@ from lookfar import __version__
 from lookfar.serve.rest import changes
 from lookfar.serve.statuses import STATUSES
 from lookfar.serve.tool import Json, Tool
+from lookfar.serve.web import live
+from lookfar.serve.web.api import ROWS
+from lookfar.serve.web.routes import BELOW
 
 _ERROR: Final = {
     "type": "object",
@@ -123,6 +126,18 @@ def document(tools: Mapping[str, Tool], query: Tool, *, metrics: bool, tokens: b
             "get": _operation("metrics", "Figures for Prometheus.", {"type": "string"},
                               kind="text/plain")
         }  # fmt: skip
+    for row in ROWS:
+        about = _operation(f"api:{row.name}", row.description, {"type": "object"}, row)
+        paths[BELOW + row.name] = {"post": {**about, "tags": ["the page"]}}
+    paths[live.PATH] = {
+        "get": _operation(
+            "events",
+            "The state of each collection as a server-sent event; with ?follow=1 another one"
+            " whenever it changes.",
+            {},
+            kind="text/event-stream",
+        )
+    }
     for name, tool in tools.items():
         about = _operation(f"tool:{name}", tool.description, {"type": ["object", "array"]}, tool)
         about["tags"] = ["tools that change something" if changes(tool) else "tools that read"]

@@ -1,48 +1,102 @@
 """What every command accepts, and the library that a command works on.
 
-Takes: the options of one command line. Gives: the decorator that adds them, and the
-library of the folder named, with these settings. Refuses: an empty path, a setting
-without a value; and to import the library before a command needs it.
+Takes: the options of one command line. Gives: the decorators that add them and the examples
+of a help page, a person's consent, and the library of the folder named, with these settings.
+Refuses: an empty path, a setting without a value, to go ahead where nobody agreed; and to
+import the library before a command needs it.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from lookfar.errors import InvalidArgument, NotIndexed
+from lookfar.errors import ConfirmationNeeded, InvalidArgument, NotIndexed
 
 if TYPE_CHECKING:
     from lookfar.library import Library
     from lookfar.serve.remote import RemoteLibrary
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Made = TypeVar("Made", bound=click.Command)
 
 
 def common(command: Command) -> Command:
-    for option in reversed(
-        (
-            click.option(
-                "--index-dir", metavar="DIR", help="Folder that holds the indexes of all folders."
-            ),
-            click.option(
-                "--set",
-                "settings",
-                metavar="KEY=VALUE",
-                multiple=True,
-                help="Override a setting, such as chunk.max_tokens=800. Repeatable.",
-            ),
-            click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
-            click.option(
-                "--verbose", is_flag=True, help="On an error, show what a developer needs."
-            ),
+    """What every command takes that works on a library."""
+    return placing(overriding(reporting(command)))
+
+
+def placing(command: Command) -> Command:
+    """Where the indexes lie."""
+    return click.option(
+        "--index-dir", metavar="DIR", help="Folder that holds the indexes of all folders."
+    )(command)
+
+
+def overriding(command: Command) -> Command:
+    """Settings for this once."""
+    return click.option(
+        "--set", "settings", metavar="KEY=VALUE", multiple=True,
+        help="Override a setting, such as chunk.max_tokens=800. Repeatable.",
+    )(command)  # fmt: skip
+
+
+def verbose(command: Command) -> Command:
+    """Whoever ends the command looks for it, so no command has to take it."""
+    return click.option(
+        "--verbose", is_flag=True, expose_value=False,
+        help="On an error, show what a developer needs.",
+    )(command)  # fmt: skip
+
+
+def reporting(command: Command) -> Command:
+    """What every command takes that says something, whether or not it opens a library."""
+    as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+    return as_json(verbose(command))
+
+
+def agreeing(command: Command) -> Command:
+    """What a command takes that asks before it does something final."""
+    return click.option("--yes", is_flag=True, help="Do it without asking.")(command)
+
+
+def agreed(question: str, *, yes: bool, as_json: bool) -> bool:
+    """Whether a person agrees; where nobody can be asked, ``--yes`` has to be said."""
+    if yes:
+        return True
+    if as_json or not sys.stdin.isatty():
+        raise ConfirmationNeeded(
+            f"{question} Nobody can be asked here.", hint="Add --yes to do it."
         )
-    ):
-        command = option(command)
-    return command
+    return click.confirm(question, err=True)
+
+
+def about(command: Command) -> Command:
+    """The folder that a command is about, as an option: texts and names come first."""
+    return click.option(
+        "--path", default=".", metavar="PATH", help="The folder it is about (default: this one)."
+    )(command)
+
+
+def examples(*lines: str) -> Callable[[Made], Made]:
+    """Command lines to end a help page with; a test holds each to what the commands take."""
+
+    def shown(command: Made) -> Made:
+        # The mark keeps click from filling paragraphs.
+        command.epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+        return command
+
+    return shown
+
+
+def examples_of(command: click.Command) -> list[str]:
+    """The command lines that its help page ends with."""
+    lines = (command.epilog or "").split("\n")
+    return [line.strip() for line in lines if line.startswith("  ")]
 
 
 @contextmanager

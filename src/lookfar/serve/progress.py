@@ -22,6 +22,8 @@ Report = Callable[["Progress"], None]
 
 _REDRAW_SECONDS = 0.1
 _LINE_SECONDS = 5.0
+_EVERY = 1_000
+"""Of what is counted, as many as are worth a line where there is no bar."""
 _MB = 1_000_000
 
 
@@ -42,12 +44,53 @@ def shown(name: str, *, quiet: bool = False, at_once: bool = True) -> Iterator[R
 
 
 @contextmanager
-def _bar(name: str, at_once: bool) -> Iterator[Report]:
+def counted(
+    noun: str, total_bytes: int | None, *, quiet: bool = False
+) -> Iterator[Callable[[int, int], None]]:
+    """Follow something that is read one by one: told how many there were, and of how many bytes.
+
+    Where it is not known how many bytes there are, there is no time left to tell.
+    """
+    told = 0
+
+    def line(done: int, _read: int) -> None:
+        nonlocal told
+        if done // _EVERY > told:
+            told = done // _EVERY
+            print(f"{done:,} {noun}", file=sys.stderr, flush=True)
+
+    if quiet:
+        yield lambda _done, _read: None
+        return
+    if not sys.stderr.isatty():
+        yield line
+        return
+    bar = _drawn()
+    task = bar.add_task(f"Reading {noun}", total=total_bytes, files="", speed="")
+    started, drawn = time.monotonic(), 0.0
+
+    def draw(done: int, read: int) -> None:
+        nonlocal drawn
+        clock = time.monotonic()
+        if clock - drawn >= _REDRAW_SECONDS:
+            drawn = clock
+            speed = f"{done / max(clock - started, 1e-6):,.0f}/s"
+            bar.update(task, completed=read, files=f"{done:,}", speed=speed)
+            bar.refresh()
+
+    bar.start()
+    try:
+        yield draw
+    finally:
+        bar.stop()
+
+
+def _drawn() -> Any:
+    """A bar without a thread of its own: a pass may start worker processes."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    # No thread of its own: a pass may start worker processes, and reports often enough.
-    bar = Progress(
+    return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.fields[files]}", markup=False),
@@ -59,6 +102,11 @@ def _bar(name: str, at_once: bool) -> Iterator[Report]:
         redirect_stdout=False,
         redirect_stderr=False,
     )
+
+
+@contextmanager
+def _bar(name: str, at_once: bool) -> Iterator[Report]:
+    bar = _drawn()
     task = bar.add_task(f"Indexing {name}", total=None, files="looking for files", speed="")
     started, drawn = time.monotonic(), 0.0
 

@@ -64,6 +64,9 @@ class RemoteLibrary:
     def statuses(self) -> tuple[Status, ...]:
         return tuple(from_plain(Status, each) for each in self._ask("statuses", {}))
 
+    def delete(self) -> tuple[str, ...]:
+        return tuple(self._ask("delete", {}))
+
     def close(self) -> None:
         self._socket.close()
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from lookfar.model import (
         Answer,
+        CommitInfo,
         Contribution,
         EditedDocument,
         EditResult,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         Status,
         UndoStep,
         Validation,
+        VectorPass,
         Violation,
         WhyNot,
     )
@@ -50,6 +52,9 @@ _NAMED_FAILURES = 5
 _NAMED_FILES = 10
 _DIFF_HEAD = 2
 """Lines of a diff that name the document."""
+_SHORT_HASH = 10
+_COMMIT_HEAD = ("Author: ", "Committer: ", "Date: ")
+"""Lines of a commit that its own line says already."""
 _MB = 1_000_000
 _WORTH_A_SPEED = 100_000
 _WORD = re.compile(r"\w+")
@@ -74,6 +79,7 @@ _RELATED = {
     "community": "same community",
     "definitions": "defined",
     "mentions": "mentioned",
+    "commits": "changed by",
     "memories": "remembered in",
 }
 _RULED = {
@@ -142,7 +148,9 @@ def _hit(
     collection = f"{hit.collection}: " if several else ""
     place = f"{collection}{hit.uri}:{hit.span.start_line}-{hit.span.end_line}"
     yield styled((f"{number}. ", "bold"), (place, "bold cyan"), (f"  {hit.score:.3f}", "dim"))
-    yield styled(("   " + headings, "green"))
+    # Commits and memories have no headings: what they are called says more.
+    called = hit.title if headings == ROOT_HEADING and hit.title else headings
+    yield styled(("   " + called, "green"))
     if also := also_at(hit, several):
         yield styled(("   " + also, "dim"))
     if hit.state != "same":
@@ -303,7 +311,7 @@ def _related(entry: RelatedEntry) -> Iterator[Text]:
         told.append(f"#{entry.anchor}")
     if entry.kind == "mentions":
         told = [f"{entry.count:,} times"] if entry.count > 1 else []
-    elif not entry.relation and entry.kind != "definitions":
+    elif not entry.relation and entry.kind not in ("definitions", "commits"):
         told.append(f"{entry.score:.3f}")
     line.append_text(styled((f"  {', '.join(told)}", "dim")) if told else styled())
     yield line
@@ -328,6 +336,7 @@ def status(state: Status) -> str:
         ("generation", f"{state.generation} of {state.created_at} (kept: {kept})"),
         ("model", model),
         ("index", f"{state.index_dir} ({_size(state.disk_bytes)})"),
+        *_vectors(state.vectors),
     ]
     lines += [styled((f"{name:<11}", "dim"), (value, "")) for name, value in rows]
     if state.held is not None:
@@ -347,6 +356,43 @@ def status(state: Status) -> str:
         lines.append(styled(("true to the disk", "green")))
     lines += _failures(state.failures)
     return printed(lines)
+
+
+def history(
+    found: Sequence[CommitInfo],
+    hits: Sequence[Hit],
+    incomplete: Sequence[Incomplete],
+    query: str = "",
+) -> str:
+    """Commits, a line each as people know them from git; below each what answers a question."""
+    lines: list[Text] = []
+    several = len({each.collection for each in found}) > 1
+    words = _telling_words(query)
+    for at, each in enumerate(found):
+        name = each.author.partition(" <")[0]
+        lines.append(
+            styled(
+                (each.hash[:_SHORT_HASH], "bold yellow"),
+                (f"  {each.committed_at[:10]}  ", "dim"),
+                (f"{each.collection}: " if several else "", "dim"),
+                (f"{name}  ", "cyan"),
+                (each.title, ""),
+                (f"  {_count(each.files, 'file')}", "dim"),
+            )
+        )
+        if at < len(hits):
+            shown = [
+                safe_text(line).expandtabs(4)
+                for line in hits[at].text.rstrip("\n").split("\n")
+                if line != each.title and not line.startswith(_COMMIT_HEAD)
+            ]
+            for _, content in _window(shown, words, ""):
+                line = styled(("     ", ""))
+                line.append_text(_highlighted(_cut(content, words), words))
+                lines.append(line)
+    if not found:
+        lines.append(styled(("No such commit.", "bold")))
+    return printed([*lines, *_notes(incomplete)])
 
 
 def snapshots(kept: Sequence[GenerationInfo], held: int | None) -> str:
@@ -479,6 +525,15 @@ def undoable(steps: Sequence[UndoStep]) -> str:
     return printed(lines or [styled(("No edit is kept that could be taken back.", ""))])
 
 
+def _vectors(told: VectorPass | None) -> Iterator[tuple[str, str]]:
+    """How the nearest vectors are found, where that is worth a word."""
+    if told is not None and told.method == "coarse":
+        recall = "not measured yet"
+        if told.recall is not None:
+            recall = f"recall@10 {told.recall:.3f} on {told.sample} stored ones"
+        yield "vectors", f"{told.rows:,}, of which {told.kept:,} are compared; {recall}"
+
+
 def _failures(failures: Sequence[Failure]) -> Iterator[Text]:
     if failures:
         yield styled((f"{_count(len(failures), 'file')} could not be read:", "bold red"))
@@ -538,6 +593,26 @@ def _highlighted(line: str, words: frozenset[str]) -> Text:
 
 
 # --- onto the terminal ------------------------------------------------------------------------
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Rows in columns as wide as they need to be; on a terminal below their heads, which nobody
+    who reads a pipe asked for."""
+    from rich.cells import cell_len
+
+    safe = [[safe_name(cell) for cell in row] for row in rows]
+    shown = [list(heads), *safe] if sys.stdout.isatty() and rows else safe
+    widths = [max(map(cell_len, column)) for column in zip(*shown, strict=True)]
+    lines = []
+    for row in shown:
+        cells = [
+            cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)
+        ]
+        style = "dim" if row == list(heads) else ""
+        first = "dim" if style else "cyan"
+        lines.append(styled((cells[0], first), ("  " + "  ".join(cells[1:]), style)))
+        lines[-1].rstrip()
+    return printed(lines)
 
 
 def styled(*parts: tuple[str, str]) -> Text:

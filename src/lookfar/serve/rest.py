@@ -16,7 +16,6 @@ import contextvars
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
 
@@ -27,6 +26,7 @@ from starlette.responses import Response
 from lookfar.errors import ConfirmationNeeded, InvalidArgument, NotFound
 from lookfar.serve.statuses import NotJson, ScopeTooSmall, json_response
 from lookfar.serve.tool import Json, Result, Session, Tool
+from lookfar.serve.toolsets import hint_for
 from lookfar.serve.visits import LEFT, Visit, Watch, visit_of
 
 if TYPE_CHECKING:
@@ -92,10 +92,9 @@ class Tools:
         """A tool by the name it is offered by."""
         if name in self.named:
             return self.named[name]
-        near = get_close_matches(name[:_LONGEST_NAME], list(self.named), n=1, cutoff=0.4)
         raise NotFound(
             f"There is no tool {name[:_LONGEST_NAME]!r}.",
-            hint=f"Did you mean {near[0]!r}?" if near else "GET /tools lists them.",
+            hint=hint_for(name, self.named) or "GET /tools lists them.",
         )
 
     async def endpoint(self, request: Request) -> Response:

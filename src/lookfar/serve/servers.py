@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import click
 
-from lookfar.errors import InvalidArgument
 from lookfar.serve import endpoint
 from lookfar.serve.exits import GuardedGroup, write, write_json
+from lookfar.serve.logview import daemon_logs
+from lookfar.serve.options import examples, overriding, placing, reporting, verbose
 from lookfar.serve.session import run_mcp, session_options
-
-_LAST_LINES: Final = 200
 
 
 def offering(command: Any) -> Any:
@@ -34,16 +33,16 @@ def offering(command: Any) -> Any:
             click.option("--underscores", is_flag=True,
                          help="Write the dots in names of tools as underscores."),
             click.option("--enhanced", is_flag=True, help="Longer descriptions of tools."),
-            click.option("--index-dir", metavar="DIR",
-                         help="Folder that holds the indexes of all folders."),
-            click.option("--set", "settings", metavar="KEY=VALUE", multiple=True,
-                         help="Override a setting, such as chunk.max_tokens=800. Repeatable."),
+            placing,
+            overriding,
+            verbose,
         )
     ):  # fmt: skip
         command = option(command)
     return command
 
 
+@examples("lookfar mcp", "lookfar mcp ~/work/engine --toolset default --write")
 @click.command()
 @click.argument("path", nargs=-1)
 @click.option("--no-daemon", is_flag=True, help="Serve from this process alone.")
@@ -57,6 +56,10 @@ def mcp(path: tuple[str, ...], **options: Any) -> None:
     sys.exit(run_mcp(path, options))
 
 
+@examples(
+    "lookfar serve --http docs",
+    "lookfar serve --host 0.0.0.0 --port 8080 --log-file /var/log/lookfar.log",
+)
 @click.command()
 @click.argument("path", nargs=-1)
 @click.option("--http", is_flag=True, help="Over HTTP, which is the only way and need not be said.")
@@ -77,7 +80,7 @@ def serve(
     log_level: str | None,
     **options: Any,
 ) -> None:
-    """Serve over HTTP: MCP at /mcp, each tool at /tools/NAME, all of it in /openapi.json.
+    """Serve agents, programs and people over HTTP.
 
     PATH is a folder to serve (default: the project around this folder).
     """
@@ -92,9 +95,15 @@ def serve(
         "serve.log_level": log_level,
     }
     hello.options["settings"] |= {k: value for k, value in given.items() if value is not None}
-    listen(hello, lambda address: click.echo(f"Serving {address}; Ctrl-C ends it.", err=True))
+
+    def tell(address: str) -> None:
+        page = address.removesuffix("mcp")
+        click.echo(f"Serving {address}; the page is at {page} (Ctrl-C ends it).", err=True)
+
+    listen(hello, tell)
 
 
+@examples("lookfar tokens add ci", "lookfar tokens list")
 @click.group(cls=GuardedGroup, invoke_without_command=True)
 @click.pass_context
 def tokens(ctx: click.Context) -> None:
@@ -106,12 +115,16 @@ def tokens(ctx: click.Context) -> None:
         write(ctx.get_help())
 
 
+@examples("lookfar tokens add ci", "lookfar tokens add editor --write --json")
 @tokens.command()
 @click.argument("name")
 @click.option("--write", "may_write", is_flag=True, help="It may call tools that write, too.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--verbose", is_flag=True, help="On an error, show what a developer needs.")
-def add(name: str, may_write: bool, as_json: bool, verbose: bool) -> None:  # noqa: ARG001
+@click.option(
+    "--collection", "collections", metavar="NAME", multiple=True,
+    help="It reaches this collection of a server, as status names it. Repeatable; default: all.",
+)  # fmt: skip
+@reporting
+def add(name: str, may_write: bool, collections: tuple[str, ...], as_json: bool) -> None:
     """Make a token and show it, this once.
 
     NAME is for you and for the log: who has it.
@@ -119,38 +132,51 @@ def add(name: str, may_write: bool, as_json: bool, verbose: bool) -> None:  # no
     from lookfar.serve.tokens import add
 
     scope: Literal["read", "write"] = "write" if may_write else "read"
-    token = add(_tokens_file(), name, scope)
+    token = add(_tokens_file(), name, scope, collections)
     if as_json:
-        write_json({"name": name, "scope": scope, "token": token})
+        shape = {"name": name, "scope": scope, "token": token, "collections": list(collections)}
+        write_json(shape)
     else:
         write(token)
         click.echo(f"It may {scope}. Keep it: it is not shown again.", err=True)
 
 
+@examples("lookfar tokens list --json")
 @tokens.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--verbose", is_flag=True, help="On an error, show what a developer needs.")
-def list_tokens(as_json: bool, verbose: bool) -> None:  # noqa: ARG001
+@reporting
+def list_tokens(as_json: bool) -> None:
     """Tell which tokens there are, without showing them."""
     from lookfar.serve.tokens import read
 
     kept = read(_tokens_file())
     if as_json:
-        shapes = [{"name": t.name, "scope": t.scope, "created": t.created} for t in kept]
+        shapes = [
+            {"name": t.name, "scope": t.scope, "created": t.created,
+             "collections": list(t.collections)}
+            for t in kept
+        ]  # fmt: skip
         write_json({"tokens": shapes})
     else:
-        write("\n".join(f"{t.name}  {t.scope}  {t.created}" for t in kept) or "No tokens yet.")
+        from lookfar.serve import render
+
+        rows = [(t.name, t.scope, t.created, ", ".join(t.collections) or "all") for t in kept]
+        head = ("name", "may", "made", "reaches")
+        write(render.table(head, rows) if kept else "No tokens yet.")
 
 
+@examples("lookfar tokens remove ci")
 @tokens.command()
 @click.argument("name")
-@click.option("--verbose", is_flag=True, help="On an error, show what a developer needs.")
-def remove(name: str, verbose: bool) -> None:  # noqa: ARG001
+@reporting
+def remove(name: str, as_json: bool) -> None:
     """Let a token hold no longer. NAME is the one it was made with."""
     from lookfar.serve.tokens import remove
 
     remove(_tokens_file(), name)
-    write(f"{name} holds no longer.")
+    if as_json:
+        write_json({"name": name, "removed": True})
+    else:
+        write(f"{name} holds no longer.")
 
 
 def _tokens_file() -> Path:
@@ -159,6 +185,7 @@ def _tokens_file() -> Path:
     return tokens_file(load(None).serve)
 
 
+@examples("lookfar daemon status", "lookfar daemon stop")
 @click.group(cls=GuardedGroup, invoke_without_command=True)
 @click.pass_context
 def daemon(ctx: click.Context) -> None:
@@ -170,10 +197,10 @@ def daemon(ctx: click.Context) -> None:
         write(ctx.get_help())
 
 
+@examples("lookfar daemon status --json")
 @daemon.command()
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--verbose", is_flag=True, help="On an error, show what a developer needs.")
-def status(as_json: bool, verbose: bool) -> None:  # noqa: ARG001
+@reporting
+def status(as_json: bool) -> None:
     """Tell whether it runs, for whom, and how much memory it takes."""
     found = endpoint.daemon_status()
     if as_json:
@@ -193,24 +220,16 @@ def status(as_json: bool, verbose: bool) -> None:  # noqa: ARG001
         write(f"  {each['client'] or each['kind']}: {where} ({each['seconds']:.0f} s)")
 
 
+@examples("lookfar daemon stop")
 @daemon.command()
-@click.option("--verbose", is_flag=True, help="On an error, show what a developer needs.")
-def stop(verbose: bool) -> None:  # noqa: ARG001
+@reporting
+def stop(as_json: bool) -> None:
     """End it; sessions that go on start another."""
-    write("The daemon has ended." if endpoint.daemon_stop() else "No daemon runs.")
+    ended = endpoint.daemon_stop()
+    if as_json:
+        write_json({"stopped": ended})
+    else:
+        write("The daemon has ended." if ended else "No daemon runs.")
 
 
-@daemon.command()
-@click.option("--lines", type=int, default=_LAST_LINES, metavar="N", help="How many of the last.")
-@click.option("--verbose", is_flag=True, help="On an error, show what a developer needs.")
-def logs(lines: int, verbose: bool) -> None:  # noqa: ARG001
-    """Show what it wrote to its log."""
-    if lines < 1:
-        raise InvalidArgument(f"{lines} lines cannot be shown.", hint="Ask for 1 or more.")
-    path = endpoint.daemon_log_path()
-    if not path.exists():
-        write(f"No log yet: {path}")
-        return
-    with path.open(encoding="utf-8", errors="replace") as file:
-        last = file.readlines()[-lines:]
-    write("".join(last).rstrip("\n"))
+daemon.add_command(daemon_logs)

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-QUESTIONS = ("search", "read", "outline", "related", "statuses")
+QUESTIONS = ("search", "read", "outline", "related", "statuses", "delete")
 """What the command line may ask."""
 
 
@@ -284,7 +285,7 @@ def _answered(
         paths = [str(Path(hello.cwd, path)) for path in hello.paths]
         opened = pool.session(paths, settings=explicit_of(hello), environ=hello.env)
         with opened as session, session.call():
-            return {"result": to_plain(_ask(session.library, json.loads(line), tell))}
+            return {"result": to_plain(_ask(session.library, _question(line), tell))}
     except LookfarError as error:
         return {"error": {**error.as_dict(), "developer": error.developer}}
     except Exception as error:
@@ -294,14 +295,41 @@ def _answered(
 
 
 def _ask(library: Library, asked: dict[str, Any], tell: Callable[[Progress], None]) -> Any:
-    name, given = asked.get("method"), dict(asked.get("arguments", {}))
+    name, given = asked["method"], asked["arguments"]
     if name == "about":
         return {"collections": library.collections, "indexed": library.indexed}
     if name not in QUESTIONS:
         raise InvalidArgument(
             f"There is no question {name!r}.", hint=f"Ask for: {', '.join(QUESTIONS)}."
         )
-    if name == "search":
-        given["filters"] = from_plain(Filters, given["filters"])
-        given["on_progress"] = tell
-    return getattr(library, name)(**given)
+    asks = getattr(library, name)
+    try:
+        if name == "search":
+            given["filters"] = from_plain(Filters, given["filters"])
+            given["on_progress"] = tell
+        signature(asks).bind(**given)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise _no_question(f"{name} has other arguments", str(error)) from error
+    return asks(**given)
+
+
+def _question(line: bytes) -> dict[str, Any]:
+    """A line as a question: a method, and arguments by their names."""
+    try:
+        asked = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise _no_question("it is not JSON", str(error)) from error
+    if not isinstance(asked, dict) or not isinstance(asked.get("method"), str):
+        raise _no_question("it names no method")
+    given = asked.get("arguments", {})
+    if not isinstance(given, dict):
+        raise _no_question("its arguments have no names")
+    return {"method": asked["method"], "arguments": dict(given)}
+
+
+def _no_question(why: str, developer: str = "") -> InvalidArgument:
+    return InvalidArgument(
+        f"This is no question: {why}.",
+        hint="Ask with the lookfar command of the same version.",
+        developer=developer,
+    )

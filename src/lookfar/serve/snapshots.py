@@ -12,9 +12,14 @@ import click
 
 from lookfar.serve import jsonshape
 from lookfar.serve.exits import GuardedGroup, write, write_json
-from lookfar.serve.options import common, opened, quoted
+from lookfar.serve.options import common, examples, opened, quoted
 
 
+@examples(
+    "lookfar snapshots list docs",
+    "lookfar snapshots diff 3 5 docs",
+    "lookfar snapshots rollback 3 docs",
+)
 @click.group(cls=GuardedGroup, invoke_without_command=True)
 @click.pass_context
 def snapshots(ctx: click.Context) -> None:
@@ -27,6 +32,7 @@ def snapshots(ctx: click.Context) -> None:
         write(ctx.get_help())
 
 
+@examples("lookfar snapshots list docs")
 @snapshots.command("list")
 @click.argument("path", default=".")
 @common
@@ -45,6 +51,7 @@ def list_(path: str, as_json: bool, **options: Any) -> None:
     write(render.snapshots(kept, held))
 
 
+@examples("lookfar snapshots diff 3 5 docs --json")
 @snapshots.command()
 @click.argument("older", type=int)
 @click.argument("newer", type=int)
@@ -65,6 +72,7 @@ def diff(older: int, newer: int, path: str, as_json: bool, **options: Any) -> No
     write(render.diff(found))
 
 
+@examples("lookfar snapshots rollback 3 docs")
 @snapshots.command()
 @click.argument("number", type=int)
 @click.argument("path", default=".")
@@ -84,6 +92,7 @@ def rollback(number: int, path: str, as_json: bool, **options: Any) -> None:
         write(f"It is held, whatever the disk says. To let go: lookfar index {quoted(path)}")
 
 
+@examples("lookfar snapshots pin 3 docs")
 @snapshots.command()
 @click.argument("number", type=int)
 @click.argument("path", default=".")
@@ -101,6 +110,7 @@ def pin(number: int, path: str, as_json: bool, **options: Any) -> None:
         write(f"Generation {number} of {now.created_at} is pinned.")
 
 
+@examples("lookfar snapshots unpin 3 docs")
 @snapshots.command()
 @click.argument("number", type=int)
 @click.argument("path", default=".")
@@ -118,6 +128,7 @@ def unpin(number: int, path: str, as_json: bool, **options: Any) -> None:
         write(f"Generation {number} of {now.created_at} is not pinned.")
 
 
+@examples("lookfar snapshots prune docs --keep 2")
 @snapshots.command()
 @click.argument("path", default=".")
 @click.option(

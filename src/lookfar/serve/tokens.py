@@ -1,4 +1,4 @@
-"""Who may ask a server over HTTP: tokens that may read, or read and write.
+"""Who may ask a server over HTTP: tokens that may read, or read and write, all or some.
 
 Takes: a file of tokens, and those that the environment gives (``LOOKFAR_TOKENS``: each may
 read, or write too with ``write:`` before it). Gives: whose a presented token is. Refuses: a
@@ -51,6 +51,8 @@ class Token:
     scope: Scope
     sha256: str
     created: str = ""
+    collections: tuple[str, ...] = ()
+    """Those that it lets its owner reach; none means all."""
 
     @property
     def may_write(self) -> bool:
@@ -103,7 +105,7 @@ class Tokens:
         return found
 
 
-def add(path: Path, name: str, scope: Scope) -> str:
+def add(path: Path, name: str, scope: Scope, collections: Sequence[str] = ()) -> str:
     """Make a token and keep its hash; the token itself is given here and nowhere else."""
     if not _NAME.fullmatch(name):
         raise InvalidArgument(
@@ -119,7 +121,7 @@ def add(path: Path, name: str, scope: Scope) -> str:
             )
         token = _BEGIN + secrets.token_urlsafe(32)
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        _write(path, (*kept, Token(name, scope, _hashed(token), now)))
+        _write(path, (*kept, Token(name, scope, _hashed(token), now, tuple(collections))))
     return token
 
 
@@ -152,9 +154,14 @@ def read(path: Path) -> tuple[Token, ...]:
         )
     try:
         shapes = json.loads(content)["tokens"]
-        kept = tuple(Token(**each) for each in shapes)
+        kept = tuple(
+            Token(**{**each, "collections": tuple(each.get("collections", ()))}) for each in shapes
+        )
         sound = all(
-            each.scope in SCOPES and _HASH.fullmatch(each.sha256) and _NAME.fullmatch(each.name)
+            each.scope in SCOPES
+            and _HASH.fullmatch(each.sha256)
+            and _NAME.fullmatch(each.name)
+            and all(name and str(name) == name for name in each.collections)
             for each in kept
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:

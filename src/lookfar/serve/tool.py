@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Protocol
@@ -102,6 +103,10 @@ def bounded(make: Callable[[int], Result], size: int, least: int = 1) -> Result:
         size = max(least, min(size * MOST_TOKENS // result.cost, size - 1))
 
 
+REACHABLE: ContextVar[tuple[str, ...]] = ContextVar("REACHABLE", default=())
+"""The collections that whoever calls may reach, by the token of the request; none means all."""
+
+
 class Session:
     """One caller's view: what it may reach, and how."""
 
@@ -124,7 +129,8 @@ class Session:
         """What was opened; why nothing could be, where nothing was."""
         if isinstance(self._library, LookfarError):
             raise self._library
-        return self._library
+        reachable = REACHABLE.get()
+        return self._library.only(reachable) if reachable else self._library
 
 
 class WritesNotAllowed(LookfarError):
@@ -171,6 +177,13 @@ class Tool:
 
     def parse(self, arguments: Mapping[str, Any]) -> Input:
         """The arguments, checked; ``InvalidArgument`` names the first that is wrong."""
+        if (broken := _half_a_character(arguments)) is not None:
+            reason = "it holds half of a character"
+            raise InvalidArgument(
+                f"The argument {broken!r} of {self.name} is wrong: {reason}.",
+                hint="Send valid Unicode text.",
+                details={"field": broken, "value": None, "reason": reason},
+            )
         try:
             return self.input.model_validate(dict(arguments))
         except ValidationError as error:
@@ -235,6 +248,24 @@ def _wrong(tool: Tool, problem: Any) -> InvalidArgument:
         hint = f"Use one of: {', '.join(options)}."
         details["validOptions"] = options
     return InvalidArgument(message, hint=hint, details=details)
+
+
+def _half_a_character(value: Any, at: str = "") -> str | None:
+    """Where in the arguments a surrogate stands alone: JSON can say it, and no file can hold it."""
+    if isinstance(value, str):
+        whole = value.isascii() or not any("\ud800" <= each <= "\udfff" for each in value)
+        return None if whole else at
+    inner: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, Mapping):
+        # A name is a text, too.
+        inner = [(name, part) for name, each in value.items() for part in (name, each)]
+    elif isinstance(value, (list, tuple)):
+        inner = enumerate(value)
+    for name, each in inner:
+        found = _half_a_character(each, f"{at}.{name}" if at else str(name))
+        if found is not None:
+            return found.encode("utf-8", "replace").decode()
+    return None
 
 
 def _known_names(schema: Json, inside: tuple[str | int, ...]) -> list[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -22,6 +21,7 @@ from lookfar.serve import jsonshape
 from lookfar.serve.breadcrumbs import Breadcrumbs, also_at
 from lookfar.serve.cursor import Cursor
 from lookfar.serve.edits import EDIT
+from lookfar.serve.moments import moment
 from lookfar.serve.printable import safe_name
 from lookfar.serve.remember import REMEMBER
 from lookfar.serve.tool import (
@@ -42,8 +42,6 @@ _BIDI = re.compile("[\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c]")
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufff9-\ufffb\U000e0000-\U000e007f]")
 
 LEAST_TOKENS = 100
-_LATEST = 2**63 - 1
-"""Nanoseconds that an index can tell apart end in the year 2262."""
 _MOST_NAMED = 100
 _DIGITS = 16
 """Of a hash, as many as tell it from any other."""
@@ -146,20 +144,6 @@ def _filters(given: SearchInput) -> Filters:
         touches=given.touches,
         branch=given.branch,
     )
-
-
-def moment(text: str, name: str) -> int | None:
-    """An ISO date or time in nanoseconds; without a zone it is meant as UTC."""
-    if not text:
-        return None
-    try:
-        when = datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidArgument(
-            f"{name} is no date: {text[:40]!r}.", hint="Write it like 2026-01-31, or with a time."
-        ) from None
-    since = int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()) * 10**9
-    return max(-_LATEST, min(since, _LATEST))
 
 
 def _answered(found: Answer, offset: int, following: str, explain: bool) -> Result:
@@ -297,7 +281,7 @@ class RelatedInput(Input):
     collection: str = ""
 
 
-def _usual(session: Session) -> tuple[RelatedKind, ...]:
+def usual_kinds(session: Session) -> tuple[RelatedKind, ...]:
     """What is given where no kind is asked for: commits and memories only where there are any."""
     known = session.library.histories(look=False).values()
     kinds: tuple[RelatedKind, ...] = KINDS
@@ -312,7 +296,7 @@ def _related(session: Session, given: RelatedInput, call: Call) -> Result:
     def show(limit: int) -> Result:
         found = session.library.related(
             given.target,
-            kinds=tuple(given.kinds) or _usual(session),
+            kinds=tuple(given.kinds) or usual_kinds(session),
             limit=limit,
             collection=given.collection,
         )

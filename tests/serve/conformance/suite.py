@@ -98,6 +98,26 @@ def npm_install(node: Node, folder: Path) -> None:
         raise RuntimeError(result.stderr)
 
 
+def installed(node: Node, package: Path, cache: Path) -> Path:
+    """The folder of modules that a `package.json` pins, kept in `cache` between runs."""
+    wanted = package.read_bytes()
+    folder = cache / hashlib.sha256(wanted).hexdigest()[:16]
+    if not folder.exists():
+        # Two runs may do this at once, and one may be cut off: only a whole folder gets the
+        # name, and the first one wins.
+        with tempfile.TemporaryDirectory(dir=cache) as new:
+            made = Path(new) / "made"
+            made.mkdir()
+            (made / "package.json").write_bytes(wanted)
+            npm_install(node, made)
+            try:
+                made.rename(folder)
+            except OSError:
+                if not folder.exists():
+                    raise
+    return folder / "node_modules"
+
+
 @dataclass(frozen=True)
 class Check:
     """One verdict of one scenario."""
@@ -119,22 +139,8 @@ class Suite:
     def install(cls, cache: Path) -> Suite:
         """What `package.json` pins, from `cache` when an earlier run has put it there."""
         node = find_node()
-        wanted = PACKAGE.read_bytes()
-        folder = cache / hashlib.sha256(wanted).hexdigest()[:16]
-        if not folder.exists():
-            # Two runs may do this at once, and one may be cut off: only a whole folder gets the
-            # name, and the first one wins.
-            with tempfile.TemporaryDirectory(dir=cache) as new:
-                made = Path(new) / "made"
-                made.mkdir()
-                (made / "package.json").write_bytes(wanted)
-                npm_install(node, made)
-                try:
-                    made.rename(folder)
-                except OSError:
-                    if not folder.exists():
-                        raise
-        return cls(node, folder / "node_modules" / "@modelcontextprotocol")
+        folder = installed(node, PACKAGE, cache)
+        return cls(node, folder / "@modelcontextprotocol")
 
     def conformance(self, *arguments: object) -> subprocess.CompletedProcess[str]:
         program = self.modules / "conformance" / "dist" / "index.js"

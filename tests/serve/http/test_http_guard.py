@@ -71,7 +71,7 @@ def places(served: Served) -> list[tuple[str, str]]:
     found = [(method.upper(), path) for path, ways in paths.items() for method in ways]
     assert len(found) > 40
     others = [("POST", "/mcp"), ("GET", "/mcp"), ("DELETE", "/mcp"), ("OPTIONS", "/mcp")]
-    others += [("GET", "/"), ("GET", "/nothing"), ("POST", "/tools/none"), ("BREW", "/health")]
+    others += [("POST", "/"), ("GET", "/nothing"), ("POST", "/tools/none"), ("BREW", "/health")]
     others += [("OPTIONS", "/tools"), ("OPTIONS", "/nothing"), ("HEAD", "/health")]
     return found + others
 

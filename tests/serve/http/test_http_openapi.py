@@ -1,4 +1,7 @@
-"""What is described is what is served: read by a program that tries to prove the opposite."""
+"""What is described is what is served: read by a program that tries to prove the opposite.
+
+Seen to fail with a tool that raised an error without a type.
+"""
 
 from __future__ import annotations
 

@@ -133,7 +133,9 @@ def test_a_tool_that_must_be_confirmed_says_how(open_server: Served) -> None:
 
 
 def test_what_writes_files_is_not_offered_without_being_allowed(open_server: Served) -> None:
-    assert open_server.tool("remember", text="a").status == 404
+    refused = open_server.tool("remember", text="a")
+    assert refused.status == 404
+    assert "--write" in refused.error["hint"]
 
 
 def test_a_request_id_is_given_back_or_made(open_server: Served) -> None:

@@ -231,6 +231,7 @@ def test_it_is_offered_only_with_write(
         given = {"edits": [{"op": "delete", "target": "keys.md#Keys"}]}
         error = agent.error(lambda: agent.client.call_tool("edit", given))
         assert "no tool" in error.message
+        assert "--write" in error.message, "what to do about it"
     assert contents(docs) == before
     with served(portal, home, docs, era=era) as agent:
         tools = {each.name: each for each in agent.run(agent.client.list_tools).tools}

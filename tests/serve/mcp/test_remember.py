@@ -53,6 +53,11 @@ def test_it_is_offered_only_with_write(
         assert "remember" not in listed(agent)
         error = agent.error(lambda: agent.client.call_tool("remember", {"text": "x"}))
         assert "no tool" in error.message
+        assert "--write" in error.message
+        other = agent.error(lambda: agent.client.call_tool("create_memory", {}))
+        assert "--write --toolset ragdocs" in other.message
+        typo = agent.error(lambda: agent.client.call_tool("serch", {}))
+        assert "Did you mean 'search'?" in typo.message
     assert not memory_of(docs).exists()
     with served(portal, home, docs, era, **{"serve.toolset": ["ragdocs"]}) as agent:
         names = listed(agent)

@@ -21,7 +21,7 @@ GRAVE = {"serious", "critical"}
 VIEWS = {
     "start": ("#/search", ".start .lead"),
     "search": ("#/search?q=harbour+lamp", ".inspector .passage"),
-    "nothing": ("#/search?q=harbour&before=2001-01-01", ".inspector .empty"),
+    "nothing": ("#/search?q=harbour&before=2001-01-01", ".notes .empty"),
     "read": ("#/read?u=sea/harbour.md&s=11&e=13&q=harbour", ".part"),
     "hostile": ("#/read?u=notes/hostile.md", ".ctl"),
     "missing": ("#/read?u=nowhere.md", ".problem"),

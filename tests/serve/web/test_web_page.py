@@ -141,7 +141,7 @@ def test_filters_narrow_and_count(page: Page, site: Served) -> None:
     page.eval("document.querySelector('.chip')")
     search(page, site, "harbour", "&before=2001-01-01")
     assert page.text(".summary strong") == "0 results"
-    assert "Nothing found" in page.text(".inspector")
+    assert "Nothing found" in page.text(".notes")
 
 
 def test_filters_come_back_with_the_address(page: Page, site: Served) -> None:
@@ -575,6 +575,36 @@ def test_a_small_screen_needs_no_sideways_scrolling(page: Page, site: Served) ->
         page.open(f"{site.address}/{place}")
         page.wait(f"document.querySelector('{arrived}')")
         assert page.eval("document.documentElement.scrollWidth") <= 360, place
+
+
+def test_a_small_screen_says_that_nothing_was_found(page: Page, site: Served) -> None:
+    page.resize(360, 640)
+    search(page, site, "harbour", "&before=2001-01-01")
+    assert "Nothing found" in page.text("main")
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (1000, 700), (360, 640)])
+def test_search_fills_the_window_and_no_more(
+    page: Page, site: Served, width: int, height: int
+) -> None:
+    page.resize(width, height)
+    search(page, site, "harbour")
+    assert page.eval("document.documentElement.scrollHeight") <= height
+
+
+def test_results_of_several_folders_say_which(page: Page, tmp_path: Path) -> None:
+    write_corpus(tmp_path / "docs")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "lamp.md").write_text("# Lamp\n\nThe harbour lamp is lit.\n")
+    with serving(tmp_path, str(tmp_path / "notes"), "--log-level", "error") as served:
+        search(page, served, "harbour+lamp")
+        page.wait(f"{HITS} > 1")
+        told = page.eval(
+            "[...document.querySelectorAll('.hit')].map((e) => "
+            "[e.querySelector('.crumbs bdi').textContent, e.querySelector('.tag').textContent])"
+        )
+    assert ["lamp.md", "notes"] in told
+    assert {folder for _, folder in told} == {"docs", "notes"}
 
 
 # --- quality ------------------------------------------------------------------------------------

@@ -11,8 +11,10 @@ from typing import Any, Literal
 import click
 
 from lookfar.errors import ConfirmationNeeded, InvalidArgument
+from lookfar.serve.options import examples, reporting
 
 
+@examples("lookfar setup", "lookfar setup --client cursor --dry-run", "lookfar setup --undo")
 @click.command()
 @click.argument("path", required=False)
 @click.option(
@@ -37,8 +39,7 @@ from lookfar.errors import ConfirmationNeeded, InvalidArgument
 )
 @click.option("--skill", is_flag=True, help="Tell them in a skill (SKILL.md) instead.")
 @click.option("--no-index", is_flag=True, help="Only edit files: no index, no question at the end.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--verbose", is_flag=True, help="On an error, show what a developer needs.")
+@reporting
 def setup(
     path: str | None,
     clients: tuple[str, ...],

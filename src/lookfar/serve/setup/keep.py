@@ -78,7 +78,7 @@ class Kept:
         record = Record(target, str(real), before, _sha(edit.after) or "", made, _now())
         self._write(record, original)
         try:
-            _replace(real, edit.after, edit.before)
+            replace_file(real, edit.after, edit.before)
         except BaseException:
             if known is None:
                 files.remove(home)
@@ -120,7 +120,7 @@ class Kept:
                 for folder in reversed(undo.record.made):
                     files.drop_empty(str(Path(folder).parent), Path(folder).name)
             else:
-                _replace(real, edit.after, edit.before)
+                replace_file(real, edit.after, edit.before)
         home = self._home(real)
         files.remove(home / _RECORD if undo.kept else home)
 
@@ -202,7 +202,7 @@ def _opened(folder: Path) -> Iterator[int | str]:
         os.close(handle)
 
 
-def _replace(path: Path, data: bytes, old: bytes | None) -> None:
+def replace_file(path: Path, data: bytes, old: bytes | None) -> None:
     """Put ``data`` in the place of ``old``, at once, with the mode and owner that it has."""
     for each in _missing(path.parent):
         files.make_inside(str(Path(each).parent), Path(each).name)
@@ -212,11 +212,11 @@ def _replace(path: Path, data: bytes, old: bytes | None) -> None:
         try:
             files.stage(folder, staged, data, like=path.name if old is not None else "")
             if edits.read(path) != old:
-                raise _changed(path)
+                raise changed(path)
             if old is not None:
                 files.swap(folder, staged, path.name)
             elif not files.put_new(folder, staged, path.name):
-                raise _changed(path)
+                raise changed(path)
         except BaseException:
             files.drop(folder, staged)
             raise
@@ -226,12 +226,12 @@ def _replace(path: Path, data: bytes, old: bytes | None) -> None:
 def _remove(path: Path, old: bytes | None) -> None:
     with _opened(path.parent) as folder:
         if edits.read(path) != old:
-            raise _changed(path)
+            raise changed(path)
         files.drop(folder, path.name)
         files.sync_open(folder)
 
 
-def _changed(path: Path) -> Conflict:
+def changed(path: Path) -> Conflict:
     return Conflict(
         f"{path} changed while you were looking at it.",
         hint="Run the command again; nothing in that file was changed.",

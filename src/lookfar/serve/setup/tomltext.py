@@ -121,40 +121,43 @@ def _appended(text: str, path: tuple[str, ...], key: str, value: Any) -> str:
     if text and not text.endswith("\n"):
         text += nl
     between = nl if text else ""
-    return f"{text}{between}[{_dotted(path)}]{nl}{_dotted((key,))} = {_value(value)}{nl}"
+    return f"{text}{between}[{_dotted(path)}]{nl}{_dotted((key,))} = {as_toml(value)}{nl}"
 
 
 def _set(text: str, path: tuple[str, ...], key: str, value: Any) -> str:
     statements = list(_statements(text))
     for each in statements:
         if each.value is not None and each.path == (*path, key):
-            return text[: each.value[0]] + _value(value) + text[each.value[1] :]
+            return text[: each.value[0]] + as_toml(value) + text[each.value[1] :]
     for each in statements:
         if each.value is not None and each.path == path:  # lookfar = { command = ... }
             begin, end = each.value
             table = tomllib.loads(f"x = {text[begin:end]}")["x"] | {key: value}
-            return text[:begin] + _value(table) + text[end:]
+            return text[:begin] + as_toml(table) + text[end:]
     beside = [each for each in statements if each.value and each.path[:-1] == path]
     header = [each for each in statements if each.value is None and each.path == path]
     nl = newline_of(text)
     for each in beside[-1:] or header:
         table_path = each.path if each.value is None else each.table
-        row = f"{_dotted((*path, key)[len(table_path) :])} = {_value(value)}{nl}"
+        row = f"{_dotted((*path, key)[len(table_path) :])} = {as_toml(value)}{nl}"
         above = text[: each.end]
         return above + ("" if above.endswith("\n") else nl) + row + text[each.end :]
+    if not path:  # Whatever stands below a header belongs to it.
+        return f"{_dotted((key,))} = {as_toml(value)}{nl}{nl if text else ''}{text}"
     return _appended(text, path, key, value)
 
 
 def _dotted(path: Sequence[str]) -> str:
-    return ".".join(key if _BARE.fullmatch(key) else _value(key) for key in path)
+    return ".".join(key if _BARE.fullmatch(key) else as_toml(key) for key in path)
 
 
-def _value(value: Any) -> str:
+def as_toml(value: Any) -> str:
+    """A value as a file has it."""
     if isinstance(value, dict):
-        inner = ", ".join(f"{_dotted((key,))} = {_value(each)}" for key, each in value.items())
+        inner = ", ".join(f"{_dotted((key,))} = {as_toml(each)}" for key, each in value.items())
         return f"{{ {inner} }}" if inner else "{}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_value, value)) + "]"
+        return "[" + ", ".join(map(as_toml, value)) + "]"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, bool | int | float):

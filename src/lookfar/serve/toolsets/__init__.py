@@ -7,8 +7,9 @@ is a thin adapter over the same library, in a module of its own, imported when i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Final
 
@@ -17,6 +18,8 @@ from lookfar.serve.tool import Tool
 
 DEFAULT: Final = "default"
 ALL: Final = "all"
+_LONGEST_NAME: Final = 100
+"""Characters of a name that others are compared with: comparing takes time."""
 
 _TABLES: Final[Mapping[str, str]] = {
     DEFAULT: "lookfar.serve.tools",
@@ -42,6 +45,18 @@ def toolset(name: str) -> tuple[Tool, ...]:
         )
     tools: tuple[Tool, ...] = import_module(_TABLES[name]).TOOLS
     return tools
+
+
+def hint_for(name: str, offered: Iterable[str]) -> str:
+    """What to do about a tool that is not offered; empty where nothing is known of it."""
+    plain = name.replace(".", "_")
+    for owner in _TABLES:
+        for tool in toolset(owner):
+            if tool.writes and tool.name.replace(".", "_") == plain:
+                beside = "" if owner == DEFAULT else f" --toolset {owner}"
+                return f"It writes, so it is only offered where the server has --write{beside}."
+    near = get_close_matches(name[:_LONGEST_NAME], list(offered), n=1, cutoff=0.4)
+    return f"Did you mean {near[0]!r}?" if near else ""
 
 
 def tools_of(names: Sequence[str]) -> tuple[Tool, ...]:

@@ -112,9 +112,10 @@ export function show(main, params, frame) {
     replace(summary, h("strong", null, count), ` in ${answer.took_ms < 10 ? answer.took_ms.toFixed(1) : Math.round(answer.took_ms)} ms`,
       chips());
     replace(notes, answer.incomplete.filter((each) => each.reason !== "stale").map((each) =>
-      h("p", { class: "note-line" }, shown(each.detail))));
+      h("p", { class: "note-line" }, shown(each.detail))),
+      // Not beside the list: a narrow window shows only the list.
+      total ? null : h("p", { class: "empty" }, "Nothing found. Try other words, or fewer filters."));
     drawFacets(answer.facets);
-    if (!total) replace(inspector, h("p", { class: "empty" }, "Nothing found. Try other words, or fewer filters."));
     const key = JSON.stringify(wanted);
     pane.scrollTop = keep ? top : remembered.key === key ? remembered.top : 0;
     draw();
@@ -188,6 +189,10 @@ export function show(main, params, frame) {
     return row;
   }
 
+  // Commits (docs@git) and memories belong to their folder. Two folders may hold the same path.
+  const folder = (collection) => collection.split("@")[0];
+  const folders = () => new Set(Object.keys(found?.generations ?? {}).map(folder)).size;
+
   function rowOf(hit, index) {
     const best = pages.get(0)?.score || hit.score;
     const heads = hit.heading_path.filter((each) => each !== "(root)");
@@ -196,6 +201,7 @@ export function show(main, params, frame) {
     return h("li", { class: "hit", on: { mousedown: () => select(index, { focus: false }) } },
       h("div", { class: "head" },
         h("a", { class: "title", href: readLink(hit, wanted.q), on: { focus: () => select(index, { focus: false }), click: keep } }, name(title)),
+        folders() > 1 ? h("span", { class: "tag", title: "Folder" }, name(folder(hit.collection))) : null,
         hit.lane === "docs" ? null : h("span", { class: "tag" }, LANES[hit.lane] || hit.lane),
         hit.state === "same" ? null : h("span", { class: "tag warn" }, hit.state === "gone" ? "gone from disk" : `${hit.state} since indexed`),
         hit.flags.length ? h("span", { class: "tag warn" }, "hidden characters") : null,
@@ -229,7 +235,7 @@ export function show(main, params, frame) {
     replace(inspector,
       h("h2", null, name(hit.heading_path.at(-1) === "(root)" ? hit.title || hit.uri : hit.heading_path.at(-1))),
       h("p", { class: "crumbs" }, name(hit.uri), h("span", { class: "line" }, `:${hit.start_line}–${hit.end_line}`)),
-      h("p", { class: "facts" }, [hit.language, hit.modified ? `changed ${age(hit.modified)}` : "", ...hit.tags.map((each) => `#${each}`)]
+      h("p", { class: "facts" }, [folders() > 1 ? folder(hit.collection) : "", hit.language, hit.modified ? `changed ${age(hit.modified)}` : "", ...hit.tags.map((each) => `#${each}`)]
         .filter(Boolean).map((each, at) => [at ? " · " : "", name(each)])),
       h("div", { class: "actions" },
         h("a", { class: "button main", href: readLink(hit, wanted.q), on: { click: keep } }, "Open"),

@@ -1,0 +1,240 @@
+"""``lookfar doctor``: what can be wrong is made wrong, told, and mended where it can be."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from lookfar.serve import checks
+from lookfar.serve.checks import Checks, Finding
+from lookfar.serve.endpoint import runtime_folder
+from lookfar.serve.exits import FELL_SHORT
+
+Ask = Callable[..., dict[str, Any]]
+Run = Callable[..., Result]
+
+EVERYTHING = {
+    *("python", "parts", "settings", "permissions", "disk", "sqlite", "model", "index"),
+    *("watcher", "git", "daemon", "clients"),
+}
+posix = pytest.mark.skipif(sys.platform == "win32", reason="modes and sockets of POSIX")
+
+
+@pytest.fixture
+def home(handbook: Path, run: Run, tmp_path: Path) -> Path:
+    """The folder of indexes, with one for the handbook."""
+    place = tmp_path / "indexes"
+    assert run("index", handbook, "--quiet", "--index-dir", place).exit_code == 0
+    return place
+
+
+@pytest.fixture
+def examine(handbook: Path, home: Path) -> Callable[..., dict[str, list[Finding]]]:
+    """All findings of a run, by what was checked."""
+
+    def examine(*, deep: bool = False, fix: bool = False) -> dict[str, list[Finding]]:
+        found: dict[str, list[Finding]] = {}
+        settings = {"embed.provider": "hash"}
+        for each in Checks(str(handbook), str(home), settings).run(deep=deep, fix=fix):
+            found.setdefault(each.check, []).append(each)
+        return found
+
+    return examine
+
+
+Examine = Callable[..., dict[str, list[Finding]]]
+
+
+def states(found: list[Finding]) -> list[str]:
+    return [each.state for each in found]
+
+
+def test_a_healthy_machine(handbook: Path, home: Path, run: Run, ask: Ask) -> None:
+    shape = ask("doctor", handbook, "--index-dir", home, "--deep")
+    assert list(shape) == ["ok", "counts", "findings"]
+    assert list(shape["counts"]) == ["ok", "fixed", "warning", "error"]
+    for each in shape["findings"]:
+        assert list(each) == ["check", "state", "message", "fix", "fixable"]
+    assert shape["ok"] is True, shape
+    assert {each["check"] for each in shape["findings"]} >= EVERYTHING
+    result = run("doctor", handbook, "--index-dir", home)
+    assert result.exit_code == 0
+    assert "ok       python" in result.stdout
+    assert "\x1b" not in result.stdout
+
+
+def test_a_damaged_index_is_told_and_mended(handbook: Path, home: Path, run: Run) -> None:
+    """Seen to fail when ``_mended`` did not look again."""
+    (path,) = home.glob("handbook-*/epoch-1/vectors.f16")
+    data = bytearray(path.read_bytes())
+    data[100] ^= 1
+    path.write_bytes(data)
+    at = ("doctor", handbook, "--index-dir", home)
+    assert run(*at).exit_code == 0  # It opens; only every row tells.
+    found = run(*at, "--deep")
+    assert found.exit_code == FELL_SHORT
+    assert "--repair" in found.stdout
+    assert "can be mended with --fix" in found.stdout
+    mended = run(*at, "--deep", "--fix")
+    assert mended.exit_code == 0, mended.stdout
+    assert "fixed    index" in mended.stdout
+    assert run(*at, "--deep").exit_code == 0
+
+
+def test_an_index_that_does_not_open_is_an_error(home: Path, examine: Examine) -> None:
+    (pointer,) = home.glob("handbook-*/CURRENT")
+    pointer.write_text("epoch-x")
+    (finding,) = examine()["index"]
+    assert (finding.state, finding.fixable) == ("error", True)
+    assert states(examine(fix=True)["index"])[0] == "fixed"
+    assert pointer.read_text() == "epoch-1"
+
+
+def test_a_folder_that_is_not_indexed(handbook: Path, run: Run) -> None:
+    result = run("doctor", handbook)
+    assert result.exit_code == 0
+    assert "is not indexed yet" in result.stdout
+    assert "Run: lookfar index" in result.stdout
+
+
+@posix
+def test_indexes_that_others_may_read(home: Path, examine: Examine) -> None:
+    home.chmod(0o755)
+    assert states(examine()["permissions"]) == ["ok"]  # Each index is private by itself.
+    (index,) = home.iterdir()
+    index.chmod(0o755)
+    (finding,) = examine()["permissions"]
+    assert (finding.state, finding.fixable) == ("warning", True)
+    assert index.name in finding.message
+    assert states(examine(fix=True)["permissions"]) == ["fixed", "ok"]
+    assert home.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_for_indexes_that_may_not_be_written(home: Path, examine: Examine) -> None:
+    home.chmod(0o500)
+    try:
+        (finding,) = examine()["permissions"]
+        assert finding.state == "error"
+    finally:
+        home.chmod(0o700)
+
+
+def test_a_full_disk(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
+    for free, state in ((50_000_000, "error"), (500_000_000, "warning"), (50_000_000_000, "ok")):
+        usage = type("Usage", (), {"free": free})
+        monkeypatch.setattr(checks.shutil, "disk_usage", lambda _, told=usage: told)
+        assert states(examine()["disk"]) == [state]
+
+
+@pytest.mark.skipif(not Path("/proc/self/mounts").exists(), reason="only Linux lists mounts so")
+def test_a_network_file_system(
+    home: Path, handbook: Path, examine: Examine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounts = tmp_path / "mounts"
+    monkeypatch.setattr(checks, "_MOUNTS", mounts)
+    mounts.write_text(f"/dev/a / ext4 rw 0 0\nserver:/x {home} nfs4 rw 0 0\n")
+    (finding,) = examine()["file system"]
+    assert finding.state == "error"
+    assert "index.dir" in finding.fix
+    mounts.write_text(f"/dev/a / ext4 rw 0 0\n//server/x {handbook} cifs rw 0 0\n")
+    assert states(examine()["file system"]) == ["warning"]
+    mounts.write_text("/dev/a / ext4 rw 0 0\n")
+    assert states(examine()["file system"]) == ["ok"]
+
+
+@pytest.mark.skipif(not Path("/proc/sys/fs/inotify").exists(), reason="only Linux has the limit")
+def test_a_limit_on_watches(
+    examine: Examine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = tmp_path / "limit"
+    monkeypatch.setattr(checks, "_WATCHES", limit)
+    limit.write_text("2\n")
+    (finding,) = examine()["watcher"]
+    assert finding.state == "warning"
+    assert "sysctl fs.inotify.max_user_watches=524288" in finding.fix
+    assert not finding.fixable  # It needs the rights of another.
+    limit.write_text("100000\n")
+    assert states(examine()["watcher"]) == ["ok"]
+
+
+def test_settings_that_are_wrong(handbook: Path, examine: Examine) -> None:
+    (handbook / "lookfar.toml").write_text("[chunk]\nmax_tokens = 'many'\n")
+    found = examine()
+    assert states(found["settings"]) == ["error"]
+    assert "max_tokens" in found["settings"][0].message
+    assert states(found["daemon"]) == ["ok"]  # One failure does not end the rest,
+    assert "index" not in found  # and is told once.
+
+
+def test_a_folder_that_is_not_there(run: Run, tmp_path: Path) -> None:
+    result = run("doctor", tmp_path / "nowhere")
+    assert result.exit_code == FELL_SHORT
+    assert "does not exist" in result.stdout
+    assert result.stdout.count("error  ") == 1
+
+
+def test_a_model_that_is_not_there(handbook: Path, home: Path, run: Run) -> None:
+    result = run(
+        "doctor", handbook, "--index-dir", home, "--set", "embed.model=/nowhere", model="static"
+    )
+    assert result.exit_code == FELL_SHORT
+    assert "error    model" in result.stdout
+
+
+def test_without_git(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks.shutil, "which", lambda *_, **__: None)
+    (finding,) = examine()["git"]
+    assert finding.state == "warning"
+
+
+@posix
+def test_what_a_dead_daemon_left(examine: Examine) -> None:
+    folder = runtime_folder()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as dead:
+        dead.bind(str(folder / "daemon.sock"))
+    (folder / "daemon.json").write_text('{"pid": 1}')
+    (finding,) = examine()["daemon"]
+    assert (finding.state, finding.fixable) == ("warning", True)
+    assert states(examine(fix=True)["daemon"]) == ["fixed", "ok"]
+    assert list(folder.glob("daemon.*")) == [] or list(folder.glob("daemon.s*")) == []
+
+
+def test_a_client_whose_command_is_gone(own_home: Path, examine: Examine) -> None:
+    """Seen to fail when any word was taken for a program."""
+    file = own_home / ".claude.json"
+    for command, state in (("/nowhere/lookfar", "error"), (sys.executable, "ok")):
+        entry = {"command": command, "args": ["mcp"]}
+        file.write_text(json.dumps({"mcpServers": {"lookfar": entry}}))
+        found = examine()["clients"]
+        assert states(found)[0] == state
+    file.write_text('{"mcpServers": {"lookfar": {"url": "https://example.org"}}}')
+    assert states(examine()["clients"]) == ["ok"]
+    file.write_text("{ broken")
+    assert states(examine()["clients"])[0] == "warning"
+
+
+def test_a_part_that_does_not_load(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "_NATIVE", ("numpy", "no_such_part"))
+    (finding,) = examine()["parts"]
+    assert finding.state == "error"
+    assert finding.fix == "Run: pip install --force-reinstall no-such-part"
+
+
+def test_a_check_that_fails_is_a_finding(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: object) -> None:
+        raise RuntimeError("surprise")
+
+    monkeypatch.setattr(checks, "_mounted", broken)
+    monkeypatch.setattr(checks, "_MOUNTS", Path(__file__))
+    (finding,) = examine()["file system"]
+    assert finding.state == "warning"
+    assert "surprise" in finding.message
