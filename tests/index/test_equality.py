@@ -11,7 +11,7 @@ import pytest
 
 from lookfar.library import Library
 from lookfar.model import Filters
-from lookfar.store.catalog import Inserts
+from lookfar.store import files
 
 VOCABULARY = ("amber", "birch", "cedar", "delta", "ember")
 SETTINGS = {"embed.provider": "hash", "index.workers": 1, "index.retain_generations": 2}
@@ -81,8 +81,10 @@ def change(root: Path, chance: random.Random) -> None:
             shutil.rmtree(root / "a" / "b")
 
 
-def fail(self: Inserts) -> None:
-    raise RuntimeError("after the keywords, before the catalogue")
+def fail(what: str, name: str, size: int) -> int:
+    if (what, name) == ("commit", "catalogue.db"):
+        raise RuntimeError("after the keywords, before the catalogue")
+    return size
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -97,7 +99,7 @@ def test_an_index_equals_a_rebuild(root: Path, tmp_path: Path, seed: int) -> Non
             change(root, chance)
             if chance.random() < 0.25:
                 with pytest.MonkeyPatch.context() as patched:
-                    patched.setattr(Inserts, "flush", fail)
+                    patched.setattr(files, "on_point", fail)
                     try:
                         library.index()
                     except RuntimeError:

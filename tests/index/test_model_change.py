@@ -108,7 +108,6 @@ def test_going_back_to_a_model_embeds_nothing(root: Path, tmp_path: Path, use: A
 
 def test_the_settings_switch_between_providers(root: Path, tmp_path: Path) -> None:
     """static, hash, and static again, as a user would switch them."""
-    pytest.importorskip("wordllama")
     embedded = []
     for provider in ("static", "hash", "static", "hash"):
         with opened(root, tmp_path, **{"embed.provider": provider}) as library:

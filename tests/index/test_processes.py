@@ -1,6 +1,6 @@
 """Many processes on one folder, and processes that die: one writer, sound answers, the same ones.
 
-``LOOKFAR_TRIALS`` says how often chance is tried; the default keeps this quick.
+``LOOKFAR_TRIALS=full`` tries chance often; the default keeps this quick.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ import pytest
 from test_equality import VOCABULARY, shown
 
 import lookfar.errors
+from harness import amount, report
 from lookfar.library import Library
 
 SOURCE = Path(lookfar.errors.__file__).parents[1]
-TRIALS = int(os.environ.get("LOOKFAR_TRIALS", "3"))
+TRIALS = amount(3, 50)
+STARTS = amount(1, 25)
+"""Of eight processes each."""
 SETTINGS = {"embed.provider": "hash", "index.workers": 1}
 FILES = 40
 
@@ -59,7 +62,7 @@ def test_eight_processes_start_on_one_folder(root: Path, tmp_path: Path) -> None
     Seen to fail when the writer lock was not taken.
     """
     fill(root, 1, random.Random(1))
-    for trial in range(max(1, TRIALS // 10)):
+    for trial in range(STARTS):
         index = tmp_path / f"index{trial}"
         where = ("--index-dir", index, "--set", "embed.provider=hash", "--set", "index.workers=1")
         question = "amber cedar"
@@ -88,12 +91,13 @@ def test_eight_processes_start_on_one_folder(root: Path, tmp_path: Path) -> None
         with Library.open(root, index_dir=index, settings=SETTINGS) as library:
             assert [path.name for path in library.index_dir.glob("epoch-*")] == ["epoch-1"]
             assert library.verify() == []
+    report("8 processes start on one folder", trials=8 * STARTS, note="one writer each time")
 
 
 UPDATE = """
     import json, random, sys
     from pathlib import Path
-    sys.path.insert(0, sys.argv[5])
+    sys.path[:0] = [sys.argv[5], str(Path(sys.argv[5]).parent)]
     from lookfar.library import Library
     from test_processes import fill
     root, number = Path(sys.argv[1]), int(sys.argv[4])
@@ -142,3 +146,5 @@ def test_after_kill_9_at_any_moment_of_a_pass_the_next_start_is_sound(
         with Library.open(root, index_dir=tmp_path / "fresh", settings=SETTINGS) as fresh:
             fresh.index()
             assert shown(library) == shown(fresh)
+    kind = "rebuild" if rebuild else "update"
+    report(f"kill -9 at a random moment ({kind})", trials=TRIALS, faults=TRIALS)

@@ -19,6 +19,7 @@ import pytest
 from test_equality import VOCABULARY, shown
 
 import lookfar.errors
+from harness import amount
 from lookfar.errors import DiskFull
 from lookfar.index import build
 from lookfar.index.build import Pace
@@ -27,7 +28,7 @@ from lookfar.store.collection import CollectionStore
 from lookfar.store.session import EpochWriter
 
 SOURCE = Path(lookfar.errors.__file__).parents[1]
-TRIALS = int(os.environ.get("LOOKFAR_TRIALS", "3"))
+TRIALS = amount(3, 30)
 SETTINGS = {"embed.provider": "hash", "index.workers": 1, "chunk.min_tokens": 0}
 OTHER = {**SETTINGS, "chunk.max_tokens": 40, "chunk.hard_max_tokens": 60}
 """Other chunks, so another epoch."""
@@ -86,8 +87,9 @@ def killed(child: subprocess.Popen[str], checkpoints: int, pause: float = 0.0) -
     time.sleep(pause)
     child.send_signal(signal.SIGKILL)
     lines += child.communicate()[0].splitlines()
-    # One that was done before its time, because files grew old meanwhile, said less.
-    return int([line for line in lines if line.strip()][-1])
+    # One that was done before its time, because files grew old meanwhile, said less, or nothing.
+    said = [line for line in lines if line.strip()]
+    return int(said[-1]) if said else 0
 
 
 def scratch(root: Path, folder: Path, settings: dict[str, Any]) -> tuple[dict[str, Any], int]:

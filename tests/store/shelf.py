@@ -19,6 +19,7 @@ from lookfar.ports import Place, Version
 from lookfar.store.analyser import terms_of
 from lookfar.store.collection import CollectionStore
 from lookfar.store.epoch import EpochSnapshot
+from lookfar.store.opening import Store
 from lookfar.store.session import EpochWriter
 
 SIZES = Sizes(max_tokens=60, hard_max_tokens=80, min_tokens=1, overlap_tokens=0, merge_small=False)
@@ -32,9 +33,9 @@ SOURCE = Path(lookfar.errors.__file__).parents[1]
 class Shelf:
     """One collection: ``write`` makes a generation of URIs and texts, ``None`` removes."""
 
-    def __init__(self, folder: Path, retain: int = 3, fingerprint: str = "one") -> None:
+    def __init__(self, kept: Path | Store, retain: int = 3, fingerprint: str = "one") -> None:
         self.embedder = HashedEmbedder()
-        self.store = CollectionStore(folder)
+        self.store: Store = CollectionStore(kept) if isinstance(kept, Path) else kept
         self.retain = retain
         self.fingerprint = fingerprint
 
@@ -129,5 +130,7 @@ def epoch_folder(shelf: Shelf) -> Path:
 
 def python(code: str, *arguments: object) -> list[str]:
     """The command line of another process that can import Lookfar and these helpers."""
-    prelude = f"import sys; sys.path[:0] = [{str(SOURCE)!r}, {str(Path(__file__).parent)!r}]\n"
+    here = Path(__file__).parent
+    known = [str(SOURCE), str(here), str(here.parent)]
+    prelude = f"import sys; sys.path[:0] = {known!r}\n"
     return [sys.executable, "-c", prelude + textwrap.dedent(code), *map(str, arguments)]

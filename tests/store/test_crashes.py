@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import random
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -11,10 +11,13 @@ from pathlib import Path
 import pytest
 from shelf import Elsewhere, Shelf, epoch_folder, pages, python, words
 
+from harness import amount
+from lookfar.errors import IndexCorrupt
 from lookfar.model import Filters
+from lookfar.store import files
 from lookfar.store.session import EpochWriter
 
-TRIALS = int(os.environ.get("LOOKFAR_TRIALS", "5"))
+TRIALS = amount(5, 60)
 BEFORE = {
     "a.md": "# Alpha\n\nthe first crimson text\n",
     "b.md": "# Beta\n\nthe second crimson text\n",
@@ -90,8 +93,12 @@ def test_an_exception_during_the_catalogue_s_commit_changes_nothing(
     """The keyword index is ahead then, here and for every other reader, and nobody can tell."""
     shelf.write(BEFORE)
     before = shown(shelf)
+
+    def fail(what: str, name: str, size: int) -> int:
+        return size if (what, name) != ("commit", "catalogue.db") else size // 0
+
     with monkeypatch.context() as patched:
-        patched.setattr("lookfar.store.catalog.Inserts.flush", lambda self: 1 / 0)
+        patched.setattr(files, "on_point", fail)
         with pytest.raises(ZeroDivisionError):
             shelf.write(UPDATE)
     assert shown(shelf) == before
@@ -107,10 +114,12 @@ DIE_BETWEEN = """
     import os, sys
     from pathlib import Path
     from shelf import Shelf
-    from lookfar.store import catalog
+    from lookfar.store import files
     sys.path.append(sys.argv[2])
     from test_crashes import UPDATE
-    catalog.Inserts.flush = lambda self: os._exit(9)  # after vectors and keywords are durable
+    def die(what, name, size):  # after vectors and keywords are durable
+        return os._exit(9) if (what, name) == ("commit", "catalogue.db") else size
+    files.on_point = die
     Shelf(Path(sys.argv[1])).write({**UPDATE, "e.md": "# Ghost\\n\\nturquoise ghost\\n"})
 """
 
@@ -246,6 +255,24 @@ def test_a_death_in_the_keyword_commit_does_not_stop_the_same_update_for_ever(
     again.write({"d.md": "turquoise\n"})
     assert again.found("turquoise") == ["d.md"]
     assert again.store.verify() == []
+    again.store.close()
+
+
+def test_keywords_behind_the_catalogue_are_damage_and_not_waited_for(shelf: Shelf) -> None:
+    """A loss of power may bring the folder of the keywords back to an earlier commit. Seen to wait
+    for ever when a view that was too old was simply loaded again."""
+    shelf.write(BEFORE)
+    shelf.store.close()
+    kept = shelf.store.folder.parent / "kept"
+    shutil.copytree(epoch_folder(shelf) / "keywords", kept)
+    shelf.write(UPDATE)
+    shelf.store.close()
+    shutil.rmtree(epoch_folder(shelf) / "keywords")
+    shutil.copytree(kept, epoch_folder(shelf) / "keywords")
+    again = Shelf(shelf.store.folder)
+    with pytest.raises(IndexCorrupt):
+        again.found("crimson")
+    assert again.store.verify()
     again.store.close()
 
 

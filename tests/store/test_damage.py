@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -9,6 +10,7 @@ import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from shelf import Shelf, change_row, epoch_folder, rows_of, words
@@ -230,6 +232,72 @@ def test_a_vector_file_that_is_cut_under_a_reader_is_damage_and_no_crash(full: S
     assert [problem.artefact for problem in full.store.verify()] == ["vectors"]
     with pytest.raises(IndexCorrupt):
         full.found("common")
+
+
+def other_name(told: Any) -> None:
+    (body,) = (each for each in told["schema"] if each["name"] == "body")
+    body["name"] = "bodx"
+
+
+def other_record(told: Any) -> None:
+    (body,) = (each for each in told["schema"] if each["name"] == "body")
+    body["options"]["indexing"]["record"] = "freq"
+
+
+def fewer_entries(told: Any) -> None:
+    max(told["segments"], key=lambda each: each["max_doc"])["max_doc"] -= 10
+
+
+def more_entries(told: Any) -> None:
+    min(told["segments"], key=lambda each: each["max_doc"])["max_doc"] += 1
+
+
+@pytest.mark.parametrize("lie", [other_name, other_record, fewer_entries, more_entries])
+def test_a_list_of_keyword_files_that_lies_is_found(
+    full: Shelf, lie: Callable[[Any], None]
+) -> None:
+    """It has no checksum. Seen to fail (a field was just not searched) when nothing else of it
+    was compared.
+    """
+    path = epoch_folder(full) / "keywords" / "meta.json"
+    told = json.loads(path.read_bytes())
+    put(path, json.dumps(told, indent=2).encode())
+    assert full.store.verify() == []
+    full.store.close()
+    lie(told)
+    put(path, json.dumps(told, indent=2).encode())
+    assert full.store.verify() != []
+
+
+def test_a_list_of_managed_files_that_lies_is_found(full: Shelf) -> None:
+    path = epoch_folder(full) / "keywords" / ".managed.json"
+    data = path.read_bytes()
+    put(path, data.replace(b".term", b".verm", 1))
+    assert any(".managed.json" in each.detail for each in full.store.verify())
+
+
+def test_keyword_files_are_checked_before_they_are_mapped(full: Shelf) -> None:
+    """Seen to fail (other hits, and not a word) when only ``verify`` compared checksums."""
+    path = max(keyword_files(full, "idx"), key=lambda each: each.stat().st_size)
+    flip(path, 40)
+    with pytest.raises(IndexCorrupt) as raised:
+        use(full)
+    assert "checksum" in raised.value.developer
+
+
+def test_a_name_that_is_no_text_is_damage_and_no_traceback(full: Shelf) -> None:
+    """SQLite repeats it in its complaint, which Python then cannot read.
+
+    Seen to fail with a ``UnicodeDecodeError``.
+    """
+    path = epoch_folder(full) / "catalogue.db"
+    data = bytearray(path.read_bytes())
+    data[data.index(b"tablechunkschunks") + len(b"table")] = 0xCC
+    data[data.index(b"CREATE TABLE chunks")] ^= 1
+    put(path, data)
+    with pytest.raises(IndexCorrupt):
+        use(full)
+    assert full.store.verify() != []
 
 
 @pytest.mark.parametrize("seed", range(40))

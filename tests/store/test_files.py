@@ -15,6 +15,7 @@ from shelf import Elsewhere, python
 
 from lookfar.errors import DiskFull, IndexBusy, IndexReadOnly, IOFailed, PermissionDenied
 from lookfar.store import files
+from points import Points
 
 HOLD = """
     import sys, time
@@ -93,6 +94,38 @@ def test_a_link_to_a_folder_is_removed_and_not_what_it_points_at(tmp_path: Path)
     (tmp_path / "link").symlink_to(tmp_path / "kept")
     files.remove(tmp_path / "link")
     assert os.listdir(tmp_path) == ["kept"]
+
+
+def test_each_change_of_the_disk_passes_a_fault_point_first(tmp_path: Path) -> None:
+    with Points().watching() as points:
+        files.make_folder(tmp_path / "new" / "folder")
+        files.write_atomic(tmp_path / "one", b"bytes")
+        files.append(tmp_path / "two", 0, b"bytes")
+        files.sync(tmp_path / "two")
+        files.name_too(tmp_path / "two", tmp_path / "three")
+        files.rename(tmp_path / "two", tmp_path / "four")
+        files.remove(tmp_path / "new")
+    base = tmp_path.name
+    assert points.seen == [
+        ("folder", "folder"), ("sync", base), ("sync", "new"),
+        ("create", "one"), ("write", "one"), ("sync", "one"), ("rename", "one"), ("sync", base),
+        ("open", "two"), ("write", "two"), ("sync", "two"), ("link", "two"),
+        ("rename", "two"), ("sync", base), ("remove", "new"),
+    ]  # fmt: skip
+    assert files.on_point is None
+
+
+def test_a_short_write_is_gone_on_with(tmp_path: Path) -> None:
+    """Seen to fail when the bytes that the system left over were not written."""
+    left = [3]
+
+    def a_few(what: str, name: str, size: int) -> int:
+        return left.pop() if what == "write" and left else size
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(files, "on_point", a_few)
+        files.write_atomic(tmp_path / "one", b"some bytes")
+    assert (tmp_path / "one").read_bytes() == b"some bytes"
 
 
 def test_a_second_process_is_refused_and_a_killed_holder_lets_go(

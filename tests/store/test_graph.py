@@ -298,6 +298,7 @@ def test_an_index_without_names_asks_to_be_renewed(shelf: Shelf) -> None:
     change_row(shelf, "DROP INDEX links_by_name")
     change_row(shelf, "ALTER TABLE links DROP COLUMN name")
     change_row(shelf, "DROP TABLE names")
+    change_row(shelf, "DELETE FROM meta WHERE key = 'format'")
     change_row(shelf, "PRAGMA user_version=1")
     shelf.store.close()
     with shelf.store.snapshot() as snapshot:

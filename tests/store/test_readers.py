@@ -12,11 +12,14 @@ from pathlib import Path
 import pytest
 from shelf import Shelf, pages, python, words
 
+from harness import amount, report
 from lookfar.model import Filters
 from lookfar.store.keywords import KeywordIndex
 
 FILES = 12
-ACTIVATIONS = 5 * int(os.environ.get("LOOKFAR_TRIALS", "10"))
+ACTIVATIONS = amount(50, 500)
+CHECKS = amount(0, 40)
+"""That readers make for each activation, of five queries each."""
 
 
 def mark(number: int) -> str:
@@ -102,6 +105,8 @@ def test_readers_see_whole_generations_while_many_are_activated(shelf: Shelf) ->
     )
     for number in range(2, ACTIVATIONS + 2):
         assert shelf.write(state(number)) == number
+        while sum(checked) < CHECKS * (number - 1) and not problems:
+            time.sleep(0.001)
         if problems:
             break
     over.set()
@@ -114,6 +119,8 @@ def test_readers_see_whole_generations_while_many_are_activated(shelf: Shelf) ->
     assert checked[0] > 20
     assert checked[1] > 2
     assert check(shelf) == ACTIVATIONS + 1
+    queries = 5 * (sum(checked) + int(out))
+    report("readers during activations", trials=queries, faults=ACTIVATIONS, note="no mix")
 
 
 def test_a_snapshot_keeps_its_state_whatever_happens_after(shelf: Shelf) -> None:

@@ -558,4 +558,4 @@ def test_any_order_of_writes_and_roll_backs_keeps_every_state(shelf: Shelf, seed
 )
 def test_verify_finds_a_pointer_that_is_wrong(three: Shelf, damage: str, told: str) -> None:
     change_row(three, damage)
-    assert [told in each.detail for each in three.store.verify()] == [True]
+    assert any(told in each.detail for each in three.store.verify())

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from lookfar.config import Settings
     from lookfar.ports import Embedder, Known
     from lookfar.sources.confine import Root
-    from lookfar.store.collection import CollectionStore
+    from lookfar.store.opening import Store
     from lookfar.store.session import EpochWriter
 
 _BATCH_BYTES = 512_000
@@ -90,7 +90,7 @@ class Build:
         self,
         root: Root,
         collection: str,
-        store: CollectionStore,
+        store: Store,
         settings: Settings,
         embedder: Embedder | None,
         on_progress: OnProgress | None = None,

@@ -26,6 +26,7 @@ from lookfar.chunk.sentences import VERSION, pieces
 from lookfar.embed.providers import WITHOUT_MODEL
 from lookfar.index.build import OnProgress, Pace, Progress
 from lookfar.index.prepare import Prepared, embed
+from lookfar.index.remake import maker_of
 from lookfar.lines import Lines
 from lookfar.model import Fingerprint
 from lookfar.ports import ChunkRow, Version
@@ -37,8 +38,9 @@ from lookfar.store.migrations import FORMAT
 if TYPE_CHECKING:
     from lookfar.config import Settings
     from lookfar.ports import Embedder
-    from lookfar.store.collection import CollectionStore
     from lookfar.store.erase import Kept
+    from lookfar.store.opening import Store
+    from lookfar.store.repair import Maker
     from lookfar.store.session import EpochWriter
 
 T = TypeVar("T")
@@ -173,7 +175,7 @@ class DocumentWriter:
 
     def __init__(
         self,
-        store: CollectionStore,
+        store: Store,
         collection: str,
         settings: Settings,
         embedder: Embedder | None,
@@ -271,6 +273,14 @@ class DocumentWriter:
     @property
     def fingerprint(self) -> str:
         return documents_fingerprint(self._settings, self._embedder)
+
+    def maker(self) -> Maker:
+        """How what is stored becomes what is derived from it."""
+
+        def prepared(kept: Kept) -> Prepared:
+            return self._prepared(self._restored(kept))
+
+        return maker_of(self.fingerprint, prepared, self._embedder, sources=False)
 
     def _session(self, *, rebuild: bool = False) -> AbstractContextManager[EpochWriter]:
         return self._store.writer(

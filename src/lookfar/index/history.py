@@ -48,10 +48,10 @@ if TYPE_CHECKING:
     from lookfar.chunk.headings import Sizes
     from lookfar.config import Settings
     from lookfar.ports import ChunkRow, Embedder, Known, LinkRow
-    from lookfar.store.collection import CollectionStore
+    from lookfar.store.opening import Store
     from lookfar.store.session import EpochWriter
 
-RENDERING = 1
+RENDERING = 2
 """Raise whenever the same commit would give another text."""
 
 MESSAGE, FILES, DIFF = "Message", "Files", "Diff"
@@ -331,7 +331,7 @@ class HistoryBuild:
         self,
         repository: Repository,
         collection: str,
-        store: CollectionStore,
+        store: Store,
         settings: Settings,
         embedder: Embedder | None,
         on_progress: OnProgress | None = None,

@@ -67,6 +67,7 @@ def prepare(
     else:
         chunks = headings.chunk(document, sizes, count_tokens)
     encoded = text.encode("utf-8")
+    name_terms, entries = terms_of(document, chunks)
     version = Version(
         uri=uri,
         lane=lane or document.lane,
@@ -90,13 +91,21 @@ def prepare(
             for link in document.links
         ],
         names=[(*each,) for each in names_of(uri, document.title, document.aliases)],
-        name_terms=_name_terms(document),
-        entries=_code_entries(document, chunks) if is_code else _entries(document, chunks),
+        name_terms=name_terms,
+        entries=entries,
         embedded={},
     )  # fmt: skip
     shown = code.embedded_text if is_code else embedded_text
     texts = {each.content: shown(document, each) for each in chunks}
     return Prepared(version, texts)
+
+
+def terms_of(
+    document: Document, chunks: Sequence[Chunk]
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """What the keyword index sees of a document: its names, and each of its chunks."""
+    make = _code_entries if document.lane == "code" else _entries
+    return _name_terms(document), make(document, chunks)
 
 
 def section_rows(sections: Iterable[Section], symbols: Iterable[Symbol] = ()) -> list[SectionRow]:

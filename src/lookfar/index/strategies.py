@@ -13,7 +13,6 @@ relies on it, and a file that is damaged means "compare everything".
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from lookfar.parse.formats import format_of
 from lookfar.sources.git_history import line_of
 from lookfar.sources.watch import MOST_NAMED, Batch, topmost
 from lookfar.store import files
+from lookfar.store.records import packed, unpacked
 
 if TYPE_CHECKING:
     from lookfar.sources.confine import Root
@@ -161,7 +161,7 @@ class Dirty:
         }
         files.make_folder(self._path.parent)
         # Several processes may follow one folder, and none of them holds the writer lock here.
-        files.write_shared(self._path, json.dumps(state).encode("utf-8", "surrogatepass"))
+        files.write_shared(self._path, packed(state))
 
     def load(self) -> bool:
         """Add what an earlier process left; False where nothing was left.
@@ -169,7 +169,7 @@ class Dirty:
         What cannot be understood means everything.
         """
         try:
-            state = json.loads(self._path.read_bytes())
+            state = unpacked(self._path.read_bytes())
             if state["format"] != _FORMAT or not isinstance(state["everything"], bool):
                 raise ValueError("another format")
             uris = [uri for uri in state["uris"] if isinstance(uri, str)]

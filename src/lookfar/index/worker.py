@@ -90,7 +90,7 @@ class Preparer:
     def __init__(self, recipe: Recipe, embedder: Embedder | None) -> None:
         self._recipe = recipe
         self._embedder = embedder
-        self._count = embedder.count_tokens if embedder else _count_by_length
+        self._count = counter_of(embedder)
 
     def run(self, requests: Sequence[Request], missing: Missing) -> list[Outcome]:
         outcomes = [self._one(request) for request in requests]
@@ -127,6 +127,11 @@ class Preparer:
         except Exception as error:  # One hostile file must not stop the rest.
             return Failure(uri, "PARSE_FAILED", f"{type(error).__name__}: {error}")
         return prepared or Skipped(uri, "no_parser", "no parser knows this format")
+
+
+def counter_of(embedder: Embedder | None) -> Callable[[str], int]:
+    """How tokens are counted: as the model does, or by length where there is none."""
+    return embedder.count_tokens if embedder else _count_by_length
 
 
 def _count_by_length(text: str) -> int:

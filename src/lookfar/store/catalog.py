@@ -8,7 +8,6 @@ which generation serves is :mod:`lookfar.store.generations`'.
 from __future__ import annotations
 
 import json
-import sqlite3
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
@@ -16,8 +15,11 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from lookfar.errors import IndexCorrupt
 from lookfar.model import Counts, Failure, Fingerprint, PageInfo, Section, Span
-from lookfar.ports import PATH_SEPARATOR, Definition, Known, LeftOut, Place, Version
-from lookfar.store.migrations import FORMAT_WITH_KINDS, check
+from lookfar.ports import PATH_SEPARATOR, Definition, Facts, Known, LeftOut, Place, Version
+from lookfar.store.coarse import Recall
+from lookfar.store.migrations import FORMAT_WITH_KINDS, check, place_of
+from lookfar.store.seals import STATE, of_version, seal
+from lookfar.store.sql import Connection
 
 ALIVE = "d.born <= :g AND (d.died IS NULL OR d.died > :g)"
 _PLACE = """
@@ -57,9 +59,11 @@ class Inserts:
         "links": "INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         "names": "INSERT INTO names VALUES (?, ?, ?, ?)",
         "tags": "INSERT INTO tags VALUES (?, ?)",
+        # After the documents, of which it takes what the disk said.
+        "checks": f"INSERT INTO checks SELECT id, ?, {STATE} FROM documents WHERE id = ?",
     }
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in self._STATEMENTS}
 
@@ -79,20 +83,27 @@ class Inserts:
     ) -> None:
         """All rows of one version but its text and vectors."""
         rows, disk = self._rows, version.fingerprint
-        rows["documents"].append(
-            (document, version.uri, generation, version.lane, version.language, version.title,
-             version.body, version.raw_sha, version.text_sha, version.metadata,
-             json.dumps(version.warnings, ensure_ascii=False), disk.size, disk.mtime_ns,
-             disk.ctime_ns, disk.inode, version.settled)
+        own = (
+            document, version.uri, generation, version.lane, version.language, version.title,
+            version.body, version.raw_sha, version.text_sha, version.metadata,
+            json.dumps(version.warnings, ensure_ascii=False), disk.size, disk.mtime_ns,
+            disk.ctime_ns, disk.inode, version.settled,
         )  # fmt: skip
-        rows["sections"] += [(document, *row) for row in version.sections]
-        rows["chunks"] += [
+        sections = [(document, *row) for row in version.sections]
+        chunks = [
             (first_key + ordinal, document, ordinal, row[0], vector_of(row[1]), *row[2:])
             for ordinal, row in enumerate(version.chunks)
         ]
-        rows["links"] += [(document, ordinal, *row) for ordinal, row in enumerate(version.links)]
-        rows["names"] += [(document, *row) for row in version.names]
-        rows["tags"] += [(document, tag) for tag in version.tags]
+        links = [(document, ordinal, *row) for ordinal, row in enumerate(version.links)]
+        names = [(document, *row) for row in version.names]
+        tags = [(document, tag) for tag in version.tags]
+        rows["documents"].append(own)
+        rows["sections"] += sections
+        rows["chunks"] += chunks
+        rows["links"] += links
+        rows["names"] += names
+        rows["tags"] += tags
+        rows["checks"].append((of_version(own, sections, chunks, links, names, tags), document))
         if len(rows["documents"]) >= _BUFFERED_DOCUMENTS:
             self.flush()
 
@@ -103,7 +114,7 @@ class Inserts:
                 rows.clear()
 
 
-def bury(connection: sqlite3.Connection, uri: str, generation: int) -> None:
+def bury(connection: Connection, uri: str, generation: int) -> None:
     """The live version of ``uri`` is not part of ``generation`` any more.
 
     Inside a write session only, where all that lies beyond the pointer has been dropped
@@ -114,7 +125,7 @@ def bury(connection: sqlite3.Connection, uri: str, generation: int) -> None:
     )
 
 
-def touch(connection: sqlite3.Connection, document: int, disk: Fingerprint, settled: bool) -> None:
+def touch(connection: Connection, document: int, disk: Fingerprint, settled: bool) -> None:
     connection.execute(
         "UPDATE documents SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, settled = ?"
         " WHERE id = ?",
@@ -122,30 +133,47 @@ def touch(connection: sqlite3.Connection, document: int, disk: Fingerprint, sett
     )
 
 
-def replace_left_out(connection: sqlite3.Connection, files: Sequence[LeftOut]) -> None:
+def replace_left_out(connection: Connection, files: Sequence[LeftOut]) -> None:
     connection.execute("DELETE FROM left_out")
     connection.executemany(
-        "INSERT OR REPLACE INTO left_out VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO left_out VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (each.uri, each.failed, each.code, each.message, disk.size, disk.mtime_ns,
              disk.ctime_ns, disk.inode, each.settled)
-            for each in files
+            for each in {each.uri: each for each in files}.values()
             for disk in (each.fingerprint,)
         ],
     )  # fmt: skip
+    seal(connection, "left_out")
 
 
-def record_keywords(connection: sqlite3.Connection, stamp: int) -> None:
+def record_keywords(connection: Connection, stamp: int) -> None:
     """The commit of the keyword index that holds all this catalogue names."""
-    connection.execute("INSERT OR REPLACE INTO meta VALUES ('keywords_stamp', ?)", (str(stamp),))
+    record(connection, "keywords_stamp", stamp)
 
 
-def record_marks(connection: sqlite3.Connection, document: int, key: int) -> None:
+def record_marks(connection: Connection, document: int, key: int) -> None:
     """The highest numbers ever given out; what is purged never gives its number to another."""
-    connection.executemany(
-        "INSERT OR REPLACE INTO meta VALUES (?, ?)",
-        [("last_document", str(document)), ("last_key", str(key))],
-    )
+    record(connection, "last_document", document)
+    record(connection, "last_key", key)
+
+
+def record_recall(connection: Connection, measured: Recall) -> None:
+    """How good the coarse pass over the vectors was when it was last measured."""
+    for key, value in measured._asdict().items():
+        record(connection, f"coarse_{key}", value)
+
+
+def recall(connection: Connection) -> Recall | None:
+    """What was last measured; ``None`` where there was nothing to measure."""
+    found = Recall(*(number(connection, f"coarse_{key}") for key in Recall._fields))
+    return found if found.wanted else None
+
+
+def record(connection: Connection, key: str, value: int) -> None:
+    """Keep a number in ``meta``, in place of the one before it."""
+    connection.execute("DELETE FROM meta WHERE key = ?", (key,))
+    connection.execute("INSERT INTO meta VALUES (?, ?)", (key, str(value)))
 
 
 # -- reading ---------------------------------------------------------------
@@ -159,7 +187,7 @@ class Marks(NamedTuple):
     row: int
 
 
-def high_marks(connection: sqlite3.Connection) -> Marks:
+def high_marks(connection: Connection) -> Marks:
     return Marks(
         number(connection, "last_document"),
         number(connection, "last_key"),
@@ -167,18 +195,18 @@ def high_marks(connection: sqlite3.Connection) -> Marks:
     )
 
 
-def keywords_stamp(connection: sqlite3.Connection) -> int:
+def keywords_stamp(connection: Connection) -> int:
     """The commit of the keyword index that a reader needs at least."""
     return number(connection, "keywords_stamp")
 
 
-def vector_rows(connection: sqlite3.Connection) -> int:
+def vector_rows(connection: Connection) -> int:
     """How many rows of the vector file this catalogue knows."""
     (last,) = connection.execute("SELECT max(row) FROM embeddings").fetchone()
     return 0 if last is None else int(last) + 1
 
 
-def number(connection: sqlite3.Connection, key: str) -> int:
+def number(connection: Connection, key: str) -> int:
     """A number kept in ``meta``; 0 before it is first recorded."""
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
     try:
@@ -188,7 +216,7 @@ def number(connection: sqlite3.Connection, key: str) -> int:
 
 
 def known(
-    connection: sqlite3.Connection, generation: int, uris: Collection[str] | None = None
+    connection: Connection, generation: int, uris: Collection[str] | None = None
 ) -> dict[str, Known]:
     """Every document of ``generation``, or those of ``uris``, with what the disk said of it."""
     if uris is not None:
@@ -201,7 +229,7 @@ def known(
 
 
 def _known(
-    connection: sqlite3.Connection, generation: int, where: str, values: Sequence[str]
+    connection: Connection, generation: int, where: str, values: Sequence[str]
 ) -> Iterator[tuple[str, Known]]:
     rows = connection.execute(
         "SELECT uri, id, size, mtime_ns, ctime_ns, inode, settled, raw_sha"
@@ -218,22 +246,20 @@ def _place(row: tuple[Any, ...]) -> Place:
     return Place._make((*row[:7], path, *row[8:]))
 
 
-def places_by_key(
-    connection: sqlite3.Connection, keys: Sequence[int], generation: int
-) -> dict[int, Place]:
+def places_by_key(connection: Connection, keys: Sequence[int], generation: int) -> dict[int, Place]:
     """Those of ``keys`` that are alive in ``generation``."""
     return {place.key: place for place in _places(connection, "c.key", keys, generation)}
 
 
 def first_places(
-    connection: sqlite3.Connection, documents: Sequence[int], generation: int
+    connection: Connection, documents: Sequence[int], generation: int
 ) -> Iterator[Place]:
     """The first chunk of each live document."""
     return _places(connection, "c.ordinal = 0 AND c.document", documents, generation)
 
 
 def places_by_vector(
-    connection: sqlite3.Connection, rows: Sequence[int], generation: int
+    connection: Connection, rows: Sequence[int], generation: int
 ) -> dict[int, list[Place]]:
     """Live chunks by vector row; equal texts share one."""
     found: dict[int, list[Place]] = {}
@@ -244,7 +270,7 @@ def places_by_vector(
 
 
 def _places(
-    connection: sqlite3.Connection, column: str, values: Sequence[int], generation: int
+    connection: Connection, column: str, values: Sequence[int], generation: int
 ) -> Iterator[Place]:
     for some in batches(values):
         listed = ",".join(map(str, some))  # Integers of our own: nothing to escape.
@@ -252,9 +278,7 @@ def _places(
         yield from map(_place, connection.execute(statement, {"g": generation}))
 
 
-def live_among(
-    connection: sqlite3.Connection, documents: Sequence[int], generation: int
-) -> frozenset[int]:
+def live_among(connection: Connection, documents: Sequence[int], generation: int) -> frozenset[int]:
     """Those of ``documents`` that are alive in ``generation``."""
     found: set[int] = set()
     for some in batches(documents):
@@ -266,7 +290,31 @@ def live_among(
     return frozenset(found)
 
 
-def modified(connection: sqlite3.Connection, documents: Sequence[int]) -> dict[int, int]:
+def facts(
+    connection: Connection, generation: int, documents: Sequence[int] | None = None
+) -> list[Facts]:
+    """What live documents are called and belong to: these, or all."""
+    some = None if documents is None else ",".join(map(str, documents))
+    among = "" if some is None else f" AND d.id IN ({some})"  # Integers of our own.
+    tags: dict[int, list[str]] = {}
+    for document, tag in connection.execute(
+        "SELECT t.document, t.tag FROM tags t JOIN documents d ON d.id = t.document"
+        f" WHERE {ALIVE}{among} ORDER BY t.document, t.tag",
+        {"g": generation},
+    ):
+        tags.setdefault(document, []).append(tag)
+    rows = connection.execute(
+        "SELECT d.id, d.uri, d.title, d.lane, d.language, d.mtime_ns"
+        f" FROM documents d WHERE {ALIVE}{among}",
+        {"g": generation},
+    )
+    return [
+        Facts(document, uri, title, lane, language, modified, tuple(tags.get(document, ())))
+        for document, uri, title, lane, language, modified in rows
+    ]
+
+
+def modified(connection: Connection, documents: Sequence[int]) -> dict[int, int]:
     """When the disk says that each of these was changed, in nanoseconds since 1970."""
     found: dict[int, int] = {}
     for some in batches(documents):
@@ -278,14 +326,12 @@ def modified(connection: sqlite3.Connection, documents: Sequence[int]) -> dict[i
     return found
 
 
-def neighbours(connection: sqlite3.Connection, document: int, first: int, last: int) -> list[Place]:
+def neighbours(connection: Connection, document: int, first: int, last: int) -> list[Place]:
     statement = f"{_PLACE} WHERE c.document = ? AND c.ordinal BETWEEN ? AND ? ORDER BY c.ordinal"
     return [_place(row) for row in connection.execute(statement, (document, first, last))]
 
 
-def live_document(
-    connection: sqlite3.Connection, uri: str, generation: int
-) -> dict[str, Any] | None:
+def live_document(connection: Connection, uri: str, generation: int) -> dict[str, Any] | None:
     cursor = connection.execute(
         f"SELECT d.* FROM documents d WHERE d.uri = :uri AND {ALIVE}",
         {"uri": uri, "g": generation},
@@ -308,13 +354,11 @@ def live_document(
     return named
 
 
-def uris(connection: sqlite3.Connection, generation: int, prefix: str = "") -> list[str]:
+def uris(connection: Connection, generation: int, prefix: str = "") -> list[str]:
     return [uri for uri, _ in titles(connection, generation, prefix)]
 
 
-def titles(
-    connection: sqlite3.Connection, generation: int, prefix: str = ""
-) -> list[tuple[str, str]]:
+def titles(connection: Connection, generation: int, prefix: str = "") -> list[tuple[str, str]]:
     """URI and title of the live documents whose URI starts with ``prefix``, in order."""
     rows = connection.execute(
         f"SELECT d.uri, d.title FROM documents d WHERE {ALIVE}"
@@ -324,7 +368,7 @@ def titles(
     return rows.fetchall()
 
 
-def pages(connection: sqlite3.Connection, generation: int) -> list[PageInfo]:
+def pages(connection: Connection, generation: int) -> list[PageInfo]:
     """Every live document that has text, by URI."""
     alive = {"g": generation}
     headings: dict[int, list[tuple[int, tuple[str, ...]]]] = {}
@@ -344,7 +388,7 @@ def pages(connection: sqlite3.Connection, generation: int) -> list[PageInfo]:
     for document, uri, language, modified, chunks, chars in connection.execute(
         "SELECT d.id, d.uri, d.language, d.mtime_ns, count(*), sum(c.end - c.start - c.overlap)"
         f" FROM documents d JOIN chunks c ON c.document = d.id WHERE {ALIVE}"
-        " GROUP BY d.id ORDER BY d.uri",
+        " GROUP BY d.id, d.uri, d.language, d.mtime_ns ORDER BY d.uri",
         alive,
     ):
         named = headings.get(document, [])
@@ -354,10 +398,10 @@ def pages(connection: sqlite3.Connection, generation: int) -> list[PageInfo]:
     return found
 
 
-def sections(connection: sqlite3.Connection, document: int) -> list[Section]:
+def sections(connection: Connection, document: int) -> list[Section]:
     found: list[Section] = []
     rows = connection.execute(
-        "SELECT ordinal, parent, level, title, start, end, start_line, end_line, body"
+        'SELECT ordinal, parent, level, title, start, "end", start_line, end_line, body'
         " FROM sections WHERE document = ? ORDER BY ordinal",
         (document,),
     )
@@ -373,7 +417,7 @@ def sections(connection: sqlite3.Connection, document: int) -> list[Section]:
     return found
 
 
-def has_code_in(connection: sqlite3.Connection, generation: int, language: str) -> bool:
+def has_code_in(connection: Connection, generation: int, language: str) -> bool:
     row = connection.execute(
         f"SELECT 1 FROM documents d WHERE d.language = :language AND d.lane = 'code' AND {ALIVE}"
         " LIMIT 1",
@@ -382,15 +426,13 @@ def has_code_in(connection: sqlite3.Connection, generation: int, language: str) 
     return row is not None
 
 
-def defining(
-    connection: sqlite3.Connection, generation: int, name: str
-) -> list[tuple[str, Section]]:
+def defining(connection: Connection, generation: int, name: str) -> list[tuple[str, Section]]:
     """URI and section of what code calls ``name`` in any case, also as ``Owner.name``."""
     rows = connection.execute(
         "SELECT d.id, d.uri, s.ordinal FROM sections s JOIN documents d ON d.id = s.document"
         f" WHERE d.lane = 'code' AND {ALIVE} AND s.level > 0"
-        " AND (s.title = :name COLLATE NOCASE"
-        " OR substr(s.title, -length(:name) - 1) = '.' || :name COLLATE NOCASE)"
+        " AND (lower(s.title) = lower(:name) OR (length(s.title) > length(:name)"
+        " AND lower(substr(s.title, length(s.title) - length(:name))) = lower('.' || :name)))"
         " ORDER BY d.uri, s.start",
         {"g": generation, "name": name},
     ).fetchall()
@@ -401,9 +443,7 @@ def defining(
     return [(uri, of[document][ordinal]) for document, uri, ordinal in rows]
 
 
-def definitions(
-    connection: sqlite3.Connection, documents: Sequence[int]
-) -> dict[int, list[Definition]]:
+def definitions(connection: Connection, documents: Sequence[int]) -> dict[int, list[Definition]]:
     """The sections of some documents as what they define or head, in order."""
     # An older index answers while a new one is built beside it.
     told = "kind, documented" if check(connection) >= FORMAT_WITH_KINDS else "'', 0"
@@ -419,7 +459,7 @@ def definitions(
     return found
 
 
-def text(connection: sqlite3.Connection, text_sha: bytes) -> str:
+def text(connection: Connection, text_sha: bytes) -> str:
     """The stored normalised text, checked against its hash."""
     row = connection.execute("SELECT body FROM texts WHERE sha = ?", (text_sha,)).fetchone()
     if row is None:
@@ -433,52 +473,51 @@ def text(connection: sqlite3.Connection, text_sha: bytes) -> str:
     return raw.decode("utf-8")
 
 
-def model_of(connection: sqlite3.Connection) -> str:
+def model_of(connection: Connection) -> str:
     """The fingerprint of the model that made the vectors; empty where there is none."""
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (MODEL,)).fetchone()
     return str(row[0]) if row else ""
 
 
 def documents_ending_in(
-    connection: sqlite3.Connection, generation: int, path: str, most: int = 5
+    connection: Connection, generation: int, path: str, most: int = 5
 ) -> list[int]:
     """Live documents whose URI ends in ``path``, whatever its case; none if they are many."""
     rows = connection.execute(
         f"SELECT d.id FROM documents d WHERE {ALIVE} AND"
-        " (instr(lower('/' || d.uri || '\n'), lower('/' || :path || '\n'))"
-        "  OR instr(lower('/' || d.uri), lower('/' || :path || '.'))) LIMIT :most",
+        " (instr(lower('/' || d.uri || '\n'), lower('/' || :path || '\n')) > 0"
+        "  OR instr(lower('/' || d.uri), lower('/' || :path || '.')) > 0) LIMIT :most",
         {"g": generation, "path": path, "most": most + 1},
     ).fetchall()
     return [identifier for (identifier,) in rows] if len(rows) <= most else []
 
 
-def has_text(connection: sqlite3.Connection, text_sha: bytes) -> bool:
+def has_text(connection: Connection, text_sha: bytes) -> bool:
     row = connection.execute("SELECT 1 FROM texts WHERE sha = ?", (text_sha,)).fetchone()
     return row is not None
 
 
-def damaged_row(connection: sqlite3.Connection, developer: str) -> IndexCorrupt:
-    path = next(iter(connection.execute("PRAGMA database_list")))[2]
+def damaged_row(connection: Connection, developer: str) -> IndexCorrupt:
     return IndexCorrupt(
         "What is stored of a document failed its check.",
         hint="Rebuild the index from the sources: lookfar index PATH --rebuild.",
         developer=developer,
-        details={"path": path},
+        details={"path": place_of(connection)},
     )
 
 
-def document_count(connection: sqlite3.Connection, generation: int) -> int:
+def document_count(connection: Connection, generation: int) -> int:
     row = connection.execute(
         f"SELECT count(*) FROM documents d WHERE {ALIVE}", {"g": generation}
     ).fetchone()
     return int(row[0])
 
 
-def highest_document(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("SELECT ifnull(max(id), 0) FROM documents").fetchone()[0])
+def highest_document(connection: Connection) -> int:
+    return int(connection.execute("SELECT coalesce(max(id), 0) FROM documents").fetchone()[0])
 
 
-def targets(connection: sqlite3.Connection, document: int | None = None) -> list[str]:
+def targets(connection: Connection, document: int | None = None) -> list[str]:
     """The targets of links as they are written, each once: of a document, in order, or of all."""
     if document is None:
         rows = connection.execute("SELECT DISTINCT target FROM links")
@@ -489,7 +528,7 @@ def targets(connection: sqlite3.Connection, document: int | None = None) -> list
 
 
 def linking(
-    connection: sqlite3.Connection, generation: int, wanted: Sequence[str], text: str = ""
+    connection: Connection, generation: int, wanted: Sequence[str], text: str = ""
 ) -> list[tuple[str, str, int]]:
     """URI, title and time of live documents with a link that is written so, the latest first."""
     documents: set[int] = set()
@@ -510,7 +549,7 @@ def linking(
     return sorted(found, key=lambda row: (-row[2], row[0]))
 
 
-def counts(connection: sqlite3.Connection, generation: int) -> Counts:
+def counts(connection: Connection, generation: int) -> Counts:
     def count(table: str) -> int:
         joined = (
             "documents d"
@@ -525,7 +564,7 @@ def counts(connection: sqlite3.Connection, generation: int) -> Counts:
     return Counts(count("documents"), count("sections"), count("chunks"), count("links"))
 
 
-def left_out(connection: sqlite3.Connection) -> dict[str, LeftOut]:
+def left_out(connection: Connection) -> dict[str, LeftOut]:
     """What the last pass saw on the disk and did not store."""
     rows = connection.execute(
         "SELECT uri, failed, code, message, settled, size, mtime_ns, ctime_ns, inode"
@@ -537,12 +576,14 @@ def left_out(connection: sqlite3.Connection) -> dict[str, LeftOut]:
     }
 
 
-def failures(connection: sqlite3.Connection) -> list[Failure]:
-    rows = connection.execute("SELECT uri, code, message FROM left_out WHERE failed ORDER BY uri")
+def failures(connection: Connection) -> list[Failure]:
+    rows = connection.execute(
+        "SELECT uri, code, message FROM left_out WHERE failed != 0 ORDER BY uri"
+    )
     return [Failure(*row) for row in rows]
 
 
-def unembedded(connection: sqlite3.Connection, contents: Iterable[bytes]) -> set[bytes]:
+def unembedded(connection: Connection, contents: Iterable[bytes]) -> set[bytes]:
     """Which of ``contents`` have no vector yet."""
     wanted = set(contents)
     for some in batches(list(wanted)):

@@ -9,7 +9,7 @@ read a folder that holds no finished index, and a second writer.
     <folder>/collection.json    what this is an index of
     <folder>/damage.json        what was last found damaged
     <folder>/damaged-epoch-N/   and what became of it
-    <folder>/epoch-N/           catalogue.db, keywords/, vectors.f16
+    <folder>/epoch-N/           catalogue.db, keywords/, vectors.f16, vectors.bits if many
     <folder>/kept-MODEL/        vectors of a model before, should it come back
 
 An epoch that ``CURRENT`` does not name is unfinished: the next writer of the same
@@ -18,7 +18,6 @@ fingerprint goes on with it if it is sound, and any other writer removes it.
 
 from __future__ import annotations
 
-import json
 import re
 import sqlite3
 import sys
@@ -29,16 +28,22 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
-from lookfar.errors import DiskFull, IndexCorrupt, InvalidArgument, LookfarError, NotIndexed
-from lookfar.model import GenerationDiff
-from lookfar.store import files, generations
+from lookfar.errors import DiskFull, IndexCorrupt, LookfarError, NotIndexed
+from lookfar.model import Damage, GenerationDiff
+from lookfar.store import files
+from lookfar.store.changing import Changing
 from lookfar.store.database import connect, damaged, typed_errors
 from lookfar.store.epoch import CATALOGUE, Epoch, EpochSnapshot
 from lookfar.store.erase import Again, Kept, kept, remove_traces
 from lookfar.store.generations import Generation
+from lookfar.store.migrations import FORMAT_WITH_CHECKS, check
+from lookfar.store.records import packed, unpacked
+from lookfar.store.repair import Maker, repair
+from lookfar.store.seals import broken_versions
 from lookfar.store.session import EpochWriter
-from lookfar.store.siblings import KEPT, Siblings, keep, model_in, shelf_of
-from lookfar.store.verify import Problem
+from lookfar.store.siblings import KEPT, Siblings, drop, keep, model_in, shelf_damage, shelf_of
+from lookfar.store.vectors import COARSE_ABOVE
+from lookfar.store.verify import OnStep
 
 _CURRENT = "CURRENT"
 _ABOUT = "collection.json"
@@ -52,13 +57,25 @@ _EPOCH = re.compile(r"epoch-[0-9]{1,9}")
 T = TypeVar("T")
 
 
-class CollectionStore:
+class CollectionStore(Changing):
     """The embedded store of one collection."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, coarse_above: int = COARSE_ABOVE) -> None:
+        """Of more than ``coarse_above`` vectors a coarse pass chooses what to score; 0: never."""
         self.folder = folder
+        self._coarse_above = coarse_above
         self._epoch: Epoch | None = None
         self._opening = Lock()
+
+    @property
+    def place(self) -> str:
+        """Where it lies, for people."""
+        return str(self.folder)
+
+    @property
+    def present(self) -> bool:
+        """Whether there is anything of it, finished or not."""
+        return self.folder.is_dir()
 
     @property
     def exists(self) -> bool:
@@ -88,29 +105,6 @@ class CollectionStore:
         """What changed from one kept generation to another."""
         return self._try(lambda epoch: epoch.diff(older, newer))
 
-    def roll_back(self, number: int, *, wait_seconds: float = 0.0) -> None:
-        """Serve a kept generation, at once and for all readers, until the next write session."""
-        with self._changing(wait_seconds) as connection:
-            generations.roll_back(connection, number)
-
-    def pin(self, number: int, *, pinned: bool = True, wait_seconds: float = 0.0) -> None:
-        """Keep a generation whatever retention says."""
-        with self._changing(wait_seconds) as connection:
-            generations.pin(connection, number, pinned)
-
-    def unpin(self, number: int, *, wait_seconds: float = 0.0) -> None:
-        """Leave a generation to retention again."""
-        self.pin(number, pinned=False, wait_seconds=wait_seconds)
-
-    def prune(self, keep: int, *, wait_seconds: float = 0.0) -> tuple[int, int]:
-        """Retention now: how many generations and how many document versions went."""
-        if keep < 1:
-            raise InvalidArgument(
-                f"{keep} generations cannot be kept.", hint="Keep 1 or more; 1 is the serving one."
-            )
-        with self._changing(wait_seconds) as connection:
-            return generations.prune(connection, keep)
-
     @contextmanager
     def _changing(self, wait_seconds: float) -> Iterator[sqlite3.Connection]:
         self._serving()  # Nothing is made here: what was never indexed has no lock either.
@@ -119,12 +113,72 @@ class CollectionStore:
         with lock, self._serving().changing() as connection:
             yield connection
 
-    def verify(self) -> list[Problem]:
+    def verify(self, on_step: OnStep | None = None) -> list[Damage]:
         """Everything stored that is not as it was written."""
         try:
-            return self._try(Epoch.verify)
+            problems = self._try(lambda epoch: epoch.verify(on_step))
         except IndexCorrupt as error:
-            return [Problem("index", error.developer)]
+            problems = [Damage("index", error.developer)]
+        return [
+            *problems,
+            *(Damage("beside", f"{path.name}: {why}") for path, why in self._beside()),
+        ]
+
+    def _beside(self) -> Iterator[tuple[Path, str]]:
+        """What lies beside the epoch and is damaged, and how."""
+        for path in sorted(self.folder.glob("*.json")):
+            try:
+                unpacked(path.read_bytes())
+            except FileNotFoundError:
+                continue
+            except (OSError, ValueError) as error:
+                yield path, str(error)
+        for folder in sorted(self.folder.glob(f"{KEPT}*")):
+            why = shelf_damage(folder)
+            if why:
+                yield folder, why
+
+    def mend_beside(self, about: Mapping[str, Any], wait_seconds: float = 0.0) -> None:
+        """Remove what is damaged beside the epoch, and say anew what this is an index of."""
+        lock = files.WriterLock(self.folder / _LOCK)
+        lock.acquire(wait_seconds)
+        with lock:
+            for path, _ in list(self._beside()):
+                files.remove(path)
+            files.write_atomic(self.folder / _ABOUT, packed(about))
+
+    def repair(self, maker: Maker, why: str, wait_seconds: float = 0.0) -> list[str] | None:
+        """Mend the epoch where it is, and point at it again; gives the URIs of documents that
+        were dropped for it, or ``None`` where only a new epoch helps."""
+        if not self.folder.is_dir():
+            return None
+        lock = files.WriterLock(self.folder / _LOCK)
+        lock.acquire(wait_seconds)
+        with lock:
+            self.close()
+            named = self._serving_name_or_garbage()
+            # Where the pointer is wrong, the newest that is sound is meant.
+            folders = [each for each in self._epoch_folders() if each.name == named]
+            # First of all: what is mended before a crash shows no more that it was damaged.
+            self._note(why)
+            for folder in reversed(folders or self._epoch_folders()):
+                gone = self._repaired(folder, maker)
+                if gone is not None:
+                    if folder.name != named:
+                        files.write_atomic(self.folder / _CURRENT, folder.name.encode())
+                    return gone
+        return None
+
+    @staticmethod
+    def _repaired(folder: Path, maker: Maker) -> list[str] | None:
+        try:
+            gone = repair(folder, maker) if (folder / CATALOGUE).is_file() else None
+            if gone is None:
+                return None
+            with closing(Epoch(folder)) as epoch:
+                return None if epoch.verify() else gone
+        except IndexCorrupt:
+            return None
 
     def set_aside(self, why: str, wait_seconds: float = 0.0) -> None:
         """Take a damaged epoch out of service, keeping its files until the next damage.
@@ -139,12 +193,17 @@ class CollectionStore:
                 return
             for old in self.folder.glob(f"{_DAMAGED}*"):
                 files.remove(old)
-            record = {"why": why, "at": datetime.now(UTC).isoformat(timespec="seconds")}
-            files.write_atomic(self.folder / _DAMAGE, json.dumps(record).encode())
+            self._note(why)
             self.close()
             if _EPOCH.fullmatch(name) and (self.folder / name).is_dir():
-                files.rename(self.folder / name, self.folder / f"{_DAMAGED}{name}")
+                # Should it come back, it is found damaged again.
+                files.rename(self.folder / name, self.folder / f"{_DAMAGED}{name}", sync=False)
             files.remove(self.folder / _CURRENT)
+
+    def _note(self, why: str) -> None:
+        """Write down what was found damaged, and when."""
+        record = {"why": why, "at": datetime.now(UTC).isoformat(timespec="seconds")}
+        files.write_atomic(self.folder / _DAMAGE, packed(record))
 
     def delete(self, besides: Collection[str] = (), wait_seconds: float = 0.0) -> None:
         """Remove the index: all that a store puts into its folder, the files ``besides`` that
@@ -158,6 +217,7 @@ class CollectionStore:
             self.close()
             # First the pointer: without it nobody takes what is left for an index.
             files.remove(self.folder / _CURRENT)
+            files.sync_folder(self.folder)
             for path in self.folder.iterdir():
                 name = path.name.removeprefix(_DAMAGED)
                 ours = _EPOCH.fullmatch(name) or name.startswith(KEPT)
@@ -187,8 +247,10 @@ class CollectionStore:
             epoch = self._serving()
             # Also what a build left unfinished, or what was found damaged, holds their text.
             self._clear({epoch.folder.name})
-            for old in (*self.folder.glob(f"{_DAMAGED}*"), *self.folder.glob(f"{KEPT}*")):
+            for old in self.folder.glob(f"{_DAMAGED}*"):
                 files.remove(old)
+            for old in self.folder.glob(f"{KEPT}*"):
+                drop(old)
             with closing(self._session(epoch, retain, "")) as session:
                 chunks = session.erase(uris)
                 session.activate(manifest)
@@ -206,10 +268,15 @@ class CollectionStore:
 
     def written(self) -> Iterator[Kept]:
         """Every live document, straight from the catalogue, whatever the state of the vectors
-        and keywords that were made of it. ``IndexCorrupt`` where one cannot be read.
+        and keywords that were made of it. ``IndexCorrupt`` where one cannot be read, or is not as
+        it was written: there may be no other copy to compare it with.
         """
         path = self.folder / self._serving_name() / CATALOGUE
         with typed_errors(path), closing(connect(path, write=False)) as connection:
+            connection.execute("BEGIN")
+            if check(connection) >= FORMAT_WITH_CHECKS:
+                for _, why in broken_versions(connection):
+                    raise damaged(path, why)
             yield from kept(connection)
 
     def refuse_busy(self) -> None:
@@ -222,9 +289,9 @@ class CollectionStore:
     def damage(self) -> str:
         """What was last found damaged and set aside; empty if nothing ever was."""
         try:
-            record = json.loads((self.folder / _DAMAGE).read_bytes())
+            record = unpacked((self.folder / _DAMAGE).read_bytes())
             return f"{record['at']}: {record['why']}"
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError):
             return ""
 
     def _serving_name_or_garbage(self) -> str:
@@ -254,7 +321,7 @@ class CollectionStore:
             )
         with self._opening:
             if self._epoch is None or self._epoch.folder.name != name:
-                opened = Epoch(self.folder / name)
+                opened = Epoch(self.folder / name, self._coarse_above)
                 if self._epoch is not None:
                     self._epoch.close()
                 self._epoch = opened
@@ -308,7 +375,10 @@ class CollectionStore:
             if epoch is None:
                 folder = self._next_folder(serving)
                 self._clear({serving})
-                epoch = Epoch.create(folder, fingerprint, dimensions, model=model, after=after)
+                epoch = Epoch.create(
+                    folder, fingerprint, dimensions, model=model, after=after,
+                    coarse_above=self._coarse_above,
+                )  # fmt: skip
             with self._kept_if_worth_it(epoch):
                 with closing(
                     self._session(epoch, retain, model, fresh=True, resumed=resumed)
@@ -339,7 +409,7 @@ class CollectionStore:
             if folder.name == serving:
                 continue
             with suppress(LookfarError), ExitStack() as stack:
-                epoch = stack.enter_context(closing(Epoch(folder)))
+                epoch = stack.enter_context(closing(Epoch(folder, self._coarse_above)))
                 if epoch.continues(fingerprint, dimensions, model, after):
                     stack.pop_all()
                     self._clear({serving, folder.name})
@@ -390,7 +460,7 @@ class CollectionStore:
             return
         keep(epoch, self.folder / shelf_of(model))
         for old in sorted(self.folder.glob(f"{KEPT}*"), key=_modified)[:-_MOST_KEPT]:
-            files.remove(old)
+            drop(old)
 
     def _succeeded(self) -> tuple[str, int]:
         """The name and the highest generation of the epoch to be replaced, as far as it tells."""
@@ -404,24 +474,22 @@ class CollectionStore:
             return serving, 0
 
     def _publish(self, epoch: Epoch, about: Mapping[str, Any]) -> None:
-        files.write_atomic(
-            self.folder / _ABOUT, json.dumps(about, indent=2, sort_keys=True).encode()
-        )
+        files.write_atomic(self.folder / _ABOUT, packed(about), sync=False)  # With the pointer.
         files.write_atomic(self.folder / _CURRENT, epoch.folder.name.encode())
         self._clear({epoch.folder.name})
         with suppress(LookfarError):
-            files.remove(self.folder / shelf_of(model_in(epoch.folder)))
+            drop(self.folder / shelf_of(model_in(epoch.folder)))
 
     def _epoch_folders(self) -> list[Path]:
         found = (path for path in self.folder.glob("epoch-*") if _EPOCH.fullmatch(path.name))
         return sorted(found, key=lambda path: _number(path.name))
 
     def about(self) -> dict[str, Any]:
+        """What this is an index of; empty where that is not known for sure."""
         try:
-            found = json.loads((self.folder / _ABOUT).read_text("utf-8"))
+            return unpacked((self.folder / _ABOUT).read_bytes())
         except (OSError, ValueError):
             return {}
-        return found if isinstance(found, dict) else {}
 
     def disk_bytes(self) -> int:
         return files.size_of(self.folder)

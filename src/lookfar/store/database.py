@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
@@ -21,9 +21,15 @@ from lookfar.errors import (
     IOFailed,
     LookfarError,
 )
+from lookfar.store import files
+from lookfar.store.log import broken_log, has_log, log_of
 
 _BUSY_SECONDS = 5.0
 _OPEN_TRIES = 5
+
+SQLITE_VERSION = sqlite3.sqlite_version_info
+OLDEST_SQLITE = (3, 35, 0)
+"""The first that can do all that a catalogue needs."""
 
 
 @contextmanager
@@ -35,10 +41,14 @@ def typed_errors(path: Path) -> Iterator[None]:
         raise
     except sqlite3.Error as error:
         raise _typed(error, path) from error
+    except UnicodeDecodeError as error:
+        # Python fails to read what SQLite says where that repeats a damaged name.
+        raise damaged(path, f"{path.name}: {error}") from error
 
 
 def connect(path: Path, *, write: bool) -> sqlite3.Connection:
     """Open a catalogue; a cold start of many processes may need a second try."""
+    _refuse_broken_log(path)
     mode = "rwc" if write else "rw"
     for attempt in range(1, _OPEN_TRIES + 1):
         try:
@@ -51,7 +61,35 @@ def connect(path: Path, *, write: bool) -> sqlite3.Connection:
             if kind not in _BUSY or attempt == _OPEN_TRIES:
                 raise _typed(error, path) from error
             time.sleep(0.05 * attempt)
+        except UnicodeDecodeError as error:
+            raise damaged(path, f"{path.name}: {error}") from error
     raise AssertionError("unreachable")
+
+
+_sound_logs: dict[Path, bytes] = {}
+"""Logs that were looked at in this process, and how each began: it begins otherwise when SQLite
+starts it over."""
+
+
+def _refuse_broken_log(path: Path) -> None:
+    """SQLite would leave out what a broken log holds, and then remove the log."""
+    log = log_of(path)
+    try:
+        with log.open("rb") as file:
+            beginning = file.read(32)
+    except OSError:
+        return
+    if beginning and _sound_logs.get(log) != beginning:
+        why = broken_log(log)
+        if why:
+            raise damaged(log, f"{log.name}: {why}")
+        _sound_logs[log] = beginning
+
+
+def commit(connection: sqlite3.Connection) -> None:
+    """End a transaction that wrote something: what it wrote is on the disk when this returns."""
+    files.point("commit", "catalogue.db")
+    connection.execute("COMMIT")
 
 
 class Frozen(sqlite3.Connection):
@@ -86,14 +124,9 @@ def _connect_read_only(path: Path, cause: sqlite3.Error) -> sqlite3.Connection:
     taken as it stands.
     """
     with typed_errors(path):
-        if _has_log(path):
+        if has_log(path):
             raise cause
         return _open(path, "mode=ro&immutable=1", Frozen)
-
-
-def _has_log(path: Path) -> bool:
-    log = path.with_name(f"{path.name}-wal")
-    return log.exists() and log.stat().st_size > 0
 
 
 _BUSY = frozenset((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED))
@@ -144,6 +177,21 @@ def damaged(path: Path, developer: str) -> IndexCorrupt:
         developer=developer,
         details={"path": str(path)},
     )
+
+
+def without_log(folder: Path) -> str:
+    """Why a write-ahead log does not work in a folder; empty where it does."""
+    path = folder / "try.db"
+    try:
+        with closing(sqlite3.connect(path)) as writer, closing(sqlite3.connect(path)) as reader:
+            (mode,) = writer.execute("PRAGMA journal_mode=WAL").fetchone()
+            writer.execute("CREATE TABLE tried (n INTEGER)")
+            writer.execute("INSERT INTO tried VALUES (7)")
+            writer.commit()
+            (found,) = reader.execute("SELECT n FROM tried").fetchone()
+    except sqlite3.Error as error:
+        return str(error)
+    return "" if (mode, found) == ("wal", 7) else f"it keeps a {mode} instead"
 
 
 class Readers:

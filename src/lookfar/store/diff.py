@@ -7,20 +7,20 @@ is never opened.
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from hashlib import sha256
 
 from lookfar.model import DocumentChange, GenerationDiff
 from lookfar.store import catalog
+from lookfar.store.sql import Connection
 
 _ALIVE = "d.born <= :{0} AND (d.died IS NULL OR d.died > :{0})"
 Path = tuple[str, ...]
 _Version = tuple[int, bytes]
 
 
-def diff(connection: sqlite3.Connection, older: int, newer: int) -> GenerationDiff:
+def diff(connection: Connection, older: int, newer: int) -> GenerationDiff:
     """Documents and sections that came, went or changed; equal texts are no change."""
     before = _only_in(connection, older, newer)
     after = _only_in(connection, newer, older)
@@ -37,7 +37,7 @@ def diff(connection: sqlite3.Connection, older: int, newer: int) -> GenerationDi
     )
 
 
-def _only_in(connection: sqlite3.Connection, this: int, other: int) -> dict[str, _Version]:
+def _only_in(connection: Connection, this: int, other: int) -> dict[str, _Version]:
     """The versions alive in ``this`` and not in ``other``, by URI."""
     rows = connection.execute(
         "SELECT d.uri, d.id, d.text_sha FROM documents d"
@@ -47,9 +47,7 @@ def _only_in(connection: sqlite3.Connection, this: int, other: int) -> dict[str,
     return {uri: (identifier, text_sha) for uri, identifier, text_sha in rows}
 
 
-def _changed(
-    connection: sqlite3.Connection, uri: str, before: _Version, after: _Version
-) -> DocumentChange:
+def _changed(connection: Connection, uri: str, before: _Version, after: _Version) -> DocumentChange:
     """Sections of one name are paired by their text first, and then in order."""
     old, new = _sections(connection, before), _sections(connection, after)
     added: list[Path] = []
@@ -64,9 +62,7 @@ def _changed(
     return DocumentChange(uri, tuple(added), tuple(removed), tuple(changed))
 
 
-def _sections(
-    connection: sqlite3.Connection, version: _Version
-) -> defaultdict[Path, Counter[bytes]]:
+def _sections(connection: Connection, version: _Version) -> defaultdict[Path, Counter[bytes]]:
     """Hashes of the sections' own texts by heading path; several may share one path."""
     found: defaultdict[Path, Counter[bytes]] = defaultdict(Counter)
     for path, text in _own_texts(connection, version):
@@ -75,7 +71,7 @@ def _sections(
     return found
 
 
-def _own_texts(connection: sqlite3.Connection, version: _Version) -> Iterator[tuple[Path, str]]:
+def _own_texts(connection: Connection, version: _Version) -> Iterator[tuple[Path, str]]:
     """The whole text, cut at every heading: what one section gains no other one loses."""
     identifier, text_sha = version
     text = catalog.text(connection, text_sha)

@@ -12,24 +12,51 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from lookfar.model import Counts, Failure, Filters, GenerationDiff, PageInfo, Section
-from lookfar.ports import Definition, Edge, Known, Lead, LeftOut, Member, Place, Statistics, Terms
+from lookfar.model import (
+    Counts,
+    Damage,
+    Failure,
+    Filters,
+    GenerationDiff,
+    PageInfo,
+    Section,
+    VectorPass,
+)
+from lookfar.ports import (
+    Definition,
+    Edge,
+    Facts,
+    Known,
+    Lead,
+    LeftOut,
+    Member,
+    Place,
+    Statistics,
+    Terms,
+    Version,
+)
 from lookfar.store import catalog, files, generations, graph
 from lookfar.store.analyser import analyse
-from lookfar.store.database import Readers, connect, damaged, typed_errors
+from lookfar.store.database import Readers, commit, connect, damaged, typed_errors
 from lookfar.store.diff import diff
 from lookfar.store.erase import has_traces
+from lookfar.store.exports import version_of
 from lookfar.store.generations import Generation
 from lookfar.store.graph import Graph
-from lookfar.store.keywords import KeywordIndex, KeywordView
-from lookfar.store.migrations import FORMAT_WITH_NAMES, check, migrate
+from lookfar.store.keywords import KeywordIndex, KeywordView, Streams
+from lookfar.store.migrations import FORMAT, FORMAT_RECORD, FORMAT_WITH_NAMES, check, migrate
+from lookfar.store.owners import Owners
+from lookfar.store.remembered import Remembered
 from lookfar.store.scope import Scope, resolve
-from lookfar.store.vectors import VectorFile
-from lookfar.store.verify import Problem, unfinished, verify
+from lookfar.store.seals import TABLES, seal
+from lookfar.store.sql import Connection
+from lookfar.store.vectors import COARSE_ABOVE, VectorFile
+from lookfar.store.verify import OnStep, unfinished, verify
+from lookfar.store.views import Keywords
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,54 +67,65 @@ CATALOGUE = "catalogue.db"
 _KEYWORDS = "keywords"
 _VECTORS = "vectors.f16"
 _FEW_DOCUMENTS = 0.05
+_ALWAYS_LISTED = 500
+"""Documents that are named to the search, however large a part of the collection they are."""
+_MOST_DOCUMENTS = 0.5
+"""The share from which it is quicker to skip what is not admitted than to mark what is."""
+_SPARE = 1.3
+_MOST_AT_FIRST = 5_000
 _MOST_LISTED = 5_000
-_REMEMBERED_SCOPES = 64
 _APART = 4
 """Terms that a name may put between two words."""
 _MOST_READ = 500
-_END = 1 << 62
+END = 1 << 62
 """Beyond the last character of any text."""
 
 
-class Epoch:
+class Epoch(Remembered):
     """The artefacts of one epoch, opened."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, coarse_above: int = COARSE_ABOVE) -> None:
+        """Of more than ``coarse_above`` vectors a coarse pass chooses what to score; 0: never."""
+        super().__init__()
         self.folder = folder
         self.catalogue = folder / CATALOGUE
         self._readers = Readers(self.catalogue)
         try:
-            self.fingerprint, dimensions = self._identity()
-            self.keywords = KeywordIndex(folder / _KEYWORDS)
+            self.fingerprint, dimensions, version = self._identity()
+            self.keywords = KeywordIndex(folder / _KEYWORDS, older=version < FORMAT)
         except BaseException:
             self._readers.close()
             raise
-        self.vectors = VectorFile(folder / _VECTORS, dimensions)
-        self._scopes: dict[tuple[int, Filters], Scope] = {}
-        self._graphs: dict[int, Graph] = {}
-        self._kept: tuple[int, dict[str, object]] = (0, {})
+        self.vectors = VectorFile(folder / _VECTORS, dimensions, coarse_above)
+        self._owners = Owners()
 
-    def _identity(self) -> tuple[str, int]:
+    def _identity(self) -> tuple[str, int, int]:
         with self._readers.borrow() as connection:
-            check(connection)
+            version = check(connection)
             meta = dict(connection.execute("SELECT key, value FROM meta"))
+        if meta.get(FORMAT_RECORD, str(version)) != str(version):
+            said = meta[FORMAT_RECORD]
+            raise damaged(self.catalogue, f"its header says format {version}, and meta {said}")
         try:
-            return meta["fingerprint"], int(meta["dimensions"])
+            return meta["fingerprint"], int(meta["dimensions"]), version
         except (KeyError, ValueError) as error:
             raise damaged(self.catalogue, f"meta: {type(error).__name__}: {error}") from error
 
     @classmethod
     def create(
-        cls, folder: Path, fingerprint: str, dimensions: int, *, model: str = "", after: int = 0
-    ) -> Epoch:
+        cls, folder: Path, fingerprint: str, dimensions: int, *, model: str = "", after: int = 0,
+        coarse_above: int = COARSE_ABOVE,
+    ) -> Epoch:  # fmt: skip
         """An empty epoch, which nobody sees before the collection points at it.
 
         ``after`` is the generation that the first one here follows: numbers only grow.
         """
-        files.make_folder(folder)
+        files.make_folder(folder, sync=False)  # Activation and publication sync all of it.
         path = folder / CATALOGUE
         with typed_errors(path), closing(connect(path, write=True)) as connection:
+            files.point("commit", path.name)
             migrate(connection)
+            connection.execute("BEGIN IMMEDIATE")
             connection.executemany(
                 "INSERT INTO meta VALUES (?, ?)",
                 [
@@ -95,11 +133,14 @@ class Epoch:
                     ("dimensions", str(dimensions)),
                     (catalog.MODEL, model),
                     (generations.ACTIVE, str(after)),
+                    (FORMAT_RECORD, str(FORMAT)),
                 ],
             )
+            seal(connection, *TABLES)
+            commit(connection)
         KeywordIndex(folder / _KEYWORDS, create=True)
         VectorFile(folder / _VECTORS, dimensions).create()
-        return cls(folder)
+        return cls(folder, coarse_above)
 
     @contextmanager
     def snapshot(self, generation: int | None = None) -> Iterator[EpochSnapshot]:
@@ -119,42 +160,18 @@ class Epoch:
         the view is taken before the catalogue's state, and both again when it was too old.
         """
         while True:
-            view = self.keywords.view
-            if view.stamp >= catalog.keywords_stamp(connection):
+            view, recorded = self.keywords.view, catalog.keywords_stamp(connection)
+            if view.stamp >= recorded:
                 return view
             connection.execute("COMMIT")
             self.keywords.reload()
+            if self.keywords.view.stamp < recorded:  # It was durable before that was recorded.
+                raise damaged(self.folder / _KEYWORDS, "the keywords are behind the catalogue")
             connection.execute("BEGIN")
 
-    def scope(
-        self, generation: int, filters: Filters, resolved: Callable[[Filters], Scope]
-    ) -> Scope:
-        """What filters admit, remembered for the next page of the same query."""
-        asked = (generation, filters)
-        found = self._scopes.get(asked)
-        if found is None:
-            if len(self._scopes) > _REMEMBERED_SCOPES:
-                self._scopes.clear()
-            found = self._scopes[asked] = resolved(filters)
-        return found
-
-    def graph(self, connection: sqlite3.Connection, generation: int) -> Graph:
-        """The whole link graph of a generation, made when it is first asked for."""
-        found = self._graphs.get(generation)
-        if found is None:
-            stored = graph.stored_communities(connection, generation)
-            found = graph.graph_of(connection, generation, stored)
-            self._graphs = {generation: found}
-        return found
-
-    def kept(self, generation: int, name: str, make: Callable[[], T]) -> T:
-        """What was made of a generation, made once; that of an earlier one is forgotten."""
-        if self._kept[0] != generation:
-            self._kept = (generation, {})
-        made = self._kept[1]
-        if name not in made:
-            made[name] = make()
-        return cast(T, made[name])
+    def allowed_rows(self, connection: Connection, scope: Scope, count: int) -> NDArray[np.bool_]:
+        """Which of the first ``count`` vectors belong to documents that a scope admits."""
+        return self._owners.rows_of(connection, scope.documents, count)
 
     def generations(self) -> list[Generation]:
         with self._readers.borrow() as connection:
@@ -190,12 +207,13 @@ class Epoch:
         ):
             connection.execute("BEGIN IMMEDIATE")
             yield connection
-            connection.execute("COMMIT")
+            seal(connection)
+            commit(connection)
 
-    def verify(self) -> list[Problem]:
+    def verify(self, on_step: OnStep | None = None) -> list[Damage]:
         with self._readers.borrow() as connection:
             view = self._pinned_keywords(connection)
-            return verify(connection, self.vectors, self.folder / _KEYWORDS, view)
+            return verify(connection, self.vectors, self.folder / _KEYWORDS, view, on_step)
 
     def has_traces(self) -> bool:
         """Whether something was erased whose bytes may still lie in the files."""
@@ -233,8 +251,8 @@ class EpochSnapshot:
     def __init__(
         self,
         epoch: Epoch,
-        connection: sqlite3.Connection,
-        keywords: KeywordView,
+        connection: Connection,
+        keywords: Keywords,
         rows: NDArray[np.float16],
         generation: int,
     ) -> None:
@@ -242,6 +260,7 @@ class EpochSnapshot:
         self._connection = connection
         self._keywords = keywords
         self._rows = rows
+        self._manifest: Mapping[str, Any] | None = None
         self.generation = generation
 
     def keyword_search(
@@ -249,7 +268,7 @@ class EpochSnapshot:
     ) -> list[tuple[Place, float]]:
         scope = self._scope(filters)
         listed = self._listed(scope)
-        fetch = limit
+        fetch = self._enough(limit, scope, listed)
         while True:
             hits = self._keywords.search(terms, weights, fetch, listed)
             alive = catalog.places_by_key(
@@ -290,7 +309,7 @@ class EpochSnapshot:
         """Live documents by their whole text, best first."""
         scope = self._scope(filters)
         listed = self._listed(scope)
-        fetch = limit
+        fetch = self._enough(limit, scope, listed)
         while True:
             hits = self._keywords.search_pages(terms, weights, fetch, listed)
             alive = (
@@ -321,9 +340,13 @@ class EpochSnapshot:
         scope = self._scope(filters)
         listed = self._listed(scope)
         among = None if listed is None else self._vector_rows(listed)
-        fetch = limit
+        allowed = None
+        most = self._known_documents() * _MOST_DOCUMENTS
+        if scope is not None and among is None and len(scope.documents) < most:
+            allowed = self._epoch.allowed_rows(self._connection, scope, len(self._rows))
+        fetch = self._enough(limit, scope, listed) if allowed is None else limit
         while True:
-            rows, scores = self._epoch.vectors.nearest(query, self._rows, fetch, among)
+            rows, scores = self._epoch.vectors.nearest(query, self._rows, fetch, among, allowed)
             alive = catalog.places_by_vector(self._connection, rows.tolist(), self.generation)
             kept = [
                 (place, float(score))
@@ -418,8 +441,18 @@ class EpochSnapshot:
         """The admitted documents, if naming them is cheaper than skipping all others."""
         if scope is None or len(scope.documents) > _MOST_LISTED:
             return None
-        few = max(20, catalog.highest_document(self._connection) * _FEW_DOCUMENTS)
+        few = max(_ALWAYS_LISTED, self._known_documents() * _FEW_DOCUMENTS)
         return sorted(scope.documents) if len(scope.documents) <= few else None
+
+    def _known_documents(self) -> int:
+        return catalog.highest_document(self._connection)
+
+    def _enough(self, limit: int, scope: Scope | None, listed: list[int] | None) -> int:
+        """How many to fetch, so that as many as asked for are likely left of them."""
+        if scope is None or listed is not None:
+            return limit
+        share = len(scope.documents) / max(1, self._known_documents())
+        return min(round(limit * _SPARE / max(share, 1e-9)), max(limit, _MOST_AT_FIRST))
 
     def _vector_rows(self, documents: Sequence[int]) -> NDArray[np.intp]:
         rows: set[int] = set()
@@ -443,8 +476,11 @@ class EpochSnapshot:
         return self._keywords.knows(term)
 
     def has_code_in(self, language: str) -> bool:
-        """Whether there is source code in this language."""
-        return catalog.has_code_in(self._connection, self.generation, language)
+        """Whether there is source code in this language; to say no, every document is looked at."""
+        return self.kept(
+            f"code in {language}",
+            lambda: catalog.has_code_in(self._connection, self.generation, language),
+        )
 
     def ending_in(self, path: str, filters: Filters) -> list[Place]:
         """The first chunk of documents whose URI ends in ``path``, if those are few."""
@@ -469,7 +505,7 @@ class EpochSnapshot:
     def chunks(self, uri: str) -> list[Place]:
         """The chunks of a document, in order."""
         found = self.document(uri)
-        return catalog.neighbours(self._connection, found["id"], 0, _END) if found else []
+        return catalog.neighbours(self._connection, found["id"], 0, END) if found else []
 
     def admitted(self, uri: str, filters: Filters) -> list[Place]:
         scope = self._scope(filters)
@@ -478,6 +514,22 @@ class EpochSnapshot:
     def sections(self, uri: str) -> list[Section]:
         found = self.document(uri)
         return catalog.sections(self._connection, found["id"]) if found else []
+
+    def model(self) -> str:
+        """The fingerprint of the model that made its vectors; empty where there is none."""
+        return catalog.model_of(self._connection)
+
+    def version(self, uri: str) -> Version | None:
+        """A document as it could be given to another store, but for its terms."""
+
+        def numbers(places: Sequence[Place]) -> list[bytes]:
+            return [row.astype("<f2").tobytes() for row in self.vectors(places)]
+
+        return version_of(self._connection, self.generation, uri, numbers)
+
+    def streams(self, uri: str) -> Streams | None:  # noqa: ARG002
+        """The terms of a document where they are kept; here they are in no order any more."""
+        return None
 
     def text(self, uri: str) -> str | None:
         found = self.document(uri)
@@ -498,7 +550,7 @@ class EpochSnapshot:
         found = self.document(uri)
         if found is None:
             return []
-        last = _END if end is None else end
+        last = END if end is None else end
         return graph.links_from(self._connection, self.generation, found["id"], start, last)
 
     def targets(self, uri: str = "") -> list[str]:
@@ -567,20 +619,37 @@ class EpochSnapshot:
         rows = self._connection.execute(
             "SELECT vector FROM chunks WHERE document = ? AND vector IS NOT NULL AND end > ?"
             " AND start < ? ORDER BY ordinal",
-            (found["id"], start, _END if end is None else end),
+            (found["id"], start, END if end is None else end),
         )
         return self._epoch.vectors.mean(self._rows, [row for (row,) in rows])
+
+    def vector_pass(self) -> VectorPass:
+        """How the nearest vectors are found, and how well."""
+        return self._epoch.vectors.told(len(self._rows), catalog.recall(self._connection))
 
     @property
     def dimensions(self) -> int:
         """How long its vectors are."""
         return self._epoch.vectors.dimensions
 
+    def facts(self, documents: Sequence[int] | None = None) -> list[Facts]:
+        """What these documents are called and belong to; without, all that are alive."""
+        return catalog.facts(self._connection, self.generation, documents)
+
+    def graph(self) -> Graph:
+        """All live documents with their neighbours and communities."""
+        graph.refuse_older(self._connection)
+        return self._epoch.graph(self._connection, self.generation)
+
     def size(self) -> int:
         """How many documents are alive."""
         return catalog.document_count(self._connection, self.generation)
 
     def counts(self) -> Counts:
+        """What it holds, as recorded: to count a million rows takes seconds."""
+        told = self.manifest()
+        if Counts.__annotations__.keys() <= told.keys():
+            return Counts(**{name: told[name] for name in Counts.__annotations__})
         return catalog.counts(self._connection, self.generation)
 
     def held(self) -> int | None:
@@ -589,7 +658,9 @@ class EpochSnapshot:
 
     def manifest(self) -> Mapping[str, Any]:
         """What was recorded of this generation when it was activated."""
-        return generations.manifest(self._connection, self.generation)
+        if self._manifest is None:
+            self._manifest = generations.manifest(self._connection, self.generation)
+        return self._manifest
 
     def failures(self) -> list[Failure]:
         return catalog.failures(self._connection)

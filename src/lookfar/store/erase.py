@@ -18,16 +18,18 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
-from zlib import crc32
 
-from lookfar.store import catalog, generations
-from lookfar.store.database import connect, typed_errors
+from lookfar.store import catalog, files, generations
+from lookfar.store.database import commit, connect, typed_errors
 from lookfar.store.keywords import Streams
+from lookfar.store.seals import seal
+from lookfar.store.sql import Connection
+from lookfar.store.vectors import checksum
 
 if TYPE_CHECKING:
     from lookfar.store.epoch import Epoch
 
-_TRACES = "erasing"
+TRACES = "erasing"
 """The key in ``meta`` that is there while traces of erased documents are left."""
 UNSETTLED = -1
 """The checksum of a vector that is about to be overwritten."""
@@ -54,19 +56,19 @@ class Kept(NamedTuple):
 Again = Callable[[Written], Streams]
 
 
-def kept(connection: sqlite3.Connection) -> Iterator[Kept]:
-    """The documents of the serving generation, by URI, all of one moment."""
-    connection.execute("BEGIN")
+def kept(connection: Connection) -> Iterator[Kept]:
+    """The documents of the serving generation, by URI, in the caller's transaction."""
     rows = connection.execute(
+        # Not by the index, whose names are a copy that no hash is kept of.
         f"SELECT d.uri, d.metadata, d.text_sha FROM documents d WHERE {catalog.ALIVE}"
-        " ORDER BY d.uri",
+        " ORDER BY d.uri || ''",
         {"g": generations.active(connection)},
     )
     for uri, told, sha in rows:
         yield Kept(uri, told, catalog.text(connection, sha))
 
 
-def erase_rows(connection: sqlite3.Connection, uris: Sequence[str], dead: bool = False) -> int:
+def erase_rows(connection: Connection, uris: Sequence[str], dead: bool = False) -> int:
     """Remove every version of these documents, whichever generation shows it, or only ``dead``
     ones, inside the caller's transaction; gives how many chunks the live ones had.
     """
@@ -88,15 +90,20 @@ def erase_rows(connection: sqlite3.Connection, uris: Sequence[str], dead: bool =
                 # The row stays, so that its number is never given to another vector.
                 connection.execute(
                     "UPDATE embeddings SET content = ?, checksum = ? WHERE row = ?",
-                    (b"erased" + row.to_bytes(8, "big"), UNSETTLED, row),
+                    (blank_name(row), UNSETTLED, row),
                 )
-    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, '1')", (_TRACES,))
+    catalog.record(connection, TRACES, 1)
     return chunks
 
 
-def has_traces(connection: sqlite3.Connection) -> bool:
+def blank_name(row: int) -> bytes:
+    """What the content of an erased vector is called."""
+    return b"erased" + row.to_bytes(8, "big")
+
+
+def has_traces(connection: Connection) -> bool:
     """Whether something was erased whose bytes may still lie in the files."""
-    return catalog.number(connection, _TRACES) != 0
+    return catalog.number(connection, TRACES) != 0
 
 
 def remove_traces(epoch: Epoch, again: Again) -> None:
@@ -110,27 +117,34 @@ def remove_traces(epoch: Epoch, again: Again) -> None:
                 "SELECT row FROM embeddings WHERE checksum = ? ORDER BY row", (UNSETTLED,)
             )
         ]
-        epoch.vectors.blank(rows)
+        epoch.vectors.blank(rows, catalog.vector_rows(connection))
         graves = generations.graves(connection)
         stamp = epoch.keywords.rewrite(
             catalog.high_marks(connection).document,
             graves,
             lambda documents: _entries(connection, documents, again),
         )
+        blank = bytes(epoch.vectors.dimensions * 2)
         connection.execute("BEGIN IMMEDIATE")
         connection.executemany(
             "UPDATE embeddings SET checksum = ? WHERE row = ?",
-            [(crc32(bytes(epoch.vectors.dimensions * 2)), row) for row in rows],
+            [(checksum(blank_name(row), blank), row) for row in rows],
         )
         catalog.record_keywords(connection, stamp)
         generations.close_graves(connection, graves)
-        connection.execute("COMMIT")
+        seal(connection)
+        commit(connection)
         # Not into a file elsewhere, where it would be a trace again.
         connection.execute("PRAGMA temp_store=MEMORY")
+        files.point("commit", epoch.catalogue.name)
         connection.execute("VACUUM")
         # Where a reader would not let go in time, the next writer finishes it.
+        files.point("commit", epoch.catalogue.name)
         if _empty_log(connection):
-            connection.execute("DELETE FROM meta WHERE key = ?", (_TRACES,))
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("DELETE FROM meta WHERE key = ?", (TRACES,))
+            seal(connection)
+            commit(connection)
     epoch.keywords.reload()
     epoch.keywords.remove_leftovers()
 
@@ -157,7 +171,8 @@ def _entries(
             "SELECT title, metadata, text_sha FROM documents WHERE id = ?", (identifier,)
         ).fetchone()
         chunks = connection.execute(
-            "SELECT key, start, end FROM chunks WHERE document = ? ORDER BY ordinal", (identifier,)
+            'SELECT key, start, "end" FROM chunks WHERE document = ? ORDER BY ordinal',
+            (identifier,),
         ).fetchall()
         if row is None or not chunks:
             continue

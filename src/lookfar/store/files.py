@@ -4,6 +4,9 @@ Takes: paths inside an index folder and bytes; for documents, which an edit repl
 folder and names in it. Gives: writes that are whole or absent, and a writer lock that dies
 with its process. Refuses: nothing by itself; the operating system's refusals come out as typed
 errors.
+
+Each change of the disk passes a fault point first, and so does each commit that the store asks
+SQLite or tantivy for: there a test counts, ends the process, or lets the disk fail.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +29,17 @@ from lookfar.errors import IndexBusy, IndexReadOnly, PermissionDenied, from_os_e
 _LEFT_SECONDS = 600.0
 _PLAIN = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _WITHOUT_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
+_MOST_AT_ONCE = 1 << 26
+
+on_point: Callable[[str, str, int], int] | None = None
+"""Asked at every fault point, where a test has put something here; nothing else ever does."""
+
+
+def point(what: str, name: str, size: int = 0) -> int:
+    """Pass a fault point: ``what`` is about to be done to ``name``. Gives how many of ``size``
+    bytes to write, which are all of them unless a test wants a short write.
+    """
+    return size if on_point is None else on_point(what, name, size)
 
 
 @contextmanager
@@ -37,19 +51,28 @@ def disk(what: str) -> Iterator[None]:
         raise from_os_error(error, what) from error
 
 
-def make_folder(path: Path) -> None:
-    """Create ``path`` for its owner alone: an index repeats the text of private files."""
+def make_folder(path: Path, *, sync: bool = True) -> None:
+    """Create ``path`` for its owner alone: an index repeats the text of private files.
+
+    Without ``sync`` a loss of power may take it back until the folder above is synced.
+    """
     with disk(f"creating the index folder {path}"):
-        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        new = [each for each in (path, *path.parents) if not each.exists()]
+        if new:
+            point("folder", path.name)
+            path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for each in reversed(new) if sync else ():
+            sync_folder(each.parent)
 
 
-def write_atomic(path: Path, data: bytes) -> None:
+def write_atomic(path: Path, data: bytes, *, sync: bool = True) -> None:
     """Replace ``path`` so that a reader, or a crash, sees the old bytes or the new ones.
 
     Only the holder of the writer lock may call this: the temporary file has one
-    name, so that what a crash left of it is overwritten and not piled up.
+    name, so that what a crash left of it is overwritten and not piled up. Without
+    ``sync`` a loss of power may bring back the old bytes until the folder is synced.
     """
-    _replace(path, path.with_name(f".{path.name}.tmp"), data)
+    _replace(path, path.with_name(f".{path.name}.tmp"), data, sync)
 
 
 def write_shared(path: Path, data: bytes) -> None:
@@ -64,19 +87,33 @@ def write_shared(path: Path, data: bytes) -> None:
                 left.unlink()
 
 
-def _replace(path: Path, temporary: Path, data: bytes) -> None:
+def _replace(path: Path, temporary: Path, data: bytes, sync: bool = True) -> None:
     with disk(f"writing {path.name}"):
         try:
-            with temporary.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
+            point("create", path.name)
+            with temporary.open("wb", buffering=0) as file:
+                _write(file.fileno(), data, path.name)
+                _sync(file.fileno(), path.name)
+            point("rename", path.name)
             os.replace(temporary, path)
         except OSError:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
             raise
-        sync_folder(path.parent)
+        if sync:
+            sync_folder(path.parent)
+
+
+def _write(descriptor: int, data: bytes | memoryview, name: str) -> None:
+    view = memoryview(data).cast("B")
+    while view:
+        most = point("write", name, min(len(view), _MOST_AT_ONCE))
+        view = view[os.write(descriptor, view[:most]) :]
+
+
+def _sync(descriptor: int, name: str) -> None:
+    point("sync", name)
+    os.fsync(descriptor)
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> int:
@@ -89,7 +126,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> int:
                 target.write(f"{line}\n")
                 number += 1
             target.flush()
-            os.fsync(target.fileno())
+            _sync(target.fileno(), path.name)
         except BaseException:
             path.unlink()
             raise
@@ -99,13 +136,11 @@ def write_lines(path: Path, lines: Iterable[str]) -> int:
 def append(path: Path, offset: int, data: bytes | memoryview) -> None:
     """Write ``data`` at ``offset`` of an append-only file, over whatever a crash left there."""
     with disk(f"writing {path.name}"):
+        point("open", path.name)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
         try:
-            view = memoryview(data).cast("B")
             os.lseek(descriptor, offset, os.SEEK_SET)
-            while view:
-                written = os.write(descriptor, view[: 1 << 26])
-                view = view[written:]
+            _write(descriptor, data, path.name)
         finally:
             os.close(descriptor)
 
@@ -115,7 +150,7 @@ def sync(path: Path) -> None:
     with disk(f"syncing {path.name}"):
         descriptor = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
         try:
-            os.fsync(descriptor)
+            _sync(descriptor, path.name)
         finally:
             os.close(descriptor)
 
@@ -127,35 +162,47 @@ def sync_folder(path: Path) -> None:
     with disk(f"syncing {path.name}"):
         descriptor = os.open(path, os.O_RDONLY)
         try:
-            os.fsync(descriptor)
+            _sync(descriptor, path.name)
         finally:
             os.close(descriptor)
 
 
-def rename(path: Path, to: Path) -> None:
-    """Give a file or folder another name beside its old one, for good."""
+def rename(path: Path, to: Path, *, sync: bool = True) -> None:
+    """Give a file or folder another name beside its old one; for good, unless without ``sync``."""
     with disk(f"renaming {path.name}"):
+        point("rename", path.name)
         os.replace(path, to)
-        sync_folder(to.parent)
+        if sync:
+            sync_folder(to.parent)
 
 
 def name_too(path: Path, also: Path) -> None:
     """Give a finished file a second name; where the disk knows no such thing, a copy."""
     with disk(f"keeping {path.name}"):
+        point("link", path.name)
         try:
             os.link(path, also)
         except OSError:
             shutil.copyfile(path, also)
-    sync(also)
+            sync(also)
 
 
 def remove(path: Path) -> None:
     """Remove a file or a whole folder; what is already gone is fine."""
     with disk(f"removing {path.name}"):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
+        if path.is_symlink() or not path.is_dir():
+            _unlink(path)
+            return
+        for each in path.rglob("*"):
+            if each.is_symlink() or not each.is_dir():
+                _unlink(each)
+        point("remove", path.name)
+        shutil.rmtree(path)
+
+
+def _unlink(path: Path) -> None:
+    point("remove", path.name)
+    path.unlink(missing_ok=True)
 
 
 def size_of(path: Path) -> int:
@@ -205,14 +252,13 @@ def stage(folder: int | str, name: str, data: bytes, like: str = "", mode: int =
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PLAIN
     with _document(f"writing {like or name!r}"):
         where = _at(folder)
+        point("create", name)
         descriptor = os.open(_named(folder, name), flags, 0o600 if like else mode, **where)
         try:
             if like:
                 _take_after(descriptor, folder, like)
-            view = memoryview(data)
-            while view:
-                view = view[os.write(descriptor, view[: 1 << 26]) :]
-            os.fsync(descriptor)
+            _write(descriptor, data, name)
+            _sync(descriptor, name)
         finally:
             os.close(descriptor)
 
@@ -246,6 +292,7 @@ def _take_after(descriptor: int, folder: int | str, name: str) -> None:
 def swap(folder: int | str, staged: str, name: str) -> None:
     """Let a staged file take the place of a document, at once."""
     with _document(f"replacing {name!r}"):
+        point("rename", name)
         if isinstance(folder, int):
             os.replace(staged, name, src_dir_fd=folder, dst_dir_fd=folder)
         else:
@@ -255,6 +302,7 @@ def swap(folder: int | str, staged: str, name: str) -> None:
 def put_new(folder: int | str, staged: str, name: str) -> bool:
     """Give a staged file its name; False where something of that name is there already."""
     with _document(f"creating {name!r}"):
+        point("link", name)
         if isinstance(folder, int):
             try:
                 os.link(staged, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
@@ -264,6 +312,7 @@ def put_new(folder: int | str, staged: str, name: str) -> bool:
                 if error.errno not in _WITHOUT_LINKS:
                     raise
                 return _renamed_new(folder, staged, name)
+            point("remove", staged)
             os.unlink(staged, dir_fd=folder)
             return True
         try:
@@ -286,18 +335,21 @@ def _renamed_new(folder: int, staged: str, name: str) -> bool:
 def drop(folder: int | str, name: str) -> None:
     """Remove a file from a folder; one that is gone is fine."""
     with _document(f"removing {name!r}"), suppress(FileNotFoundError):
+        point("remove", name)
         os.unlink(_named(folder, name), **_at(folder))
 
 
 def make_inside(folder: int | str, name: str) -> None:
     """Make a folder in a folder; one that is there is fine."""
     with _document(f"creating the folder {name!r}"), suppress(FileExistsError):
+        point("folder", name)
         os.mkdir(_named(folder, name), **_at(folder))
 
 
 def drop_empty(folder: int | str, name: str) -> None:
     """Remove a folder in a folder, if it is there and nothing is in it."""
     with suppress(OSError):
+        point("remove", name)
         os.rmdir(_named(folder, name), **_at(folder))
 
 
@@ -305,7 +357,7 @@ def sync_open(folder: int | str) -> None:
     """Make the names inside an open folder durable."""
     if isinstance(folder, int):
         with _document("syncing a folder"):
-            os.fsync(folder)
+            _sync(folder, "a folder")
 
 
 def lock_open(folder: int | str, wait_seconds: float) -> None:
@@ -349,6 +401,7 @@ class WriterLock:
         deadline = time.monotonic() + wait_seconds
         while self._descriptor is None:
             with disk("opening the writer lock"):
+                point("open", self._path.name)
                 descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
             try:
                 self._await(descriptor, deadline)

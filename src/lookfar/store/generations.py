@@ -11,14 +11,14 @@ writes. What lies beyond the pointer is dropped by the next write session.
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from lookfar.errors import IndexHeld, InvalidArgument
 from lookfar.store import catalog
+from lookfar.store.sql import Connection
 
 ACTIVE = "active"
 """The key in ``meta`` of the number that readers get."""
@@ -26,6 +26,21 @@ _HELD = "held"
 """The number that someone rolled back to, until the next explicit indexing; else absent."""
 _LAST = "last_generation"
 """The highest number given out before a roll-back: what is dropped never gives its to another."""
+
+
+_COUNTED, _WAY = "counted", 2
+"""Says in a manifest how its totals were made: those made so can be added to."""
+_MODULUS = 1 << 256
+_TABLES = ("sections", "chunks", "links")
+
+
+class Since(NamedTuple):
+    """Where a write session began."""
+
+    generation: int
+    """The one that it goes on from."""
+    first_document: int
+    """The first number that it gives to a document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +53,23 @@ class Generation:
     manifest: Mapping[str, Any]
 
 
-def active(connection: sqlite3.Connection) -> int:
+def active(connection: Connection) -> int:
     """The number that readers get; 0 before the first activation."""
     return catalog.number(connection, ACTIVE)
 
 
 def activate(
-    connection: sqlite3.Connection, number: int, created_at: str, manifest: Mapping[str, Any]
+    connection: Connection, number: int, created_at: str, manifest: Mapping[str, Any]
 ) -> None:
     """Record ``number`` and point readers at it; visible when the transaction commits."""
     connection.execute(
         "INSERT INTO generations (number, created_at, manifest) VALUES (?, ?, ?)",
         (number, created_at, json.dumps(manifest, sort_keys=True)),
     )
-    _record(connection, ACTIVE, number)
+    catalog.record(connection, ACTIVE, number)
 
 
-def never_served(connection: sqlite3.Connection, after: int) -> bool:
+def never_served(connection: Connection, after: int) -> bool:
     """Whether all that is stored belongs to the one generation that would follow ``after``."""
     (others,) = connection.execute(
         "SELECT (SELECT count(*) FROM generations WHERE number != :next)"
@@ -64,62 +79,79 @@ def never_served(connection: sqlite3.Connection, after: int) -> bool:
     return not others
 
 
-def withdraw(connection: sqlite3.Connection) -> None:
+def withdraw(connection: Connection) -> None:
     """Take back the activation of an epoch whose writer died before anyone pointed at it."""
     connection.execute("DELETE FROM generations")
     (born,) = connection.execute("SELECT min(born) FROM documents").fetchone()
     if born is not None:
-        _record(connection, ACTIVE, int(born) - 1)
+        catalog.record(connection, ACTIVE, int(born) - 1)
 
 
-def _record(connection: sqlite3.Connection, key: str, number: int) -> None:
-    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, str(number)))
-
-
-def highest(connection: sqlite3.Connection) -> int:
+def highest(connection: Connection) -> int:
     """The highest number ever given out; the next generation gets the one after it."""
-    (kept,) = connection.execute("SELECT ifnull(max(number), 0) FROM generations").fetchone()
+    (kept,) = connection.execute("SELECT coalesce(max(number), 0) FROM generations").fetchone()
     return max(int(kept), active(connection), catalog.number(connection, _LAST))
 
 
-def totals(connection: sqlite3.Connection) -> dict[str, Any]:
+def totals(connection: Connection, since: Since | None = None) -> dict[str, Any]:
     """What the generation about to be activated holds, for its manifest.
 
     Valid while all that is not dead is part of it. ``content`` names the documents and
-    their texts: two libraries that hold the same have the same.
+    their texts: two libraries that hold the same have the same. With ``since`` only what
+    changed is counted, so that one edit costs the same however much there is.
     """
-
-    def alive(table: str) -> int:
-        (number,) = connection.execute(
-            f"SELECT (SELECT count(*) FROM {table}) - (SELECT count(*) FROM {table} WHERE document"
-            " IN (SELECT id FROM documents WHERE died IS NOT NULL))"
-        ).fetchone()
-        return int(number)
-
-    content = sha256()
-    documents = 0
-    rows = connection.execute("SELECT uri, text_sha FROM documents WHERE died IS NULL ORDER BY uri")
-    for uri, text_sha in rows:
-        documents += 1
-        content.update(uri.encode("utf-8", "surrogateescape") + b"\0" + text_sha)
-    return {
-        "documents": documents,
-        "sections": alive("sections"),
-        "chunks": alive("chunks"),
-        "links": alive("links"),
-        "content": content.hexdigest(),
-    }
+    before = manifest(connection, since.generation) if since else {}
+    if since is None or before.get(_COUNTED) != _WAY:
+        # Counting the dead is quicker than counting the living: there are few.
+        every = {table: _rows(connection, table) for table in _TABLES}
+        dead = {table: _rows(connection, table, "died IS NOT NULL") for table in _TABLES}
+        alive = {table: every[table] - dead[table] for table in _TABLES}
+        return {**_named(connection, "died IS NULL", (), {}), **alive, _COUNTED: _WAY}
+    found = dict(before)
+    added = ("id >= ? AND died IS NULL", (since.first_document,), 1)
+    # What was added and replaced in the same session was never counted.
+    gone = ("died > ? AND id < ?", (since.generation, since.first_document), -1)
+    for where, values, sign in (added, gone):
+        found |= _named(connection, where, values, found, sign)
+        for table in _TABLES:
+            found[table] += sign * _rows(connection, table, where, values)
+    return {key: found[key] for key in ("documents", "content", *_TABLES, _COUNTED)}
 
 
-def manifest(connection: sqlite3.Connection, number: int) -> Mapping[str, Any]:
+def _rows(connection: Connection, table: str, where: str = "", values: Sequence[int] = ()) -> int:
+    """How many rows of a table are there, or belong to these documents."""
+    among = f" WHERE document IN (SELECT id FROM documents WHERE {where})" if where else ""
+    (number,) = connection.execute(f"SELECT count(*) FROM {table}{among}", values).fetchone()
+    return int(number)
+
+
+def _named(
+    connection: Connection,
+    where: str,
+    values: Sequence[int],
+    before: Mapping[str, Any],
+    sign: int = 1,
+) -> dict[str, Any]:
+    """How many documents there are and what names them all, with these more, or less."""
+    documents, content = int(before.get("documents", 0)), int(before.get("content", "0"), 16)
+    found = connection.execute(f"SELECT uri, text_sha FROM documents WHERE {where}", values)
+    for uri, text_sha in found:
+        named = uri.encode("utf-8", "surrogateescape") + b"\0" + text_sha
+        documents += sign
+        # A sum, in whatever order, from which one can be taken away again.
+        content += sign * int.from_bytes(sha256(named).digest(), "big")
+    return {"documents": documents, "content": f"{content % _MODULUS:064x}"}
+
+
+def manifest(connection: Connection, number: int) -> Mapping[str, Any]:
     """What was recorded of one generation; empty for one that is not kept."""
     return next((each.manifest for each in listed(connection, number)), {})
 
 
-def listed(connection: sqlite3.Connection, only: int | None = None) -> list[Generation]:
+def listed(connection: Connection, only: int | None = None) -> list[Generation]:
     rows = connection.execute(
         "SELECT number, created_at, pinned, manifest FROM generations"
-        " WHERE number = ifnull(?, number) ORDER BY number",
+        " WHERE number = coalesce(?, number) ORDER BY number",
         (only,),
     )
     try:
@@ -131,12 +163,12 @@ def listed(connection: sqlite3.Connection, only: int | None = None) -> list[Gene
         raise catalog.damaged_row(connection, f"generations: {error}") from error
 
 
-def resolve(connection: sqlite3.Connection, wanted: int | None) -> int:
+def resolve(connection: Connection, wanted: int | None) -> int:
     """The generation to read: the active one, or the one asked for if it is still kept."""
     return active(connection) if wanted is None else _kept(connection, wanted)
 
 
-def _kept(connection: sqlite3.Connection, wanted: int) -> int:
+def _kept(connection: Connection, wanted: int) -> int:
     kept = [row[0] for row in connection.execute("SELECT number FROM generations")]
     if wanted not in kept:
         raise InvalidArgument(
@@ -150,12 +182,12 @@ def _kept(connection: sqlite3.Connection, wanted: int) -> int:
 # -- moving the pointer ----------------------------------------------------
 
 
-def held(connection: sqlite3.Connection) -> int | None:
+def held(connection: Connection) -> int | None:
     """The generation that someone rolled back to, and that no check of the disk replaces."""
     return catalog.number(connection, _HELD) or None
 
 
-def refuse_held(connection: sqlite3.Connection) -> None:
+def refuse_held(connection: Connection) -> None:
     """Whoever writes unasked leaves alone what someone holds."""
     number = held(connection)
     if number is not None:
@@ -166,23 +198,23 @@ def refuse_held(connection: sqlite3.Connection) -> None:
         )
 
 
-def roll_back(connection: sqlite3.Connection, number: int) -> None:
+def roll_back(connection: Connection, number: int) -> None:
     """Point readers at a kept generation and hold it there; the newest needs no holding."""
     _kept(connection, number)
     (newest,) = connection.execute("SELECT max(number) FROM generations").fetchone()
-    _record(connection, _LAST, highest(connection))
-    _record(connection, ACTIVE, number)
+    catalog.record(connection, _LAST, highest(connection))
+    catalog.record(connection, ACTIVE, number)
     if number == newest:
         _let_go(connection)
     else:
-        _record(connection, _HELD, number)
+        catalog.record(connection, _HELD, number)
 
 
-def _let_go(connection: sqlite3.Connection) -> None:
+def _let_go(connection: Connection) -> None:
     connection.execute("DELETE FROM meta WHERE key = ?", (_HELD,))
 
 
-def settle(connection: sqlite3.Connection) -> None:
+def settle(connection: Connection) -> None:
     """Before a write: let go, and drop for good what a roll-back left beyond the pointer.
 
     The keyword entries of what is dropped wait in ``graves`` for the commit after the
@@ -214,14 +246,14 @@ def settle(connection: sqlite3.Connection) -> None:
 # -- keeping and purging ---------------------------------------------------
 
 
-def pin(connection: sqlite3.Connection, number: int, pinned: bool) -> None:
+def pin(connection: Connection, number: int, pinned: bool) -> None:
     """Keep a generation whatever retention says, or no longer."""
     connection.execute(
         "UPDATE generations SET pinned = ? WHERE number = ?", (pinned, _kept(connection, number))
     )
 
 
-def retire(connection: sqlite3.Connection, retain: int) -> list[int]:
+def retire(connection: Connection, retain: int) -> list[int]:
     """Forget generations beyond the last ``retain``; gives documents nobody can see any more."""
     connection.execute(
         "DELETE FROM generations WHERE pinned = 0 AND number != ? AND number NOT IN"
@@ -236,7 +268,7 @@ def retire(connection: sqlite3.Connection, retain: int) -> list[int]:
     return [identifier for (identifier,) in rows]
 
 
-def prune(connection: sqlite3.Connection, keep: int) -> tuple[int, int]:
+def prune(connection: Connection, keep: int) -> tuple[int, int]:
     """Retention now: how many generations and how many document versions went."""
     before = len(listed(connection))
     documents = retire(connection, keep)
@@ -244,7 +276,7 @@ def prune(connection: sqlite3.Connection, keep: int) -> tuple[int, int]:
     return before - len(listed(connection)), len(documents)
 
 
-def purge(connection: sqlite3.Connection, documents: Sequence[int]) -> None:
+def purge(connection: Connection, documents: Sequence[int]) -> None:
     """Remove every row of these document versions, and the texts that no other version has.
 
     Their keyword entries go with a later commit of that index, as ``graves`` tells it.
@@ -264,11 +296,11 @@ def purge(connection: sqlite3.Connection, documents: Sequence[int]) -> None:
     connection.executemany("INSERT INTO graves VALUES (?)", [(each,) for each in documents])
 
 
-def graves(connection: sqlite3.Connection) -> list[int]:
+def graves(connection: Connection) -> list[int]:
     """Purged documents that still have entries in the keyword index."""
     return [identifier for (identifier,) in connection.execute("SELECT document FROM graves")]
 
 
-def close_graves(connection: sqlite3.Connection, emptied: Sequence[int]) -> None:
+def close_graves(connection: Connection, emptied: Sequence[int]) -> None:
     """The keyword index has committed without these."""
     connection.executemany("DELETE FROM graves WHERE document = ?", [(each,) for each in emptied])

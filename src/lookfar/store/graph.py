@@ -15,7 +15,6 @@ indexed on both sides. So a question reads the links and documents of a few name
 
 from __future__ import annotations
 
-import sqlite3
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -28,9 +27,11 @@ from typing import Any
 from lookfar.errors import NotIndexed
 from lookfar.ports import Edge, Lead, Member, Version
 from lookfar.store import naming
-from lookfar.store.catalog import ALIVE, batches, marks, number
+from lookfar.store.catalog import ALIVE, batches, marks, number, record
 from lookfar.store.communities import louvain
 from lookfar.store.migrations import FORMAT_WITH_COMMUNITIES, FORMAT_WITH_NAMES, check
+from lookfar.store.seals import seal
+from lookfar.store.sql import Connection
 
 _EDGE = """
     SELECT l.name, d.uri, d.title, l.kind, l.target, l.anchor, l.text, l.start, l.end
@@ -39,11 +40,11 @@ _EDGE = """
 
 _LINKS_CHANGED = "links_changed"
 """The key in ``meta`` of the first generation that has the links of the newest."""
-_COMMUNITIES_OF = "communities_of"
+COMMUNITIES_OF = "communities_of"
 """The same, as it was when the communities were stored."""
 
 
-def refuse_older(connection: sqlite3.Connection) -> None:
+def refuse_older(connection: Connection) -> None:
     """An index that was made before links had names cannot say where they lead."""
     if check(connection) < FORMAT_WITH_NAMES:
         raise NotIndexed(
@@ -53,7 +54,7 @@ def refuse_older(connection: sqlite3.Connection) -> None:
 
 
 def links_from(
-    connection: sqlite3.Connection, generation: int, document: int, start: int, end: int
+    connection: Connection, generation: int, document: int, start: int, end: int
 ) -> list[Edge]:
     """The links that a live document has in ``start``..``end``, in order.
 
@@ -78,7 +79,7 @@ def links_from(
     return edges
 
 
-def links_to(connection: sqlite3.Connection, generation: int, document: int) -> list[Edge]:
+def links_to(connection: Connection, generation: int, document: int) -> list[Edge]:
     """The links of other live documents that mean this one, by URI and place."""
     names = connection.execute("SELECT DISTINCT name FROM names WHERE document = ?", (document,))
     edges: list[Edge] = []
@@ -101,7 +102,7 @@ def links_to(connection: sqlite3.Connection, generation: int, document: int) -> 
 
 
 def links_named(
-    connection: sqlite3.Connection, generation: int, names: Iterable[str]
+    connection: Connection, generation: int, names: Iterable[str]
 ) -> list[tuple[str, Edge]]:
     """The links of live documents that look for one of these names, and for which; where they
     lead is left open: it may be a document of another collection."""
@@ -119,7 +120,7 @@ def links_named(
 
 
 def leads(
-    connection: sqlite3.Connection,
+    connection: Connection,
     generation: int,
     documents: Sequence[int],
     among: Collection[int] | None = None,
@@ -142,7 +143,7 @@ def leads(
     if among is not None:
         listed = ",".join(map(str, among))  # Integers of our own: nothing to escape.
         held: set[str] = set()
-        for few in batches(sorted(names)):
+        for few in batches(sorted(names)) if listed else ():
             found = connection.execute(
                 # By their names, which are fewer; the plus keeps SQLite from the other way.
                 f"SELECT DISTINCT name FROM names WHERE name IN ({marks(few)})"
@@ -164,7 +165,7 @@ def leads(
 
 
 def meant(
-    connection: sqlite3.Connection,
+    connection: Connection,
     generation: int,
     links: Iterable[tuple[str, str, str]],
     absent: str = "",
@@ -193,7 +194,7 @@ def meant(
 
 
 def _targets(
-    connection: sqlite3.Connection, generation: int, names: Iterable[str]
+    connection: Connection, generation: int, names: Iterable[str]
 ) -> dict[str, naming.Bearers]:
     """The live documents that have each of these names, ready to be chosen from."""
     held = _bearing(connection, generation, names)
@@ -201,7 +202,7 @@ def _targets(
 
 
 def _bearing(
-    connection: sqlite3.Connection, generation: int, names: Iterable[str]
+    connection: Connection, generation: int, names: Iterable[str]
 ) -> dict[str, list[naming.Target]]:
     """The live documents that have each of these names."""
     found: dict[str, list[naming.Target]] = {}
@@ -280,7 +281,7 @@ class Graph:
 
 
 def graph_of(
-    connection: sqlite3.Connection, generation: int, communities: Mapping[str, int] | None = None
+    connection: Connection, generation: int, communities: Mapping[str, int] | None = None
 ) -> Graph:
     """The graph of all live documents, with its communities, unless these are known."""
     documents = connection.execute(
@@ -309,7 +310,7 @@ def graph_of(
 
 
 def _pairs(
-    connection: sqlite3.Connection,
+    connection: Connection,
     generation: int,
     documents: Sequence[tuple[int, str, str]],
     place: Mapping[int, int],
@@ -331,7 +332,7 @@ def _pairs(
 # -- communities that are stored ---------------------------------------------
 
 
-def same_links(connection: sqlite3.Connection, version: Version) -> bool:
+def same_links(connection: Connection, version: Version) -> bool:
     """Whether a version has the links and the names of the one that it replaces."""
     row = connection.execute(
         "SELECT id FROM documents WHERE uri = ? AND died IS NULL", (version.uri,)
@@ -348,18 +349,18 @@ def same_links(connection: sqlite3.Connection, version: Version) -> bool:
     return Counter(links) == Counter(now)
 
 
-def links_changed(connection: sqlite3.Connection, after: int) -> bool:
+def links_changed(connection: Connection, after: int) -> bool:
     """Whether a session that follows generation ``after`` starts from other links than those
     of the newest: somebody rolled back beyond the last change of a link."""
     return after < number(connection, _LINKS_CHANGED)
 
 
-def record_links(connection: sqlite3.Connection, generation: int) -> None:
+def record_links(connection: Connection, generation: int) -> None:
     """Links are from this generation on not what they were; stored communities do not serve."""
-    _record(connection, _LINKS_CHANGED, generation)
+    record(connection, _LINKS_CHANGED, generation)
 
 
-def store_communities(connection: sqlite3.Connection, generation: int) -> None:
+def store_communities(connection: Connection, generation: int) -> None:
     """Make the communities of a generation that has just been given its links, and keep them."""
     connection.execute("DELETE FROM communities")
     # Inserted documents have no links, and many generations.
@@ -368,23 +369,25 @@ def store_communities(connection: sqlite3.Connection, generation: int) -> None:
         connection.executemany(
             "INSERT INTO communities VALUES (?, ?)", graph.communities_of(graph.uris).items()
         )
-    _record(connection, _COMMUNITIES_OF, generation)
+    record(connection, COMMUNITIES_OF, generation)
+    seal(connection, "communities")
 
 
-def forget_communities(connection: sqlite3.Connection, uris: Iterable[str]) -> None:
+def forget_communities(connection: Connection, uris: Iterable[str]) -> None:
     """Leave no trace of documents that are erased."""
     connection.executemany("DELETE FROM communities WHERE uri = ?", [(uri,) for uri in uris])
+    seal(connection, "communities")
 
 
 def stored_communities(
-    connection: sqlite3.Connection, generation: int, uris: Collection[str] | None = None
+    connection: Connection, generation: int, uris: Collection[str] | None = None
 ) -> dict[str, int] | None:
     """The community of each document that has links, or of each of ``uris``; ``None`` where
     what is stored is not of this generation's links."""
     if check(connection) < FORMAT_WITH_COMMUNITIES:
         return None
     since = number(connection, _LINKS_CHANGED)
-    if not since or generation < since or number(connection, _COMMUNITIES_OF) != since:
+    if not since or generation < since or number(connection, COMMUNITIES_OF) != since:
         return None
     if uris is None:
         return dict(connection.execute("SELECT uri, community FROM communities").fetchall())
@@ -396,7 +399,3 @@ def stored_communities(
             ).fetchall()
         )
     return found
-
-
-def _record(connection: sqlite3.Connection, key: str, value: int) -> None:
-    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, str(value)))

@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
+from zlib import crc32
 
 import tantivy
 from tantivy import Occur, Query
@@ -34,19 +35,55 @@ NAMES = ("title", "path", "description", "aliases", "keywords")
 """What a document is called, and what it says of itself before its text begins."""
 PAGE_FIELDS = (*NAMES, "page")
 """Of the one entry per document that stands beside those of its chunks."""
+_ALL_FIELDS = frozenset((*FIELDS, *PAGE_FIELDS))
 
-_MOST_PAIRS = 20
+MOST_PAIRS = 20
+"""Pairs of words that one question looks for."""
 _HEAP_BYTES = 96_000_000
 _REMEMBERED = 20_000
 """Terms whose frequency a view remembers."""
 _ANALYSER = "whitespace"
 _META = "meta.json"
+_FOOTER_MAGIC = 1337
+_PARTS = ("fast", "fieldnorm", "idx", "pos", "store", "term")
+_CHECKED_BYTES = 1 << 24
+"""Of keyword files, checked when an index is opened: some 10 ms."""
 _SEGMENT = re.compile(r"[0-9a-f]{32}")
 _OS_ERROR = re.compile(r"\bos error (\d+)|\bcode: (\d+)")
 _CANNOT_WRITE = frozenset((errno.EROFS, errno.EACCES, errno.EPERM))
 
 Streams = tuple[Sequence[str], Sequence[Sequence[str]]]
 """Of one document: the terms of its names, and an entry for each chunk."""
+
+
+def segment_files(folder: Path) -> list[Path]:
+    """The files that the last commit consists of; what a crash left beside them is no matter."""
+    found: list[Path] = []
+    for segment in json.loads((folder / _META).read_bytes())["segments"]:
+        name = segment["segment_id"].replace("-", "")
+        found += (folder / f"{name}.{part}" for part in _PARTS)
+        if segment["deletes"]:
+            found.append(folder / f"{name}.{segment['deletes']['opstamp']}.del")
+    return found
+
+
+def file_damage(path: Path) -> str:
+    """Compare a tantivy file with the checksum in its footer."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        return error.strerror or str(error)
+    if len(data) < 8 or int.from_bytes(data[-4:], "little") != _FOOTER_MAGIC:
+        return "its footer is gone"
+    length = int.from_bytes(data[-8:-4], "little")
+    try:
+        footer = json.loads(data[-8 - length : -8])
+        expected = footer["crc"]
+    except (ValueError, KeyError, TypeError):
+        return "its footer is unreadable"
+    if set(footer) != {"version", "crc"}:
+        return "its footer differs from what was written"
+    return "" if crc32(data[: -8 - length]) == expected else "its checksum differs"
 
 
 def _schema() -> tantivy.Schema:
@@ -60,33 +97,62 @@ def _schema() -> tantivy.Schema:
     return builder.build()
 
 
+def meta_of_an_empty_one() -> bytes:
+    """What tantivy writes down of an index like ours before anything is in it."""
+    with TemporaryDirectory(prefix="lookfar-") as folder:
+        tantivy.Index(_schema(), path=folder, reuse=False)
+        return Path(folder, _META).read_bytes()
+
+
+def file_version() -> dict[str, int]:
+    """How the tantivy of this process marks the files that it writes."""
+    numbers = map(int, re.findall(r"\d+", tantivy.__version__))  # type: ignore[attr-defined]
+    return dict(zip(("major", "minor", "patch", "index_format_version"), numbers, strict=True))
+
+
 class KeywordIndex:
     """A tantivy index in one folder."""
 
-    def __init__(self, folder: Path, *, create: bool = False) -> None:
+    def __init__(self, folder: Path, *, create: bool = False, older: bool = False) -> None:
+        """``older``: its catalogue says that another format wrote it, which had other fields."""
         self._folder = folder
+        self._older = older
         self._linked: TemporaryDirectory[str] | None = None
         self._reloading = Lock()
         self._writer: tantivy.IndexWriter | None = None
+        self._checked: set[str] = set()
         self._schema = _schema()
+        self._lacking: frozenset[str] = frozenset()
         self._index = self._create() if create else self._open()
         self.view = self._look()
         """What the last reload made visible; a reader keeps the one it began with."""
 
     def _create(self) -> tantivy.Index:
-        files.make_folder(self._folder)
+        files.make_folder(self._folder, sync=False)
         with _writing():
+            files.point("create", self._folder.name)
             index = tantivy.Index(self._schema, path=str(self._folder), reuse=False)
         return _with_terms(index)
 
     def _open(self) -> tantivy.Index:
         with _reading(self._folder):
             try:
-                return _with_terms(tantivy.Index.open(str(self._folder)))
+                return self._checked_schema(tantivy.Index.open(str(self._folder)))
             except ValueError as error:
                 if _number(error) not in _CANNOT_WRITE:
                     raise
-            return _with_terms(tantivy.Index.open(self._link()))
+            return self._checked_schema(tantivy.Index.open(self._link()))
+
+    def _checked_schema(self, index: tantivy.Index) -> tantivy.Index:
+        """The index, if its fields are ours: a field of another name would just not be searched."""
+        if index.schema != self._schema:
+            if not self._older:
+                raise ValueError(f"{_META}: it tells of other fields")
+            # Fields go by their place among the others, so questions are asked by its own.
+            self._schema = index.schema
+            told = json.loads((self._folder / _META).read_bytes())["schema"]
+            self._lacking = _ALL_FIELDS.difference(field["name"] for field in told)
+        return _with_terms(index)
 
     def _link(self) -> str:
         """A folder of links to this one: tantivy locks even to read, and here it may not."""
@@ -99,10 +165,34 @@ class KeywordIndex:
         # The stamp before the reader: a view may hold more than its stamp says, never less.
         stamp = self.committed()
         with _reading(self._folder):
+            self._check_small_files()
             if self._linked is not None:
                 self._link()
             self._index.reload()
-            return KeywordView(self._folder, self._schema, self._index.searcher(), stamp)
+            return KeywordView(
+                self._folder, self._schema, self._index.searcher(), stamp, lacking=self._lacking
+            )
+
+    def _check_small_files(self) -> None:
+        """Compare what was not looked at yet with its checksum, as far as that is quick: tantivy
+        maps its files and believes them, and a wrong number can end the process or the answer.
+        """
+        allowance = _CHECKED_BYTES
+        for path in sorted(segment_files(self._folder)):
+            if path.name in self._checked:
+                continue
+            try:
+                allowance -= path.stat().st_size
+            except FileNotFoundError:
+                if path in segment_files(self._folder):
+                    raise
+                continue  # A writer merged it away meanwhile.
+            if allowance < 0:
+                return
+            why = file_damage(path)
+            if why and path in segment_files(self._folder):
+                raise ValueError(f"{path.name}: {why}")
+            self._checked.add(path.name)
 
     def committed(self) -> int:
         """The stamp of the last commit on disk, to compare with what the catalogue recorded."""
@@ -228,7 +318,11 @@ class KeywordIndex:
         """Make everything since the last commit durable; gives the stamp to record."""
         assert self._writer is not None
         with _writing():
-            return int(self._writer.commit())
+            files.point("commit", self._folder.name)
+            stamp = int(self._writer.commit())
+        # It syncs its files, and the folder before it names them, but not that name itself.
+        files.sync_folder(self._folder)
+        return stamp
 
     def abandon(self) -> None:
         """Forget everything since the last commit."""
@@ -242,6 +336,7 @@ class KeywordIndex:
         """Let merges finish. One that fails costs nothing: the next writer tries it again."""
         if self._writer is not None:
             with suppress(Exception):
+                files.point("merge", self._folder.name)
                 self._writer.wait_merging_threads()
             self._writer = None
 
@@ -256,8 +351,11 @@ class KeywordView:
         searcher: tantivy.Searcher,
         stamp: int,
         shared: Statistics | None = None,
+        lacking: frozenset[str] = frozenset(),
     ) -> None:
+        """``lacking``: the fields that an index of an earlier format does not have."""
         self._folder = folder
+        self._lacking = lacking
         self._schema = schema
         self._searcher = searcher
         self._shared = shared
@@ -271,7 +369,9 @@ class KeywordView:
         if found is None:
             if len(self._having) >= _REMEMBERED:
                 self._having.clear()
-            found = self._having[field, term] = self._searcher.doc_freq(field, term)
+            lacks = field in self._lacking
+            found = 0 if lacks else self._searcher.doc_freq(field, term)
+            self._having[field, term] = found
         return found
 
     def statistics(self, terms: Iterable[str]) -> Statistics:
@@ -286,7 +386,9 @@ class KeywordView:
 
     def scored_with(self, shared: Statistics) -> KeywordView:
         """The same state, with words weighed by statistics from beyond it."""
-        view = KeywordView(self._folder, self._schema, self._searcher, self.stamp, shared)
+        view = KeywordView(
+            self._folder, self._schema, self._searcher, self.stamp, shared, self._lacking
+        )
         view._having = self._having
         return view
 
@@ -369,7 +471,7 @@ class KeywordView:
 
     def _scoring(self, terms: Terms, weights: Mapping[str, float]) -> Query | None:
         clauses: list[tuple[Occur, Query]] = []
-        for term, importance in _weighed(terms):
+        for term, importance in weighed(terms):
             for field, weight in weights.items():
                 here = self._frequency(field, term) if weight > 0 else 0
                 if not here:
@@ -411,7 +513,7 @@ class KeywordView:
         # as single precision tells apart.
         clauses = [
             (Occur.Should, Query.const_score_query(self._phrase(pair[:2], 0, pair[2]), 2.0**at))
-            for at, pair in enumerate(pairs[:_MOST_PAIRS])
+            for at, pair in enumerate(pairs[:MOST_PAIRS])
         ]
         return {key: int(score) for key, score in self._among(clauses, keys).items()}
 
@@ -501,6 +603,25 @@ class KeywordView:
             found = self._searcher.search(among, limit=1, count=True)
             return int(found.count)  # type: ignore[attr-defined]  # its stubs forget it
 
+    def told(self) -> int:
+        """How many entries there are by what ``meta.json`` says of each segment."""
+        with _reading(self._folder):
+            found = self._searcher.search(Query.all_query(), limit=1, count=True)
+            return int(found.count)  # type: ignore[attr-defined]  # its stubs forget it
+
+    def stored(self) -> int:
+        """How many entries there are, counted one by one: each has a document."""
+        anything = Query.range_query(
+            self._schema,
+            "document",
+            tantivy.FieldType.Unsigned,
+            lower_bound=0,
+            use_inverted_index=True,
+        )
+        with _reading(self._folder):
+            found = self._searcher.search(anything, limit=1, count=True)
+            return int(found.count)  # type: ignore[attr-defined]  # its stubs forget it
+
     def __len__(self) -> int:
         return self._searcher.num_docs
 
@@ -510,7 +631,8 @@ def _idf(entries: int, having: int) -> float:
     return math.log(1 + (entries - having + 0.5) / (having + 0.5))
 
 
-def _weighed(terms: Terms) -> Iterable[tuple[str, float]]:
+def weighed(terms: Terms) -> Iterable[tuple[str, float]]:
+    """Terms with how much each counts."""
     return terms.items() if isinstance(terms, Mapping) else ((term, 1.0) for term in terms)
 
 

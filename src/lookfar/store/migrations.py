@@ -9,6 +9,8 @@ from __future__ import annotations
 import sqlite3
 
 from lookfar.errors import IndexTooNew
+from lookfar.store.seals import STATE
+from lookfar.store.sql import Connection
 
 _FIRST = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -146,6 +148,24 @@ _COMMUNITIES = """
 CREATE TABLE communities (uri TEXT PRIMARY KEY, community INTEGER NOT NULL) WITHOUT ROWID;
 """
 
+# Hashes of the rows themselves: see seals.py. What changes in a row of documents while it lives
+# (it dies, its file is touched) keeps its own sum, which needs no hash and so no program.
+_CHECKS = f"""
+CREATE TABLE checks (document INTEGER PRIMARY KEY, rows BLOB NOT NULL, state INTEGER NOT NULL);
+
+CREATE TABLE seals (name TEXT PRIMARY KEY, hash BLOB NOT NULL) WITHOUT ROWID;
+
+CREATE TRIGGER document_changed
+AFTER UPDATE OF died, size, mtime_ns, ctime_ns, inode, settled ON documents BEGIN
+    UPDATE checks SET state = (SELECT {STATE} FROM documents WHERE id = NEW.id)
+    WHERE document = NEW.id;
+END;
+
+CREATE TRIGGER document_purged AFTER DELETE ON documents BEGIN
+    DELETE FROM checks WHERE document = OLD.id;
+END;
+"""
+
 # Apart from the tables, because a first build is quicker when it sorts once at its end.
 _INDEXES = """
 CREATE INDEX IF NOT EXISTS documents_by_uri ON documents (uri, born);
@@ -159,7 +179,7 @@ CREATE INDEX IF NOT EXISTS links_by_name ON links (name) WHERE name != '';
 CREATE INDEX IF NOT EXISTS names_by_name ON names (name);
 """
 
-_STEPS = (_FIRST, _NAMES, _KINDS, _COMMUNITIES)
+_STEPS = (_FIRST, _NAMES, _KINDS, _COMMUNITIES, _CHECKS)
 FORMAT = len(_STEPS)
 """The format this program writes; part of every epoch's fingerprint."""
 FORMAT_WITH_NAMES = 2
@@ -168,18 +188,44 @@ FORMAT_WITH_KINDS = 3
 """The first that tells what sections of code define."""
 FORMAT_WITH_COMMUNITIES = 4
 """The first that stores them."""
+FORMAT_WITH_CHECKS = 5
+"""The first that keeps hashes of its own rows."""
 
 
-def check(connection: sqlite3.Connection) -> int:
+FORMAT_RECORD = "format"
+"""The key in ``meta`` that says the format once more, for whoever doubts the file's header."""
+
+
+def place_of(connection: Connection) -> str:
+    """Where what is asked through a connection lies, to tell whose damage it is."""
+    if isinstance(connection, sqlite3.Connection):
+        return str(next(iter(connection.execute("PRAGMA database_list")))[2])
+    return str(getattr(connection, "place", ""))
+
+
+def check(connection: Connection) -> int:
     """The format of a catalogue; refuses one that this program is too old to read."""
+    if not isinstance(connection, sqlite3.Connection):
+        return FORMAT  # A server's tables are brought up to date before they are used.
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version > FORMAT:
+    if version > FORMAT and recorded(connection) != str(FORMAT):
         raise IndexTooNew(
             "This index was made by a newer Lookfar.",
             hint="Upgrade Lookfar, or choose another folder with --index-dir.",
             developer=f"catalogue format {version}, this program knows {FORMAT}",
         )
     return int(version)
+
+
+def recorded(connection: sqlite3.Connection) -> str:
+    """The format that the catalogue was made with, by its own account; empty where it says none."""
+    try:
+        row = connection.execute(
+            "SELECT value FROM meta WHERE key = ?", (FORMAT_RECORD,)
+        ).fetchone()
+    except sqlite3.DatabaseError:
+        return ""
+    return str(row[0]) if row else ""
 
 
 def migrate(connection: sqlite3.Connection) -> None:

@@ -11,7 +11,6 @@ as URIs; and words, which only the keyword index knows the places of.
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ from typing import Any
 from lookfar.model import Filters
 from lookfar.ports import Place
 from lookfar.store import catalog
+from lookfar.store.sql import Connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def _touches(place: Place, spans: Sequence[tuple[int, int]]) -> bool:
     return any(place.start < end and start < place.end for start, end in spans)
 
 
-def resolve(connection: sqlite3.Connection, generation: int, filters: Filters) -> Scope:
+def resolve(connection: Connection, generation: int, filters: Filters) -> Scope:
     """All that ``filters`` admit in ``generation``."""
     documents = _documents(connection, generation, filters)
     blocks: dict[int, list[tuple[int, int]]] = {}
@@ -68,11 +68,13 @@ def resolve(connection: sqlite3.Connection, generation: int, filters: Filters) -
 
 
 def _with_programs(
-    connection: sqlite3.Connection, generation: int, filters: Filters
+    connection: Connection, generation: int, filters: Filters
 ) -> dict[int, list[tuple[int, int]]]:
     """Documents of prose with programs in one of the languages, and where those stand."""
     asked = replace(filters, languages=())
     listed = ",".join(map(str, _documents(connection, generation, asked)))
+    if not listed:
+        return {}
     rows = connection.execute(
         "SELECT id, json_extract(metadata, '$.programs') FROM documents"
         f" WHERE id IN ({listed}) AND metadata LIKE '%\"programs\": {{%'"
@@ -91,7 +93,7 @@ def _with_programs(
     return found
 
 
-def _documents(connection: sqlite3.Connection, generation: int, filters: Filters) -> frozenset[int]:
+def _documents(connection: Connection, generation: int, filters: Filters) -> frozenset[int]:
     values: dict[str, Any] = {
         "g": generation,
         "prefix": filters.prefix,
@@ -123,7 +125,7 @@ def _documents(connection: sqlite3.Connection, generation: int, filters: Filters
     return found & _written_by(connection, filters.authors) if filters.authors else found
 
 
-def _written_by(connection: sqlite3.Connection, authors: Sequence[str]) -> frozenset[int]:
+def _written_by(connection: Connection, authors: Sequence[str]) -> frozenset[int]:
     """Commits of which one of ``authors`` is part of the author's name or address."""
     rows = connection.execute(
         "SELECT id, json_extract(metadata, '$.commit.author') FROM documents WHERE lane = 'commits'"
@@ -137,7 +139,7 @@ def _written_by(connection: sqlite3.Connection, authors: Sequence[str]) -> froze
 
 
 def _sections(
-    connection: sqlite3.Connection, generation: int, heading: str
+    connection: Connection, generation: int, heading: str
 ) -> Iterator[tuple[int, int, int]]:
     """Document and span of every section whose heading path contains ``heading``.
 
@@ -168,7 +170,7 @@ def _split(heading: str) -> list[str]:
 
 
 def _stands_under(
-    connection: sqlite3.Connection, document: int, ordinal: int, outer: Sequence[str]
+    connection: Connection, document: int, ordinal: int, outer: Sequence[str]
 ) -> bool:
     path = catalog.sections(connection, document)[ordinal].path[:-1]
     return len(path) >= len(outer) and all(

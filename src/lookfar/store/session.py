@@ -16,14 +16,15 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zlib import crc32
 
-from lookfar.errors import ModelUnavailable
+from lookfar.errors import other_length
 from lookfar.ports import Known, LeftOut, Version
 from lookfar.store import catalog, files, generations, graph
-from lookfar.store.database import connect, typed_errors
+from lookfar.store.database import commit, connect, typed_errors
 from lookfar.store.erase import erase_rows
 from lookfar.store.migrations import create_indexes
+from lookfar.store.seals import seal
+from lookfar.store.vectors import checksum
 
 if TYPE_CHECKING:
     from lookfar.model import Fingerprint
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from lookfar.store.siblings import Siblings
 
 _BUFFERED_ROWS = 4096
+_GROWN = 1.25
+"""By how much an index has grown when the coarse pass over its vectors is measured again."""
 _LINKS_PER_CHANGE = 1000
 """Communities take some 10 ms for so many links; a session spends that on each document that
 it stores, and no more, so that one edit among a hundred thousand pages stays quick."""
@@ -87,8 +90,12 @@ class EpochWriter:
         self._inserts = catalog.Inserts(self._connection)
         marks = catalog.high_marks(self._connection)
         self._next_document, self._next_key, self._next_row = (mark + 1 for mark in marks)
+        # In a new epoch nothing was counted yet.
+        self._since = None if self.fresh else generations.Since(after, self._next_document)
         # Rows appended behind a cut would make the file look whole again.
         self._epoch.vectors.rows(marks.row + 1)
+        self._epoch.vectors.coarse.forget(marks.row + 1)
+        self._new_bits = False
         self._epoch.keywords.open_writer(marks.document)
         # Only what an earlier commit of the catalogue has purged: until this session's own
         # commit readers may still ask for what it drops.
@@ -161,16 +168,12 @@ class EpochWriter:
     def _add(self, content: bytes, vector: bytes) -> None:
         wanted, found = self._epoch.vectors.dimensions, len(vector) // 2
         if found != wanted:  # Rows of another length would make the whole file unreadable.
-            raise ModelUnavailable(
-                f"The model gives vectors of {found} numbers now, and those of the index have"
-                f" {wanted}.",
-                hint="Build the index anew: lookfar index PATH --rebuild.",
-            )
+            raise other_length(found, wanted)
         row = self._next_row
         self._next_row += 1
         self._new[content] = row
         self._buffer.append(vector)
-        self._inserts.embedding(row, content, crc32(vector))
+        self._inserts.embedding(row, content, checksum(content, vector))
         if len(self._buffer) >= _BUFFERED_ROWS:
             self._flush_vectors()
 
@@ -208,6 +211,7 @@ class EpochWriter:
         with typed_errors(self._epoch.catalogue):
             self._inserts.flush()  # What was put in this session may share their vectors.
             self._links_changed = True
+            self._since = None  # What is erased was counted, and leaves no row to tell of it.
             graph.forget_communities(self._connection, uris)
             return erase_rows(self._connection, uris, dead)
 
@@ -221,9 +225,12 @@ class EpochWriter:
 
     def commit_touches(self) -> int:
         """Keep what was learnt of the disk when no document changed: the generation stays."""
+        self._extend_coarse()
         with typed_errors(self._epoch.catalogue):
             active = generations.active(self._connection)
-            self._connection.execute("COMMIT")
+            self._record_recall()
+            seal(self._connection)
+            commit(self._connection)
         self.close()
         return active
 
@@ -234,14 +241,29 @@ class EpochWriter:
         with typed_errors(self._epoch.catalogue):
             self._inserts.flush()
             self._record(stamp)
-            self._connection.execute("COMMIT")
+            seal(self._connection)
+            commit(self._connection)
             self._connection.execute("BEGIN IMMEDIATE")
 
     def _derived(self) -> int:
         """Vectors and keywords, durable before the catalogue names them."""
         self._flush_vectors()
         self._epoch.vectors.sync()
+        self._extend_coarse()
         return self._epoch.keywords.commit()
+
+    def _extend_coarse(self) -> None:
+        """Bits of what has been appended, and of what lacked them, since it is a moment's work."""
+        self._new_bits |= self._epoch.vectors.extend_coarse(self._next_row)
+
+    def _record_recall(self) -> None:
+        """How good the coarse pass is now, for whoever asks for the status."""
+        before = catalog.recall(self._connection)
+        if not self._new_bits or (before and self._next_row < before.rows * _GROWN):
+            return  # It takes a second or two, and hardly changes.
+        measured = self._epoch.vectors.recall(self._next_row)
+        if measured is not None:
+            catalog.record_recall(self._connection, measured)
 
     def _record(self, stamp: int) -> None:
         catalog.record_keywords(self._connection, stamp)
@@ -254,11 +276,8 @@ class EpochWriter:
         with typed_errors(self._epoch.catalogue):
             self._inserts.flush()
             create_indexes(self._connection)
-            totals = generations.totals(self._connection)
-            if self._links_changed:
-                graph.record_links(self._connection, self._generation)
-                if self.fresh or totals["links"] <= self._changes * _LINKS_PER_CHANGE:
-                    graph.store_communities(self._connection, self._generation)
+            totals = generations.totals(self._connection, self._since)
+            self._record_links(totals["links"])
             generations.activate(
                 self._connection,
                 self._generation,
@@ -266,19 +285,28 @@ class EpochWriter:
                 {**manifest, **totals},
             )
             self._record(stamp)
+            self._record_recall()
             retired = generations.retire(self._connection, self._retain)
             generations.purge(self._connection, retired)
-            self._connection.execute("COMMIT")
+            seal(self._connection)
+            commit(self._connection)
             self.activated = True
             if self.fresh:
+                files.point("commit", self._epoch.catalogue.name)
                 self._connection.execute("PRAGMA journal_mode=WAL")
         self._done = True
         self._connection.close()
         self._epoch.keywords.close_writer()
         if self.fresh:
-            files.sync(self._epoch.catalogue)
             files.sync_folder(self._epoch.folder)
         return self._generation
+
+    def _record_links(self, links: int) -> None:
+        """That links changed, if they did, and their communities, if that is quick."""
+        if self._links_changed:
+            graph.record_links(self._connection, self._generation)
+            if self.fresh or links <= self._changes * _LINKS_PER_CHANGE:
+                graph.store_communities(self._connection, self._generation)
 
     def close(self) -> None:
         """Leave; without ``activate`` nothing has happened."""

@@ -18,8 +18,8 @@ from zlib import crc32
 
 from lookfar.errors import LookfarError
 from lookfar.store import catalog, files
-from lookfar.store.database import connect, typed_errors
-from lookfar.store.vectors import VectorFile
+from lookfar.store.database import commit, connect, typed_errors
+from lookfar.store.vectors import VectorFile, checksum, dimensions_in
 
 _MOST_SIBLINGS = 16
 _CATALOGUE = "catalogue.db"
@@ -77,7 +77,12 @@ class Siblings:
             file = VectorFile(epoch / _VECTORS, self._dimensions)
             matrix = file.rows(catalog.vector_rows(connection))
             found = ((content, matrix[row].tobytes(), known) for content, row, known in rows)
-            return {content: vector for content, vector, known in found if crc32(vector) == known}
+            return {
+                content: vector
+                for content, vector, known in found
+                # The second is how catalogues before format 5 had it.
+                if known in (checksum(content, vector), crc32(vector))
+            }
 
 
 def shelf_of(model: str) -> str:
@@ -98,9 +103,9 @@ def keep(epoch: Path, folder: Path) -> None:
     """Keep the vectors of an epoch that is about to go in a ``folder`` beside it: those, their
     names and their checksums, and nothing of the texts.
     """
-    part = folder.with_name(f".{folder.name}.tmp")
-    files.remove(part)
-    files.make_folder(part)
+    drop(folder)
+    part = _part(folder)
+    files.make_folder(part, sync=False)
     source, path = epoch / _CATALOGUE, part / _CATALOGUE
     with typed_errors(source), closing(connect(source, write=False)) as connection:
         model = catalog.model_of(connection)
@@ -114,10 +119,46 @@ def keep(epoch: Path, folder: Path) -> None:
             " (row INTEGER PRIMARY KEY, content BLOB NOT NULL UNIQUE, checksum INTEGER NOT NULL)"
         )
         connection.executemany("INSERT INTO embeddings VALUES (?, ?, ?)", rows)
-        connection.execute("COMMIT")
+        commit(connection)
     files.name_too(epoch / _VECTORS, part / _VECTORS)
-    files.remove(folder)
-    files.rename(part, folder)
+    files.sync_folder(part)
+    files.rename(part, folder, sync=False)  # What is lost is embedded again.
+
+
+def drop(folder: Path) -> None:
+    """Remove a folder with kept vectors at once: what a crash leaves of it has another name."""
+    part = _part(folder)
+    files.remove(part)
+    if folder.is_dir():
+        files.rename(folder, part)
+        files.remove(part)
+
+
+def _part(folder: Path) -> Path:
+    """What a folder is called before it is complete, and when it no longer is."""
+    return folder.with_name(f".{folder.name}.tmp")
+
+
+def shelf_damage(folder: Path) -> str:
+    """What is wrong with kept vectors, in words; empty where nothing is."""
+    path = folder / _CATALOGUE
+    try:
+        with typed_errors(path), closing(connect(path, write=False)) as connection:
+            (said,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+            model = catalog.model_of(connection)
+            rows = connection.execute("SELECT row, content, checksum FROM embeddings").fetchall()
+        if said != "ok" or shelf_of(model) != folder.name:
+            return f"its catalogue: {said if said != 'ok' else 'another model'}"
+        with (folder / _VECTORS).open("rb") as file:
+            dimensions = dimensions_in(file)
+        matrix = VectorFile(folder / _VECTORS, dimensions).rows(1 + max(row for row, _, _ in rows))
+    except (LookfarError, OSError, ValueError) as error:
+        return getattr(error, "developer", str(error))
+    for row, content, known in rows:
+        vector = matrix[row].tobytes()
+        if known not in (checksum(content, vector), crc32(vector)):
+            return f"row {row} differs from what was written"
+    return ""
 
 
 def _rows(connection: sqlite3.Connection, wanted: set[bytes]) -> Iterator[tuple[bytes, int, int]]:

@@ -1,8 +1,10 @@
-"""Vectors as float16 rows of one memory-mapped, append-only file, scanned exactly.
+"""Vectors as float16 rows of one memory-mapped, append-only file.
 
-Takes: unit vectors. Gives: the nearest rows, and scores for named rows. Refuses:
-approximation; above some hundred thousand rows a coarse pass belongs in front of
-it, behind the same functions.
+Takes: unit vectors. Gives: the nearest rows, and scores for named rows. Refuses: to give
+a score that is not computed from the row itself.
+
+Few rows are scanned exactly. Of more than ``coarse_above`` a coarse pass over their bits
+puts some thousands forward, and those are scored exactly: see :mod:`lookfar.store.coarse`.
 
 The file runs ahead of the catalogue, never behind: rows are written and synced
 before the catalogue names them, and what it does not name is overwritten later.
@@ -18,7 +20,9 @@ from zlib import crc32
 import numpy as np
 
 from lookfar.errors import IndexCorrupt, from_os_error
+from lookfar.model import VectorPass
 from lookfar.store import files
+from lookfar.store.coarse import SEGMENT_ROWS, CoarseFile, Recall, Segment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,14 +31,27 @@ if TYPE_CHECKING:
 
 _MAGIC = b"LOOKFARV1\n"
 _HEADER = 64
+COARSE_ABOVE = 200_000
+"""Rows from which a coarse pass is quicker than a scan: measured with bench/scale.py."""
+_KEPT = ((0, 2_000), (100_000, 4_000), (500_000, 8_000))
+"""Above so many rows, how many the coarse pass puts forward: with hardly one of the nearest
+missing."""
+_KEPT_PER_WANTED = 8
+_FEW = 0.05
+"""The share of allowed rows up to which these are scanned and no others."""
+_SAMPLE, _NEAREST = 32, 10
+_ROUNDING = 1e-6
 
 
 class VectorFile:
-    """One segment of float16 rows."""
+    """The float16 rows of one epoch, and their bits beside them."""
 
-    def __init__(self, path: Path, dimensions: int) -> None:
+    def __init__(self, path: Path, dimensions: int, coarse_above: int = COARSE_ABOVE) -> None:
+        """``coarse_above`` 0 scans exactly, however many there are."""
         self.path = path
         self.dimensions = dimensions
+        self.coarse = CoarseFile(path.with_suffix(".bits"), dimensions)
+        self.coarse_above = coarse_above
         self._mapped: NDArray[np.float16] = np.empty((0, dimensions), dtype=np.float16)
 
     @property
@@ -49,12 +66,13 @@ class VectorFile:
         """Write float16 ``vectors`` as rows ``row``, ``row + 1``, ..."""
         files.append(self.path, _HEADER + row * self._row_bytes, vectors)
 
-    def blank(self, rows: Sequence[int]) -> None:
-        """Overwrite rows with zeros, for good."""
+    def blank(self, rows: Sequence[int], count: int) -> None:
+        """Overwrite some of the ``count`` rows with zeros, for good, and their bits too."""
         for row in rows:
             self.append(row, bytes(self._row_bytes))
         if rows:
             self.sync()
+            self.coarse.renew(rows, self.rows(count))
 
     def sync(self) -> None:
         files.sync(self.path)
@@ -93,6 +111,14 @@ class VectorFile:
         )
         return mapped.view(np.ndarray)
 
+    def extend_coarse(self, count: int) -> bool:
+        """Make the bits that the first ``count`` rows lack, durable; whether there were any."""
+        return self.is_many(count) and self.coarse.extend(self.rows(count))
+
+    def is_many(self, count: int) -> bool:
+        """Whether a coarse pass comes before the exact one."""
+        return 0 < self.coarse_above < count
+
     def checksums(self, count: int) -> list[int]:
         """CRC-32 of every row, to compare with what the catalogue recorded."""
         return [crc32(row.tobytes()) for row in self.rows(count)]
@@ -123,17 +149,110 @@ class VectorFile:
         rows: NDArray[np.float16],
         limit: int,
         among: NDArray[np.intp] | None = None,
+        allowed: NDArray[np.bool_] | None = None,
     ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """The ``limit`` best of ``rows``, or of those ``among`` them: best first, ties by row."""
-        if among is None:
+        """The ``limit`` best of ``rows``, best first, ties by row: of all, of those ``among``
+        them, or of those that are ``allowed``, where that says of each whether it is.
+        """
+        if among is None and allowed is not None and allowed.mean() <= _FEW:
+            among = np.flatnonzero(allowed)
+        if among is not None:
+            best, values = _best(_dots(query, rows[self._existing(among, rows)]), limit)
+            return among[best], values
+        segments = self.coarse.segments(len(rows)) if self.is_many(len(rows)) else []
+        kept = max(_kept(len(rows)), _KEPT_PER_WANTED * limit)
+        if allowed is None and (not segments or kept >= len(rows)):
             return _best(_dots(query, rows), limit)
-        best, values = _best(_dots(query, rows[self._existing(among, rows)]), limit)
-        return among[best], values
+        return self._coarse_nearest(query, rows, limit, segments, kept, allowed)
+
+    def _coarse_nearest(
+        self,
+        query: NDArray[np.float32],
+        rows: NDArray[np.float16],
+        limit: int,
+        segments: Sequence[Segment],
+        kept: int,
+        allowed: NDArray[np.bool_] | None,
+    ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Exact among ``kept`` rows of the segments, and all others."""
+        near = self.coarse.propose(query, segments, kept, allowed)
+        named, values = [near], [_dots(query, rows[near])]
+        for first, last in self.coarse.gaps(segments, len(rows)):
+            # Where nearly all are scored anyway, picking some out takes longer than scoring.
+            found, scores = np.arange(first, last), _dots(query, rows[first:last])
+            if allowed is not None:
+                found, scores = found[allowed[first:last]], scores[allowed[first:last]]
+            named.append(found)
+            values.append(scores)
+        every, scores = np.concatenate(named), np.concatenate(values)
+        order = np.argsort(every, kind="stable")
+        best, scores = _best(scores[order], limit)
+        return every[order[best]], scores
+
+    def recall(self, count: int) -> Recall | None:
+        """How much of the exact answer the coarse pass gives, for some of the first ``count``
+        rows as questions; ``None`` where every row is scanned.
+        """
+        rows = self.rows(count)
+        if not self.is_many(count) or not self.coarse.segments(count):
+            return None
+        asked = np.linspace(0, count - 1, min(_SAMPLE, count)).astype(np.intp)
+        asked = asked[rows[asked].any(axis=1)]
+        found = 0
+        for row, edge in zip(asked.tolist(), self._edges(rows[asked], rows), strict=True):
+            best, scores = self.nearest(rows[row].astype(np.float32), rows, _NEAREST + 1)
+            found += min(_NEAREST, int(np.count_nonzero(scores[best != row] >= edge)))
+        return Recall(count, len(asked) * _NEAREST, found)
+
+    def told(self, count: int, measured: Recall | None) -> VectorPass:
+        """How the nearest of ``count`` rows are found, with what was last measured of it."""
+        segments = self.coarse.segments(count) if self.is_many(count) else []
+        if not segments:
+            return VectorPass(count, "exact", count)
+        scanned = sum(last - first for first, last in self.coarse.gaps(segments, count))
+        kept = _kept(count) + scanned
+        if measured is None:
+            return VectorPass(count, "coarse", kept)
+        share = measured.found / measured.wanted
+        return VectorPass(count, "coarse", kept, round(share, 4), measured.wanted // _NEAREST)
+
+    def _edges(self, asked: NDArray[np.float16], rows: NDArray[np.float16]) -> list[float]:
+        """How near one must be to be among the nearest of each of some rows, besides itself; by a
+        scan of all, a block at a time.
+        """
+        import numkong
+
+        best = np.empty((len(asked), 0))
+        for first in range(0, len(rows), SEGMENT_ROWS):
+            part = rows[first : first + SEGMENT_ROWS]
+            scores = np.asarray(numkong.cdist(asked, part, "dot")).reshape(len(asked), -1)
+            both = np.hstack([best, scores])
+            best = -np.partition(-both, min(_NEAREST, both.shape[1] - 1), axis=1)[:, : _NEAREST + 1]
+        return [float(edge) - _ROUNDING for edge in best.min(axis=1)]
 
     def _existing(self, wanted: NDArray[np.intp], rows: NDArray[np.float16]) -> NDArray[np.intp]:
         if len(wanted) and not 0 <= wanted.min() <= wanted.max() < len(rows):
             raise _damaged(self.path, f"the catalogue names a row that is not among {len(rows)}")
         return wanted
+
+
+def dimensions_in(file: BinaryIO) -> int:
+    """How long the rows of a file are, by its header; ``ValueError`` for any other file."""
+    header = file.read(_HEADER)
+    number = header.removeprefix(_MAGIC).rstrip(b"\0")
+    if not header.startswith(_MAGIC) or not number.isdigit():
+        raise ValueError("no file of vectors")
+    return int(number)
+
+
+def _kept(count: int) -> int:
+    """How many of so many rows the coarse pass puts forward."""
+    return next(kept for above, kept in reversed(_KEPT) if count >= above)
+
+
+def checksum(content: bytes, vector: bytes) -> int:
+    """What the catalogue records of a row: of its numbers and of what they are called."""
+    return crc32(content, crc32(vector))
 
 
 def _dots(query: NDArray[np.float32], rows: NDArray[np.float16]) -> NDArray[np.float64]:

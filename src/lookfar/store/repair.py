@@ -1,0 +1,235 @@
+"""A damaged epoch is mended where it is, so that its generations stay.
+
+Takes: the folder of an epoch, and how documents are cut, analysed and embedded. Gives: an epoch
+that is sound, and the documents that it had to let go of. Refuses: where SQLite cannot read its
+file, where it is not known which generation serves, and where documents are made into something
+else by now; then only a new epoch helps.
+
+Versions whose rows or text are damaged are dropped, if their sources can be read again. Keywords
+are written beside the old ones and take their place. Of vectors, those rows alone are made again
+that differ from their checksum.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from lookfar.errors import IndexCorrupt, LookfarError
+from lookfar.store import catalog, files
+from lookfar.store.database import commit, connect, typed_errors
+from lookfar.store.erase import Kept, blank_name
+from lookfar.store.graph import COMMUNITIES_OF
+from lookfar.store.keywords import KeywordIndex, Streams
+from lookfar.store.seals import TABLES, broken_tables, broken_versions, seal
+from lookfar.store.vectors import VectorFile, checksum
+from lookfar.store.verify import (
+    catalogue_damage,
+    form_damage,
+    keyword_damage,
+    texts_damage,
+    wrong_rows,
+)
+
+_CATALOGUE = "catalogue.db"
+_VECTORS = "vectors.f16"
+_KEYWORDS = "keywords"
+_NEW = "keywords.new"
+_OLD = "keywords.old"
+_TOGETHER = 64
+"""Documents that are embedded at once."""
+
+
+class Made(NamedTuple):
+    """What a document is stored as, besides its rows."""
+
+    ids: Sequence[bytes]
+    """Of its chunks, in order."""
+    streams: Streams
+
+
+class Maker(NamedTuple):
+    """How stored texts become what is derived from them."""
+
+    fingerprint: str
+    """Of the epochs that hold what it makes."""
+    sources: bool
+    """Whether documents can be read again from where they came from."""
+    made: Callable[[Kept], Made | None]
+    vectors: Callable[[Sequence[Kept], Collection[bytes]], Mapping[bytes, bytes]]
+    """Of some documents, the float16 rows of the contents that are named."""
+
+
+def repair(folder: Path, maker: Maker) -> list[str] | None:
+    """Mend an epoch, for the holder of the writer lock; gives the URIs of documents that have to
+    be read again, or ``None`` where it cannot be mended or is not of this maker."""
+    catalogue = folder / _CATALOGUE
+    with typed_errors(catalogue), closing(connect(catalogue, write=True)) as connection:
+        if form_damage(connection) or not _is_of(connection, maker):
+            return None
+        gone = _versions(connection) if catalogue_damage(connection) and maker.sources else []
+        if catalogue_damage(connection):
+            return None
+        vectors = VectorFile(folder / _VECTORS, catalog.number(connection, "dimensions"))
+        if _vectors(connection, vectors, maker) and _keywords(connection, folder, maker):
+            return gone
+        return None
+
+
+def _is_of(connection: sqlite3.Connection, maker: Maker) -> bool:
+    row = connection.execute("SELECT value FROM meta WHERE key = 'fingerprint'").fetchone()
+    return row is not None and row[0] == maker.fingerprint
+
+
+# -- versions ------------------------------------------------------------------
+
+
+def _versions(connection: sqlite3.Connection) -> list[str]:
+    """Drop every version that is damaged, and all that was derived from all of them together."""
+    if {"meta", "generations"}.intersection(broken_tables(connection)):
+        return []
+    numbers = {number for number, _ in broken_versions(connection)}
+    numbers.update(number for number, _ in texts_damage(connection))
+    unchecked = "SELECT id FROM documents WHERE id NOT IN (SELECT document FROM checks)"
+    numbers.update(number for (number,) in connection.execute(unchecked))
+    gone: set[str] = set()
+    connection.execute("BEGIN IMMEDIATE")
+    for number in sorted(numbers):
+        found = connection.execute("SELECT uri FROM documents WHERE id = ?", (number,)).fetchone()
+        gone.update(found or ())
+        connection.execute("DELETE FROM documents WHERE id = ?", (number,))
+        # Their entries are removed from the keyword index by whoever writes next.
+        connection.execute("INSERT OR IGNORE INTO graves VALUES (?)", (number,))
+    for table in ("sections", "chunks", "links", "names", "tags", "checks"):
+        connection.execute(f"DELETE FROM {table} WHERE document NOT IN (SELECT id FROM documents)")
+    connection.execute("DELETE FROM texts WHERE sha NOT IN (SELECT text_sha FROM documents)")
+    # What a pass sees and leaves out, it sees again; communities are made when they are asked for.
+    connection.execute("DELETE FROM left_out")
+    connection.execute("DELETE FROM communities")
+    connection.execute("DELETE FROM meta WHERE key = ?", (COMMUNITIES_OF,))
+    seal(connection, *TABLES)
+    commit(connection)
+    return sorted(gone)
+
+
+# -- vectors -------------------------------------------------------------------
+
+
+def _vectors(connection: sqlite3.Connection, vectors: VectorFile, maker: Maker) -> bool:
+    try:
+        wrong = wrong_rows(vectors, connection)
+    except IndexCorrupt:
+        # Not even its beginning or its length is right.
+        wrong = [row for (row,) in connection.execute("SELECT row FROM embeddings ORDER BY row")]
+        files.remove(vectors.path)
+        vectors.create()
+    if not wrong:
+        if vectors.coarse.damage(vectors.rows(catalog.vector_rows(connection))):
+            files.remove(vectors.coarse.path)
+        return True
+    contents = {
+        row: content
+        for some in catalog.batches(wrong)
+        for row, content in connection.execute(
+            f"SELECT row, content FROM embeddings WHERE row IN ({catalog.marks(some)})", some
+        )
+    }
+    owners: dict[int, tuple[str, str, bytes]] = {}
+    for row in wrong:
+        owner = connection.execute(
+            "SELECT d.uri, d.metadata, d.text_sha FROM chunks c"
+            " JOIN documents d ON d.id = c.document WHERE c.vector = ? LIMIT 1",
+            (row,),
+        ).fetchone()
+        if owner is not None:
+            owners[row] = owner
+    made: dict[bytes, bytes] = {}
+    documents = sorted(set(owners.values()))
+    for some in catalog.batches(documents, _TOGETHER):
+        stored = [Kept(uri, told, catalog.text(connection, sha)) for uri, told, sha in some]
+        made |= maker.vectors(stored, set(contents.values()))
+    if any(contents[row] not in made for row in owners):
+        return False
+    blank = bytes(vectors.dimensions * 2)
+    connection.execute("BEGIN IMMEDIATE")
+    for row in wrong:
+        # Nobody names the others any more: they were kept should their text come back.
+        content = contents[row] if row in owners else blank_name(row)
+        vector = made[content] if row in owners else blank
+        vectors.append(row, vector)
+        connection.execute(
+            "UPDATE embeddings SET content = ?, checksum = ? WHERE row = ?",
+            (content, checksum(content, vector), row),
+        )
+    vectors.sync()
+    # The bits of these rows may be wrong; until they are made anew every row is scanned.
+    files.remove(vectors.coarse.path)
+    commit(connection)
+    return True
+
+
+# -- keywords ------------------------------------------------------------------
+
+
+def _keywords(connection: sqlite3.Connection, folder: Path, maker: Maker) -> bool:
+    here, new, old = folder / _KEYWORDS, folder / _NEW, folder / _OLD
+    if not _damaged_keywords(connection, here):
+        return True
+    for left in (new, old):
+        files.remove(left)
+    index = KeywordIndex(new, create=True)
+    index.open_writer(0)
+    try:
+        for first_key, document, made in _documents(connection, maker):
+            if made is None:
+                return False
+            index.add(first_key, document, *made.streams)
+        stamp = index.commit()
+    finally:
+        index.close_writer()
+    # Before they change places: a reader in between takes any state for new enough.
+    _record(connection, 0)
+    if here.exists():
+        files.rename(here, old)
+    files.rename(new, here)
+    _record(connection, stamp)
+    with suppress(LookfarError):  # A reader elsewhere may still map it (Windows).
+        files.remove(old)
+    return True
+
+
+def _record(connection: sqlite3.Connection, stamp: int) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    catalog.record_keywords(connection, stamp)
+    seal(connection)
+    commit(connection)
+
+
+def _damaged_keywords(connection: sqlite3.Connection, folder: Path) -> bool:
+    try:
+        view = KeywordIndex(folder).view
+    except LookfarError:
+        return True
+    behind = view.stamp < catalog.keywords_stamp(connection)
+    return behind or bool(keyword_damage(folder, view, connection))
+
+
+def _documents(
+    connection: sqlite3.Connection, maker: Maker
+) -> Iterator[tuple[int, int, Made | None]]:
+    """First key, number and entries of every version; None where they are not what is stored."""
+    versions = connection.execute(
+        "SELECT id, uri, metadata, text_sha FROM documents ORDER BY id"
+    ).fetchall()
+    for document, uri, told, text_sha in versions:
+        chunks = connection.execute(
+            "SELECT key, id FROM chunks WHERE document = ? ORDER BY ordinal", (document,)
+        ).fetchall()
+        if not chunks:
+            continue
+        made = maker.made(Kept(uri, told, catalog.text(connection, text_sha)))
+        fits = made is not None and list(made.ids) == [identifier for _, identifier in chunks]
+        yield chunks[0][0], document, made if fits else None

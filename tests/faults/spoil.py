@@ -1,0 +1,379 @@
+"""Damage an index in one place, and tell what came of it: the program behind ``test_corruption``.
+
+Takes: a folder to work in, a seed, a number of trials, and optionally the one artefact to damage.
+Gives: one line of JSON per trial on stdout. Refuses: to die with a trial; each has a process of its
+own, forked from this one after everything was imported, and how that process ended is told too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import select
+import shutil
+import signal
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from lookfar.errors import IndexCorrupt, LookfarError
+from lookfar.index.strategies import Dirty
+from lookfar.library import Library
+from lookfar.model import Filters
+
+SECONDS = 40
+"""After which a trial hangs."""
+SETTINGS = {"embed.provider": "hash", "index.workers": 1, "memory.scope": "project"}
+QUERIES = (
+    "common words", "zebra crossing", "number7 page", "install the server", "parse_config",
+    "read the changed page", "設定 ファイル", "where is the giraffe",
+)  # fmt: skip
+DOCUMENTS = "inserted"
+"""The name of the database of inserted documents."""
+ULID = "01HZZZZZZZZZZZZZZZZZZZZZZ"
+"""What the names of inserted documents begin with; one digit follows."""
+PAGE = 4096
+_PARTS = (".fast", ".fieldnorm", ".idx", ".pos", ".store", ".term", ".del", ".f16")
+
+
+# -- what is damaged -----------------------------------------------------------
+
+
+def sources(root: Path) -> None:
+    """A folder with prose, code, links, tags, Japanese, and a file that cannot be read."""
+    for number in range(24):
+        (root / f"page{number}.md").write_text(
+            f"---\ntags: [t{number % 3}]\naliases: [alias {number}]\n---\n# Page {number}\n\n"
+            f"common words number{number} page\n\n## Install {number}\n\ninstall the"
+            f" server {number} times\n\n```\ncode_{number}()\n```\n\nsee [[page{number + 1}]] and"
+            f" [next](page{(number + 2) % 24}.md#page-3)\n",
+            encoding="utf-8",
+        )
+    (root / "animals.md").write_text("# Animals\n\nzebra crossing\n\n## Tall\n\nthe giraffe\n")
+    (root / "ja.md").write_text("# 設定\n\n設定 ファイル を 読む。\n", encoding="utf-8")
+    (root / "config.py").write_text(
+        'class Config:\n    """Settings."""\n\n    def parse_config(self, path):\n'
+        '        """Read the file."""\n        return open(path).read()\n\n\n'
+        "def main():\n    Config().parse_config('a')\n"
+    )
+    (root / "broken.md").write_bytes(b"\0\1\2 binary" * 50)
+
+
+def build(root: Path, index: Path, logged: bool) -> None:
+    """Several generations, vectors of another model kept, inserted documents; and where
+    ``logged``, the log of the catalogue as a death leaves it."""
+    sources(root)
+    with opened(root, index, {"embed.code_provider": "hash"}) as library:
+        library.index()
+    library = opened(root, index)
+    library.index()
+    (root / "page3.md").write_text("# Page 3\n\nread the changed page\n")
+    (root / "page4.md").unlink()
+    library.index()
+    (root / "page5.md").write_text("# Page 5\n\nread the changed page, common words\n")
+    library.index()
+    database = library.database(DOCUMENTS)
+    database.create()
+    for number in range(6):
+        text = f"common words of document {number}. It has two."
+        database.insert(text, {"n": number}, doc_id=f"{ULID}{number}")
+    dirty = Dirty(library.index_dir)
+    dirty.add(["page1.md", "page2.md"])
+    dirty.save()
+    if logged:
+        sys.stdout.flush()
+        os._exit(0)
+    library.close()
+
+
+def opened(root: Path, index: Path, more: dict[str, Any] | None = None) -> Library:
+    settings = {**SETTINGS, "documents.dir": str(index / "documents"), **(more or {})}
+    return Library.open(root, index_dir=index, settings=settings)
+
+
+def artefacts(index: Path) -> dict[str, list[Path]]:
+    """Every file of an index by what it is, but for those without content."""
+    found: dict[str, list[Path]] = {}
+    for path in sorted(index.rglob("*")):
+        if path.is_file() and path.stat().st_size and path.suffix not in (".lock", ".db-shm"):
+            found.setdefault(_kind(path.relative_to(index)), []).append(path.relative_to(index))
+    return found
+
+
+def _kind(path: Path) -> str:
+    name = path.name
+    if any(part.startswith("kept-") for part in path.parts):
+        return f"kept/{name}"
+    inserted = "documents/" if path.parts[0] == "documents" else ""
+    if "keywords" in path.parts and name not in ("meta.json", ".managed.json"):
+        name = path.suffix[1:]
+    return f"{inserted}{'keywords/' if 'keywords' in path.parts else ''}{name}"
+
+
+def spoil(path: Path, chance: random.Random) -> str:
+    """Change a file in one place; gives how."""
+    good = path.read_bytes()
+    log = path.name.endswith("-wal")
+    most = _before_the_last_commit(good) if log else len(good)
+    while True:
+        data = bytearray(good)
+        at = chance.randrange(most)
+        how = chance.choice(("bit", "bit", "bit", "byte", "byte", "zeros", "cut"))
+        if how == "cut" and log:
+            continue  # What is left of it is what was committed before, as after a power failure.
+        if how == "bit":
+            data[at] ^= 1 << chance.randrange(8)
+        elif how == "byte":
+            data[at] = chance.randrange(256)
+        elif how == "zeros":
+            start = at - at % PAGE
+            data[start : start + PAGE] = bytes(len(data[start : start + PAGE]))
+        else:
+            del data[at:]
+        if data != good:
+            path.write_bytes(data)
+            return f"{how} at {at} of {len(good)}"
+
+
+def _before_the_last_commit(log: bytes) -> int:
+    """So many bytes of a log count: its last commit may look like this after a power failure.
+
+    Without the frame that ends the commit before: zeros there join the two.
+    """
+    ends = [at for at in range(32, len(log), 24 + PAGE) if any(log[at + 4 : at + 8])]
+    assert len(ends) > 1, "several commits"
+    return ends[-2]
+
+
+# -- what is looked at ---------------------------------------------------------
+
+
+def rows(index: Path) -> str:
+    """A hash of all that the catalogues hold, whatever pages it lies in."""
+    hashed = sha256()
+    for path in sorted(index.rglob("catalogue.db")):
+        with closing(sqlite3.connect(path)) as connection:
+            tables = connection.execute("SELECT name, sql FROM sqlite_master ORDER BY name")
+            for name, statement in tables.fetchall():
+                hashed.update(repr((name, statement)).encode())
+                if statement and statement.startswith("CREATE TABLE"):
+                    found = sorted(map(repr, connection.execute(f"SELECT * FROM {name}")))
+                    hashed.update("\n".join(found).encode())
+            hashed.update(repr(connection.execute("PRAGMA user_version").fetchone()).encode())
+    return hashed.hexdigest()
+
+
+def told(index: Path) -> dict[str, Any]:
+    """What all other files say."""
+    found: dict[str, Any] = {}
+    for path in sorted(index.rglob("*")):
+        name = str(path.relative_to(index))
+        if path.name == "CURRENT":
+            found[name] = path.read_text().strip()
+        elif path.suffix in _PARTS:  # Every byte of these means something.
+            found[name] = sha256(path.read_bytes()).hexdigest()
+        elif path.suffix == ".json":
+            found[name] = json.loads(path.read_bytes())
+            if path.name == ".managed.json":
+                found[name] = sorted(found[name])
+    return found
+
+
+def state(index: Path) -> str:
+    return sha256(repr((rows(index), told(index))).encode()).hexdigest()
+
+
+def answers(library: Library, root: Path) -> tuple[list[Any], list[str], list[str]]:
+    """What the library says to all questions, what it adds to that, and what in it is wrong."""
+    found: list[Any] = []
+    notes: list[str] = []
+    wrong: list[str] = []
+    for query in QUERIES:
+        answer = library.search(query, top_k=8, memories=False)
+        notes += [f"{each.reason}: {each.detail}"[:150] for each in answer.incomplete]
+        for hit in answer.hits:
+            found.append((query, hit.uri, hit.title, hit.heading_path, hit.span, hit.text))
+            whole = (root / hit.uri).read_text("utf-8")
+            if whole[hit.span.start : hit.span.end] != hit.text and not hit.truncated:
+                wrong.append(f"{query}: {hit.uri} {hit.span}")
+    for uri in ("page3.md", "ja.md", "config.py"):
+        reading = library.read(uri)
+        found.append((uri, reading.title, reading.text))
+        if reading.text != (root / uri).read_text("utf-8"):
+            wrong.append(uri)
+    related = library.related("page7.md")
+    found.append(sorted((each.kind, each.uri, each.title) for each in related.entries))
+    database = library.database(DOCUMENTS)
+    for each in database.entries():
+        found.append((each.doc_id, each.text))
+        number = each.doc_id.removeprefix(ULID)
+        if each.text.strip() != f"common words of document {number}. It has two.":
+            wrong.append(f"document {each.doc_id}: {each.text}")
+    return found, [note for note in notes if not note.startswith("failed")], wrong
+
+
+# -- a trial -------------------------------------------------------------------
+
+
+class Trials:
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.folder = folder
+        self.chance = random.Random(seed)
+        self.homes: dict[bool, tuple[Path, Path]] = {}
+        for logged in (False, True):
+            home = folder / ("logged" if logged else "closed")
+            root, index = home / "root", home / "index"
+            root.mkdir(parents=True)
+            self.homes[logged] = root, index
+            told = _in_child(lambda *, given=(root, index, logged): build(*given))
+            assert told is None, told
+            for left in index.rglob("*-shm"):
+                left.unlink()
+        self.sound: dict[bool, Any] = {}
+        for logged in (False, True):
+            told = _in_child(lambda *, logged=logged: self.describe(logged))
+            assert isinstance(told, dict), told
+            self.sound[logged] = told
+
+    def describe(self, logged: bool) -> dict[str, Any]:
+        root = self.homes[logged][0]
+        index = self.copied(logged)
+        before = state(index)
+        with opened(root, index) as library:
+            found, notes, wrong = answers(library, root)
+            assert not notes, notes
+            assert not wrong, wrong
+            assert library.verify() == [], library.verify()
+        return {"state": before, "answers": repr(found)}
+
+    def copied(self, logged: bool) -> Path:
+        to = self.folder / f"trial-{os.getpid()}"
+        shutil.rmtree(to, ignore_errors=True)
+        shutil.copytree(self.homes[logged][1], to)
+        return to
+
+    def run(self, kind: str) -> dict[str, Any]:
+        logged = kind.endswith("-wal")
+        path = self.chance.choice(artefacts(self.homes[logged][1])[kind])
+        seed = self.chance.random()
+        result = _in_child(lambda: self.trial(logged, path, seed))
+        if not isinstance(result, dict):
+            result = {"crash": result}
+        return {"artefact": kind, "file": str(path), "seed": seed, **result}
+
+    def trial(self, logged: bool, path: Path, seed: float) -> dict[str, Any]:
+        root, sound = self.homes[logged][0], self.sound[logged]
+        told: dict[str, Any] = {}
+        index = self.copied(logged)
+        try:
+            told["how"] = spoil(index / path, random.Random(seed))
+            told["found"] = self.verified(root, index, path)
+            if not told["found"]:
+                shutil.rmtree(index)
+                self.copied(logged)
+                spoil(index / path, random.Random(seed))
+                told["harmless"] = _same_state(index, sound["state"])
+            shutil.rmtree(index)
+            self.copied(logged)
+            spoil(index / path, random.Random(seed))
+            told |= self.asked(root, index, sound["answers"])
+        finally:
+            shutil.rmtree(index, ignore_errors=True)
+        return told
+
+    def verified(self, root: Path, index: Path, path: Path) -> list[str]:
+        with opened(root, index) as library:
+            inserted = path.parts[0] == "documents"
+            return (library.database(DOCUMENTS) if inserted else library).verify()[:3]
+
+    def asked(self, root: Path, index: Path, expected: str) -> dict[str, Any]:
+        """Ask twice: the first time it may say that something is wrong, the second not."""
+        told: dict[str, Any] = {"second": "right"}
+        for turn in ("first", "second"):
+            if told.get("first") == "right" and "first_notes" not in told:
+                break
+            with opened(root, index) as library:
+                try:
+                    found, notes, wrong = answers(library, root)
+                    told[turn] = "right" if repr(found) == expected else "other"
+                    if notes:
+                        told[f"{turn}_notes"] = notes
+                    if wrong:
+                        told["wrong"] = wrong
+                except LookfarError as error:
+                    told[turn] = error.code
+                    told[f"{turn}_why"] = f"{error.message} {error.developer}"[:300]
+        return told
+
+
+def _same_state(index: Path, expected: str) -> bool:
+    try:
+        return state(index) == expected
+    except (sqlite3.Error, ValueError, OSError, UnicodeError):
+        return False
+
+
+def _in_child(work: Callable[[], Any]) -> Any:
+    """What some work gives in a process of its own; else how that process ended."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reader)
+        try:
+            done = json.dumps(work())
+        except BaseException as error:  # The parent tells it.
+            import traceback
+
+            done = json.dumps("".join(traceback.format_exception(error))[-1500:])
+        with suppress(OSError):
+            os.write(writer, done.encode())
+        os._exit(0)
+    os.close(writer)
+    data = b""
+    with closing(os.fdopen(reader, "rb", 0)) as pipe:
+        while True:
+            ready, _, _ = select.select([pipe], [], [], SECONDS)
+            if not ready:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+                return f"hangs for {SECONDS} s"
+            some = pipe.read(1 << 16)
+            if not some:
+                break
+            data += some
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        return f"signal {os.WTERMSIG(status)}"
+    return json.loads(data) if data else None
+
+
+def chosen(kinds: list[str], trials: int, only: str) -> Iterator[str]:
+    """Each artefact in turn; catalogues, where nearly everything lies, several times."""
+    often = {"catalogue.db": 6, "documents/catalogue.db": 3}
+    wanted = [kind for kind in kinds if not only or kind.startswith(only)]
+    wanted = [kind for kind in wanted for _ in range(often.get(kind, 1))]
+    for number in range(trials):
+        yield wanted[number % len(wanted)]
+
+
+def main() -> None:
+    folder, seed, number = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    only = sys.argv[4] if len(sys.argv) > 4 else ""
+    trials = Trials(folder, seed)
+    kinds = sorted(artefacts(trials.homes[False][1]))
+    kinds += [k for k in sorted(artefacts(trials.homes[True][1])) if k.endswith("-wal")]
+    for kind in chosen(kinds, number, only):
+        sys.stdout.write(json.dumps(trials.run(kind)) + "\n")
+        sys.stdout.flush()
+
+
+# Importing a library in a child would cost each trial that time again.
+_ = (IndexCorrupt, Filters)
+
+if __name__ == "__main__":
+    main()

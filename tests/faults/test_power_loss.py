@@ -1,0 +1,65 @@
+"""Loss of power at any moment: what was not synced is lost, cut, zeroed or flipped.
+
+A scenario is recorded with strace, so that every write and every sync is known, those of SQLite
+and tantivy as well; `disk.py` says what a disk may then make of it. The next process finds the
+state before or after, and once a step was done, the state after it.
+
+kill -9 proves nothing here: the system still has what was written. So each line of the product
+that syncs is left out in turn, and at least one loss of power has to notice. What the trials
+noticed first: tantivy does not sync the name of its last commit, so that the catalogue could be
+ahead of it, and a search then waited for ever; a deleted index came back damaged; a folder of
+kept vectors came back without its catalogue; a new index folder was never synced into the one
+above it.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from scenarios import SCENARIOS
+from trial_folder import can_trace, run
+
+from harness import amount, report
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "fork") or not can_trace(), reason="needs strace, and leave to use it"
+)
+_SEED = 12
+_QUICK = {"first": 9, "incremental": 9, "clean-up": 18}
+_FULL = {"first": 500, "incremental": 600, "clean-up": 900}
+_FOR_EACH = 24
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_what_is_left_is_the_old_index_or_the_new_one(scenario: str) -> None:
+    most = amount(_QUICK[scenario], _FULL[scenario])
+    with_mutants = scenario == "clean-up"  # It has the steps of the others, too.
+    found = run("power.py", scenario, most, _SEED, _FOR_EACH if with_mutants else 0)
+    about = next(each for each in found if "trials" in each)
+    report(
+        f"power loss: {scenario}",
+        trials=about["trials"],
+        faults=about["spoiled"],
+        failures=about["bad"],
+        note=f"{about['moments']} moments to choose from",
+    )
+    assert [each for each in found if "wrong" in each] == []
+    assert about["spoiled"] > most / 3
+    if with_mutants:
+        check_mutants(found)
+
+
+def check_mutants(found: list[dict[str, object]]) -> None:
+    """Every sync of the product is missed when it is left out."""
+    mutants = [each for each in found if "site" in each]
+    survivors = [each["site"] for each in mutants if not each["caught"]]
+    report(
+        "power loss: syncs left out",
+        trials=sum(int(str(each["tried"])) for each in mutants),
+        faults=len(mutants),
+        failures=len(survivors),
+        note=f"{len(mutants) - len(survivors)} of {len(mutants)} caught",
+    )
+    assert len(mutants) > 10
+    assert survivors == []

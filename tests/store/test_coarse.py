@@ -1,0 +1,454 @@
+"""A coarse pass over bits before the exact one: quick, and hardly ever another answer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from shelf import Shelf, epoch_folder
+
+from lookfar.config import Settings
+from lookfar.embed.providers import open_embedder
+from lookfar.model import Filters
+from lookfar.store import coarse, epoch, vectors
+from lookfar.store.coarse import CoarseFile
+from lookfar.store.collection import CollectionStore
+from lookfar.store.keywords import FIELDS, NAMES
+from lookfar.store.owners import Owners
+from lookfar.store.vectors import VectorFile
+
+SEGMENT = 256
+DIMENSIONS = 96
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Segments of a size that a test can fill."""
+    monkeypatch.setattr(coarse, "SEGMENT_ROWS", SEGMENT)
+
+
+def unit(numbers: NDArray[np.float64]) -> NDArray[np.float16]:
+    lengths = np.linalg.norm(numbers, axis=1, keepdims=True)
+    return (numbers / np.maximum(lengths, 1e-9)).astype(np.float16)
+
+
+def leaning(count: int, seed: int = 3, lean: float = 2.0) -> NDArray[np.float16]:
+    """Vectors as models make them: in groups, and all of them leaning to one side."""
+    chance = np.random.default_rng(seed)
+    groups = chance.standard_normal((max(2, count // 40), DIMENSIONS))
+    near = groups[chance.integers(0, len(groups), count)]
+    common = np.abs(chance.standard_normal(DIMENSIONS)) * lean
+    return unit(near + 0.7 * chance.standard_normal((count, DIMENSIONS)) + common)
+
+
+def written(path: Path, rows: NDArray[np.float16], above: int = 1) -> VectorFile:
+    file = VectorFile(path / "vectors.f16", rows.shape[1], above)
+    file.create()
+    file.append(0, rows.tobytes())
+    file.extend_coarse(len(rows))
+    return file
+
+
+def exact(rows: NDArray[np.float16], query: NDArray[np.float32], limit: int) -> list[int]:
+    scores = rows.astype(np.float32) @ query
+    return np.lexsort((np.arange(len(rows)), -scores))[:limit].tolist()
+
+
+def recall(file: VectorFile, rows: NDArray[np.float16], queries: NDArray[np.float32]) -> float:
+    found = [
+        len(set(file.nearest(query, rows, 10)[0].tolist()) & set(exact(rows, query, 10)))
+        for query in queries
+    ]
+    return sum(found) / (10 * len(queries))
+
+
+def test_what_puts_everything_forward_is_exact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Protects against a coarse pass that loses rows, or scores and orders them otherwise."""
+    rows = leaning(3 * SEGMENT + 50)
+    file = written(tmp_path, rows)
+    plain = VectorFile(file.path, DIMENSIONS, 0)
+    monkeypatch.setattr(vectors, "_KEPT", ((0, len(rows) - 1),))
+    for query in rows[::40].astype(np.float32):
+        found, scores = file.nearest(query, file.rows(len(rows)), 30)
+        expected, exactly = plain.nearest(query, plain.rows(len(rows)), 30)
+        assert found.tolist() == expected.tolist()
+        assert scores.tolist() == exactly.tolist()
+
+
+def test_the_nearest_are_hardly_ever_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Protects against bits that say little: of numbers that all lie on one side of zero."""
+    monkeypatch.setattr(vectors, "_KEPT", ((0, 250),))
+    rows = leaning(12 * SEGMENT, lean=4.0)
+    file = written(tmp_path, rows)
+    queries = leaning(12 * SEGMENT, lean=4.0)[::50].astype(np.float32)
+    noise = np.random.default_rng(5).standard_normal(queries.shape).astype(np.float32) * 0.03
+    assert recall(file, rows, queries + noise) >= 0.98
+
+
+def test_segments_about_different_things_are_compared_fairly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Protects against counting bits alike in segments whose means lie far apart."""
+    monkeypatch.setattr(vectors, "_KEPT", ((0, 250),))
+    chance = np.random.default_rng(8)
+    parts = []
+    for _ in range(10):
+        topic = chance.standard_normal(DIMENSIONS) * 3
+        groups = chance.standard_normal((12, DIMENSIONS))[chance.integers(0, 12, SEGMENT)]
+        parts.append(topic + groups + 0.6 * chance.standard_normal((SEGMENT, DIMENSIONS)))
+    rows = unit(np.concatenate(parts))
+    file = written(tmp_path, rows)
+    pairs = rows[chance.integers(0, len(rows), (40, 2))].astype(np.float32)
+    assert recall(file, rows, pairs.sum(axis=1)) >= 0.97
+
+
+def test_vectors_of_the_bundled_model_are_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Protects against a pass that only suits vectors made up for a test."""
+    monkeypatch.setattr(vectors, "_KEPT", ((0, 250),))
+    embedder = open_embedder(Settings().embed)
+    if embedder is None:
+        pytest.skip("there is no bundled model")
+    things = ("pod", "volume", "flex container", "promise", "cookie", "selector", "worker")
+    deeds = (
+        "fails to start",
+        "is resized",
+        "keeps its state",
+        "is read",
+        "loses data",
+        "overflows",
+    )
+    places = ("in a cluster", "on a phone", "after a restart", "behind a proxy", "in a test")
+    whens = ("today", "at night", "under load", "when it is empty", "for every user", "once")
+    texts = [
+        f"The {thing} {deed} {place} {when}. Part {number}."
+        for thing in things for deed in deeds for place in places for when in whens
+        for number in (1, 2)
+    ]  # fmt: skip
+    rows = np.asarray(embedder.embed(texts)).astype(np.float16)
+    file = written(tmp_path, rows)
+    questions = [f"why does a {thing} {deed}" for thing in things for deed in deeds]
+    queries = np.asarray(embedder.embed(questions)).astype(np.float32)
+    assert len(file.coarse.segments(len(rows))) == len(rows) // SEGMENT
+    assert recall(file, rows, queries) >= 0.97
+
+
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.9])
+def test_only_allowed_rows_are_found_and_enough_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float
+) -> None:
+    """Protects against filtering after the choice, which leaves too few."""
+    monkeypatch.setattr(vectors, "_KEPT", ((0, 150),))
+    rows = leaning(6 * SEGMENT + 30)
+    file = written(tmp_path, rows)
+    allowed = np.random.default_rng(1).random(len(rows)) < share
+    which = np.flatnonzero(allowed)
+    found_in_all = 0
+    for query in rows[::100].astype(np.float32):
+        found, _ = file.nearest(query, rows, 12, allowed=allowed)
+        assert len(found) == min(12, len(which))
+        assert allowed[found].all()
+        expected = which[exact(rows[which], query, 12)]
+        found_in_all += len(set(found.tolist()) & set(expected.tolist()))
+    asked = min(12, len(which)) * len(rows[::100])
+    assert found_in_all == asked if share < 0.05 else found_in_all >= 0.97 * asked
+
+
+def test_rows_beyond_the_last_whole_segment_are_scanned(tmp_path: Path) -> None:
+    """Protects against what was just appended not being found."""
+    rows = leaning(2 * SEGMENT + 5)
+    file = written(tmp_path, rows)
+    last = len(rows) - 1
+    assert file.nearest(rows[last].astype(np.float32), rows, 1)[0].tolist() == [last]
+
+
+def test_appending_makes_bits_of_whole_segments_only(tmp_path: Path) -> None:
+    """Protects against an edit that pays for bits of everything before it."""
+    rows = leaning(4 * SEGMENT)
+    file = written(tmp_path, rows[: SEGMENT + 10])
+    before = file.coarse.path.read_bytes()
+    file.append(SEGMENT + 10, rows[SEGMENT + 10 : 2 * SEGMENT - 1].tobytes())
+    assert not file.extend_coarse(2 * SEGMENT - 1)
+    file.append(2 * SEGMENT - 1, rows[2 * SEGMENT - 1 :].tobytes())
+    assert file.extend_coarse(len(rows))
+    assert [each.first for each in file.coarse.segments(len(rows))] == [
+        number * SEGMENT for number in range(4)
+    ]
+    assert file.coarse.path.read_bytes().startswith(before)
+
+
+def test_few_rows_have_no_bits(tmp_path: Path) -> None:
+    """Protects against a file that nobody needs."""
+    file = written(tmp_path, leaning(2 * SEGMENT), above=2 * SEGMENT)
+    assert not file.coarse.path.exists()
+
+
+def test_blank_rows_have_blank_bits_and_are_out_of_the_mean(tmp_path: Path) -> None:
+    """Protects against traces of what was erased."""
+    rows = leaning(2 * SEGMENT)
+    rows[:, ::2] *= -1  # Whose mean lies on both sides, so that zeros would have bits of it.
+    file = written(tmp_path, rows)
+    secret = SEGMENT + 3
+    before = file.coarse.segments(len(rows))[1]
+    assert before.planes[:, 3].any()
+    old_mean = before.mean.copy()
+    file.blank([secret], len(rows))
+    fresh = CoarseFile(file.coarse.path, DIMENSIONS).segments(len(rows))
+    assert not fresh[1].planes[:, 3].any()
+    others = np.delete(rows[SEGMENT:], 3, axis=0).astype(np.float32)
+    assert np.allclose(fresh[1].mean, others.mean(axis=0), atol=1e-5)
+    assert not np.array_equal(fresh[1].mean, old_mean)
+    assert file.coarse.damage(file.rows(len(rows))) == []
+
+
+@pytest.mark.parametrize("how", ["missing", "cut", "flipped", "another header", "empty"])
+def test_what_is_missing_or_damaged_is_scanned_and_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Protects against wrong answers, and against a process that dies of a cut file."""
+    monkeypatch.setattr(vectors, "_KEPT", ((0, 60),))
+    rows = leaning(3 * SEGMENT)
+    file = written(tmp_path, rows)
+    path, sound = file.coarse.path, file.coarse.path.read_bytes()
+    file.nearest(rows[0].astype(np.float32), rows, 3)
+    if how == "missing":
+        path.unlink()
+    elif how == "cut":
+        path.write_bytes(sound[: len(sound) // 2])
+    elif how == "flipped":
+        path.write_bytes(sound[:-9] + bytes([sound[-9] ^ 4]) + sound[-8:])
+    elif how == "another header":
+        path.write_bytes(b"LOOKFARB1\n97 256".ljust(64, b"\0") + sound[64:])
+    else:
+        path.write_bytes(b"")
+    again = VectorFile(file.path, DIMENSIONS, 1)
+    for query in rows[::70].astype(np.float32):
+        if how in ("missing", "empty", "another header"):
+            assert again.nearest(query, rows, 5)[0].tolist() == exact(rows, query, 5)
+        assert again.nearest(query, rows, 1)[0].tolist() == exact(rows, query, 1)
+        assert file.nearest(query, rows, 1)[0].tolist() == exact(rows, query, 1)
+    assert bool(again.coarse.damage(rows)) == (how == "flipped")
+    assert again.extend_coarse(len(rows))
+    assert path.read_bytes() == sound
+    assert again.coarse.damage(rows) == []
+
+
+def test_a_reader_follows_a_file_that_was_made_anew(tmp_path: Path) -> None:
+    """Protects against the bits of a file that is gone, with what was erased still in them."""
+    rows = leaning(2 * SEGMENT)
+    writer = written(tmp_path, rows)
+    reader = VectorFile(writer.path, DIMENSIONS, 1)
+    assert reader.coarse.segments(len(rows))[0].planes[:, 5].any()
+    writer.coarse.path.unlink()
+    writer.blank([5], len(rows))
+    assert writer.extend_coarse(len(rows))
+    assert not reader.coarse.segments(len(rows))[0].planes[:, 5].any()
+
+
+def test_bits_of_other_rows_are_noticed(tmp_path: Path) -> None:
+    """Protects against a sound checksum over bits that belong to nothing here."""
+    rows = leaning(2 * SEGMENT)
+    file = written(tmp_path, rows)
+    file.append(SEGMENT, leaning(SEGMENT, seed=9).tobytes())
+    assert file.coarse.damage(file.rows(len(rows))) == [
+        f"the bits from row {SEGMENT} on are not those of the rows"
+    ]
+
+
+def test_segments_that_no_commit_has_named_are_dropped(tmp_path: Path) -> None:
+    """Protects against the bits of a writer that died, over rows that the next one wrote."""
+    rows = leaning(3 * SEGMENT)
+    file = written(tmp_path, rows)
+    committed = 2 * SEGMENT + 7
+    assert [each.first for each in file.coarse.segments(committed)] == [0, SEGMENT]
+    file.coarse.forget(committed)
+    others = leaning(SEGMENT, seed=21)
+    file.append(2 * SEGMENT + 7, others[7:].tobytes())
+    assert file.extend_coarse(3 * SEGMENT)
+    assert file.coarse.damage(file.rows(3 * SEGMENT)) == []
+
+
+def test_a_reader_sees_only_what_it_knows_while_rows_are_appended(tmp_path: Path) -> None:
+    """Protects against a torn segment, and against rows beyond a snapshot."""
+    rows = leaning(12 * SEGMENT)
+    writer = written(tmp_path, rows[:SEGMENT])
+    reader = VectorFile(writer.path, DIMENSIONS, 1)
+    wrong: list[str] = []
+    stop = threading.Event()
+    known = [SEGMENT]
+
+    def read() -> None:
+        chance = np.random.default_rng(2)
+        while not stop.is_set():
+            count = known[0]
+            mine = reader.rows(count)
+            row = int(chance.integers(0, count))
+            found, _ = reader.nearest(mine[row].astype(np.float32), mine, 3)
+            if found.max() >= count:
+                wrong.append(f"row {found.max()} of {count}")
+            if row not in found.tolist():
+                wrong.append(f"row {row} does not find itself")
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    for first in range(SEGMENT, len(rows), 100):
+        part = rows[first : first + 100]
+        writer.append(first, part.tobytes())
+        writer.extend_coarse(first + len(part))
+        known[0] = first + len(part)
+    stop.set()
+    thread.join()
+    assert wrong == []
+
+
+def test_the_recall_of_stored_rows_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Protects against a figure that is always perfect."""
+    rows = leaning(8 * SEGMENT)
+    file = written(tmp_path, rows)
+    monkeypatch.setattr(vectors, "_KEPT", ((0, 200),))
+    good = file.recall(len(rows))
+    assert good is not None
+    assert good.rows == len(rows)
+    assert good.wanted == 320
+    assert 0.95 * good.wanted < good.found <= good.wanted
+    monkeypatch.setattr(vectors, "_KEPT", ((0, 1),))
+    monkeypatch.setattr(vectors, "_KEPT_PER_WANTED", 0)
+    poor = file.recall(len(rows))
+    assert poor is not None
+    assert poor.found < good.found / 2
+    assert VectorFile(file.path, DIMENSIONS, 0).recall(len(rows)) is None
+
+
+# -- in a collection -------------------------------------------------------------
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Iterator[Shelf]:
+    """A collection that counts a hundred vectors as many."""
+    shelf = Shelf(tmp_path / "index")
+    shelf.store = CollectionStore(tmp_path / "index", coarse_above=100)
+    yield shelf
+    shelf.store.close()
+
+
+def texts(first: int, last: int) -> dict[str, str | None]:
+    return {
+        f"{'a' if number % 3 else 'b'}/{number}.md": f"# Note {number}\n\nword{number} common\n"
+        for number in range(first, last)
+    }
+
+
+def test_a_collection_makes_and_keeps_bits(many: Shelf) -> None:
+    """Protects against a session that forgets them, or measures nothing."""
+    many.write(texts(0, 600))
+    bits = epoch_folder(many) / "vectors.bits"
+    size = bits.stat().st_size
+    many.write(texts(600, 620))
+    assert bits.stat().st_size == size
+    many.write(texts(620, 800))
+    assert bits.stat().st_size > size
+    with many.store.snapshot() as snapshot:
+        told = snapshot.vector_pass()
+    assert (told.method, told.rows) == ("coarse", 800)
+    assert told.recall is not None
+    assert 0.9 < told.recall <= 1.0
+    assert many.store.verify() == []
+
+
+def test_bits_that_are_gone_come_back_with_the_next_writing(many: Shelf) -> None:
+    """Protects against an index that stays slow for good."""
+    many.write(texts(0, 600))
+    bits = epoch_folder(many) / "vectors.bits"
+    sound = bits.read_bytes()
+    bits.unlink()
+    with many.session() as session:
+        session.commit_touches()
+    assert bits.read_bytes() == sound
+
+
+def test_verify_tells_of_damaged_bits(many: Shelf) -> None:
+    """Protects against a damage that only costs time, and so is never seen."""
+    many.write(texts(0, 600))
+    bits = epoch_folder(many) / "vectors.bits"
+    sound = bits.read_bytes()
+    bits.write_bytes(sound[:-3] + bytes([sound[-3] ^ 1]) + sound[-2:])
+    assert [each.artefact for each in many.store.verify()] == ["vectors"]
+
+
+def test_a_wide_filter_keeps_the_answer_full(many: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Protects against a filter that only sees what the coarse pass let through unfiltered."""
+    monkeypatch.setattr(vectors, "_KEPT", ((0, 40),))
+    monkeypatch.setattr(vectors, "_KEPT_PER_WANTED", 1)
+    monkeypatch.setattr(epoch, "_ALWAYS_LISTED", 10)
+    many.write(texts(0, 600))
+    with many.store.snapshot() as snapshot:
+        asked = np.asarray(many.embedder.embed(["# Note 7\n\nword7 common"])[0])
+        found = snapshot.vector_search(asked, 150, Filters(prefix="b/"))
+        assert len(found) == 150
+        assert {place.uri[:2] for place, _ in found} == {"b/"}
+        # Marked at once, instead of skipping what is not admitted round after round.
+        assert snapshot._epoch._owners._last > 0
+
+
+def test_what_is_erased_leaves_no_bits(many: Shelf) -> None:
+    """Protects against a vector that can be told from the bits of it that stayed."""
+    many.write(texts(0, 600))
+    with many.store.snapshot() as snapshot:
+        row = snapshot.chunks("a/1.md")[0].vector
+    assert row is not None
+    bits = CoarseFile(epoch_folder(many) / "vectors.bits", many.embedder.dimensions)
+    assert bits.segments(600)[row // SEGMENT].planes[:, row % SEGMENT].any()
+    many.store.erase(["a/1.md"], lambda _: ([""] * len(NAMES), [[""] * len(FIELDS)]), {}, retain=1)
+    again = CoarseFile(bits.path, many.embedder.dimensions).segments(600)
+    assert not again[row // SEGMENT].planes[:, row % SEGMENT].any()
+    assert [each.detail for each in many.store.verify() if each.artefact == "vectors"] == []
+
+
+def test_owners_follow_what_is_written(many: Shelf) -> None:
+    """Protects against marks of a state before."""
+    many.write(texts(0, 30))
+    owners = Owners()
+    with many.store.snapshot() as snapshot:
+        before = {snapshot.chunks("b/3.md")[0].document}
+        assert owners.rows_of(snapshot._connection, before, 30).sum() == 1
+    many.write(texts(30, 60))
+    with many.store.snapshot() as snapshot:
+        place = snapshot.chunks("a/40.md")[0]
+        marked = owners.rows_of(snapshot._connection, {place.document, *before}, 60)
+        assert np.flatnonzero(marked).tolist() == [3, place.vector]
+
+
+def test_the_setting_reaches_the_store_and_the_status_tells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Protects against a setting that nobody reads, and a figure that nobody sees."""
+    from lookfar.library import Library
+    from lookfar.serve import jsonshape, render
+
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    root = tmp_path / "root"
+    root.mkdir()
+    for uri, text in texts(0, 300).items():
+        (root / uri.replace("/", "-")).write_text(text or "")
+    told = {}
+    for above in (0, 100):
+        settings = {"embed.provider": "hash", "index.workers": 1, "index.coarse_above": above}
+        with Library.open(root, index_dir=tmp_path / "index", settings=settings) as library:
+            library.index()
+            status = library.status(check=False)
+            assert status.vectors is not None
+            told[above] = (status.vectors.method, status.vectors.recall is None)
+            shaped = jsonshape.status(status)["vectors"]
+            assert (shaped["method"], shaped["rows"]) == (status.vectors.method, 300)
+            shown = render.status(status)
+            assert ("recall@10" in str(shown)) == (above > 0)
+    assert told == {0: ("exact", True), 100: ("coarse", False)}

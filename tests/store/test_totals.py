@@ -1,0 +1,78 @@
+"""What a generation holds is counted from what changed, and comes to the same."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from shelf import Shelf
+
+from lookfar.store import catalog, generations
+
+KEYS = ("documents", "sections", "chunks", "links", "content")
+
+
+def told(shelf: Shelf) -> dict[str, object]:
+    with shelf.store.snapshot() as snapshot:
+        return {key: snapshot.manifest()[key] for key in KEYS}
+
+
+def counted(shelf: Shelf) -> dict[str, object]:
+    """All over again, from every row."""
+    with shelf.store.snapshot() as snapshot:
+        found = generations.totals(snapshot._connection)
+        joined = catalog.counts(snapshot._connection, snapshot.generation)
+        assert snapshot.counts() == joined
+        assert (found["documents"], found["sections"], found["chunks"], found["links"]) == (
+            joined.documents,
+            joined.sections,
+            joined.chunks,
+            joined.links,
+        )
+    return {key: found[key] for key in KEYS}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_totals_after_many_edits_are_those_of_a_recount(shelf: Shelf, seed: int) -> None:
+    """Protects against counts that drift away from what is stored."""
+    chance = random.Random(seed)
+    there: dict[str, str] = {}
+    for step in range(14):
+        texts: dict[str, str | None] = {}
+        for _ in range(chance.randint(1, 4)):
+            uri = f"{chance.randint(0, 9)}.md"
+            if there.get(uri) and chance.random() < 0.3:
+                texts[uri] = None
+            else:
+                body = f"# A\n\n[b]({chance.randint(0, 9)}.md) word{chance.random()}\n"
+                texts[uri] = body * chance.randint(1, 3)
+        shelf.write(texts)
+        there.update({uri: text or "" for uri, text in texts.items()})
+        assert told(shelf) == counted(shelf), step
+        if chance.random() < 0.25 and len(shelf.store.generations()) > 1:
+            shelf.store.roll_back(shelf.store.generations()[-2].number)
+            assert told(shelf)["content"]
+
+
+def test_what_is_erased_is_not_counted_any_more(shelf: Shelf) -> None:
+    """Protects against totals of rows that left no trace."""
+    shelf.write({"a.md": "# A\n\none\n", "b.md": "# B\n\ntwo\n"})
+    shelf.write({"a.md": "# A\n\nthree\n"})
+    with shelf.session() as session:
+        session.erase(["a.md"])
+        session.activate({})
+    assert told(shelf) == counted(shelf)
+    assert told(shelf)["documents"] == 1
+
+
+def test_two_ways_to_the_same_documents_have_one_name(shelf: Shelf, tmp_path: Path) -> None:
+    """Protects against a name that tells of history and not of what is there."""
+    other = Shelf(tmp_path / "other")
+    shelf.write({"a.md": "one\n", "b.md": "two\n"})
+    other.write({"b.md": "other\n", "c.md": "three\n"})
+    other.write({"b.md": "two\n", "c.md": None, "a.md": "one\n"})
+    assert told(shelf)["content"] == told(other)["content"]
+    other.write({"a.md": "two\n", "b.md": "one\n"})
+    assert told(shelf)["content"] != told(other)["content"]
+    other.store.close()
