@@ -38,7 +38,7 @@ from lookfar.retrieve.ranking import Ranking
 from lookfar.retrieve.relevance import doubts
 from lookfar.retrieve.search import Source, rank
 from lookfar.sources.confine import Root
-from lookfar.store.collection import CollectionStore
+from lookfar.store.opening import open_store
 
 SETS = ("squad", "jsquad", "k8s", "mdn_known", "mdn_ja_known", "cosqa")
 ENDINGS = {"cosqa": ".py"}
@@ -106,7 +106,7 @@ class Set:
         self.ending = ENDINGS.get(source.name, ".md")
         folder = work / "files" / source.name
         write_out(source, folder, self.ending)
-        self.store = CollectionStore(work / "index" / source.name)
+        self.store = open_store(work / "index" / source.name, settings)
         self.embedder = open_embedder(settings.embed)
         Build(Root.open(folder), source.name, self.store, settings, self.embedder).run()
         self.judged = judgements(source)

@@ -30,6 +30,7 @@ from lookfar import config, errors
 from lookfar.parse.formats import FORMATS
 from lookfar.parse.languages import LANGUAGES
 from lookfar.serve.cli import cli
+from lookfar.serve.systems import SYSTEMS
 from lookfar.serve.toolsets import toolset
 
 ROOT = Path(__file__).parent.parent
@@ -57,6 +58,8 @@ def table(name: str) -> str | None:
         return None
     if kind == "tools":
         return tools(rest)
+    if kind == "migration":
+        return migration(rest)
     tables = {
         "commands": commands,
         "settings": settings,
@@ -171,6 +174,17 @@ def _argument(name: str, shape: dict[str, Any], required: bool) -> str:
     if kind == "object" and shape.get("properties"):
         accepts = ", ".join(f"`{each}`" for each in shape["properties"])
     return f"| `{name}` | {kind} | {default} | {shape.get('description') or accepts} |"
+
+
+def migration(name: str) -> str:
+    """Each setting of another system, and ours."""
+    system = SYSTEMS[name]
+    own = {doc.key for doc in config.describe() if not doc.project_file}
+    rows = []
+    for row in system.rows:
+        ours = f"`{row.ours}`{' *' if row.ours in own else ''}" if row.ours else "none"
+        rows.append(f"| `{row.theirs}` | {ours} | {row.note} |")
+    return f"Its configuration: {system.where}.\n\n" + _rows("| theirs | ours | |", rows)
 
 
 def codes() -> str:

@@ -23,6 +23,8 @@ TRUSTED = {
     # A cloned folder chooses no model, no service and no key.
     *(key for key in EVERYTHING if key.startswith("embed.")),
     *("search.rerank", "search.rerank_model"),
+    # Nor does it send what is indexed to a server of its own.
+    *(key for key in EVERYTHING if key.startswith("store.")),
     *("memory.scope", "memory.in_project", "memory.dir", "documents.dir"),
     *("documents.chunk_chars", "documents.overlap_chars", "documents.max_chars"),
     *("serve.write", "serve.daemon", "serve.idle_minutes", "serve.host", "serve.port"),
@@ -452,8 +454,8 @@ def test_what_nobody_set_follows_what_somebody_set(place: Place) -> None:
 
 
 def test_one_weight_decides_the_other(place: Place) -> None:
-    settings = place.load({"search.vector_weight": 0.3})
-    assert (settings.search.vector_weight, settings.search.keyword_weight) == (0.3, 0.7)
+    settings = place.load({"search.vector_weight": 0.4})
+    assert (settings.search.vector_weight, settings.search.keyword_weight) == (0.4, 0.6)
     settings = place.load({"search.keyword_weight": 1})
     assert (settings.search.vector_weight, settings.search.keyword_weight) == (0.0, 1.0)
     both = place.load({"search.vector_weight": 0.9, "search.keyword_weight": 0.9})
@@ -552,6 +554,8 @@ def test_the_strongest_layer_names_the_preset_and_any_file_overrides_it(place: P
         ("index.dir", '""', ""),
         ("embed.provider", '"none"', "none"),
         ("embed.model", '"model.bin"', "model.bin"),
+        ("store.url", '"postgresql://me@db/x"', "postgresql://me@db/x"),
+        ("store.read_only", "true", True),
         ("sources.allow_hard_links", "true", True),
         ("sources.allow_hard_links", "false", False),
     ],

@@ -199,6 +199,17 @@ def test_each_database_is_a_folder_of_its_own(library: Library, tmp_path: Path) 
     assert {hit.collection for hit in together} == {"notes@documents", "vectors@documents"}
 
 
+@pytest.mark.parametrize("name", ["CON", "con", "Nul", "aux", "PRN", "COM1", "lpt9"])
+def test_names_that_windows_keeps_for_devices_are_refused(library: Library, name: str) -> None:
+    """Proved by mutation: without the rule, CON is a database that cannot be copied there."""
+    from lookfar.collections.documents import checked_name
+
+    with pytest.raises(InvalidArgument, match="cannot be the name") as raised:
+        library.database(name)
+    assert "Windows" in raised.value.hint
+    assert checked_name(f"{name}-notes") == f"{name}-notes"
+
+
 @pytest.mark.parametrize("name", ["a b", "../up", "a/b", "ü", "", ".", "x" * 65, "a\n"])
 def test_names_are_letters_digits_underscores_and_hyphens(library: Library, name: str) -> None:
     with pytest.raises(InvalidArgument, match="name of a database"):

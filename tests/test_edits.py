@@ -42,6 +42,16 @@ def uris(library: Library, query: str) -> list[str]:
     return [hit.uri for hit in library.search(query, mode="keyword").hits]
 
 
+@pytest.mark.parametrize("name", ["target", "text", "heading", "template", "expected"])
+def test_none_in_place_of_a_text_says_so(name: str, base: Path, library: Library) -> None:
+    """Proved by mutation: without the check, a TypeError comes from deep inside."""
+    given = {"op": "replace", "target": "guide.md#Setup", "text": "x", name: None}
+    with pytest.raises(InvalidArgument, match=f"The {name} of this edit is no text") as raised:
+        library.edit(Edit(**given))
+    assert name in raised.value.hint
+    assert (base / "docs" / "guide.md").read_text(encoding="utf-8") == GUIDE
+
+
 def test_what_was_read_is_replaced_found_and_taken_back(base: Path, library: Library) -> None:
     read = library.read("guide.md#Setup")
     with pytest.raises(Conflict) as raised:

@@ -153,7 +153,9 @@ def _scribble(path: Path) -> None:
 def test_damage_is_set_aside_reported_and_mended(
     library: Library, name: str, hurt: Callable[[Path], None], act: str
 ) -> None:
-    """Seen to fail when the damaged epoch was removed instead of renamed."""
+    """What is derived is made anew in its place. Seen to fail when the damaged epoch was removed
+    instead of renamed.
+    """
     library.index()
     library.close()
     (epoch,) = library.index_dir.glob("epoch-*")
@@ -169,7 +171,8 @@ def test_damage_is_set_aside_reported_and_mended(
     assert found(library, "zebra") == {"guide.md"}
     assert library.verify() == []
     assert library.status().damage
-    assert [path.name for path in library.index_dir.glob("damaged-*")] == [f"damaged-{epoch.name}"]
+    aside = [f"damaged-{epoch.name}"] if name == "catalogue.db" else []
+    assert [path.name for path in library.index_dir.glob("damaged-*")] == aside
     assert library.search("zebra").incomplete == ()
 
 
@@ -187,6 +190,8 @@ def test_an_index_of_a_newer_lookfar_is_never_set_aside(library: Library) -> Non
     (epoch,) = library.index_dir.glob("epoch-*")
     with closing(sqlite3.connect(epoch / "catalogue.db")) as connection:
         connection.execute("PRAGMA user_version=999")
+        connection.execute("UPDATE meta SET value = '999' WHERE key = 'format'")
+        connection.commit()
     for act in (lambda: library.search("zebra"), library.index, lambda: library.read("notes.md")):
         with pytest.raises(IndexTooNew, match="newer"):
             act()

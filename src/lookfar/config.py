@@ -37,8 +37,16 @@ USER_FILE_VARIABLE: Final = "LOOKFAR_CONFIG"
 TOKENS_VARIABLE: Final = "LOOKFAR_TOKENS"
 """No setting, since settings are shown to whoever asks for them."""
 _PREFIX: Final = "LOOKFAR_"
+
+DEEP_KEY: Final = re.compile(
+    r"(?:^|[\[{,])[ \t]*(?:(?:[\w-]+|\"[^\"\n]*\"|'[^'\n]*')[ \t]*\.[ \t]*){20,}", re.MULTILINE
+)
+"""A key of TOML of more than 20 parts, as in ``a.b.c = 1``: tomllib takes the square of their
+number to read it, and a file of 40 KB would hold us for ten seconds."""
 HUB_NAME: Final = re.compile(r"[A-Za-z0-9][\w-]*/[A-Za-z0-9][\w.-]*(@[\w.-]+)?")
 """A model of the hub: OWNER/NAME, perhaps with @REVISION."""
+_SERVER: Final = re.compile(r"postgres(ql)?://")
+_PASSWORD: Final = re.compile(r"//[^/@]*:[^/@]*@|[?&](ssl)?password=")
 _EACH_PROJECT: Final = "{project}"
 """Stands in ``memory.dir`` for a name that each project has of its own."""
 _MAX_FILE_BYTES: Final = 256 * 1024
@@ -64,6 +72,8 @@ class _Rule(NamedTuple):
     """Holds globs, which in a project file must stay inside the project."""
     trusted: bool = False
     """Only a person may set it, never the file that lies in the indexed folder."""
+    server: bool = False
+    """The address of a database server, in which no password may stand: settings are shown."""
 
 
 def _setting(default: T, description: str, **rule: Any) -> T:
@@ -205,10 +215,10 @@ class SearchSettings:
         "hybrid", "Search by meaning, by words, or both.", choices=("hybrid", "vector", "keyword")
     )
     top_k: int = _setting(10, "Number of hits in an answer.", low=1, high=1000)
-    vector_weight: float = _setting(0.25, "Share of meaning in a hybrid score.", low=0, high=1)
-    keyword_weight: float = _setting(0.75, "Share of words in a hybrid score.", low=0, high=1)
+    vector_weight: float = _setting(0.3, "Share of meaning in a hybrid score.", low=0, high=1)
+    keyword_weight: float = _setting(0.7, "Share of words in a hybrid score.", low=0, high=1)
     code_vector_weight: float = _setting(
-        0.6, "Share of meaning in the hybrid score of code.", low=0, high=1
+        0.8, "Share of meaning in the hybrid score of code.", low=0, high=1
     )
     alpha: float = _setting(
         -1.0, "Share of meaning in every hybrid score; -1 means as the weights say.",
@@ -387,6 +397,32 @@ class IndexSettings:
     )
     max_auto_files: int = _setting(
         32, "Changed files that a search indexes first; more are admitted.", low=0, high=100_000
+    )
+    coarse_above: int = _setting(
+        200_000, "Vectors above which a coarse pass comes before the exact one; 0 means never.",
+        low=0, high=1_000_000_000,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """Where indexes are kept: in folders of this machine, or on a server."""
+
+    url: str = _setting(
+        "",
+        "Address of a PostgreSQL server, postgresql://ROLE@HOST/DATABASE; empty means folders.",
+        trusted=True,
+        server=True,
+    )
+    read_url: str = _setting(
+        "", "The same of a replica to read from; empty means as written to.",
+        trusted=True, server=True,
+    )  # fmt: skip
+    connections: int = _setting(
+        16, "Questions that a process asks a server at once.", low=1, high=1000, trusted=True
+    )
+    read_only: bool = _setting(
+        False, "Answer from the store alone: index nothing, and need no folder.", trusted=True
     )
 
 
@@ -608,6 +644,7 @@ class Settings:
     embed: EmbedSettings = EmbedSettings()
     search: SearchSettings = SearchSettings()
     index: IndexSettings = IndexSettings()
+    store: StoreSettings = StoreSettings()
     watch: WatchSettings = WatchSettings()
     git: GitSettings = GitSettings()
     memory: MemorySettings = MemorySettings()
@@ -651,6 +688,7 @@ _SECTIONS: Final[Mapping[str, type]] = {
     "embed": EmbedSettings,
     "search": SearchSettings,
     "index": IndexSettings,
+    "store": StoreSettings,
     "watch": WatchSettings,
     "serve": ServeSettings,
     "git": GitSettings,
@@ -692,10 +730,13 @@ def load(
         *_from_environment(env),
         *_flatten(explicit or {}, "explicit", "arguments"),
     ]
+    return _resolved([(item, _checked(item)) for item in given], env, here)
+
+
+def _resolved(checked: list[tuple[_Given, Value]], env: Mapping[str, str], here: Path) -> Settings:
+    """One value for each setting, by what was given, weakest first."""
     values = dict(_DEFAULTS)
     origin: dict[str, Layer] = dict.fromkeys(values, "default")
-
-    checked = [(item, _checked(item)) for item in given]
     preset = next((value for item, value in reversed(checked) if item.key == "preset"), "")
     for key, value in PRESETS.get(str(preset), {}).items():
         values[key], origin[key] = value, "preset"
@@ -738,6 +779,78 @@ def describe() -> list[SettingDoc]:
         )
         for key, rule, default in _table()
     ]
+
+
+def problems(
+    text: str, path: Path, *, project: bool = False, environ: Mapping[str, str] | None = None
+) -> list[InvalidConfig]:
+    """All that is wrong with the text of a settings file, in its order; with ``project`` it is
+    that of a folder. What contradicts something else is told where nothing else is wrong."""
+    layer: Layer = "project" if project else "user"
+    env = os.environ if environ is None else environ
+    try:
+        raw = parse_toml(text, path)
+    except InvalidConfig as error:
+        return [error]
+    found: list[InvalidConfig] = []
+    checked: list[tuple[_Given, Value]] = []
+    for name, value in raw.items():
+        inner = {f"{name}.{key}": each for key, each in value.items()} if (
+            name in _SECTIONS and isinstance(value, Mapping)
+        ) else {name: value}  # fmt: skip
+        for key, each in inner.items():
+            try:
+                checked += [
+                    (item, _checked(item)) for item in _flatten({key: each}, layer, str(path))
+                ]
+            except InvalidConfig as error:
+                found.append(error)
+    if not found:
+        try:
+            _resolved(checked, env, Path())
+        except InvalidConfig as error:
+            found.append(error)
+    return found
+
+
+def checked_value(key: str, value: object) -> Value:
+    """A value in the type of its setting; ``InvalidConfig`` where it cannot be one."""
+    return _checked(_Given(known_key(key), value, "explicit", "arguments"))
+
+
+def known_key(name: str) -> str:
+    """A key that is a setting; anything else is refused, with the one that may be meant."""
+    if name not in _RULES:
+        _unknown(name, list(_RULES), "explicit", "the command line")
+    return name
+
+
+def origin_of(
+    key: str, settings: Settings, root: Path | None, environ: Mapping[str, str] | None = None
+) -> str:
+    """Where the value of a setting comes from, for people; empty for a default."""
+    return {
+        "user": str(config_file(environ)),
+        "project": str(root / PROJECT_FILE) if root else PROJECT_FILE,
+        "environment": _PREFIX + key.replace(".", "_").upper(),
+        "explicit": "--set",
+        "preset": f'preset = "{settings.preset}"',
+        "derived": "follows other settings",
+    }.get(settings.origin[key], "")
+
+
+def file_text(path: Path, *, project: bool = False) -> str | None:
+    """The text of a settings file; None where there is none."""
+    return _read(path, follow_links=not project)
+
+
+def colours_wanted(terminal: bool, environ: Mapping[str, str] | None = None) -> bool:
+    """Whether to colour what goes to a stream: ``NO_COLOR`` and ``FORCE_COLOR`` win over what
+    the stream is."""
+    env = os.environ if environ is None else environ
+    if env.get("NO_COLOR"):
+        return False
+    return bool(env.get("FORCE_COLOR")) or (terminal and env.get("TERM") != "dumb")
 
 
 def values(settings: Settings) -> dict[str, Value]:
@@ -816,7 +929,7 @@ def _from_user_file(env: Mapping[str, str]) -> Iterator[_Given]:
     path = config_file(env)
     text = _read(path, follow_links=True)
     if text is not None:
-        yield from _flatten(_parsed(text, path), "user", str(path))
+        yield from _flatten(parse_toml(text, path), "user", str(path))
     elif env.get(USER_FILE_VARIABLE):
         raise InvalidConfig(
             f"The configuration file {path} does not exist.",
@@ -829,7 +942,7 @@ def _from_project_file(root: Path) -> Iterator[_Given]:
     path = root / PROJECT_FILE
     text = _read(path, follow_links=False)
     if text is not None:
-        yield from _flatten(_parsed(text, path), "project", str(path))
+        yield from _flatten(parse_toml(text, path), "project", str(path))
 
 
 def _from_environment(env: Mapping[str, str]) -> Iterator[_Given]:
@@ -898,9 +1011,13 @@ def _unreadable(path: Path, why: str, **more: object) -> NoReturn:
     )
 
 
-def _parsed(text: str, path: Path) -> dict[str, object]:
+def parse_toml(text: str, path: Path) -> dict[str, object]:
+    """What a TOML text says."""
     import tomllib
 
+    if deep := DEEP_KEY.search(text):
+        line = text.count("\n", 0, deep.end()) + 1
+        _unreadable(path, f"nests its keys too deeply (line {line})", line=line)
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
@@ -929,7 +1046,25 @@ def _checked(given: _Given) -> Value:
             hint=f"Give {_accepted(given.key)}.",
             details={**_details(given.key, given.layer, given.place), "value": shown},
         )
+    if rule.server:
+        _reject_password(given, str(value))
     return value
+
+
+def _reject_password(given: _Given, value: str) -> None:
+    """Never shows the value: there may be a password in it."""
+    wrong = ""
+    if value and not _SERVER.match(value):
+        wrong = "is no address of a PostgreSQL server"
+    elif _PASSWORD.search(value):
+        wrong = "holds a password, and settings are shown to whoever asks"
+    if wrong:
+        raise InvalidConfig(
+            f"{_named(given)} {wrong}.",
+            hint="Give postgresql://ROLE@HOST:PORT/DATABASE, and the password in PGPASSWORD or in"
+            " a file that PGPASSFILE names.",
+            details=_details(given.key, given.layer, given.place),
+        )
 
 
 def _typed(given: _Given, rule: _Rule) -> Value | None:

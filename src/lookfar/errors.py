@@ -19,7 +19,8 @@
     └── IOFailed                      IO_ERROR              the disk said no
         ├── PermissionDenied          PERMISSION_DENIED
         ├── DiskFull                  DISK_FULL
-        └── IndexReadOnly             INDEX_READ_ONLY       the index folder cannot be written
+        ├── IndexReadOnly             INDEX_READ_ONLY       the index folder cannot be written
+        └── StoreUnavailable          STORE_UNAVAILABLE     the store's server cannot be reached
 
 Takes: nothing from the rest of the package. Gives: exceptions with a stable
 ``code``, a sentence for people, the next step, and detail for developers.
@@ -147,6 +148,14 @@ class ModelUnavailable(LookfarError):
     exit_code = 7
 
 
+def other_length(found: int, wanted: int) -> ModelUnavailable:
+    """A model that gives other vectors than those of the index, under the same name."""
+    return ModelUnavailable(
+        f"The model gives vectors of {found} numbers now, and those of the index have {wanted}.",
+        hint="Build the index anew: lookfar index PATH --rebuild.",
+    )
+
+
 class IOFailed(LookfarError):
     code = "IO_ERROR"
     exit_code = 8
@@ -162,6 +171,10 @@ class DiskFull(IOFailed):
 
 class IndexReadOnly(IOFailed):
     code = "INDEX_READ_ONLY"
+
+
+class StoreUnavailable(IOFailed):
+    code = "STORE_UNAVAILABLE"
 
 
 def from_os_error(error: OSError, what: str) -> IOFailed:

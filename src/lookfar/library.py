@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 from urllib.parse import quote
 
-from lookfar.collections.base import PATIENCE
+from lookfar.collections.base import PATIENCE, Closing
 from lookfar.collections.folder import Folder
 from lookfar.errors import (
     Ambiguous,
@@ -32,11 +32,13 @@ from lookfar.errors import (
     IndexCorrupt,
     InvalidArgument,
     IOFailed,
+    LookfarError,
     ModelUnavailable,
     NotFound,
 )
 from lookfar.model import (
     Answer,
+    CommitInfo,
     Edit,
     EditResult,
     Filters,
@@ -45,6 +47,8 @@ from lookfar.model import (
     Hit,
     Incomplete,
     IndexReport,
+    LinkGraph,
+    Listed,
     Mode,
     Outline,
     Page,
@@ -58,6 +62,7 @@ from lookfar.model import (
     Status,
     UndoStep,
     Validation,
+    Verified,
     Watching,
     WhyNot,
 )
@@ -98,6 +103,7 @@ class Library:
     def __init__(self, folders: Sequence[Folder]) -> None:
         """Over folders that are open already; ``close`` closes them."""
         self._folders = dict(zip(_names(folders), folders, strict=True))
+        self._only: frozenset[str] | None = None
 
     @classmethod
     def open(
@@ -116,6 +122,22 @@ class Library:
             folder = Folder.open(path, index_dir=index_dir, settings=settings)
             opened.setdefault(folder.root.path, folder)
         return cls(tuple(opened.values()))
+
+    def only(self, names: Sequence[str]) -> Library:
+        """The same for somebody who may reach these collections alone: folders with their
+        histories and memories, ``NAME@documents``, ``user@memory``."""
+        folders = {name: each for name, each in self._folders.items() if name in names}
+        if not folders:
+            raise NotFound(
+                "There is no folder here that your token reaches.",
+                hint="Ask for a token for one of them: lookfar tokens add NAME --collection FOLDER",
+            )
+        made = Library(())
+        made._folders, made._only = folders, frozenset(names)
+        return made
+
+    def _reaches(self, name: str) -> bool:
+        return self._only is None or name in self._only
 
     # -- its collections ----------------------------------------------------
 
@@ -165,18 +187,26 @@ class Library:
             memories = folder.memories()
             if memories is not None:
                 shared = folder.settings.memory.scope == "user"
-                found.setdefault(f"{'user' if shared else name}{_MEMORY}", memories)
+                if not shared or self._reaches(f"user{_MEMORY}"):
+                    found.setdefault(f"{'user' if shared else name}{_MEMORY}", memories)
         return found
 
     def database(self, name: str = "") -> Documents:
         """A database of inserted documents, there or not; without a name, the usual one."""
+        if not self._reaches(f"{name or 'vectors'}{_DOCUMENTS}"):
+            raise NotFound(
+                "There is no such database that your token reaches.",
+                hint=f"Ask for a token with --collection {name or 'vectors'}{_DOCUMENTS}",
+            )
         return next(iter(self._folders.values())).database(name or "vectors")
 
     def databases(self) -> dict[str, Documents]:
         """The databases of inserted documents that there are, by name: ``NAME@documents``."""
-        from lookfar.collections.documents import databases_in
+        from lookfar.collections.documents import databases_of
 
-        names = databases_in(self.settings.documents.dir)
+        names = [
+            name for name in databases_of(self.settings) if self._reaches(f"{name}{_DOCUMENTS}")
+        ]
         return {f"{name}{_DOCUMENTS}": self.database(name) for name in names}
 
     def find_similar(
@@ -290,8 +320,29 @@ class Library:
         )
 
     def verify(self, *, collection: str = "") -> list[str]:
-        """Check every stored text, span, vector and keyword file; gives what is damaged."""
+        """Check every stored row, text, span, vector and file; gives what is damaged."""
         return self._collection(collection).verify()
+
+    def verified(
+        self,
+        *,
+        repair: bool = False,
+        on_step: Callable[[str, str], None] | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> tuple[Verified, ...]:
+        """The same for every index of this library, each with what is damaged in it; with
+        ``repair`` that is made anew from the sources. ``on_step`` is told the collection and
+        what is checked of it.
+        """
+        others = {**self.histories(look=False), **self.memories(), **self.databases()}
+        indexed = {n: each for n, each in others.items() if each.indexed}
+        found: list[Verified] = []
+        for name, each in {**self._folders, **indexed}.items():
+            tell = partial(on_step, name) if on_step is not None else None
+            found.append(
+                each.verified(repair=repair, collection=name, on_step=tell, on_progress=on_progress)
+            )
+        return tuple(found)
 
     def why_not(self, query: str, uri: str, **how: Any) -> WhyNot:
         """Why a document is, or is not, among the hits for a question; ``how`` as in ``search``."""
@@ -414,7 +465,15 @@ class Library:
                     aside = _is_history(folder) and not filters.lanes
                     recent = folder.recent if _is_memory(folder) else None
                     sources.append(
-                        Source(name, plan, snapshot, folder.readable, aside, recent, self._reranker)
+                        Source(
+                            name,
+                            plan,
+                            snapshot,
+                            folder.reader(snapshot),
+                            aside,
+                            recent,
+                            self._reranker,
+                        )
                     )
                     notes += said if len(asked) == 1 else _of(name, said)
                 if not sources and "documents" in filters.lanes:
@@ -516,6 +575,15 @@ class Library:
                     raise
                 left.remove(culprit)
                 healed.append(culprit.heal(damage, on_progress))
+            except (LookfarError, Closing):
+                raise
+            except Exception as error:
+                behind = ((each, each.suspected(error)) for each in left)
+                found = next(((each, why) for each, why in behind if why is not None), None)
+                if found is None:
+                    raise
+                left.remove(found[0])
+                healed.append(found[0].heal(found[1], on_progress))
 
     # -- reading -----------------------------------------------------------
 
@@ -590,6 +658,82 @@ class Library:
             )
         return self._with_commits(name, found, limit) if "commits" in kinds else found
 
+    def listed(self) -> list[Listed]:
+        """Every indexed document of the folders, and of their memories and histories where these
+        are indexed; nothing is indexed for it."""
+        others = {**self.histories(look=False), **self.memories()}
+        every = {**self._folders, **others}
+        return [each for name, found in every.items() for each in found.listed(collection=name)]
+
+    def graph(
+        self,
+        *,
+        most: int = 300,
+        around: str = "",
+        community: int | None = None,
+        collection: str = "",
+    ) -> LinkGraph:
+        """At most so many documents with the links between them, and their communities.
+
+        Without more, those with the most links; with ``around``, a URI, those nearest to it; with
+        ``community`` those of that one.
+        """
+        if not 1 <= most <= 5000:
+            raise InvalidArgument(f"most is {most}.", hint="Choose 1 to 5,000.")
+        name = collection or self.collection
+        return self._collection(name).graph(
+            most=most, around=around, community=community, collection=name
+        )
+
+    def history(
+        self,
+        *,
+        filters: Filters | None = None,
+        limit: int = 20,
+        on_progress: OnProgress | None = None,
+    ) -> tuple[tuple[CommitInfo, ...], tuple[Incomplete, ...]]:
+        """The newest commits of all repositories, and what may be missing. They are indexed
+        first if they never were."""
+        if not 1 <= limit <= 10_000:
+            raise InvalidArgument(f"limit is {limit}.", hint="Choose 1 to 10,000.")
+        found: list[CommitInfo] = []
+        notes: list[Incomplete] = []
+        for name, commits in self._repositories().items():
+            some, said = commits.latest(filters or Filters(), limit, on_progress)
+            found += (replace(each, collection=name) for each in some)
+            notes += _of(name, said)
+        found.sort(key=lambda each: each.committed_at, reverse=True)
+        return tuple(found[:limit]), tuple(notes)
+
+    def commit(self, name: str, uri: str) -> CommitInfo:
+        """What is known of a commit of the collection ``name``."""
+        return replace(self._repositories()[name].about(uri), collection=name)
+
+    def _repositories(self) -> dict[str, Commits]:
+        found = self.histories()
+        if not found:
+            raise NotFound(
+                "No git repository was found at, above or below the folder.",
+                hint="Name a folder of one; git.history may also be turned off.",
+            )
+        return found
+
+    def delete(self, *, wait_seconds: float = 0.0) -> tuple[str, ...]:
+        """Remove the indexes of the folders, with those of their commits and memories; gives
+        where they lay. What they were made of stays: files, repositories, memories."""
+        gone: list[str] = []
+        for each in self.deletable():
+            if each.begun:
+                gone.append(each.place)
+                each.delete(wait_seconds=wait_seconds)
+        return tuple(gone)
+
+    def deletable(self) -> list[Folder | Commits]:
+        """The collections that :meth:`delete` removes the indexes of."""
+        # Memories of the user are those of other folders, too.
+        own = [each for name, each in self.memories().items() if name != f"user{_MEMORY}"]
+        return [*self._folders.values(), *self.histories(look=False).values(), *own]
+
     def mentions(
         self, uri: str, *, limit: int = 10, collection: str = ""
     ) -> tuple[list[RelatedEntry], int]:
@@ -645,6 +789,7 @@ class Library:
         asked = [edits] if isinstance(edits, Edit) else list(edits)
         name = ""
         for each in asked:
+            _refuse_no_text(each)
             found = self._edited_in(each.target, collection, new=each.op == "create")
             if name and found != name:
                 raise InvalidArgument(
@@ -926,6 +1071,16 @@ def _names(folders: Sequence[Folder]) -> list[str]:
             return [name.lstrip("/") or "root" for name in names]
         for at in deeper:
             depth[at] += 1
+
+
+def _refuse_no_text(edit: Edit) -> None:
+    """Before anything is read: None in place of a text is a mistake that says so."""
+    for name in ("target", "text", "heading", "template", "expected"):
+        if not isinstance(getattr(edit, name), str):
+            raise InvalidArgument(
+                f"The {name} of this edit is no text.",
+                hint=f"Give {name} as a str, or leave it out where there is none.",
+            )
 
 
 def _about(target: str) -> tuple[str, str]:

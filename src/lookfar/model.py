@@ -644,6 +644,70 @@ class Related:
 
 
 @dataclass(frozen=True, slots=True)
+class GraphNode:
+    """A document of a drawn graph."""
+
+    uri: str
+    title: str
+    community: int
+    """Equal numbers belong together; 0 is the largest community."""
+    links: int
+    """How many documents it is linked with, drawn or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Community:
+    """Documents that are linked among each other more than with others."""
+
+    number: int
+    size: int
+    title: str
+    """Of its most linked document."""
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class LinkGraph:
+    """As much of a collection's link graph as can be drawn."""
+
+    collection: str
+    generation: int
+    nodes: tuple[GraphNode, ...]
+    edges: tuple[tuple[int, int], ...]
+    """Pairs of places in ``nodes``."""
+    communities: tuple[Community, ...]
+    """The largest first; also those of which no document is drawn."""
+    documents: int
+    """How many documents have links, drawn or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What a list of documents says of one of them."""
+
+    collection: str
+    uri: str
+    title: str
+    lane: Lane
+    language: str
+    modified_ns: int
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitInfo:
+    """What a list of commits says of one of them."""
+
+    collection: str
+    hash: str
+    title: str
+    author: str
+    committed_at: str
+    files: int
+    """How many it changed."""
+
+
+@dataclass(frozen=True, slots=True)
 class Counts:
     """How much a generation holds."""
 
@@ -729,6 +793,44 @@ class Watching:
 
 
 @dataclass(frozen=True, slots=True)
+class VectorPass:
+    """How the nearest vectors are found among all."""
+
+    rows: int
+    method: Literal["exact", "coarse"]
+    """Every vector is compared, or those that their bits put forward."""
+    kept: int
+    """How many are compared with a question."""
+    recall: float | None = None
+    """The share of the true ten nearest that are found, measured on a sample of stored vectors
+    when the index last grew; None where all are compared or nothing was measured yet."""
+    sample: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """One thing in an index that is not as it was written."""
+
+    artefact: str
+    """``catalogue``, ``texts``, ``vectors`` or ``keywords``; ``beside`` for the small files beside
+    the index, and ``index`` where it cannot be opened."""
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What checking every row and file of one index against its hash came to."""
+
+    collection: str
+    index_dir: str
+    found: tuple[Damage, ...]
+    repaired: bool = False
+    """Whether something was damaged, was made anew and is sound now."""
+    left: tuple[Damage, ...] = ()
+    """What is damaged still."""
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """What is indexed, where, and how well."""
 
@@ -755,6 +857,8 @@ class Status:
     stale_count: int
     watcher: Watching | None = None
     """None where nobody watches in this process."""
+    vectors: VectorPass | None = None
+    """None where there are no vectors."""
 
 
 EditOp = Literal["create", "replace", "append", "insert", "move", "rename", "delete", "fix"]

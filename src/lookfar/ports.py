@@ -7,7 +7,6 @@ sentence of contract, and the records that cross them. Refuses: implementations.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
@@ -231,6 +230,36 @@ class Member(NamedTuple):
     """How many documents it is linked with, whichever way."""
 
 
+class Facts(NamedTuple):
+    """What a list of documents says of one of them, and what it can be narrowed by."""
+
+    document: int
+    uri: str
+    title: str
+    lane: Lane
+    language: str
+    modified_ns: int
+    tags: tuple[str, ...]
+
+
+class LinkedDocuments(Protocol):
+    """Who is linked with whom, whichever way, in one generation."""
+
+    @property
+    def uris(self) -> Sequence[str]:
+        """Documents in the order of their URIs; elsewhere here they are numbers in it."""
+
+    @property
+    def titles(self) -> Sequence[str]: ...
+
+    @property
+    def neighbours(self) -> Sequence[Sequence[int]]: ...
+
+    @property
+    def communities(self) -> Sequence[int]:
+        """The community of each document; equal numbers belong together."""
+
+
 Terms = Mapping[str, float] | Sequence[str]
 """Keyword terms, with how much each counts; without, all count alike."""
 
@@ -385,6 +414,14 @@ class Snapshot(Protocol):
         """The mean direction of the chunks that touch this part; ``None`` without vectors."""
         ...
 
+    def facts(self, documents: Sequence[int] | None = None) -> list[Facts]:
+        """What these documents are called and belong to, in any order; without, all of them."""
+        ...
+
+    def graph(self) -> LinkedDocuments:
+        """All documents with their neighbours and communities."""
+        ...
+
     def size(self) -> int: ...
 
     def counts(self) -> Counts: ...
@@ -414,13 +451,3 @@ class Writer(Protocol):
     def activate(self, manifest: Mapping[str, Any]) -> int:
         """Make all of it one new generation, or nothing of it."""
         ...
-
-
-class Store(Protocol):
-    """One collection on disk or on a server."""
-
-    def snapshot(self, generation: int | None = None) -> AbstractContextManager[Snapshot]: ...
-
-    def writer(self, wait_seconds: float = 0.0) -> AbstractContextManager[Writer]: ...
-
-    def close(self) -> None: ...

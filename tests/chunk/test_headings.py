@@ -380,9 +380,9 @@ HOSTILE = {
 )
 def test_hostile_documents_are_quick(name: str, sizes: Sizes) -> None:
     document = document_of(HOSTILE[name])
-    started = time.perf_counter()
+    started = time.process_time()
     chunks = chunk(document, sizes, count)
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 1.0
     own = [document.text[c.span.start + c.overlap : c.span.end] for c in chunks]
     assert "".join(own) == document.text
     assert all(text.strip() for text in own)

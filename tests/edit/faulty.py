@@ -1,19 +1,16 @@
-"""A disk that dies or fails at its n-th write, for a process of its own.
+"""An edit that dies or fails at one of its fault points, for a process of its own.
 
 Run as a program: it makes one transaction over three documents again and again, each time in a
-fresh folder and a forked child that ends, or fails, at the next point; then it starts anew, as
-the next process would, and says what it finds. Prints one JSON line for each point.
+fresh folder and a forked child that ends, or fails, at the next point (see `points.py`); then it
+starts anew, as the next process would, and says what it finds. Prints one JSON line for each.
 """
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import shutil
 import sys
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,52 +20,10 @@ from lookfar.errors import LookfarError
 from lookfar.model import Edit
 from lookfar.sources.confine import Root
 from lookfar.sources.policy import Policy
+from points import Points
 
 A = b"# A\r\n\r\n## Old name\r\n\r\ntext\r\n"
 B = b"# B\n\nsee [[a#Old name]]\n"
-WRITES = ("open", "write", "fsync", "replace", "rename", "link", "unlink", "mkdir", "rmdir")
-
-
-class Disk:
-    """Counts what would change the disk, and dies or fails at one of these points."""
-
-    def __init__(self, at: int, how: str) -> None:
-        self.at = at
-        self.how = how
-        self.count = 0
-        self.real: dict[str, Callable[..., Any]] = {name: getattr(os, name) for name in WRITES}
-
-    def install(self) -> None:
-        for name in WRITES:
-            setattr(os, name, self._wrapped(name))
-
-    def remove(self) -> None:
-        for name, real in self.real.items():
-            setattr(os, name, real)
-
-    def _wrapped(self, name: str) -> Callable[..., Any]:
-        real = self.real[name]
-
-        def call(*arguments: Any, **named: Any) -> Any:
-            reads = name == "open" and not arguments[1] & os.O_CREAT
-            if reads or (self.how == "half" and name != "write"):
-                return real(*arguments, **named)
-            self.count += 1
-            here = self.count == self.at
-            # A dead process loses nothing of what the system has, so nothing need be synced.
-            run = (lambda *_: None) if name == "fsync" else real
-            if not here:
-                return run(*arguments, **named)
-            if self.how in ("ENOSPC", "EIO", "EACCES"):
-                raise OSError(getattr(errno, self.how), os.strerror(getattr(errno, self.how)))
-            if self.how == "after":
-                with suppress(OSError):
-                    run(*arguments, **named)
-            elif self.how == "half":
-                real(arguments[0], bytes(arguments[1])[: len(arguments[1]) // 2])
-            os._exit(9)
-
-        return call
 
 
 def fill(folder: Path) -> None:
@@ -108,30 +63,45 @@ def seen(folder: Path) -> dict[str, str]:
     }
 
 
-def trial(base: Path, at: int, how: str, undo: bool) -> dict[str, Any]:
-    """One death or failure at one point, and what the next start makes of it."""
+def asked(made: Editor, undo: bool) -> None:
+    if undo:
+        made.undo("a.md")
+    else:
+        change(made)
+
+
+def prepared(base: Path, undo: bool) -> tuple[Path, Path]:
     folder, edits = base / "docs", base / "edits"
     shutil.rmtree(base, ignore_errors=True)
     fill(folder)
     if undo:
         change(editor(folder, edits))
+    return folder, edits
+
+
+def counted(base: Path, undo: bool) -> list[tuple[str, str]]:
+    """The points that it passes where nothing goes wrong."""
+    folder, edits = prepared(base, undo)
+    with Points().watching() as points:
+        asked(editor(folder, edits), undo)
+    return points.seen
+
+
+def trial(base: Path, at: int, how: str, undo: bool) -> dict[str, Any]:
+    """One death or failure at one point, and what the next start makes of it."""
+    folder, edits = prepared(base, undo)
     before = seen(folder)
     child = os.fork()
     if not child:
-        disk = Disk(at, how)
-        made = editor(folder, edits)
-        disk.install()
         status = 0
         try:
-            if undo:
-                made.undo("a.md")
-            else:
-                change(made)
+            with Points(at, how).watching():
+                asked(editor(folder, edits), undo)
         except LookfarError as error:
             status = 3 if error.code in ("DISK_FULL", "IO_ERROR", "PERMISSION_DENIED") else 4
         except BaseException:
             status = 5
-        os._exit(status if disk.count >= at else 7)
+        os._exit(status)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     unsettled = seen(folder)
     next_one = editor(folder, edits)
@@ -153,12 +123,11 @@ def main(base: Path, undo: bool, ways: list[str]) -> None:
     real = os.fsync
     os.fsync = lambda _: None  # type: ignore[assignment]
     try:
+        points = counted(base, undo)
         for how in ways:
-            for at in range(1, 1000):
-                found = trial(base, at, how, undo)
-                if found["status"] == 7:
-                    break
-                sys.stdout.write(f"{json.dumps(found)}\n")
+            for at, (what, _) in enumerate(points, 1):
+                if what == "write" or not how.startswith("short"):
+                    sys.stdout.write(f"{json.dumps(trial(base, at, how, undo))}\n")
     finally:
         os.fsync = real
 

@@ -36,6 +36,7 @@ def trials(base: Path, what: str, *ways: str) -> list[dict[str, Any]]:
         capture_output=True,
         text=True,
         timeout=240,
+        env={**os.environ, "PYTHONPATH": str(PROGRAM.parents[1])},
         check=False,
     )
     assert shown.returncode == 0, shown.stderr
@@ -48,9 +49,9 @@ def test_after_kill_9_at_any_write_it_is_all_or_nothing(
 ) -> None:
     """Seen to fail when the journal came after what was staged, and when what was staged was not
     removed."""
-    found = trials(tmp_path / "disk", what, "before", "after", "half")
-    assert len(found) > 80
-    assert {each["status"] for each in found} == {9}
+    found = trials(tmp_path / "disk", what, "kill", "short kill")
+    assert len(found) > 40
+    assert {each["status"] for each in found} == {-9}
     ended = {json.dumps(each["after"]) for each in found}
     for each in found:
         assert each["after"] in outcomes.values(), (each["at"], each["how"])
@@ -86,6 +87,24 @@ def test_a_disk_that_fails_at_any_write_changes_nothing_or_is_not_noticed(
         assert each["works"], about
         if each["status"] == 3:  # Whoever is told of a failure need not start anew.
             assert each["unsettled"] == before, about
+
+
+@pytest.mark.parametrize("what", ["edit", "undo"])
+def test_on_a_disk_that_stays_full_it_is_all_or_nothing(
+    tmp_path: Path, outcomes: dict[str, dict[str, str]], what: str
+) -> None:
+    """Seen to fail when what was staged stayed because the journal could not be written, and when
+    an edit that was done was said to have failed because that could not be written down."""
+    found = trials(tmp_path / "disk", what, "full")
+    assert {each["status"] for each in found} == {0, 3}
+    for each in found:
+        about = each["at"], each["how"], each["status"]
+        assert files_of(each["after"]) in map(files_of, outcomes.values()), about
+        assert each["left"] == [], about
+        assert each["works"], about
+        if each["status"] == 0:
+            done = outcomes["old" if what == "undo" else "new"]
+            assert files_of(each["after"]) == files_of(done), about
 
 
 def test_a_crash_over_which_somebody_saved_takes_back_and_keeps_what_they_wrote(

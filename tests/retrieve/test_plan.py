@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from lookfar.embed.bundled import BundledEmbedder
 from lookfar.embed.hashed import HashedEmbedder
-from lookfar.embed.static import StaticEmbedder
 from lookfar.errors import InvalidArgument, ModelUnavailable
 from lookfar.model import Filters, Mode
 from lookfar.ports import Embedder
@@ -92,6 +92,17 @@ def test_a_question_without_words_has_no_vector() -> None:
 
 
 def test_the_model_is_trusted_only_where_it_knows_the_words() -> None:
-    static = StaticEmbedder()
-    assert plan("how do I drain a node", embedder=static).vector_trust == 1.0
-    assert plan("ノードを安全に退避させるには", embedder=static).vector_trust == 0.0
+    bundled = BundledEmbedder()
+    assert plan("how do I drain a node", embedder=bundled).vector_trust == 1.0
+    assert plan("コンテナーのネットワーク", embedder=bundled).vector_trust == 1.0
+    assert plan("გამარჯობა მსოფლიო", embedder=bundled).vector_trust == 0.0
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [Filters(uris=("a/\udcff.md",)), Filters(prefix="\ud800"), Filters(authors=("\udfff",))],
+)
+def test_half_a_character_in_a_filter_is_refused(filters: Filters) -> None:
+    """SQLite cannot be asked for it: it was an internal error."""
+    with pytest.raises(InvalidArgument, match="half of a character"):
+        make_plan("word", mode="keyword", top_k=1, filters=filters, embedder=None)

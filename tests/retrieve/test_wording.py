@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lookfar.config import load
+from lookfar.embed.bundled import BundledEmbedder
 from lookfar.embed.hashed import HashedEmbedder
-from lookfar.embed.static import StaticEmbedder
 from lookfar.errors import InvalidArgument, ModelUnavailable
 from lookfar.library import Library
 from lookfar.model import Answer, Filters, Hit
@@ -433,7 +433,7 @@ def test_a_vocabulary_holds_the_words_that_tell_documents_apart_and_is_made_once
     files |= {f"x{at}.md": "# X\n\neverywhere\n" for at in range(20)}
     library = opened(files)
     asked(library, "word")
-    embedder = StaticEmbedder()
+    embedder = BundledEmbedder()
     with store_of(library).snapshot() as snapshot:
         found = concepts_of(snapshot, embedder)
         assert "configur" in found.terms

@@ -1,4 +1,7 @@
-"""The door to git: what is found and read, and what a repository cannot make it do."""
+"""The door to git: what is found and read, and what a repository cannot make it do.
+
+Seen to fail with variables of ours that were handed on to git.
+"""
 
 from __future__ import annotations
 
@@ -172,6 +175,22 @@ def test_hidden_paths_are_named_and_their_diff_is_not_shown(repository: Make) ->
     assert "hunter2" not in found.diff
     assert "visible" in found.diff
     assert "also" in found.diff
+
+
+def test_a_file_renamed_out_of_hiding_stays_hidden(repository: Make) -> None:
+    """Its diff would show the line that was there before it was made harmless."""
+    repo = repository()
+    rest = "".join(f"SETTING_{at}=1\n" for at in range(40))
+    repo.commit("base", {".env": f"KEY=hunter2\n{rest}"})
+    repo.git("mv", ".env", "sample.md")
+    repo.commit("rename", {"sample.md": f"KEY=changeme\n{rest}", "b.md": "beside\n"})
+    [renamed, _] = read(opened(repo.path), hidden=lambda path: path.startswith(".env"))
+    assert [(each.status, each.path, each.before) for each in renamed.files] == [
+        ("A", "b.md", ""),
+        ("R", "sample.md", ".env"),
+    ]
+    assert "hunter2" not in renamed.diff
+    assert "+beside" in renamed.diff
 
 
 def test_reading_may_stop_at_any_commit(repository: Make) -> None:

@@ -192,16 +192,34 @@ def test_what_policy_denies_wakes_nobody(seen: Seen, root: Path) -> None:
     assert (seen.uris, seen.everything) == (set(), False)
 
 
-def test_what_is_kept_apart_wakes_nobody(root: Path) -> None:
-    (root / "index").mkdir()
-    apart = os.path.realpath(root / "index")
+@pytest.mark.parametrize("indexes", ["index", "."])
+def test_an_index_wakes_nobody_and_what_lies_beside_it_does(root: Path, indexes: str) -> None:
+    ours = root / indexes / "docs-0123456789abcdef"
+    ours.mkdir(parents=True)
+    apart = os.path.realpath(root / indexes)
     watcher = FolderWatcher(Root.open(root), Policy(), 250, apart=apart)
     watcher.start(lambda: None)
-    (root / "index" / "dirty.json").write_text("{}")
-    (root / "b.md").write_text("second")
+    (ours / "dirty.json").write_text("{}")
+    (root / indexes / "b.md").write_text("second")
     deadline = time.monotonic() + DEADLINE
     while not watcher.fence(1) and not watcher.peek():
         assert time.monotonic() < deadline
+    assert watcher.take().uris == {os.path.normpath(f"{indexes}/b.md")}
+    watcher.stop()
+
+
+def test_a_folder_among_indexes_is_watched_like_any_other(tmp_path: Path) -> None:
+    """Memories lie there unless somebody chose another place."""
+    home = tmp_path / "memory-0123456789abcdef" / "docs-0123456789abcdef"
+    home.mkdir(parents=True)
+    apart = os.path.realpath(tmp_path)
+    watcher = FolderWatcher(Root.open(home), Policy(), 250, apart=apart)
+    watcher.start(lambda: None)
+    (home / "b.md").write_text("second")
+    deadline = time.monotonic() + DEADLINE
+    while not watcher.peek():
+        assert time.monotonic() < deadline, "nobody was told"
+        watcher.fence(1)
     assert watcher.take().uris == {"b.md"}
     watcher.stop()
 
@@ -355,6 +373,7 @@ def test_too_many_watchers_are_admitted(root: Path, monkeypatch: pytest.MonkeyPa
 
 @only_linux
 def test_lost_events_mean_everything(root: Path) -> None:
+    """Seen to fail with an overflow of the queue that was kept to itself."""
     from watchdog.observers.inotify_c import InotifyConstants, InotifyEvent, WatchDescriptor
 
     seen = Seen(root, exact=True)

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Collection as Several
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -21,6 +21,7 @@ from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeVar
+from unicodedata import normalize
 
 from lookfar.errors import (
     IndexBusy,
@@ -30,14 +31,18 @@ from lookfar.errors import (
     LookfarError,
     ModelUnavailable,
     NotFound,
+    other_length,
 )
 from lookfar.model import (
     Counts,
+    Damage,
     Document,
     GenerationDiff,
     GenerationInfo,
     Incomplete,
     IndexReport,
+    LinkGraph,
+    Listed,
     Outline,
     Page,
     PageChunk,
@@ -49,14 +54,16 @@ from lookfar.model import (
     Span,
     State,
     Status,
+    Verified,
     Watching,
     shown_path,
 )
 from lookfar.parse.formats import parser_for
+from lookfar.retrieve.drawing import drawn
 from lookfar.retrieve.related import KINDS, SYMBOL_KINDS, Part, related
 from lookfar.retrieve.symbols import definitions_of, only_definition
 from lookfar.retrieve.target import Target, check_citation, locate, parse_target
-from lookfar.store.collection import CollectionStore
+from lookfar.store.opening import Store, open_store
 
 if TYPE_CHECKING:
     from lookfar.config import Settings
@@ -67,12 +74,16 @@ if TYPE_CHECKING:
     from lookfar.retrieve.ranking import Plan
     from lookfar.store.epoch import EpochSnapshot
     from lookfar.store.generations import Generation
+    from lookfar.store.repair import Maker
 
 PATIENCE: Final = 600.0
 """Seconds that a question waits for another process to build what it needs."""
 
 KEEPER_PATIENCE: Final = 5.0
 """Seconds that the keeper waits for another writer before it tries again later."""
+
+_LONGEST_REPORT = 2_000
+"""Characters of what is kept of a damage."""
 
 _LONGEST_NAME = 300
 """Characters of a name that others are compared with: comparing takes time."""
@@ -93,7 +104,7 @@ class Collection(ABC):
     kind: ClassVar[Kind]
     """What it is a collection of; tells them apart without importing them all."""
 
-    def __init__(self, name: str, settings: Settings, store: CollectionStore) -> None:
+    def __init__(self, name: str, settings: Settings, store: Store) -> None:
         self.name = name
         self.settings = settings
         self._store = store
@@ -147,6 +158,16 @@ class Collection(ABC):
         return self._store.exists
 
     @property
+    def place(self) -> str:
+        """Where its index lies, for people: a folder, or a server and a name there."""
+        return self._store.place
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is anything of an index, finished or not."""
+        return self._store.present
+
+    @property
     def index_dir(self) -> Path:
         """The folder that holds its index."""
         return self._store.folder
@@ -166,6 +187,17 @@ class Collection(ABC):
     def building_since(self) -> str:
         """When the pass that is under way here began, in ISO form; empty where none is."""
         return self._began
+
+    def _remove_index(self, wait_seconds: float) -> None:
+        """Remove all that was made of the source, which is not touched."""
+        from lookfar.index.strategies import DIRTY_FILE
+
+        self._take_building()
+        try:
+            self._store.delete((DIRTY_FILE,), wait_seconds)
+            self._generation, self.failure = 0, None
+        finally:
+            self._building.release()
 
     def _passed(self, run: Callable[[], IndexReport]) -> IndexReport:
         """One pass, for whoever holds the lock on building."""
@@ -238,7 +270,14 @@ class Collection(ABC):
 
     def heal(self, damage: IndexCorrupt, on_progress: OnProgress | None = None) -> Incomplete:
         """Set a damaged index aside and build it anew; gives what answers have to say of it."""
+        if self.settings.store.read_only:
+            raise damage
         try:
+            gone = self._remade(damage)
+            if gone is not None:
+                lacking = self._read_again(gone, on_progress) if gone else ""
+                detail = f"what was damaged of the index has been mended{lacking}"
+                return Incomplete("healed", f"{detail}: {damage.developer}", tuple(gone[:100]))
             self._store.set_aside(damage.developer, wait_seconds=PATIENCE)
         except IOFailed:
             # Nothing here can be written, so nothing can be healed either.
@@ -247,13 +286,49 @@ class Collection(ABC):
         detail = f"the index was damaged and has been rebuilt: {damage.developer}"
         return Incomplete("healed", detail)
 
+    def _remade(self, damage: IndexCorrupt) -> list[str] | None:
+        """Mend the index where it is, history and all; gives the documents that it lacks for it,
+        or ``None`` where that cannot be done."""
+        maker = self._maker()
+        return None if maker is None else self._store.repair(maker, damage.developer, PATIENCE)
+
+    def _read_again(self, gone: list[str], on_progress: OnProgress | None) -> str:
+        """Index documents again that were dropped; gives what answers have to say of them."""
+        if self.held is not None:
+            return f", but for {len(gone):,} documents that it lacks until it is indexed again"
+        self.index(only=gone, on_progress=on_progress, wait_seconds=PATIENCE)
+        return f", and {len(gone):,} documents have been read again"
+
+    def _maker(self) -> Maker | None:
+        """How that is done, for collections that know."""
+        return None
+
     def _healing(self, ask: Callable[[], T]) -> T:
         """Ask; if the index turns out damaged, heal it and ask once more."""
         try:
             return ask()
         except IndexCorrupt as damage:
             self.heal(damage)
-            return ask()
+        except (LookfarError, Closing):
+            raise
+        except Exception as error:
+            damage_behind = self.suspected(error)
+            if damage_behind is None:
+                raise
+            self.heal(damage_behind)
+        return ask()
+
+    def suspected(self, error: Exception) -> IndexCorrupt | None:
+        """The damage behind an exception that nobody expected: rows that do not fit each other
+        end in any kind of them. ``None`` where everything stored is as it was written."""
+        try:
+            found = self._store.verify() if self._store.exists else []
+        except LookfarError:
+            return None
+        if not found:
+            return None
+        told = f"{type(error).__name__}: {error}; {found[0].artefact}: {found[0].detail}"
+        return self._damaged(told)
 
     def _fits(self, snapshot: EpochSnapshot) -> bool:
         """Whether the model made its vectors: those of two have nothing to say to each other."""
@@ -273,11 +348,12 @@ class Collection(ABC):
         assert plan.vector is not None
         found = int(plan.vector.shape[-1])
         if found != snapshot.dimensions:
-            raise ModelUnavailable(
-                f"The model gives vectors of {found} numbers now, and those of the index have"
-                f" {snapshot.dimensions}.",
-                hint="Build the index anew: lookfar index PATH --rebuild.",
-            )
+            raise other_length(found, snapshot.dimensions)
+
+    def reader(self, snapshot: Snapshot) -> Callable[[str], str | None]:
+        """What citations are checked against: the source, or in a process that has none the
+        generation that is asked."""
+        return snapshot.text if self.settings.store.read_only else self.readable
 
     def readable(self, uri: str) -> str | None:
         """A document's text for citing: one that the disk refuses must not cost the answer."""
@@ -363,8 +439,10 @@ class Collection(ABC):
 
         def look() -> bool:
             with self._store.snapshot() as snapshot:
-                exists = snapshot.document(target) is not None
-                return exists or snapshot.document(parse_target(target, False).uri) is not None
+                for uri in (target, parse_target(target, False).uri):
+                    if snapshot.document(spelt(snapshot, uri)) is not None:
+                        return True
+                return False
 
         return self._store.exists and self._healing(look)
 
@@ -384,7 +462,7 @@ class Collection(ABC):
 
         def look() -> Document:
             with self._store.snapshot() as snapshot:
-                return self._current(snapshot, uri)[0]
+                return self._current(snapshot, spelt(snapshot, uri))[0]
 
         document = self._healing(look)
         return Outline(
@@ -480,6 +558,47 @@ class Collection(ABC):
 
         return self._healing(look)
 
+    def listed(self, *, collection: str = "") -> list[Listed]:
+        """Every indexed document, by URI; nothing is indexed for it."""
+
+        def look() -> list[Listed]:
+            with self._store.snapshot() as snapshot:
+                name = collection or self.name
+                found = snapshot.kept("listed", snapshot.facts)
+                made = (
+                    Listed(name, f.uri, f.title, f.lane, f.language, f.modified_ns, f.tags)
+                    for f in found
+                )
+                return sorted(made, key=lambda each: each.uri)
+
+        return self._healing(look) if self._store.exists else []
+
+    def graph(
+        self,
+        *,
+        most: int = 300,
+        around: str = "",
+        community: int | None = None,
+        collection: str = "",
+    ) -> LinkGraph:
+        """The best linked documents, those near to one (``around``) or those of a community."""
+        _refuse_half_characters(around)
+
+        def look() -> LinkGraph:
+            with self._store.snapshot() as snapshot:
+                if around and snapshot.document(around) is None:
+                    raise unknown(snapshot, around)
+                return drawn(
+                    snapshot.graph(),
+                    most,
+                    around,
+                    community,
+                    collection=collection or self.name,
+                    generation=snapshot.generation,
+                )
+
+        return self._healing(look)
+
     def _status(
         self,
         collection: str,
@@ -491,7 +610,7 @@ class Collection(ABC):
         about: dict[str, Any] = {
             "collection": collection or self.name,
             "root": root,
-            "index_dir": str(self._store.folder),
+            "index_dir": self._store.place,
             "model": embedder.name if embedder else "none",
             "dimensions": _dimensions(embedder),
             "watcher": self.watching(),
@@ -506,6 +625,7 @@ class Collection(ABC):
         with self._store.snapshot() as snapshot:
             counts, failures = snapshot.counts(), tuple(snapshot.failures())
             held, generation = snapshot.held(), snapshot.generation
+            vectors = snapshot.vector_pass() if about["dimensions"] else None
             stale = stale_in(snapshot) if stale_in is not None else ()
         return Status(
             **about,
@@ -521,6 +641,7 @@ class Collection(ABC):
             failures=failures,
             stale=stale[:100],
             stale_count=len(stale),
+            vectors=vectors,
         )
 
     # -- earlier states ----------------------------------------------------
@@ -567,8 +688,47 @@ class Collection(ABC):
         return next(each for each in self.snapshots() if each.number == number)
 
     def verify(self) -> list[str]:
-        """Check every stored text, span, vector and keyword file; gives what is damaged."""
+        """Check every stored row, text, span, vector and file; gives what is damaged."""
         return [f"{each.artefact}: {each.detail}" for each in self._store.verify()]
+
+    def verified(
+        self,
+        *,
+        repair: bool = False,
+        collection: str = "",
+        on_step: Callable[[str], None] | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Verified:
+        """The same as data; with ``repair`` what is damaged is made anew from the sources."""
+        found = tuple(self._store.verify(on_step))
+        left, where = found, str(self._store.folder)
+        if repair and found:
+            with suppress(IndexCorrupt):  # Beyond repair: what is left says how.
+                self._repair(found, on_progress)
+            left = tuple(self._store.verify(on_step))
+        repaired = bool(found) and not left
+        return Verified(collection or self.name, where, found, repaired, left)
+
+    def _repair(self, found: Several[Damage], on_progress: OnProgress | None) -> None:
+        within = [each for each in found if each.artefact != "beside"]
+        if within:
+            told = "; ".join(f"{each.artefact}: {each.detail}" for each in within)
+            self.heal(self._damaged(told), on_progress)
+        about = {"root": self._made_of, "collection": self.name}
+        self._store.mend_beside(about, wait_seconds=PATIENCE)
+
+    def _damaged(self, told: str) -> IndexCorrupt:
+        return IndexCorrupt(
+            "The index is damaged.",
+            hint="Rebuild it from the sources: lookfar index PATH --rebuild.",
+            developer=told[:_LONGEST_REPORT],
+            details={"path": str(self._store.folder)},
+        )
+
+    @property
+    def _made_of(self) -> str:
+        """Where what it is an index of lies."""
+        return str(self._store.folder)
 
     # -- leaving -----------------------------------------------------------
 
@@ -591,11 +751,11 @@ def _dimensions(embedder: Embedder | None) -> int:
         return 0
 
 
-def store_of(name: str, source: str, settings: Settings) -> CollectionStore:
+def store_of(name: str, source: str, settings: Settings) -> Store:
     """The store of what lies at ``source``; ``name`` is for whoever looks at the folders."""
     key = sha256(source.encode("utf-8", "surrogateescape")).hexdigest()[:16]
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "folder"
-    return CollectionStore(Path(settings.index.dir) / f"{slug}-{key}")
+    return open_store(Path(settings.index.dir) / f"{slug}-{key}", settings)
 
 
 def now() -> str:
@@ -628,7 +788,9 @@ def _meant(snapshot: Snapshot, target: str | Target) -> Target:
     """A target taken apart; a name that no document has may be that of a definition."""
     if not isinstance(target, str):
         return target
-    wanted = parse_target(target, exists=snapshot.document(target) is not None)
+    whole = spelt(snapshot, target)
+    wanted = parse_target(whole, exists=snapshot.document(whole) is not None)
+    wanted = replace(wanted, uri=spelt(snapshot, wanted.uri))
     if snapshot.document(wanted.uri) is None:
         found = only_definition(snapshot, target)
         if found is not None:
@@ -665,6 +827,15 @@ def stored(snapshot: Snapshot, uri: str) -> Document:
         sections=tuple(snapshot.sections(uri)),
         tags=tuple(known["tags"]),
     )
+
+
+def spelt(snapshot: Snapshot, uri: str) -> str:
+    """A URI as the index has it: macOS names files in another Unicode form than people type."""
+    if uri.isascii() or snapshot.document(uri) is not None:
+        return uri
+    plain = normalize("NFC", uri)
+    same = [each for each in snapshot.uris() if normalize("NFC", each) == plain]
+    return same[0] if len(same) == 1 else uri
 
 
 def unknown(snapshot: Snapshot, uri: str) -> NotFound:

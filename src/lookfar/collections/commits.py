@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from collections.abc import Collection as Several
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,8 @@ from lookfar.collections.base import (
     unknown,
 )
 from lookfar.errors import IndexBusy, IndexCorrupt, IOFailed, ModelUnavailable
-from lookfar.model import Document, Incomplete, IndexReport, Status
+from lookfar.model import CommitInfo, Document, Incomplete, IndexReport, Status
+from lookfar.retrieve.candidates import without_glob
 from lookfar.sources import git_history
 
 if TYPE_CHECKING:
@@ -102,6 +104,16 @@ class Commits(Collection):
             self.repository, self.name, self._store, self.settings, self.embedder, on_progress
         )
         return self._passed(lambda: build.run(**how))
+
+    def delete(self, *, wait_seconds: float = 0.0) -> None:
+        """Stop following the branches and remove the index. The repository is not touched."""
+        self.unwatch()
+        self._remove_index(wait_seconds)
+        self._stamp = ""
+
+    @property
+    def _made_of(self) -> str:
+        return self.repository.top
 
     def _fingerprint(self) -> str:
         from lookfar.index.history import history_fingerprint
@@ -207,6 +219,32 @@ class Commits(Collection):
             found = snapshot.linking(names)
         return found[:limit], len(found)
 
+    def latest(
+        self, filters: Filters, limit: int, on_progress: OnProgress | None = None
+    ) -> tuple[list[CommitInfo], list[Incomplete]]:
+        """The newest commits that the filters admit, and what may be missing."""
+        notes = self._freshen(on_progress)
+        narrowed = self.narrowed(filters)
+
+        def look() -> list[CommitInfo]:
+            found: list[CommitInfo] = []
+            with self._store.snapshot() as snapshot:
+                wanted = without_glob(narrowed, snapshot)
+                every = snapshot.kept("listed", snapshot.facts)
+                for each in sorted(every, key=lambda fact: (-fact.modified_ns, fact.uri)):
+                    if len(found) == limit:
+                        break
+                    if not wanted or snapshot.admitted(each.uri, wanted):
+                        found.append(_commit(self.name, snapshot, each.uri))
+            return found
+
+        return self._healing(look), notes
+
+    def about(self, uri: str) -> CommitInfo:
+        """Who made a commit, when, and what it is called."""
+        with self._store.snapshot() as snapshot:
+            return _commit(self.name, snapshot, uri)
+
     def path_of(self, file: str) -> str:
         """What the repository calls a file; nothing for one that lies elsewhere."""
         try:
@@ -285,6 +323,15 @@ class Commits(Collection):
         self._closing = True
         self.unwatch()
         self._store.close()
+
+
+def _commit(collection: str, snapshot: Snapshot, uri: str) -> CommitInfo:
+    known = snapshot.document(uri)
+    if known is None:
+        raise unknown(snapshot, uri)
+    made = known["commit"]
+    moment = datetime.fromtimestamp(made["committed"], UTC).isoformat(timespec="seconds")
+    return CommitInfo(collection, uri, known["title"], made["author"], moment, made["files"])
 
 
 class _Calm:

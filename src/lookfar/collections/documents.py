@@ -28,7 +28,7 @@ from lookfar.errors import IndexBusy, IndexCorrupt, InvalidArgument, LookfarErro
 from lookfar.model import Document, GenerationInfo, Incomplete, IndexReport, Status
 from lookfar.retrieve.diversify import Passage
 from lookfar.retrieve.excerpt import cite
-from lookfar.store.collection import CollectionStore
+from lookfar.store.opening import open_store, stored_names
 
 if TYPE_CHECKING:
     from lookfar.config import SearchSettings, Settings
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from lookfar.ports import Embedder, Snapshot
     from lookfar.retrieve.excerpt import Source
     from lookfar.store.erase import Kept
+    from lookfar.store.repair import Maker
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +47,10 @@ DEFAULT: Final = "vectors"
 """The database that is meant where none is named; it is made by the first insert."""
 SUFFIX: Final = "@documents"
 """Ends the name of a collection of inserted documents."""
+_KIND: Final = "documents"
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_DEVICE: Final = re.compile(r"con|prn|aux|nul|(com|lpt)[0-9]", re.IGNORECASE)
+"""No folder can be called so on Windows, and a database may be carried there."""
 _MOST_METADATA: Final = 65_536
 _DEEPEST: Final = 20
 _LONGEST_VALUE: Final = 256
@@ -107,7 +111,7 @@ class Documents(Collection):
     ) -> None:
         """``embedder`` gives the model of the library, which is not loaded twice."""
         self.database = checked_name(name)
-        store = CollectionStore(Path(settings.documents.dir) / name)
+        store = open_store(Path(settings.documents.dir) / name, settings, _KIND)
         super().__init__(f"{name}{SUFFIX}", settings, store)
         self._embedder = embedder
 
@@ -366,6 +370,9 @@ class Documents(Collection):
 
     def heal(self, damage: IndexCorrupt, on_progress: OnProgress | None = None) -> Incomplete:
         """Make keywords and vectors anew from the texts; damaged texts are beyond healing."""
+        if self._remade(damage) is not None:
+            detail = f"what was damaged of the index has been mended: {damage.developer}"
+            return Incomplete("healed", detail)
         try:
             for _ in self._store.written():
                 pass
@@ -379,6 +386,9 @@ class Documents(Collection):
         self.index(rebuild=True, on_progress=on_progress)
         detail = f"the index was damaged and has been made anew: {damage.developer}"
         return Incomplete("healed", detail)
+
+    def _maker(self) -> Maker:
+        return self._writer().maker()
 
     def roll_back(self, number: int, *, wait_seconds: float = 0.0) -> GenerationInfo:  # noqa: ARG002
         """Not here: what was inserted since would be lost."""
@@ -425,19 +435,20 @@ class Documents(Collection):
 
 def checked_name(name: str) -> str:
     """A name that a database may have."""
-    if not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(name) or _DEVICE.fullmatch(name):
         raise InvalidArgument(
             f"{name[:100]!r} cannot be the name of a database.",
-            hint="Use 1 to 64 letters, digits, underscores and hyphens.",
+            hint="Use 1 to 64 letters, digits, underscores and hyphens, and none of the names that"
+            " Windows keeps for devices, like CON.",
             details={"database": name[:100]},
         )
     return name
 
 
-def databases_in(folder: str | Path) -> list[str]:
-    """The names of the databases that lie in a folder."""
-    found = (path.parent.name for path in Path(folder).glob("*/CURRENT"))
-    return sorted(name for name in found if _NAME.fullmatch(name))
+def databases_of(settings: Settings) -> list[str]:
+    """The names of the databases that there are."""
+    found = stored_names(Path(settings.documents.dir), settings, _KIND)
+    return sorted(n for n in found if _NAME.fullmatch(n) and not _DEVICE.fullmatch(n))
 
 
 def checked_metadata(metadata: Any) -> dict[str, Any]:

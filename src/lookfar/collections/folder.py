@@ -8,10 +8,12 @@ business.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Collection as Several
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
@@ -35,11 +37,13 @@ from lookfar.errors import (
     IndexBusy,
     IndexCorrupt,
     IndexHeld,
+    IndexReadOnly,
     InvalidArgument,
     IOFailed,
     LookfarError,
     ModelUnavailable,
     NotFound,
+    RootNotFound,
 )
 from lookfar.index import freshness
 from lookfar.index.recipe import epoch_fingerprint, policy_from
@@ -62,7 +66,10 @@ if TYPE_CHECKING:
     from lookfar.ports import Snapshot
     from lookfar.sources.walk import Walk
     from lookfar.store.epoch import EpochSnapshot
+    from lookfar.store.repair import Maker
 
+
+_log = logging.getLogger(__name__)
 
 _EDITS = "edits"
 """Where transactions are kept, beside the index; deleting that does not forget them."""
@@ -72,6 +79,11 @@ _RESTRUCTURING = frozenset(("create", "replace", "insert", "move", "rename", "de
 """What may change where links lead."""
 _RENEW_PAUSE = 60.0
 """Seconds between attempts to rebuild an index in the background."""
+_SCRUB_AFTER = 900.0
+"""Seconds that a folder is followed before its index is checked row by row."""
+_SCRUB_PAUSE = 86_400.0
+"""Seconds until that is done again."""
+_STOP_SECONDS = 2.0
 _QUICK = 5.0
 """Seconds that a question waits for the keeper to index what just changed."""
 
@@ -115,6 +127,8 @@ class Folder(Collection):
         """Whether somebody asked to follow the folder, or not to; None where nobody did."""
         self._searches = count()
         self._renew_at = 0.0
+        self._scrub_at = time.monotonic() + _SCRUB_AFTER
+        self._scrubber: Thread | None = None
         self.progress: Progress | None = None
         """How far the pass that is under way here has come."""
 
@@ -136,7 +150,12 @@ class Folder(Collection):
         explicit = dict(settings or {})
         if index_dir is not None:
             explicit["index.dir"] = str(Path(index_dir).expanduser().absolute())
-        root = Root.open(shown)
+        try:
+            root = Root.open(shown)
+        except RootNotFound:
+            if not config.load(None, explicit, environ).store.read_only:
+                raise
+            root = Root.absent(shown)
         resolve = partial(config.load, Path(root.path), explicit, environ)
         files = config.files_for(Path(root.path), environ)
         resolved = resolve()
@@ -165,6 +184,18 @@ class Folder(Collection):
 
     # -- the index ---------------------------------------------------------
 
+    @property
+    def sealed(self) -> bool:
+        """Whether it is answered from the store alone, and the disk is none of its business."""
+        return self.settings.store.read_only
+
+    def _refuse_sealed(self) -> None:
+        if self.sealed:
+            raise IndexReadOnly(
+                "This process only answers from the store (store.read_only).",
+                hint="Index and edit where the folder lies; this one shows it at once.",
+            )
+
     def index(
         self,
         *,
@@ -180,6 +211,7 @@ class Folder(Collection):
         ``wait_seconds``. A damaged index is set aside and built anew. ``many`` lets in more
         files than ``sources.max_files``.
         """
+        self._refuse_sealed()
         with self._building:
             return self._index(
                 rebuild=rebuild,
@@ -195,11 +227,14 @@ class Folder(Collection):
         try:
             return run()
         except IndexCorrupt as damage:
+            if self._remade(damage) is not None:
+                return run()
             self._store.set_aside(damage.developer, wait_seconds=wait_seconds)
             return run()
 
     def start_index(self, *, rebuild: bool = False, only: Several[str] | None = None) -> None:
         """The same in the background. A pass under way, here or elsewhere, is ``IndexBusy``."""
+        self._refuse_sealed()
         self._take_building()
         try:
             self._store.refuse_busy()
@@ -237,18 +272,13 @@ class Folder(Collection):
 
     def delete(self, *, wait_seconds: float = 0.0) -> None:
         """Stop following the disk and remove the index. The sources are not touched."""
-        from lookfar.index.strategies import DIRTY_FILE
-
+        self._refuse_sealed()
         wanted = self.watch_wanted
         self.unwatch()
         # That was for the deletion; a new index may be followed, unless somebody minds.
         self.watch_wanted = False if wanted is False else None
-        self._take_building()
-        try:
-            self._store.delete((DIRTY_FILE,), wait_seconds)
-            self._walk, self._generation, self.failure = None, 0, None
-        finally:
-            self._building.release()
+        self._remove_index(wait_seconds)
+        self._walk = None
 
     def _pass(
         self, before: Walk | None, *, on_progress: OnProgress | None = None, **how: Any
@@ -296,6 +326,13 @@ class Folder(Collection):
             if each.uri.startswith(prefix) and parser_for(each.uri) is not None
         }
 
+    def folder_count(self) -> int:
+        """How many folders a watcher would have to follow."""
+        from lookfar.sources.walk import walk
+
+        self._walk = found = walk(self.root, policy_from(self.settings), before=self._walk)
+        return len(found.memory.folders)
+
     def why(self, path: str) -> Ruling:
         """Which rule admits or refuses a path below this folder, and where it stands.
 
@@ -334,6 +371,8 @@ class Folder(Collection):
     def _freshen(self, on_progress: OnProgress | None) -> list[Incomplete]:
         """Index what was never indexed, bring a few changed files up to date, admit the rest."""
         self._settle()
+        if self.sealed:
+            return []
         self._mend_edits()
         if self._watch_again and self._watched_as is not None:
             self._watch_again = False
@@ -403,6 +442,8 @@ class Folder(Collection):
 
         What is not given is taken from the settings; nothing outlives this library.
         """
+        if self.sealed:
+            return
         keeper = self._keeper
         if keeper is not None and debounce_ms is None and on_pass is None:
             from lookfar.index.strategies import checked_strategy
@@ -459,13 +500,45 @@ class Folder(Collection):
     def _catch_up(self, work: Work) -> IndexReport:
         """The keeper's pass: what is dirty, and never over a roll-back that someone chose."""
         self._settle()
-        with self._building:
-            report = self._pass(
-                self._walk, only=work.only, let_go=False, wait_seconds=KEEPER_PATIENCE
-            )
+
+        def catch_up() -> IndexReport:
+            with self._building:
+                return self._pass(
+                    self._walk, only=work.only, let_go=False, wait_seconds=KEEPER_PATIENCE
+                )
+
+        report = self._healing(catch_up)
         self._follow_histories()
         self.memories()
+        self._scrub()
         return report
+
+    def _scrub(self) -> None:
+        """Now and then check every row and file, beside everything else, and repair what differs:
+        a question notices damage only in what it is answered from.
+        """
+        busy = self._scrubber is not None and self._scrubber.is_alive()
+        if busy or self._closing or time.monotonic() < self._scrub_at:
+            return
+        self._scrub_at = time.monotonic() + _SCRUB_PAUSE
+        self._scrubber = Thread(target=self._scrubbed, name="lookfar-scrub", daemon=True)
+        self._scrubber.start()
+
+    def _scrubbed(self) -> None:
+        def go_on(_: str) -> None:
+            if self._closing:
+                raise Closing
+
+        try:
+            found = self.verified(repair=True, on_step=go_on)
+        except Closing:
+            return
+        except LookfarError as error:
+            _log.warning("the index of %s could not be checked: %s", self.root.path, error)
+            return
+        for damage in found.found:
+            what = "repaired" if found.repaired else "damaged"
+            _log.warning("%s: %s: %s: %s", self.root.path, what, damage.artefact, damage.detail)
 
     def _kept(self) -> list[Incomplete] | None:
         """What the keeper knows of the disk; None where it has to be looked at."""
@@ -483,7 +556,10 @@ class Folder(Collection):
         return None if dirty is None else freshness.stale_notes(sorted(dirty))
 
     def source(self, uri: str) -> str | None:
-        """A document's normalised text as the disk has it now."""
+        """A document's normalised text as the disk has it now, or the store where that is all."""
+        if self.sealed:
+            with self._store.snapshot() as snapshot:
+                return snapshot.text(uri)
         try:
             raw, _ = self.root.read(uri, self.settings.sources.max_file_bytes)
         except Refused:
@@ -518,6 +594,7 @@ class Folder(Collection):
         collection: str = "",
     ) -> EditResult:
         """Change documents by section, all or none; what was written is indexed, too."""
+        self._refuse_sealed()
         self._settle()
         unsure = ""
         if any(each.op in _RESTRUCTURING for each in edits):
@@ -535,6 +612,7 @@ class Folder(Collection):
 
     def undo(self, uri: str, *, dry_run: bool = False, collection: str = "") -> EditResult:
         """Take back the last transaction that changed a document."""
+        self._refuse_sealed()
         return self._taken_in(self._editor(collection).undo(_plain(uri), dry_run=dry_run))
 
     def undoable(self, *, collection: str = "") -> list[UndoStep]:
@@ -647,7 +725,25 @@ class Folder(Collection):
             return freshness.differences(self._walk, snapshot.known(), snapshot.left_out())[1]
 
         fingerprint = epoch_fingerprint(self.settings, self.embedder)
-        return self._status(collection, self.root.path, fingerprint, stale_in if check else None)
+        looked = stale_in if check and not self.sealed else None
+        return self._status(collection, self.root.path, fingerprint, looked)
+
+    @property
+    def _made_of(self) -> str:
+        return self.root.path
+
+    def _read_again(self, gone: list[str], on_progress: OnProgress | None) -> str:
+        """Whoever follows the folder answers from what is sound meanwhile."""
+        if self._keeper is None or self.held is not None:
+            return super()._read_again(gone, on_progress)
+        with suppress(IndexBusy):  # Then the pass that is under way reads them, or the next.
+            self.start_index(only=gone)
+        return f"; {len(gone):,} documents were damaged, are being read again and lack until then"
+
+    def _maker(self) -> Maker:
+        from lookfar.index.remake import maker_of_files
+
+        return maker_of_files(self.settings, self.embedder, self._lane)
 
     # -- its history -------------------------------------------------------------
 
@@ -655,7 +751,7 @@ class Folder(Collection):
         """The commits of the repository that this folder is or lies in, under ``""``; with
         ``look``, which takes a walk, also of those below it, by their URI.
         """
-        if not self.settings.git.history:
+        if not self.settings.git.history or self.sealed:
             return {}
         from lookfar.collections.commits import Commits
         from lookfar.sources import git_history
@@ -750,6 +846,8 @@ class Folder(Collection):
         self.unwatch()
         if self._background is not None:
             self._background.join()
+        if self._scrubber is not None:
+            self._scrubber.join(_STOP_SECONDS)
         for each in self._others():
             each.close()
         self._store.close()

@@ -459,7 +459,7 @@ class MemoryFolder:
         if found is None:
             near = get_close_matches(wanted, self._names(), n=3, cutoff=0.4)
             trashed = any(_folded(each) == _folded(wanted) for each in self._versions())
-            hint = f"Nearest: {', '.join(near)}." if near else "List them: lookfar memories list."
+            hint = f"Nearest: {', '.join(near)}." if near else "List them: lookfar memory list."
             raise NotFound(
                 f"There is no memory {wanted!r}.",
                 hint="It is in the trash: restore it first." if trashed else hint,

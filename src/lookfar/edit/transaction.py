@@ -191,10 +191,13 @@ class Transactions:
                 looked = self._refuse_changed(writes, handles)
                 self._note("complete", step)
                 self._perform(step, handles, looked, done)
-            self._finish(step)
         except BaseException:
             self._give_up(step, done)
             raise
+        # All of it is there. Where even that cannot be written down, the journal still says so,
+        # and the next editor does.
+        with suppress(IOFailed):
+            self._finish(step)
         return number
 
     def _prepare(
@@ -289,7 +292,12 @@ class Transactions:
         """Take everything back after a failure; where that fails too, the next start does."""
         try:
             if (self.folder / _JOURNAL).exists():
-                self._note("taking back", step)
+                try:
+                    self._note("taking back", step)
+                except IOFailed:
+                    # On a full disk what was staged can still go, where nothing was replaced yet.
+                    if done:
+                        raise
             self._take_back(step, done)
         except LookfarError:
             # The journal is still there, so the next editor goes on from here. The caller

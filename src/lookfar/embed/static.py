@@ -33,14 +33,12 @@ if TYPE_CHECKING:
 _CJK = "\u2e80-\u2fdf\u3005-\u3007\u3041-\u3096\u30a1-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 _WORD = re.compile(r"[^\W_]+")
 _BLANKED = bytes(code if chr(code).isalnum() and code < 128 else 32 for code in range(256))
-_SHAPE = bytes(ord("w") if code != 32 else 32 for code in _BLANKED)
 # Letters that start no part of an identifier: of any script but CJK, where each is a word.
 _SMALL = rf"[^\W\d_A-Z{_CJK}]"
 # A run longer than any word is taken in slices, as its tokens cost the square of its length.
 _PARTS = re.compile(rf"[A-Z]{{1,32}}(?!{_SMALL})|[A-Z]?{_SMALL}{{1,32}}|[0-9]{{1,32}}|[{_CJK}]")
 _CJK_CHARACTER = re.compile(f"[{_CJK}]")
 _LONGEST_WORD = 32
-_LONGEST_MEAN_TOKEN = 8
 _REMEMBERED_WORDS = 300_000
 _BULK = 64
 _LONGEST_HEADER = 1 << 20
@@ -95,15 +93,7 @@ class StaticEmbedder:
         return vector
 
     def count_tokens(self, text: str) -> int:
-        """Exact beyond ASCII; of ASCII an estimate, because counting costs as much as embedding.
-
-        Three words are about four tokens, and no token is long: a text without spaces has many.
-        """
-        if not text.isascii():
-            return len(self._ids(text)) // 2
-        shape = text.encode().translate(_SHAPE)
-        words = shape.count(b" w") + shape.startswith(b"w")
-        return max(-(-words * 4 // 3), shape.count(b"w") // _LONGEST_MEAN_TOKEN)
+        return tokens.count(text, self._ids)
 
     def _ids(self, text: str) -> bytes:
         """The tokens of all words, two bytes each."""

@@ -21,6 +21,8 @@ from typing import Any, Literal, NamedTuple
 
 import yaml  # type: ignore[import-untyped,unused-ignore]
 
+from lookfar.config import DEEP_KEY
+
 MAX_BYTES = 16 * 1024
 MAX_DEPTH = 20
 _LARGEST_INTEGER_BITS = 63
@@ -75,6 +77,8 @@ def parse(raw: str, syntax: Syntax) -> Parsed:
         return {}, ()
     try:
         if syntax == "toml":
+            if DEEP_KEY.search(raw):
+                raise _too_deep()
             return {key: _json_safe(value) for key, value in tomllib.loads(raw).items()}, ()
         return _YamlReader(raw).mapping()
     except (_Refused, tomllib.TOMLDecodeError) as error:
@@ -88,6 +92,10 @@ def parse(raw: str, syntax: Syntax) -> Parsed:
 
 class _Refused(Exception):
     """Front matter asks for something this product does not do."""
+
+
+def _too_deep() -> _Refused:
+    return _Refused(f"it is more than {MAX_DEPTH} levels deep")
 
 
 # libyaml reads 200 MB of pages a second this way (their front matter, that is), which leaves
@@ -130,7 +138,7 @@ class _YamlReader:
         if isinstance(event, yaml.ScalarEvent):
             return self._scalar(event)
         if depth > MAX_DEPTH:
-            raise _Refused(f"it is more than {MAX_DEPTH} levels deep")
+            raise _too_deep()
         if isinstance(event, yaml.SequenceStartEvent):
             items = []
             while not isinstance(event := self._loader.get_event(), yaml.SequenceEndEvent):
@@ -177,7 +185,7 @@ def _json_safe(value: Any, depth: int = 1) -> Any:
     if isinstance(value, int) and value.bit_length() > _LARGEST_INTEGER_BITS:
         return str(value)
     if isinstance(value, dict | list) and depth >= MAX_DEPTH:
-        raise _Refused(f"it is more than {MAX_DEPTH} levels deep")
+        raise _too_deep()
     if isinstance(value, dict):
         return {_encodable(str(key)): _json_safe(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list):

@@ -21,9 +21,9 @@ from lookfar.model import Comment, Document
 from lookfar.parse.comments import comments
 from lookfar.retrieve.choose import choose
 from lookfar.retrieve.excerpt import Source, cite
+from lookfar.retrieve.own_words import own_words
 from lookfar.retrieve.ranking import Candidate
 from lookfar.retrieve.search import candidates_of, rank, stages
-from lookfar.store.analyser import terms_of
 
 if TYPE_CHECKING:
     from lookfar.config import SearchSettings
@@ -38,9 +38,6 @@ _FEWEST_WORDS = 4
 """Of a remark that is worth citing; documentation may be shorter."""
 _AS_GOOD = 0.6
 """Of the best comment of its chunk: what another must score beside it."""
-_USUAL_LENGTH = 40
-_SATURATION = 1.2
-_LENGTH_SHARE = 0.75
 
 
 def with_comments(
@@ -147,19 +144,9 @@ def _said(
     for each in remarks:
         if each.span.end <= chunk.place.start or each.span.start >= chunk.place.end:
             continue
-        terms = Counter(terms_of(text[each.span.start : each.span.end]))
-        length = terms.total()
-        if not length or (length < _FEWEST_WORDS and not each.docstring):
-            continue
-        damped = _SATURATION * (1 - _LENGTH_SHARE + _LENGTH_SHARE * length / _USUAL_LENGTH)
-        yield (
-            sum(
-                weight * terms[term] * (_SATURATION + 1) / (terms[term] + damped)
-                for term, weight in rarity.items()
-                if term in terms
-            ),
-            each,
-        )
+        score, length = own_words(text[each.span.start : each.span.end], rarity)
+        if length and (length >= _FEWEST_WORDS or each.docstring):
+            yield score, each
 
 
 def _cited(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, get_args
 
 from lookfar.errors import InvalidArgument, ModelUnavailable
@@ -82,7 +82,7 @@ def make_plan(
     # What only the model reads has no syntax.
     question = read(text) if text != hypothesis else Question(text, (), (), (), "question")
     terms = terms_of(question.text)
-    telling = [term for term in terms if not _says_nothing(term)] or terms
+    telling = [term for term in terms if not says_nothing(term)] or terms
     meant = hypothesis or question.text
     return Plan(
         text=question.text,
@@ -107,7 +107,7 @@ def make_plan(
 def with_words(plan: Plan, words: Sequence[str]) -> Plan:
     """The same plan, asking for these words, too."""
     text = " ".join((plan.text, *words))
-    found = [term for term in terms_of(text) if term not in plan.terms and not _says_nothing(term)]
+    found = [term for term in terms_of(text) if term not in plan.terms and not says_nothing(term)]
     vector = plan.vector
     if vector is not None and not plan.hypothesis:
         vector = _embedded(text, plan.embedder)
@@ -129,14 +129,18 @@ def _embedded(
 def _check_text(text: str, named: str) -> None:
     if not text.strip():
         raise InvalidArgument(f"The {named} is empty.", hint="Ask for something.")
-    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-        raise InvalidArgument(
-            f"The {named} holds half of a character.", hint="Send valid Unicode text."
-        )
+    _check_characters(text, f"The {named}")
     if len(text) > _LONGEST_QUERY:
         raise InvalidArgument(
             f"The {named} has {len(text):,} characters.",
             hint=f"Use at most {_LONGEST_QUERY:,}.",
+        )
+
+
+def _check_characters(text: str, named: str) -> None:
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise InvalidArgument(
+            f"{named} holds half of a character.", hint="Send valid Unicode text."
         )
 
 
@@ -154,9 +158,14 @@ def _check_types(text: object, mode: object, top_k: object, filters: object) -> 
     for name in ("uris", "tags", "lanes", "languages", "phrases", "without"):
         if isinstance(getattr(filters, name), str):
             raise InvalidArgument(f"Filters.{name} is a str.", hint="Pass a tuple of them.")
+    for field in fields(filters):
+        value = getattr(filters, field.name)
+        for each in value if isinstance(value, tuple) else (value,):
+            _check_characters(each if isinstance(each, str) else "", f"Filters.{field.name}")
 
 
-def _says_nothing(term: str) -> bool:
+def says_nothing(term: str) -> bool:
+    """Whether a term is of no topic: a word such as "the", or a single kana."""
     return term in _FUNCTION_WORDS or (len(term) == 1 and _KANA.match(term) is not None)
 
 

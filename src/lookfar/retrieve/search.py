@@ -12,7 +12,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from lookfar.retrieve import code, factors
+from lookfar.retrieve import code, factors, programs
 from lookfar.retrieve.boost import asked_by_path, lanes_weighed, name_match
 from lookfar.retrieve.candidates import gather, rarity, share_statistics
 from lookfar.retrieve.choose import choose
@@ -141,7 +141,7 @@ def candidates_of(sources: Sequence[Source], settings: SearchSettings, also: str
     # One that has a model speaks for all: without, meaning would count for none of them.
     lead = next((each for each in found if each.plan.vector is not None), found[0])
     none = (0.0,) * len(candidates)
-    return replace(
+    ranking = replace(
         lead,
         candidates=candidates,
         scores=none,
@@ -149,6 +149,9 @@ def candidates_of(sources: Sequence[Source], settings: SearchSettings, also: str
         entries=sum(snapshot.statistics(()).entries for _, snapshot in asked),
         notes=tuple(notes),
     )
+    if any(each.plan.filters.languages for each in sources):
+        return programs.apart(ranking, sources, settings.per_document)
+    return ranking
 
 
 def _only(

@@ -180,6 +180,11 @@ class Root:
             )
         return cls(real, (info.st_dev, info.st_ino), allow_hard_links)
 
+    @classmethod
+    def absent(cls, path: str | os.PathLike[str]) -> Root:
+        """A folder that lies on another machine, by the name that it has there: nothing is read."""
+        return cls(os.path.abspath(path), (0, 0), False)
+
     def read(self, uri: str, limit: int) -> tuple[bytes, Fingerprint]:
         """All bytes of a file of at most ``limit`` bytes, and the fingerprint they go with."""
         parts = components(uri)

@@ -420,7 +420,9 @@ def _commit(
         return None
     rest = parts[len(_FIELDS)] if len(parts) > len(_FIELDS) else b""
     files, at = _touched(rest)
-    diff, omitted = _beginning(rest, at, behind, diff_lines, [hidden(e.path) for e in files])
+    # What is renamed out of hiding shows in its diff what it hid.
+    out = [hidden(each.path) or bool(each.before and hidden(each.before)) for each in files]
+    diff, omitted = _beginning(rest, at, behind, diff_lines, out)
     title, _, body = message.strip("\n").partition("\n")
     return Commit(
         hash=name,

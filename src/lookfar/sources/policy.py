@@ -30,7 +30,7 @@ DENIED_FOLDERS: Final = frozenset(
         *("node_modules", "jspm_packages", "bower_components", "vendor", ".venv", "venv"),
         *("dist", "build", "out", "target", "__pycache__", ".next", ".nuxt", ".angular"),
         *(".idea", ".vscode", "coverage", ".nyc_output", ".pytest_cache"),
-        *(".ssh", ".gnupg", ".aws"),
+        *(".ssh", ".gnupg", ".aws", ".azure", ".gcloud", ".kube"),
         *(".lookfar", ".msrl", ".anvil"),
     )
 )
@@ -41,6 +41,8 @@ DENIED_NAMES: Final = frozenset(
         *(".git", ".hg", ".svn", ".env", ".envrc", ".ds_store"),
         *("id_rsa", "id_dsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk"),
         *(".netrc", "_netrc", ".npmrc", ".pypirc", ".git-credentials", ".pgpass", ".htpasswd"),
+        *("credentials.json", "application_default_credentials.json", ".dockercfg"),
+        *(".dockerconfigjson", ".vault-token"),
         *("package-lock.json", "yarn.lock", "pnpm-lock.yaml", "gemfile.lock", "poetry.lock"),
     )
 )

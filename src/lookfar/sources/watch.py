@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -41,6 +42,8 @@ ROOT_GONE: Final = "the folder is gone"
 _LIMIT: Final = "the system's limit of watched folders is reached (fs.inotify.max_user_watches)"
 _INSTANCES: Final = "the system's limit of watchers is reached (fs.inotify.max_user_instances)"
 _RETRY_SECONDS: Final = 10.0
+_STORE: Final = re.compile(r".*-[0-9a-f]{16}", re.DOTALL)
+"""How the folder of an index is called, among those of other collections."""
 _GIT: Final = ".git"
 _GIT_REFS: Final = ("HEAD", "packed-refs", "refs", "logs")
 
@@ -174,11 +177,13 @@ class FolderWatcher:
         apart: str = "",
         exact: bool = True,
     ) -> None:
-        """``apart`` is a real path of which nothing is told: our own index, if it lies inside.
+        """``apart`` is the real path of the folder of indexes: if it lies inside, nothing is told
+        of the indexes in it. What else lies there, memories for one, is as good as any other.
 
         Without ``exact``, or where the system has no inotify, there are no fences.
         """
-        self._apart = apart
+        below = f"{root.path.rstrip(os.sep)}{os.sep}"
+        self._apart = apart if f"{apart}{os.sep}".startswith(below) else ""
         self._retry_at = 0.0
         self._root = root
         self._policy = policy
@@ -353,7 +358,9 @@ class FolderWatcher:
 
     def _is_apart(self, path: str) -> bool:
         apart = self._apart
-        return bool(apart) and (path == apart or path.startswith(apart + os.sep))
+        if not apart or not path.startswith(apart + os.sep):
+            return False
+        return _STORE.fullmatch(path[len(apart) + 1 :].partition(os.sep)[0]) is not None
 
     def _admitted(self, uri: str, parent: str, name: str, is_dir: bool) -> bool:
         if not self._admits(parent):

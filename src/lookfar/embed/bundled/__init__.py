@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lookfar.embed import tokens
 from lookfar.embed.pieces import Pieces, parts, words
 from lookfar.errors import ModelUnavailable
 
@@ -32,9 +33,7 @@ if TYPE_CHECKING:
 _FOLDER = Path(__file__).parent
 _TABLE, _PIECES = "table.safetensors", "pieces.txt"
 _NAME = "static/lookfar-1"
-_SHAPE = bytes(ord("w") if chr(code).isalnum() and code < 128 else 32 for code in range(256))
 _LONGEST_WORD = 32
-_LONGEST_MEAN_TOKEN = 8
 _REMEMBERED_WORDS = 300_000
 _SAMPLED = 61
 _MOST_TIMES = 256
@@ -99,15 +98,7 @@ class BundledEmbedder:
         return vector
 
     def count_tokens(self, text: str) -> int:
-        """Exact beyond ASCII; of ASCII an estimate, because counting costs as much as embedding.
-
-        Three words are about four tokens, and no token is long: a text without spaces has many.
-        """
-        if not text.isascii():
-            return len(self._ids(text)) // 2
-        shape = text.encode().translate(_SHAPE)
-        spaced = shape.count(b" w") + shape.startswith(b"w")
-        return max(-(-spaced * 4 // 3), shape.count(b"w") // _LONGEST_MEAN_TOKEN)
+        return tokens.count(text, self._ids)
 
     def _ids(self, text: str) -> bytes:
         """The pieces of all words, two bytes each."""
