@@ -223,6 +223,20 @@ class Soak:
         gone = tool == "read" and code in ("NOT_FOUND", "STALE", "GONE")
         if code and code not in LOST | BUSY and not gone:
             self._note(f"{tool} was refused: {code}: {said[:300]}")
+        if tool == "remember" and not code:
+            self._find_at_once(agent, given["text"])
+
+    def _find_at_once(self, agent: Agent, text: str) -> None:
+        """What was just remembered is found, or the answer says that something is missing."""
+        code, said = agent.call("search_memories", {"query": text})
+        with self._lock:
+            self.done["search_memories"] += 1
+            if code:
+                self.refused[f"search_memories: {code}"] += 1
+        if code and code not in LOST | BUSY:
+            self._note(f"search_memories was refused: {code}: {said[:300]}")
+        elif not code and text not in said and "note" not in json.loads(said):
+            self._note(f"{text!r} was remembered and not found: {said[:300]}")
 
     def editor(self) -> None:
         """Files change, and a question right after finds the change."""

@@ -335,6 +335,25 @@ def test_memories_are_followed_with_their_folder(library: Library) -> None:
     assert memories.watching() is None
 
 
+@pytest.mark.usefixtures("own_home")
+def test_each_memory_is_found_at_once_where_memories_lie_unless_told_otherwise(
+    project: Path,
+) -> None:
+    """That is in the folder of indexes, of which the watcher tells nothing but this."""
+    settings = {"embed.provider": "hash", "index.workers": 1}
+    with Library.open(project, settings=settings) as library:
+        library.index()
+        library.watch()
+        for number in range(5):
+            library.remember(f"The word is quagga{number}.")
+            found = library.search(f"quagga{number}", filters=Filters(lanes=("memory",)))
+            assert found.incomplete == ()
+            assert f"quagga{number}" in found.hits[0].text
+            memories = library.memories()["project@memory"]
+            # From now on nothing but the watcher says that there is more.
+            assert memories.drain(60)
+
+
 def test_the_status_tells_of_memories(library: Library) -> None:
     library.index()
     assert [each.collection for each in library.statuses()] == ["project"]

@@ -446,6 +446,7 @@ class Library:
         def answer() -> tuple[list[Hit], list[Incomplete], dict[str, int]]:
             notes: list[Incomplete] = []
             sources: list[Source] = []
+            rebuilding: LookfarError | None = None
             with ExitStack() as pinned:
                 for name, folder in asked.items():
                     plan = plans[folder.embedder.fingerprint if folder.embedder else ""]
@@ -456,10 +457,14 @@ class Library:
                         snapshot, said = pinned.enter_context(context)
                         plan = folder.fitted(plan, snapshot)
                     except (IOFailed, IndexBusy, NotFound) as error:
-                        # What cannot be read beside the folders costs nobody the rest.
-                        if name in self._folders or len(asked) == 1:
+                        # What cannot be read beside the folders costs nobody the rest, nor
+                        # does a folder whose index is being rebuilt.
+                        anew = bool(error.details.get("rebuilding"))
+                        if len(asked) == 1 or (name in self._folders and not anew):
                             raise
-                        reason = _MISSING.get(folder.kind, "no_documents")
+                        rebuilding = error if anew else rebuilding
+                        missing = _MISSING.get(folder.kind, "no_documents")
+                        reason = "rebuilding" if anew else missing
                         notes.append(Incomplete(reason, f"{name}: {error.message}"))
                         continue
                     aside = _is_history(folder) and not filters.lanes
@@ -476,6 +481,8 @@ class Library:
                         )
                     )
                     notes += said if len(asked) == 1 else _of(name, said)
+                if not sources and rebuilding is not None:
+                    raise rebuilding
                 if not sources and "documents" in filters.lanes:
                     detail = "no documents have been inserted yet"
                     return [], [*notes, Incomplete("no_documents", detail)], {}

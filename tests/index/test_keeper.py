@@ -384,6 +384,41 @@ def test_watching_is_switched_on_and_off(library: Library) -> None:
             library.watch(**wrong)  # type: ignore[arg-type]
 
 
+def test_a_search_right_after_a_save_finds_it_beside_the_index(root: Path) -> None:
+    """Of the index itself nobody needs to be told, but of what lies in the same folder."""
+    with Library.open(root, index_dir=root, settings=HASH) as library:
+        library.watch()
+        assert library.drain(DEADLINE)
+        for number, word in enumerate(("zebra", "quagga")):
+            write(root / f"new{number}.md", word)
+            assert found(library, word) == {f"new{number}.md"}
+            assert library.drain(DEADLINE)
+
+
+class Stuck:
+    """A keeper that gets nothing done, while the folder of what waits is moved."""
+
+    strategy = "realtime"
+
+    def __init__(self) -> None:
+        self.pendings = iter((frozenset({"sub/a.md", "b.md"}), frozenset({"sub/", "c.md"})))
+
+    def pending(self) -> frozenset[str]:
+        return next(self.pendings)
+
+    def drain(self, timeout: float, occasion: str) -> bool:
+        return False
+
+    def stop(self) -> None: ...
+
+
+def test_what_waits_with_its_folder_is_admitted(library: Library) -> None:
+    library.index()
+    library.folder()._keeper = Stuck()  # type: ignore[assignment]
+    (note,) = library.search("one").incomplete
+    assert (note.reason, note.uris) == ("stale", ("sub/a.md",))
+
+
 # --- without a watcher ----------------------------------------------------------------------------
 
 

@@ -51,6 +51,17 @@ def test_without_a_path_this_folder_is_indexed(
     assert f"4 documents in {handbook}: 4 added" in result.stdout
 
 
+def test_indexes_below_the_folder_are_not_indexed_themselves(
+    handbook: Path, ask: Ask, run: Run
+) -> None:
+    within = handbook / "data" / "indexes"
+    assert ask("index", handbook, "--index-dir", within)["added"] == 4
+    again = ask("index", handbook, "--index-dir", within)
+    assert (again["added"], again["changed"], again["unchanged"]) == (0, 0, 4)
+    told = run("why", within / "x" / "collection.json", handbook, "--index-dir", within).stdout
+    assert "denied" in told
+
+
 def test_the_report_says_how_fast_it_was_when_there_was_enough(tmp_path: Path, run: Run) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.md").write_text("# A\n\n" + "a line of words\n" * 10_000)

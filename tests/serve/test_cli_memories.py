@@ -42,6 +42,14 @@ def test_a_memory_lies_in_the_data_folder_and_is_found(
     assert (entry["uri"], entry["collection"]) == ("keys-rotate.md", "handbook@memory")
 
 
+def test_a_memory_without_headings_is_shown_by_its_title(
+    run: Run, handbook: Path, at: tuple[str, str]
+) -> None:
+    run("remember", "Zebra keys.", "--title", "Stripes", *at)
+    shown = run("search", "zebra", handbook, "-k", "1").stdout
+    assert shown.splitlines()[1].strip() == "Stripes"
+
+
 def test_a_stale_memory_is_marked(run: Run, handbook: Path, at: tuple[str, str]) -> None:
     run("index", handbook, "--quiet")
     run("remember", "Zebra keys.", "--about", "security/keys.md", *at)

@@ -21,7 +21,7 @@ FOLDERS = [
     *("node_modules", "jspm_packages", "bower_components", "vendor", ".venv", "venv", ".git"),
     *(".hg", ".svn", "dist", "build", "out", "target", "__pycache__", ".next", ".nuxt"),
     *(".angular", ".idea", ".vscode", "coverage", ".nyc_output", ".pytest_cache", ".ssh"),
-    *(".gnupg", ".aws", ".lookfar", ".msrl", ".anvil", ".env"),
+    *(".gnupg", ".aws", ".azure", ".gcloud", ".kube", ".lookfar", ".msrl", ".anvil", ".env"),
 ]
 
 FILES = [
@@ -30,7 +30,8 @@ FILES = [
     *("Gemfile.lock", "poetry.lock", ".DS_Store", "a.swp", ".a.md.swo", "id_rsa", "id_dsa"),
     *("id_ecdsa", "id_ed25519", "id_ed25519_sk", ".netrc", ".npmrc", ".pypirc"),
     *(".git-credentials", "a.keystore", "a.jks", "a.kdbx", ".pgpass", ".htpasswd", "a.ppk"),
-    *(".git",),
+    *("credentials.json", "application_default_credentials.json", ".dockercfg"),
+    *(".dockerconfigjson", ".vault-token", ".git"),
 ]
 
 DISGUISES = [

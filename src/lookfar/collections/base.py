@@ -79,6 +79,9 @@ if TYPE_CHECKING:
 PATIENCE: Final = 600.0
 """Seconds that a question waits for another process to build what it needs."""
 
+REBUILD_PATIENCE: Final = 10.0
+"""Seconds that a question waits in a server for an index that is built anew, before it says so."""
+
 KEEPER_PATIENCE: Final = 5.0
 """Seconds that the keeper waits for another writer before it tries again later."""
 
@@ -282,9 +285,18 @@ class Collection(ABC):
         except IOFailed:
             # Nothing here can be written, so nothing can be healed either.
             raise damage from None
+        how = self._build_anew(on_progress)
+        return Incomplete("healed", f"the index was damaged and {how}: {damage.developer}")
+
+    def _build_anew(self, on_progress: OnProgress | None) -> str:
+        """Build what was set aside; gives what answers have to say of it."""
         self.index(on_progress=on_progress, wait_seconds=PATIENCE)
-        detail = f"the index was damaged and has been rebuilt: {damage.developer}"
-        return Incomplete("healed", detail)
+        return "has been rebuilt"
+
+    def _ready(  # noqa: B027  # Most have nothing to wait for.
+        self, patience: float, on_progress: OnProgress | None = None
+    ) -> None:
+        """Wait for an index that is built anew in the background, where that is done."""
 
     def _remade(self, damage: IndexCorrupt) -> list[str] | None:
         """Mend the index where it is, history and all; gives the documents that it lacks for it,
@@ -305,6 +317,7 @@ class Collection(ABC):
 
     def _healing(self, ask: Callable[[], T]) -> T:
         """Ask; if the index turns out damaged, heal it and ask once more."""
+        self._ready(REBUILD_PATIENCE)
         try:
             return ask()
         except IndexCorrupt as damage:
@@ -316,6 +329,7 @@ class Collection(ABC):
             if damage_behind is None:
                 raise
             self.heal(damage_behind)
+        self._ready(REBUILD_PATIENCE)
         return ask()
 
     def suspected(self, error: Exception) -> IndexCorrupt | None:
@@ -714,6 +728,7 @@ class Collection(ABC):
         if within:
             told = "; ".join(f"{each.artefact}: {each.detail}" for each in within)
             self.heal(self._damaged(told), on_progress)
+            self._ready(PATIENCE, on_progress)
         about = {"root": self._made_of, "collection": self.name}
         self._store.mend_beside(about, wait_seconds=PATIENCE)
 

@@ -26,6 +26,7 @@ from lookfar import config
 from lookfar.collections.base import (
     KEEPER_PATIENCE,
     PATIENCE,
+    REBUILD_PATIENCE,
     Closing,
     Collection,
     Kind,
@@ -84,6 +85,8 @@ _SCRUB_AFTER = 900.0
 _SCRUB_PAUSE = 86_400.0
 """Seconds until that is done again."""
 _STOP_SECONDS = 2.0
+_LOOK_AGAIN = 0.5
+"""Seconds between looks at how far a build in the background is."""
 _QUICK = 5.0
 """Seconds that a question waits for the keeper to index what just changed."""
 
@@ -118,6 +121,9 @@ class Folder(Collection):
         self._watch_again = False
         self._walk: Walk | None = None
         self._background: Thread | None = None
+        self._mending = Lock()
+        self._set_aside = False
+        """Whether a damaged index was set aside here, to be built anew in the background."""
         self._histories: dict[str, Commits] = {}
         self._looked_for_histories = False
         self._memories: Memories | None = None
@@ -319,7 +325,9 @@ class Folder(Collection):
         """The files that a pass over everything would read, by URI, and their bytes."""
         from lookfar.sources.walk import walk
 
-        self._walk = found = walk(self.root, policy_from(self.settings), before=self._walk)
+        self._walk = found = walk(
+            self.root, policy_from(self.settings, self.root.path), before=self._walk
+        )
         return {
             each.uri: each.fingerprint.size
             for each in found.files
@@ -330,7 +338,9 @@ class Folder(Collection):
         """How many folders a watcher would have to follow."""
         from lookfar.sources.walk import walk
 
-        self._walk = found = walk(self.root, policy_from(self.settings), before=self._walk)
+        self._walk = found = walk(
+            self.root, policy_from(self.settings, self.root.path), before=self._walk
+        )
         return len(found.memory.folders)
 
     def why(self, path: str) -> Ruling:
@@ -342,7 +352,9 @@ class Folder(Collection):
 
         uri = self.root.uri_of(path) if os.path.isabs(path) else _plain(path)
         understood = parser_for(uri) is not None
-        found = why(self.root, policy_from(self.settings), uri, understood=understood)
+        found = why(
+            self.root, policy_from(self.settings, self.root.path), uri, understood=understood
+        )
         return replace(found, indexed=self.has(uri), collection=self.name)
 
     def why_not(self, uri: str) -> str:
@@ -356,7 +368,7 @@ class Folder(Collection):
             self.root.read(uri, self.settings.sources.max_file_bytes)
         except Refused as refusal:
             return refusal.reason
-        verdict = verdict_on(self.root, policy_from(self.settings), uri)
+        verdict = verdict_on(self.root, policy_from(self.settings, self.root.path), uri)
         if verdict is not None:
             return verdict.reason
         return "" if parser_for(uri) is not None else "no_parser"
@@ -377,7 +389,9 @@ class Folder(Collection):
         if self._watch_again and self._watched_as is not None:
             self._watch_again = False
             self._follow(*self._watched_as)
-        if not self._store.exists:
+        if self._rebuilding:
+            self._ready(REBUILD_PATIENCE, on_progress)
+        elif not self._store.exists:
             self.index(on_progress=on_progress, wait_seconds=PATIENCE)
             return []
         if self._store.held() is not None:
@@ -398,7 +412,7 @@ class Folder(Collection):
         with self._building:
             found = freshness.ensure(
                 self.root,
-                policy_from(self.settings),
+                policy_from(self.settings, self.root.path),
                 known,
                 left_out,
                 lambda walked: self._pass(walked, let_go=False),
@@ -424,11 +438,56 @@ class Folder(Collection):
             pass  # Another process does it.
         except ModelUnavailable as error:
             return [Incomplete("no_model", f"{error.message} Words only, from the older index.")]
-        how_far = self.progress
-        done = f" ({how_far.files:,} of {how_far.total_files:,} files)" if how_far else ""
-        why = f" (it failed: {self.failure.message})" if self.failure and not self._began else done
+        failed = self.failure if not self._began else None
+        why = f" (it failed: {failed.message})" if failed else self._how_far()
         detail = f"the index is being rebuilt for other settings{why}; the older one answers"
         return [Incomplete("rebuilding", detail)]
+
+    def _how_far(self) -> str:
+        how_far = self.progress
+        return f" ({how_far.files:,} of {how_far.total_files:,} files)" if how_far else ""
+
+    # -- building anew what was damaged -------------------------------------------
+
+    def heal(self, damage: IndexCorrupt, on_progress: OnProgress | None = None) -> Incomplete:
+        """One at a time: whoever comes second finds it mended, or under way."""
+        with self._mending:
+            if self._rebuilding:
+                return Incomplete("healed", f"the index was damaged: {damage.developer}")
+            return super().heal(damage, on_progress)
+
+    def _build_anew(self, on_progress: OnProgress | None) -> str:
+        """Whoever follows the folder builds it in the background: a large one takes minutes."""
+        if self._keeper is None:
+            return super()._build_anew(on_progress)
+        self._set_aside = True
+        with suppress(IndexBusy):  # Then somebody builds it already.
+            self.start_index()
+        return "is rebuilt"
+
+    @property
+    def _rebuilding(self) -> bool:
+        return self._set_aside and not self._store.exists
+
+    def _ready(self, patience: float, on_progress: OnProgress | None = None) -> None:
+        """Wait for it, but not for long; then ``IndexBusy`` says how far it is."""
+        deadline = time.monotonic() + patience
+        while self._rebuilding:
+            background = self._background
+            if background is None or not background.is_alive():
+                # Another process builds it, or nobody could: then the error shows here.
+                self.index(on_progress=on_progress, wait_seconds=PATIENCE)
+                return
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise IndexBusy(
+                    f"The index was damaged and is being rebuilt{self._how_far()}.",
+                    hint="Ask again in a while; the files themselves can be read meanwhile.",
+                    details={"rebuilding": True, "since": self._began},
+                )
+            if on_progress is not None and self.progress is not None:
+                on_progress(self.progress)
+            background.join(min(left, _LOOK_AGAIN))
 
     # -- following the disk --------------------------------------------------
 
@@ -475,7 +534,7 @@ class Folder(Collection):
             self._keeper = Keeper(
                 FolderWatcher(
                     self.root,
-                    policy_from(self.settings),
+                    policy_from(self.settings, self.root.path),
                     pause,
                     apart=str(Path(self.settings.index.dir).resolve()),
                 ),
@@ -552,7 +611,7 @@ class Folder(Collection):
             keeper.drain(_QUICK, "search")
             left = keeper.pending()
             # What came after the question was asked is not its business.
-            dirty = left if left is None or dirty is None else left & dirty
+            dirty = left if left is None or dirty is None else _still(dirty, left)
         return None if dirty is None else freshness.stale_notes(sorted(dirty))
 
     def source(self, uri: str) -> str | None:
@@ -633,7 +692,7 @@ class Folder(Collection):
 
         return Editor(
             self.root,
-            policy_from(self.settings),
+            policy_from(self.settings, self.root.path),
             self._store.folder / _EDITS,
             collection=collection or self.name,
             single_h1=self.settings.edit.single_h1,
@@ -721,7 +780,9 @@ class Folder(Collection):
         def stale_in(snapshot: EpochSnapshot) -> tuple[str, ...]:
             from lookfar.sources.walk import walk
 
-            self._walk = walk(self.root, policy_from(self.settings), before=self._walk)
+            self._walk = walk(
+                self.root, policy_from(self.settings, self.root.path), before=self._walk
+            )
             return freshness.differences(self._walk, snapshot.known(), snapshot.left_out())[1]
 
         fingerprint = epoch_fingerprint(self.settings, self.embedder)
@@ -763,7 +824,9 @@ class Folder(Collection):
         elif look and not self._looked_for_histories:
             from lookfar.sources.walk import walk
 
-            self._walk = walked = walk(self.root, policy_from(self.settings), before=self._walk)
+            self._walk = walked = walk(
+                self.root, policy_from(self.settings, self.root.path), before=self._walk
+            )
             found += git_history.repositories_in(self.root.path, walked.memory.folders)
             self._looked_for_histories = True
         with self._settling:
@@ -851,6 +914,12 @@ class Folder(Collection):
         for each in self._others():
             each.close()
         self._store.close()
+
+
+def _still(dirty: frozenset[str], left: frozenset[str]) -> frozenset[str]:
+    """Which names are left, by themselves or with all that lies in a folder."""
+    folders = tuple(each for each in left if each.endswith("/"))
+    return frozenset(each for each in dirty if each in left or each.startswith(folders))
 
 
 def _plain(path: str) -> str:

@@ -27,7 +27,8 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from lookfar.errors import LookfarError, ModelUnavailable, from_os_error
+from lookfar.errors import ModelUnavailable, from_os_error
+from lookfar.locks import try_lock
 
 if TYPE_CHECKING:
     import httpx2
@@ -49,6 +50,7 @@ _PIECE = 1 << 20
 _LONGEST_PAUSE = 60.0
 _TRANSIENT = frozenset((408, 425, 429, 500, 502, 503, 504))
 _SAY_SECONDS = 5.0
+_LOOK_AGAIN_SECONDS = 0.05
 _MB = 1_000_000
 
 
@@ -119,14 +121,23 @@ def fetched(
 
     import httpx2
 
-    try:
-        with httpx2.Client(timeout=timeout, follow_redirects=True) as client:
-            _fetch(_Download(client, hub.rstrip("/"), name, retries), place, choose, on_fetch)
-    except LookfarError:
-        # Another process may have finished the same download, and renamed it, meanwhile.
-        if not (place / RECEIPT).is_file():
-            raise
+    with _alone(place):
+        if not (place / RECEIPT).is_file():  # Another process may have fetched it meanwhile.
+            with httpx2.Client(timeout=timeout, follow_redirects=True) as client:
+                _fetch(_Download(client, hub.rstrip("/"), name, retries), place, choose, on_fetch)
     return place
+
+
+@contextmanager
+def _alone(place: Path) -> Iterator[None]:
+    """One fetches a model, and whoever else wants it waits."""
+    with _disk(f"keeping the model {place.name}"):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        lock = place.with_name(f".{place.name}.lock").open("ab")
+    with lock:
+        while not try_lock(lock.fileno()):
+            time.sleep(_LOOK_AGAIN_SECONDS)
+        yield
 
 
 def _fetch(
@@ -235,7 +246,7 @@ class _Download:
             self._refuse(answer)
             at = have if answer.status_code == 206 else 0
             with _disk(f"keeping {path.name}"):
-                path.touch()  # And not emptied: another process may be ahead.
+                path.touch()  # And not emptied: what is there may be worth going on from.
             with _disk(f"keeping {path.name}"), path.open("r+b") as out:
                 out.seek(at)
                 for piece in answer.iter_raw():

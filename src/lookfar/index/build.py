@@ -141,7 +141,7 @@ class Build:
             # be missing from an earlier walk, and taken for deleted.
             if writer.fresh:
                 only = None
-            policy = policy_from(self._settings)
+            policy = policy_from(self._settings, self._root.path)
             seen = (
                 walk(self._root, policy, before=before)
                 if only is None

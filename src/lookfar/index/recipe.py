@@ -7,7 +7,9 @@ imports; a question asks for these before it knows whether anything changed.
 
 from __future__ import annotations
 
+import os
 from hashlib import sha256
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from lookfar.chunk.code import VERSION as CODE_CHUNKING
@@ -26,8 +28,12 @@ CHUNKING = 1
 """Raise whenever the same text and sizes would give other chunks."""
 
 
-def policy_from(settings: Settings) -> Policy:
+def policy_from(settings: Settings, root: str = "") -> Policy:
+    """The rules for what lies below ``root``; without one, only those that go by name."""
     sources = settings.sources
+    above, own = PurePath(root), PurePath(os.path.realpath(settings.index.dir))
+    known = bool(root and settings.index.dir)
+    inside = known and own != above and own.is_relative_to(above)
     return Policy(
         include=sources.include,
         exclude=(*DEFAULT_EXCLUDE, *sources.exclude),
@@ -35,6 +41,7 @@ def policy_from(settings: Settings) -> Policy:
         max_file_bytes=sources.max_file_bytes,
         max_depth=sources.max_depth,
         max_files=sources.max_files,
+        own=own.relative_to(above).as_posix() if inside else "",
     )
 
 

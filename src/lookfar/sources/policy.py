@@ -128,6 +128,9 @@ class Policy:
     max_depth: int = 20
     """How many folders a path may lie below the root."""
     max_files: int = 50_000
+    own: str = ""
+    """URI of the folder that holds indexes, where it lies below the root. Indexed, it would
+    change by being indexed, and show the texts of other folders."""
     _include: GlobSet | None = field(init=False, repr=False, compare=False)
     _exclude: GlobSet | None = field(init=False, repr=False, compare=False)
     _emptied: GlobSet | None = field(init=False, repr=False, compare=False)
@@ -152,7 +155,7 @@ class Policy:
         self, uri: str, name: str, is_dir: bool, ignores: Ignores | None = None
     ) -> Verdict | None:
         """Decide one entry of a folder that is itself admitted; ``name`` ends ``uri``."""
-        rule = denial(name, is_dir)
+        rule = f"{name}/" if self.own and uri == self.own else denial(name, is_dir)
         if rule is not None:
             return Verdict("denied", rule)
         if self._exclude is not None:

@@ -25,6 +25,7 @@ from threading import get_ident
 from types import TracebackType
 
 from lookfar.errors import IndexBusy, IndexReadOnly, PermissionDenied, from_os_error
+from lookfar.locks import try_lock
 
 _LEFT_SECONDS = 600.0
 _PLAIN = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
@@ -369,7 +370,7 @@ def lock_open(folder: int | str, wait_seconds: float) -> None:
     deadline = time.monotonic() + wait_seconds
     while isinstance(folder, int):
         try:
-            if _try_lock(folder):
+            if try_lock(folder):
                 return
         except OSError:
             return
@@ -422,7 +423,7 @@ class WriterLock:
 
     def _await(self, descriptor: int, deadline: float) -> None:
         with disk("taking the writer lock"):
-            while not _try_lock(descriptor):
+            while not try_lock(descriptor):
                 if time.monotonic() >= deadline:
                     raise IndexBusy(
                         "Another process is updating this index.",
@@ -451,21 +452,3 @@ class WriterLock:
 
 def _moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
-
-
-def _try_lock(descriptor: int) -> bool:
-    if sys.platform == "win32":
-        import msvcrt
-
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-    import fcntl
-
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

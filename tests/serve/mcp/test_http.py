@@ -96,7 +96,7 @@ def test_a_sign_of_life(web: tuple[str, Path]) -> None:
 
 
 def test_nothing_else_is_there(web: tuple[str, Path]) -> None:
-    assert ask(web, "GET", "/", {})[0] == 404
+    assert ask(web, "GET", "/nowhere", {})[0] == 404
     assert ask(web, "POST", "/tools", {}, {})[0] == 405
 
 

@@ -102,7 +102,8 @@ export function show(main, params, frame) {
   }
 
   function fill(answer, keep) {
-    const [top, at] = [pane.scrollTop, chosen];
+    // Whoever walks through the list goes on from where they are when it is filled anew.
+    const [top, at, walking] = [pane.scrollTop, chosen, keep && list.contains(document.activeElement)];
     clear();
     found = answer;
     total = answer.total;
@@ -119,7 +120,7 @@ export function show(main, params, frame) {
     const key = JSON.stringify(wanted);
     pane.scrollTop = keep ? top : remembered.key === key ? remembered.top : 0;
     draw();
-    if (total) select(keep && at >= 0 ? at : remembered.key === key && remembered.at >= 0 ? remembered.at : 0, { focus: false });
+    if (total) select(keep && at >= 0 ? at : remembered.key === key && remembered.at >= 0 ? remembered.at : 0, { focus: walking });
     announce(count);
   }
 

@@ -1,0 +1,154 @@
+"""A catalogue that SQLite cannot read, in a server: built anew beside the questions, which are
+answered soon, in part, or told how far it is.
+
+Seen to fail with a question that waited for the build.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lookfar.collections import folder as folders
+from lookfar.collections.folder import Folder
+from lookfar.errors import IndexBusy
+from lookfar.library import Library
+
+HASH = {"embed.provider": "hash", "index.workers": 1}
+DEADLINE = 60.0
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "guide.md").write_text("# Guide\n\nA zebra in the harbour.\n")
+    return folder
+
+
+@pytest.fixture
+def library(root: Path, tmp_path: Path) -> Iterator[Library]:
+    settings = {**HASH, "memory.dir": str(tmp_path / "memory")}
+    with Library.open(root, index_dir=tmp_path / "index", settings=settings) as opened:
+        opened.remember("A quagga met the zebra.")
+        opened.index()
+        opened.search("quagga", memories=True)
+        opened.watch()
+        assert opened.drain(DEADLINE)
+        yield opened
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Builds in the background wait for it, like those of a large folder; questions do not."""
+    opened = threading.Event()
+    build: Callable[..., None] = Folder._in_background
+
+    def held(self: Folder, **how: Any) -> None:
+        opened.wait(DEADLINE)
+        build(self, **how)
+
+    monkeypatch.setattr(Folder, "_in_background", held)
+    monkeypatch.setattr(folders, "REBUILD_PATIENCE", 0.2)
+    monkeypatch.setattr("lookfar.collections.base.REBUILD_PATIENCE", 0.2)
+    yield opened
+    opened.set()
+
+
+def spoil(library: Library) -> None:
+    """Nobody reads a catalogue again of which nothing is left."""
+    store = library.folder()._store
+    store.close()
+    for each in store.folder.glob("epoch-*/catalogue.db*"):
+        each.write_bytes(b"no database" * 1000) if each.suffix == ".db" else each.unlink()
+
+
+def asked(library: Library, **how: Any) -> tuple[set[str], list[str]]:
+    answer = library.search("zebra", **how)
+    return {hit.uri for hit in answer.hits}, [note.reason for note in answer.incomplete]
+
+
+def test_a_small_folder_is_built_anew_before_the_answer(library: Library) -> None:
+    spoil(library)
+    assert asked(library) == ({"guide.md"}, ["healed"])
+    assert asked(library) == ({"guide.md"}, [])
+
+
+def test_a_question_is_told_and_does_not_wait(library: Library, gate: threading.Event) -> None:
+    spoil(library)
+    for _ in range(3):
+        with pytest.raises(IndexBusy, match="is being rebuilt") as told:
+            library.search("zebra")
+        assert told.value.details["rebuilding"] is True
+        with pytest.raises(IndexBusy, match="is being rebuilt"):
+            library.first_index()
+        with pytest.raises(IndexBusy, match="is being rebuilt"):
+            library.read("guide.md")
+    gate.set()
+    deadline = time.monotonic() + DEADLINE
+    while not library.folder().indexed:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert asked(library) == ({"guide.md"}, [])
+    assert library.verify() == []
+
+
+def test_what_is_sound_answers_meanwhile(library: Library, gate: threading.Event) -> None:
+    spoil(library)
+    found, notes = asked(library, memories=True)
+    assert {uri.startswith("a-quagga") for uri in found} == {True}
+    assert set(notes) == {"healed", "rebuilding"}
+    found, notes = asked(library, memories=True)
+    assert notes == ["rebuilding"]
+    gate.set()
+    library.folder()._ready(DEADLINE)
+    found, notes = asked(library, memories=True)
+    assert "guide.md" in found
+    assert notes == []
+
+
+def test_questions_that_meet_the_damage_together_build_once(
+    library: Library, gate: threading.Event, root: Path
+) -> None:
+    spoil(library)
+    told: list[str] = []
+
+    def ask() -> None:
+        try:
+            library.outline("guide.md")
+        except Exception as error:
+            told.append(type(error).__name__)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(DEADLINE)
+    assert not any(thread.is_alive() for thread in threads)
+    # Between two looks there may be no index at all.
+    assert len(told) == 4
+    assert set(told) <= {"IndexBusy", "NotIndexed"}
+    (root / "new.md").write_text("# New\n\nAnother zebra.\n")
+    gate.set()
+    library.folder()._ready(DEADLINE)
+    assert asked(library)[0] == {"guide.md", "new.md"}
+    assert library.snapshots()[0].number == 1
+
+
+def test_a_check_waits_until_all_is_repaired(library: Library) -> None:
+    spoil(library)
+    found = next(each for each in library.verified(repair=True) if each.collection == "docs")
+    assert found.found
+    assert found.repaired
+
+
+def test_without_a_server_a_question_builds_it_itself(root: Path, tmp_path: Path) -> None:
+    with Library.open(root, index_dir=tmp_path / "index", settings=HASH) as library:
+        library.index()
+        spoil(library)
+        assert asked(library) == ({"guide.md"}, ["healed"])
