@@ -102,8 +102,8 @@ export function show(main, params, frame) {
   }
 
   function fill(answer, keep) {
-    // Whoever walks through the list goes on from where they are when it is filled anew.
-    const [top, at, walking] = [pane.scrollTop, chosen, keep && list.contains(document.activeElement)];
+    // Whoever walks through the list still does when it is filled anew.
+    const [top, at, walking] = [pane.scrollTop, chosen, list.contains(document.activeElement)];
     clear();
     found = answer;
     total = answer.total;
