@@ -528,6 +528,19 @@ def test_a_replaced_document_leaves_nothing_either(
     assert all(hit.score < 1 for hit in hits)
 
 
+def test_a_document_that_is_replaced_under_another_model_is_there_once(tmp_path: Path) -> None:
+    """Protects against its old text living on beside the new one in the epoch that is made."""
+    with opened(tmp_path) as before:
+        made = [before.database().insert(f"{SECRET} sails alone {at}.").doc_id for at in range(3)]
+    lines = [json.dumps({"doc_id": doc_id, "text": "Nobody sails."}) for doc_id in made[:2]]
+    with opened(tmp_path, **{"embed.provider": "none"}) as library:
+        done = library.database().import_lines(lines, replace=True)
+        assert (done.added, done.replaced) == (0, 2)
+        assert library.verify(collection="vectors@documents") == []
+        texts = sorted(each.text for each in library.database().entries())
+    assert texts == ["Nobody sails.", "Nobody sails.", f"{SECRET} sails alone 2."]
+
+
 def test_a_reader_in_the_middle_delays_only_the_last_step(
     library: Library, database: Documents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

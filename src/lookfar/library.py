@@ -125,7 +125,8 @@ class Library:
 
     def only(self, names: Sequence[str]) -> Library:
         """The same for somebody who may reach these collections alone: folders with their
-        histories and memories, ``NAME@documents``, ``user@memory``."""
+        histories and memories, ``NAME@documents``, ``user@memory``, and ``FOLDER@git`` where the
+        repository begins above the folder."""
         folders = {name: each for name, each in self._folders.items() if name in names}
         if not folders:
             raise NotFound(
@@ -173,9 +174,13 @@ class Library:
         stores: set[Path] = set()
         for name, folder in self._folders.items():
             for uri, commits in folder.histories(look=look).items():
-                if commits.index_dir not in stores:
-                    stores.add(commits.index_dir)
-                    found[f"{name}/{uri}@git" if uri else f"{name}@git"] = commits
+                known = f"{name}/{uri}{_HISTORY}" if uri else f"{name}{_HISTORY}"
+                # One that begins above the folder tells of other folders, too.
+                wider = not uri and Path(commits.repository.top) != Path(folder.root.path)
+                if commits.index_dir in stores or (wider and not self._reaches(known)):
+                    continue
+                stores.add(commits.index_dir)
+                found[known] = commits
         return found
 
     def memories(self) -> dict[str, Memories]:
@@ -861,6 +866,11 @@ class Library:
 
         owner = self.folder(collection or self.collections[0])
         shared = owner.settings.memory.scope == "user"
+        if shared and not self._reaches(f"user{_MEMORY}"):
+            raise NotFound(
+                "There are no memories that your token reaches.",
+                hint=f"Ask for a token with --collection user{_MEMORY}",
+            )
         return notebook(owner, list(self._folders.values()) if shared else [owner])
 
     def remember(

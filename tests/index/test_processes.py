@@ -148,3 +148,30 @@ def test_after_kill_9_at_any_moment_of_a_pass_the_next_start_is_sound(
             assert shown(library) == shown(fresh)
     kind = "rebuild" if rebuild else "update"
     report(f"kill -9 at a random moment ({kind})", trials=TRIALS, faults=TRIALS)
+
+
+def test_a_check_keeps_the_locks_of_readers(root: Path, tmp_path: Path) -> None:
+    """Closing any descriptor of a database gives up all locks that a process has on it. Another
+    process then takes itself for the last one, and removes the log that readers here still use.
+
+    Seen to fail when the check opened the catalogue, read its header, and closed it again.
+    """
+    index = tmp_path / "index"
+    fill(root, 0, random.Random(0))
+    with Library.open(root, index_dir=index, settings=SETTINGS) as library:
+        library.index()
+        library.index()
+        (catalogue,) = index.glob("*/epoch-*/catalogue.db")
+        log = catalogue.with_name("catalogue.db-wal")
+        fill(root, 1, random.Random(1))
+        library.index()
+        assert log.stat().st_size
+        assert library.verify() == []
+        script = (
+            "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]);"
+            " print(c.execute('SELECT count(*) FROM meta').fetchone()[0]); c.close()"
+        )
+        other = child("-c", script, catalogue)
+        assert int(other.communicate(timeout=60)[0]) > 0
+        assert log.exists(), "another process took the log away"
+        assert library.verify() == []

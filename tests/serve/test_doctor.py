@@ -17,6 +17,7 @@ from lookfar.serve import checks
 from lookfar.serve.checks import Checks, Finding
 from lookfar.serve.endpoint import runtime_folder
 from lookfar.serve.exits import FELL_SHORT
+from lookfar.store.files import WriterLock
 
 Ask = Callable[..., dict[str, Any]]
 Run = Callable[..., Result]
@@ -115,7 +116,29 @@ def test_indexes_that_others_may_read(home: Path, examine: Examine) -> None:
     assert (finding.state, finding.fixable) == ("warning", True)
     assert index.name in finding.message
     assert states(examine(fix=True)["permissions"]) == ["fixed", "ok"]
-    assert home.stat().st_mode & 0o077 == 0
+    assert index.stat().st_mode & 0o077 == 0
+    assert home.stat().st_mode & 0o777 == 0o755, "others may have to do there"
+
+
+@posix
+def test_what_lies_beside_indexes_stays_as_it_is(
+    home: Path, examine: Examine, tmp_path: Path
+) -> None:
+    """Seen to fail when every folder there was taken for an index, and all were locked up."""
+    home.chmod(0o755)
+    (index,) = home.iterdir()
+    beside, elsewhere = home / "photographs", tmp_path / "elsewhere"
+    for folder in (beside, elsewhere):
+        folder.mkdir()
+        folder.chmod(0o755)
+    (elsewhere / "CURRENT").write_text("mine")
+    (home / "linked").symlink_to(elsewhere)
+    assert states(examine(fix=True)["permissions"]) == ["ok"]
+    index.chmod(0o755)
+    examine(fix=True)
+    assert index.stat().st_mode & 0o777 == 0o700
+    for folder in (home, beside, elsewhere):
+        assert folder.stat().st_mode & 0o777 == 0o755
 
 
 @pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="root may write anywhere")
@@ -206,6 +229,21 @@ def test_what_a_dead_daemon_left(examine: Examine) -> None:
     assert (finding.state, finding.fixable) == ("warning", True)
     assert states(examine(fix=True)["daemon"]) == ["fixed", "ok"]
     assert list(folder.glob("daemon.*")) == [] or list(folder.glob("daemon.s*")) == []
+
+
+@posix
+def test_what_a_daemon_that_begins_has_made_stays(examine: Examine) -> None:
+    """Seen to fail when what could not be reached was taken for dead, whoever had the lock."""
+    folder = runtime_folder()
+    lock = WriterLock(folder / "daemon.lock")
+    lock.acquire()
+    try:
+        (folder / "daemon.json").write_text('{"pid": 1}')
+        assert "fixed" not in states(examine(fix=True)["daemon"])
+        assert (folder / "daemon.json").exists()
+    finally:
+        lock.release()
+        (folder / "daemon.json").unlink()
 
 
 def test_a_client_whose_command_is_gone(own_home: Path, examine: Examine) -> None:

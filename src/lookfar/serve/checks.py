@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from lookfar import __version__
-from lookfar.errors import LookfarError, NotIndexed
+from lookfar.errors import IndexBusy, LookfarError, NotIndexed
 from lookfar.serve.options import quoted
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ class Checks:
             yield Finding(
                 "permissions", "error", f"The folder for indexes may not be written: {home}.",
                 f"Run: chmod u+rwx {quoted(str(home))}; or choose another with --index-dir.",
-                (lambda: home.chmod(0o700)) if _is_ours(home) else None,
+                (lambda: home.chmod(home.stat().st_mode | 0o700)) if _is_ours(home) else None,
             )  # fmt: skip
             return
         shared = _open_to_others(home)
@@ -262,7 +262,9 @@ class Checks:
             yield Finding(
                 "permissions", "warning",
                 f"Others may read these indexes, which repeat the text of files: {names}.",
-                f"Run: chmod 700 {quoted(str(home))}", lambda: home.chmod(0o700),
+                f"Run: chmod 700 {' '.join(quoted(str(path)) for path in shared)}",
+                # Not the folder that they lie in, where others may have to do.
+                lambda: _keep_to_ourselves(shared),
             )  # fmt: skip
         else:
             yield Finding("permissions", "ok", f"{home} is writable, and its indexes yours alone.")
@@ -443,7 +445,7 @@ class Checks:
             if left:
                 yield Finding(
                     "daemon", "warning", f"A daemon died and left {', '.join(map(str, left))}.",
-                    "The next one removes them.", lambda: _unlink(left),
+                    "The next one removes them.", lambda: _clear_away(left),
                 )  # fmt: skip
             else:
                 yield Finding("daemon", "ok", "No daemon runs; one is started when it is needed.")
@@ -520,9 +522,23 @@ def _version_of(name: str) -> str | None:
         return None
 
 
-def _unlink(left: list[Path]) -> None:
-    for path in left:
-        path.unlink(missing_ok=True)
+def _clear_away(left: list[Path]) -> None:
+    """Remove what a daemon left, unless another has begun: then they may be that one's."""
+    from lookfar.store.files import WriterLock
+
+    lock = WriterLock(left[0].with_name("daemon.lock"))
+    try:
+        lock.acquire()
+    except IndexBusy:
+        return
+    with lock:
+        for path in left:
+            path.unlink(missing_ok=True)
+
+
+def _keep_to_ourselves(folders: list[Path]) -> None:
+    for path in folders:
+        path.chmod(0o700)
 
 
 def _nearest(path: Path) -> Path:
@@ -534,8 +550,10 @@ def _open_to_others(home: Path) -> list[Path]:
     """The indexes that other users of this machine can look into."""
     if sys.platform == "win32" or not home.stat().st_mode & 0o077:
         return []
-    folders = (path for path in sorted(home.iterdir()) if path.is_dir())
-    return [path for path in folders if path.stat().st_mode & 0o077 and _is_ours(path)]
+    # The folder may be somebody's own, with much else in it.
+    folders = (path for path in sorted(home.iterdir()) if path.is_dir() and not path.is_symlink())
+    ours = (path for path in folders if _is_ours(path) and os.path.isfile(path / "CURRENT"))
+    return [path for path in ours if path.stat().st_mode & 0o077]
 
 
 def _is_ours(path: Path) -> bool:

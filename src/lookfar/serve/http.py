@@ -153,7 +153,9 @@ class _Mcp:
         visit = visit_of(scope)
         if visit is not None and visit.token is not None:
             # Then the SDK lets nobody else use the sessions that this token begins.
-            known = AccessToken(token="", client_id=visit.token.name, scopes=[visit.token.scope])
+            # A name may be given again, and to somebody who reaches less.
+            whose = repr((visit.token.name, visit.token.sha256, visit.token.collections))
+            known = AccessToken(token="", client_id=whose, scopes=[visit.token.scope])
             scope["user"] = AuthenticatedUser(known)
             if not visit.may_write and scope["method"] == "POST":
                 first = await receive()

@@ -27,12 +27,13 @@ from mcp.shared.exceptions import MCPError
 
 from lookfar import __version__
 from lookfar.errors import ConfirmationNeeded, LookfarError, NotFound
-from lookfar.retrieve.address import SCHEME, address_of
+from lookfar.retrieve.address import SCHEME, address_of, parse_address
 from lookfar.retrieve.pack import cut, tokens
 from lookfar.serve.changes import Changes
 from lookfar.serve.prompts import PROMPTS
 from lookfar.serve.tool import (
     MOST_TOKENS,
+    REACHABLE,
     Json,
     Result,
     Session,
@@ -108,7 +109,7 @@ def make_server(
         on_read_resource=faces.read_resource,
         on_subscribe_resource=faces.subscribe,
         on_unsubscribe_resource=faces.unsubscribe,
-        on_subscriptions_listen=faces.changes.listen,
+        on_subscriptions_listen=faces.listen,
         on_list_prompts=faces.list_prompts,
         on_get_prompt=faces.get_prompt,
         on_completion=faces.complete,
@@ -282,8 +283,23 @@ class _Faces:
         return types.ReadResourceResult(contents=[contents])
 
     async def subscribe(self, context: Any, params: Any) -> types.EmptyResult:
+        self._refuse_out_of_reach([str(params.uri)])
         self.changes.subscribe(context.session._connection, str(params.uri))
         return types.EmptyResult()
+
+    async def listen(self, context: Any, params: Any) -> Any:
+        self._refuse_out_of_reach(map(str, params.notifications.resource_subscriptions or ()))
+        return await self.changes.listen(context, params)
+
+    def _refuse_out_of_reach(self, addresses: Iterable[str]) -> None:
+        """That a document changed is told to those who may read it."""
+        reachable = REACHABLE.get()
+        for address in addresses if reachable else ():
+            if parse_address(address)[0] not in reachable:
+                raise NotFound(
+                    f"{address[:100]!r} is nothing that your token reaches.",
+                    hint=f"Collections: {', '.join(self._session.library.collections)}.",
+                )
 
     async def unsubscribe(self, context: Any, params: Any) -> types.EmptyResult:
         self.changes.unsubscribe(context.session._connection, str(params.uri))

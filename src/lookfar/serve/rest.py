@@ -167,12 +167,14 @@ async def arguments_of(request: Request) -> Json:
     """The body of a request as an object; no body is an empty one."""
     body = await request.body()
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if not body:
-        return {}
-    if kind != "application/json" and not kind.endswith("+json"):
+    # What is no JSON a browser sends for any page without asking us first.
+    asked = bool(body) or "origin" in request.headers
+    if asked and kind != "application/json" and not kind.endswith("+json"):
         raise NotJson(
             "The body has to be JSON.", hint="Send it with Content-Type: application/json."
         )
+    if not body:
+        return {}
     try:
         shape = from_json(body, allow_inf_nan=False)
     except ValueError as error:

@@ -320,12 +320,13 @@ class CollectionStore(Changing):
                 developer=f"no {_CURRENT} in {self.folder}",
             )
         with self._opening:
-            if self._epoch is None or self._epoch.folder.name != name:
+            epoch = self._epoch
+            if epoch is None or epoch.folder.name != name or epoch.replaced:
                 opened = Epoch(self.folder / name, self._coarse_above)
-                if self._epoch is not None:
-                    self._epoch.close()
-                self._epoch = opened
-            return self._epoch
+                if epoch is not None:
+                    epoch.close()
+                self._epoch = epoch = opened
+            return epoch
 
     def _serving_name(self) -> str:
         """What ``CURRENT`` says; empty where there is no finished index."""
@@ -495,9 +496,10 @@ class CollectionStore(Changing):
         return files.size_of(self.folder)
 
     def close(self) -> None:
-        if self._epoch is not None:
-            self._epoch.close()
-            self._epoch = None
+        with self._opening:
+            epoch, self._epoch = self._epoch, None
+        if epoch is not None:
+            epoch.close()
 
 
 def _modified(path: Path) -> float:

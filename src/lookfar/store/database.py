@@ -6,7 +6,10 @@ errors as typed ones. Refuses: files that are not a catalogue of this format.
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -84,6 +87,33 @@ def _refuse_broken_log(path: Path) -> None:
         if why:
             raise damaged(log, f"{log.name}: {why}")
         _sound_logs[log] = beginning
+
+
+_held: dict[tuple[int, int], int] = {}
+_holding = threading.Lock()
+
+
+def beginning_of(path: Path, size: int) -> bytes:
+    """The first bytes of a database that connections of this process may have open.
+
+    The descriptor is kept. By the rules of POSIX, to close any descriptor of a file gives up all
+    locks that the process has on it, SQLite's too; another process then takes itself for the
+    last one, and takes the log away from under our readers.
+    """
+    if sys.platform == "win32":
+        with path.open("rb") as file:
+            return file.read(size)
+    with _holding:
+        for known, descriptor in list(_held.items()):
+            if not os.fstat(descriptor).st_nlink:  # Removed: no other process can open it.
+                os.close(_held.pop(known))
+        there = path.stat()
+        kept = _held.get((there.st_dev, there.st_ino))
+        if kept is None:
+            kept = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            opened = os.fstat(kept)
+            _held[opened.st_dev, opened.st_ino] = kept
+        return os.pread(kept, size, 0)
 
 
 def commit(connection: sqlite3.Connection) -> None:

@@ -7,6 +7,7 @@ chunking is another epoch.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -90,6 +91,8 @@ class Epoch(Remembered):
         self.folder = folder
         self.catalogue = folder / CATALOGUE
         self._readers = Readers(self.catalogue)
+        # Before they are opened: what is replaced in between shows later.
+        self._opened = self._files()
         try:
             self.fingerprint, dimensions, version = self._identity()
             self.keywords = KeywordIndex(folder / _KEYWORDS, older=version < FORMAT)
@@ -98,6 +101,21 @@ class Epoch(Remembered):
             raise
         self.vectors = VectorFile(folder / _VECTORS, dimensions, coarse_above)
         self._owners = Owners()
+
+    def _files(self) -> list[tuple[int, int]] | None:
+        """What the disk calls its files; ``None`` where one is not there."""
+        try:
+            found = [os.stat(self.folder / name) for name in (CATALOGUE, _KEYWORDS, _VECTORS)]
+        except OSError:
+            return None
+        return [(each.st_dev, each.st_ino) for each in found]
+
+    @property
+    def replaced(self) -> bool:
+        """Whether others have taken the places of its files: a repair in another process, or an
+        index that was deleted and made again."""
+        now = self._files()
+        return now is not None and now != self._opened
 
     def _identity(self) -> tuple[str, int, int]:
         with self._readers.borrow() as connection:

@@ -118,6 +118,17 @@ def totals(connection: Connection, since: Since | None = None) -> dict[str, Any]
     return {key: found[key] for key in ("documents", "content", *_TABLES, _COUNTED)}
 
 
+def forget_totals(connection: Connection) -> None:
+    """Documents went that were counted, and left no row to tell of it: count all over again."""
+    told = ("documents", "content", *_TABLES, _COUNTED)
+    for each in listed(connection):
+        left = {key: value for key, value in each.manifest.items() if key not in told}
+        connection.execute(
+            "UPDATE generations SET manifest = ? WHERE number = ?",
+            (json.dumps(left, sort_keys=True), each.number),
+        )
+
+
 def _rows(connection: Connection, table: str, where: str = "", values: Sequence[int] = ()) -> int:
     """How many rows of a table are there, or belong to these documents."""
     among = f" WHERE document IN (SELECT id FROM documents WHERE {where})" if where else ""

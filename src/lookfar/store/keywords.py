@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
+from typing import BinaryIO
 from zlib import crc32
 
 import tantivy
@@ -45,6 +46,8 @@ _REMEMBERED = 20_000
 _ANALYSER = "whitespace"
 _META = "meta.json"
 _FOOTER_MAGIC = 1337
+_LONGEST_FOOTER = 4096
+_PIECE = 1 << 20
 _PARTS = ("fast", "fieldnorm", "idx", "pos", "store", "term")
 _CHECKED_BYTES = 1 << 24
 """Of keyword files, checked when an index is opened: some 10 ms."""
@@ -70,20 +73,33 @@ def segment_files(folder: Path) -> list[Path]:
 def file_damage(path: Path) -> str:
     """Compare a tantivy file with the checksum in its footer."""
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            return _wrong_in(file)
     except OSError as error:
         return error.strerror or str(error)
-    if len(data) < 8 or int.from_bytes(data[-4:], "little") != _FOOTER_MAGIC:
+
+
+def _wrong_in(file: BinaryIO) -> str:
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - _LONGEST_FOOTER))
+    end = file.read()
+    if len(end) < 8 or int.from_bytes(end[-4:], "little") != _FOOTER_MAGIC:
         return "its footer is gone"
-    length = int.from_bytes(data[-8:-4], "little")
+    length = int.from_bytes(end[-8:-4], "little")
     try:
-        footer = json.loads(data[-8 - length : -8])
+        footer = json.loads(end[-8 - length : -8])
         expected = footer["crc"]
     except (ValueError, KeyError, TypeError):
         return "its footer is unreadable"
     if set(footer) != {"version", "crc"}:
         return "its footer differs from what was written"
-    return "" if crc32(data[: -8 - length]) == expected else "its checksum differs"
+    # Piece by piece: a file may be larger than the memory.
+    file.seek(0)
+    left, found = size - 8 - length, 0
+    while left > 0 and (piece := file.read(min(left, _PIECE))):
+        left -= len(piece)
+        found = crc32(piece, found)
+    return "" if found == expected else "its checksum differs"
 
 
 def _schema() -> tantivy.Schema:

@@ -53,9 +53,10 @@ class Remembered:
 
     def kept(self, generation: int, name: str, make: Callable[[], T]) -> T:
         """What was made of a generation, made once; that of an earlier one is forgotten."""
-        if self._kept[0] != generation:
-            self._kept = (generation, {})
-        made = self._kept[1]
+        kept = self._kept  # Once: another thread may ask for another generation meanwhile.
+        if kept[0] != generation:
+            kept = self._kept = (generation, {})
+        made = kept[1]
         if name not in made:
             made[name] = make()
         return cast(T, made[name])

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lookfar.errors import IndexCorrupt, LookfarError
-from lookfar.store import catalog, files
+from lookfar.store import catalog, files, generations
 from lookfar.store.database import commit, connect, typed_errors
 from lookfar.store.erase import Kept, blank_name
 from lookfar.store.graph import COMMUNITIES_OF
@@ -106,6 +106,7 @@ def _versions(connection: sqlite3.Connection) -> list[str]:
     for table in ("sections", "chunks", "links", "names", "tags", "checks"):
         connection.execute(f"DELETE FROM {table} WHERE document NOT IN (SELECT id FROM documents)")
     connection.execute("DELETE FROM texts WHERE sha NOT IN (SELECT text_sha FROM documents)")
+    generations.forget_totals(connection)
     # What a pass sees and leaves out, it sees again; communities are made when they are asked for.
     connection.execute("DELETE FROM left_out")
     connection.execute("DELETE FROM communities")

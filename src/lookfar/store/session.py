@@ -65,6 +65,7 @@ class EpochWriter:
         self._done = False
         self._new: dict[bytes, int] = {}
         self._texts: set[bytes] = set()
+        self._put: set[str] = set()
         self._buffer: list[bytes] = []
         self._connection = connect(epoch.catalogue, write=True)
         try:
@@ -116,6 +117,7 @@ class EpochWriter:
 
     def known(self, uris: Collection[str] | None = None) -> dict[str, Known]:
         with typed_errors(self._epoch.catalogue):
+            self._inserts.flush()
             return catalog.known(self._connection, self._generation, uris)
 
     def missing(self, contents: Iterable[bytes]) -> set[bytes]:
@@ -136,8 +138,8 @@ class EpochWriter:
             self._changes += 1
             if not self._links_changed:
                 self._links_changed = not graph.same_links(self._connection, version)
-            if not self._blank:
-                catalog.bury(self._connection, version.uri, self._generation)
+            self._bury(version.uri)
+            self._put.add(version.uri)
             for content, vector in version.adopted.items():
                 if content not in self._new:
                     self._add(content, vector)
@@ -152,6 +154,14 @@ class EpochWriter:
         )
         self._next_key += len(version.chunks)
         self._next_document += 1
+
+    def _bury(self, uri: str) -> None:
+        """What was live until now is not part of this generation, even if this session put it."""
+        if uri in self._put:
+            self._inserts.flush()
+        elif self._blank:
+            return
+        catalog.bury(self._connection, uri, self._generation)
 
     def _is_new_text(self, text_sha: bytes) -> bool:
         if text_sha in self._texts:
@@ -201,7 +211,7 @@ class EpochWriter:
         self._changes += 1
         self._links_changed = True
         with typed_errors(self._epoch.catalogue):
-            catalog.bury(self._connection, uri, self._generation)
+            self._bury(uri)
 
     def erase(self, uris: Sequence[str], *, dead: bool = False) -> int:
         """Remove documents from every generation, or of them the versions that have ``dead``;

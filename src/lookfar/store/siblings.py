@@ -24,6 +24,7 @@ from lookfar.store.vectors import VectorFile, checksum, dimensions_in
 _MOST_SIBLINGS = 16
 _CATALOGUE = "catalogue.db"
 _VECTORS = "vectors.f16"
+_EMBEDDINGS = "SELECT row, content, checksum FROM embeddings"
 
 KEPT = "kept-"
 """Begins the names of folders with vectors of models before."""
@@ -109,17 +110,17 @@ def keep(epoch: Path, folder: Path) -> None:
     source, path = epoch / _CATALOGUE, part / _CATALOGUE
     with typed_errors(source), closing(connect(source, write=False)) as connection:
         model = catalog.model_of(connection)
-        rows = connection.execute("SELECT row, content, checksum FROM embeddings").fetchall()
-    with typed_errors(path), closing(connect(path, write=True)) as connection:
-        connection.execute("BEGIN")
-        connection.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)")
-        connection.execute("INSERT INTO meta VALUES (?, ?)", (catalog.MODEL, model))
-        connection.execute(
-            "CREATE TABLE embeddings"
-            " (row INTEGER PRIMARY KEY, content BLOB NOT NULL UNIQUE, checksum INTEGER NOT NULL)"
-        )
-        connection.executemany("INSERT INTO embeddings VALUES (?, ?, ?)", rows)
-        commit(connection)
+        with typed_errors(path), closing(connect(path, write=True)) as kept:
+            kept.execute("BEGIN")
+            kept.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)")
+            kept.execute("INSERT INTO meta VALUES (?, ?)", (catalog.MODEL, model))
+            kept.execute(
+                "CREATE TABLE embeddings (row INTEGER PRIMARY KEY, content BLOB NOT NULL UNIQUE,"
+                " checksum INTEGER NOT NULL)"
+            )
+            rows = connection.execute(_EMBEDDINGS)
+            kept.executemany("INSERT INTO embeddings VALUES (?, ?, ?)", rows)
+            commit(kept)
     files.name_too(epoch / _VECTORS, part / _VECTORS)
     files.sync_folder(part)
     files.rename(part, folder, sync=False)  # What is lost is embedded again.
@@ -145,19 +146,18 @@ def shelf_damage(folder: Path) -> str:
     try:
         with typed_errors(path), closing(connect(path, write=False)) as connection:
             (said,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-            model = catalog.model_of(connection)
-            rows = connection.execute("SELECT row, content, checksum FROM embeddings").fetchall()
-        if said != "ok" or shelf_of(model) != folder.name:
-            return f"its catalogue: {said if said != 'ok' else 'another model'}"
-        with (folder / _VECTORS).open("rb") as file:
-            dimensions = dimensions_in(file)
-        matrix = VectorFile(folder / _VECTORS, dimensions).rows(1 + max(row for row, _, _ in rows))
+            if said != "ok" or shelf_of(catalog.model_of(connection)) != folder.name:
+                return f"its catalogue: {said if said != 'ok' else 'another model'}"
+            with (folder / _VECTORS).open("rb") as file:
+                vectors = VectorFile(folder / _VECTORS, dimensions_in(file))
+            matrix = vectors.rows(catalog.vector_rows(connection))
+            # One at a time: there may be millions, or none.
+            for row, content, known in connection.execute(_EMBEDDINGS):
+                vector = matrix[row].tobytes()
+                if known not in (checksum(content, vector), crc32(vector)):
+                    return f"row {row} differs from what was written"
     except (LookfarError, OSError, ValueError) as error:
         return getattr(error, "developer", str(error))
-    for row, content, known in rows:
-        vector = matrix[row].tobytes()
-        if known not in (checksum(content, vector), crc32(vector)):
-            return f"row {row} differs from what was written"
     return ""
 
 

@@ -119,10 +119,6 @@ class VectorFile:
         """Whether a coarse pass comes before the exact one."""
         return 0 < self.coarse_above < count
 
-    def checksums(self, count: int) -> list[int]:
-        """CRC-32 of every row, to compare with what the catalogue recorded."""
-        return [crc32(row.tobytes()) for row in self.rows(count)]
-
     def scores(
         self, query: NDArray[np.float32], rows: NDArray[np.float16], wanted: Sequence[int]
     ) -> NDArray[np.float64]:

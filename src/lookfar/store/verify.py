@@ -23,6 +23,7 @@ from zlib import crc32
 from lookfar.errors import LookfarError
 from lookfar.model import Damage
 from lookfar.store import catalog, generations, seals
+from lookfar.store.database import beginning_of
 from lookfar.store.erase import UNSETTLED
 from lookfar.store.keywords import (
     file_damage,
@@ -121,8 +122,7 @@ def _file(connection: sqlite3.Connection) -> Iterator[Damage]:
     commit that a loss of power tore is none (see ``broken_log``).
     """
     path = Path(next(iter(connection.execute("PRAGMA database_list")))[2])
-    with path.open("rb") as file:
-        head = file.read(100)
+    head = beginning_of(path, 100)
     if len(head) < 100:
         yield Damage("catalogue", f"{path.name}: cut short")
         return
@@ -241,16 +241,15 @@ def _vectors(vectors: VectorFile, connection: sqlite3.Connection) -> Iterator[Da
 
 def wrong_rows(vectors: VectorFile, connection: sqlite3.Connection) -> list[int]:
     """The rows that differ from their checksum; ``IndexCorrupt`` where the file itself is wrong."""
-    recorded = connection.execute(
-        "SELECT row, content, checksum FROM embeddings ORDER BY row"
-    ).fetchall()
-    found = vectors.checksums(recorded[-1][0] + 1) if recorded else []
+    found = vectors.rows(catalog.vector_rows(connection))
     named = check(connection) >= FORMAT_WITH_CHECKS
+    # One at a time: there may be millions.
+    recorded = connection.execute("SELECT row, content, checksum FROM embeddings ORDER BY row")
     return [
         row
         for row, content, checksum in recorded
         # What was erased is zeros; until it is, nobody names it and it may be anything.
-        if checksum not in (crc32(content, found[row]) if named else found[row], UNSETTLED)
+        if checksum not in (crc32(content if named else b"", crc32(found[row])), UNSETTLED)
     ]
 
 
@@ -315,9 +314,10 @@ def _told_wrong(folder: Path) -> Iterator[tuple[str, str]]:
             yield "meta.json", "it differs from what was written"
     if any(set(each) != shape for each in told["segments"]) or not isinstance(told["opstamp"], int):
         yield "meta.json", "its list of segments differs from what was written"
-    managed = set(json.loads((folder / ".managed.json").read_bytes()))
-    if not managed.issuperset((*(path.name for path in files), "meta.json")):
-        yield ".managed.json", "it lacks files that are in use"
+    # Which files tantivy may remove. It need not have all: each process writes the list it knows.
+    managed = json.loads((folder / ".managed.json").read_bytes())
+    if not isinstance(managed, list) or not all(isinstance(each, str) for each in managed):
+        yield ".managed.json", "it is not a list of files"
 
 
 @cache

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asking import Served, command, serving
+from asking import Served, command, events, serving
+from processes import eventually
 
 from lookfar.errors import InvalidConfig
-from lookfar.serve.tokens import Tokens, add, read
+from lookfar.serve.tokens import Tokens, add, read, remove
+from lookfar.serve.web.api import ROWS
 
 SPOKEN = {"Accept": "application/json, text/event-stream"}
 INITIALIZE = {
@@ -38,6 +40,7 @@ def keys(place: Path) -> dict[str, str]:
         "all": add(file, "all", "read"),
         "docs": add(file, "docs", "read", ["docs"]),
         "none": add(file, "none", "read", ["elsewhere"]),
+        "writer": add(file, "writer", "write", ["docs"]),
     }
 
 
@@ -145,3 +148,165 @@ def test_what_a_token_reaches_is_kept(tmp_path: Path) -> None:
     assert json.loads(shown.stdout)["collections"] == ["docs"]
     listed = command(tmp_path, "tokens", "list")
     assert "docs" in listed.stdout
+
+
+# --- what the page asks for -----------------------------------------------------------------------
+
+ELSEWHERE = ("wordfish", "password is", "Vault", "vault", "secret")
+"""Words that tell of the folder that is not reached."""
+
+ASKED: list[tuple[str, dict[str, Any], bool]] = [
+    ("search", {"query": "harbour password"}, True),
+    ("search", {"query": "in a database", "lanes": ["documents"]}, True),
+    ("search", {"query": "harbour", "prefix": "vau"}, True),
+    ("overview", {}, True),
+    ("document", {"target": "vault.md"}, True),
+    ("document", {"target": "lookfar://secret/vault.md"}, True),
+    ("document", {"target": "vault.md", "collection": "secret"}, True),
+    ("document", {"target": "keys.md", "query": "harbour"}, False),
+    ("graph", {}, False),
+    ("graph", {"collection": "secret"}, True),
+    ("generations", {}, False),
+    ("generations", {"collection": "secret"}, True),
+    ("diff", {"older": 1, "newer": 1, "collection": "secret"}, True),
+    ("rollback", {"generation": 1, "confirm": True, "collection": "secret"}, False),
+    ("evaluate", {"count": 200}, False),
+]
+"""What is asked of each route, and whether it shows the other folder to who may see it."""
+
+
+def test_every_route_of_the_page_is_asked() -> None:
+    assert {name for name, _, _ in ASKED} == {row.name for row in ROWS}
+
+
+@pytest.mark.parametrize(("name", "arguments", "shows"), ASKED)
+def test_the_page_shows_what_the_token_reaches(
+    served: Served, keys: dict[str, str], name: str, arguments: dict[str, Any], shows: bool
+) -> None:
+    """Seen to fail when the routes were given the whole library."""
+
+    def ask(key: str) -> Any:
+        return served.ask("POST", f"/api/{name}", arguments, token=keys[key])
+
+    every = ask("all")
+    assert any(word in said(every) for word in ELSEWHERE) or not shows, said(every)
+    for key in ("docs", "writer"):
+        some = ask(key)
+        assert some.status < 500, some.body
+        told = said(some)
+        if some.status >= 400:  # What was asked for may be repeated, and nothing else.
+            told = json.dumps({**some.error, "message": ""})
+        assert not any(word in told for word in ELSEWHERE), told
+        if arguments.get("collection") == "secret":
+            assert some.status >= 400
+    none = ask("none")
+    assert none.status in (403, 404), none.body
+    assert "docs" not in said(none)
+
+
+def test_going_back_needs_a_token_that_may_write_there(
+    served: Served, keys: dict[str, str]
+) -> None:
+    def back(key: str, collection: str) -> tuple[int, str]:
+        body = {"generation": first, "confirm": True, "collection": collection}
+        answer = served.ask("POST", "/api/rollback", body, token=keys[key])
+        return answer.status, answer.json["collection"] if answer.status == 200 else ""
+
+    def newest() -> int:
+        served.tool("search", keys["all"], query="harbour password")
+        body = {"collection": "docs"}
+        kept = served.ask("POST", "/api/generations", body, token=keys["all"]).json["snapshots"]
+        return max(each["generation"] for each in kept)
+
+    def held(collection: str) -> Any:
+        body = {"collection": collection}
+        return served.ask("POST", "/api/generations", body, token=keys["all"]).json["held"]
+
+    first = newest()
+    (served.root / "later.md").write_text("# Later\n\nThe harbour froze.\n")
+    eventually(lambda: newest() > first, "a second generation")
+    for key in ("all", "docs"):
+        assert back(key, "docs") == (403, "")
+    assert back("writer", "secret") == (400, "")
+    assert (held("docs"), held("secret")) == (None, None)
+    assert back("writer", "") == (200, "docs")
+    assert (held("docs"), held("secret")) == (first, None)
+
+
+def test_listeners_are_told_of_what_they_reach(served: Served, keys: dict[str, str]) -> None:
+    for key, names in (("all", ["docs", "secret"]), ("docs", ["docs"])):
+        answer = served.ask("GET", "/api/events", token=keys[key])
+        ((_, state),) = events(answer.body)
+        assert [each["collection"] for each in state["collections"]] == names
+        assert ("secret" in answer.body.decode()) is (key == "all")
+    none = served.ask("GET", "/api/events", token=keys["none"])
+    assert (none.status, none.error["code"]) == (404, "NOT_FOUND")
+
+
+def begun(served: Served, token: str) -> dict[str, str]:
+    """A session of MCP."""
+    answer = served.ask("POST", "/mcp", INITIALIZE, SPOKEN, token=token)
+    assert answer.status == 200, answer.body
+    session = {"Mcp-Session-Id": answer.headers["mcp-session-id"], **SPOKEN}
+    told = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    served.ask("POST", "/mcp", told, session, token=token)
+    return session
+
+
+def test_changes_elsewhere_are_not_told(served: Served, keys: dict[str, str]) -> None:
+    """Seen to fail when any address could be subscribed to."""
+    for key, collection, refused in (
+        ("docs", "secret", True),
+        ("docs", "docs", False),
+        ("all", "secret", False),
+    ):
+        asked = {
+            "jsonrpc": "2.0",
+            "id": 2,
+            "method": "resources/subscribe",
+            "params": {"uri": f"lookfar://{collection}/vault.md"},
+        }
+        session = begun(served, keys[key])
+        answer = served.ask("POST", "/mcp", asked, session, token=keys[key])
+        assert ('"error"' in answer.body.decode()) is refused, answer.body
+
+
+def test_nor_are_they_in_the_newer_era(served: Served, keys: dict[str, str]) -> None:
+    named = "io.modelcontextprotocol"
+    era = "2026-07-28"
+    asked = {
+        "jsonrpc": "2.0",
+        "id": 2,
+        "method": "subscriptions/listen",
+        "params": {
+            "_meta": {
+                f"{named}/protocolVersion": era,
+                f"{named}/clientInfo": {"name": "test", "version": "1"},
+                f"{named}/clientCapabilities": {},
+            },
+            "notifications": {"resourceSubscriptions": ["lookfar://secret/vault.md"]},
+        },
+    }
+    headers = {"MCP-Protocol-Version": era, "Mcp-Method": asked["method"], **SPOKEN}
+    answer = served.ask("POST", "/mcp", asked, headers, token=keys["docs"])
+    assert "nothing that your token reaches" in answer.body.decode()
+
+
+def test_a_session_is_not_for_another_token_of_its_name(
+    served: Served, keys: dict[str, str], place: Path
+) -> None:
+    """Seen to fail when sessions were known by the names of tokens: they reach what they did."""
+    file = place / "tokens.json"
+    wide = add(file, "again", "read")
+    session = begun(served, wide)
+    remove(file, "again")
+    narrow = add(file, "again", "read", ["docs"])
+    asked = {
+        "jsonrpc": "2.0",
+        "id": 2,
+        "method": "tools/call",
+        "params": {"name": "search", "arguments": {"query": "harbour password"}},
+    }
+    answer = served.ask("POST", "/mcp", asked, session, token=narrow)
+    assert answer.status == 404
+    assert "swordfish" not in answer.body.decode()

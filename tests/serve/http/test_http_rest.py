@@ -155,3 +155,15 @@ def test_what_is_no_http_is_refused_in_the_same_shape(open_server: Served) -> No
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400")
     assert json.loads(body)["error"]["code"] == "INVALID_ARGUMENT"
+
+
+def test_pages_have_to_be_let_to_ask_even_for_nothing(open_server: Served) -> None:
+    """Seen to fail when a body that is empty needed no type: any page of this machine may send
+    that, as browsers ask for leave only for types such as JSON's."""
+    page = {"Origin": "http://localhost:3000"}
+    answer = open_server.ask("POST", "/tools/status", headers=page, raw=b"")
+    assert answer.status == 415
+    assert answer.error["hint"]
+    json_too = {**page, "Content-Type": "application/json"}
+    assert open_server.ask("POST", "/tools/status", headers=json_too, raw=b"").status == 200
+    assert open_server.ask("POST", "/tools/status", raw=b"").status == 200

@@ -665,6 +665,28 @@ def test_erasing_leaves_no_word_in_any_generation(shelf: Shelf) -> None:
     assert shelf.write({"a.md": "# A\n\nback again\n"}) == 5
 
 
+def test_what_an_interrupted_erasing_left_is_no_damage(shelf: Shelf) -> None:
+    shelf.write({"a.md": "# A\n\nxyzzyfirst\n", "b.md": "# B\n\ncommon\n"})
+    with shelf.session() as session:
+        session.erase(["a.md"])
+        session.activate({})
+    assert shelf.store.verify() == []
+    shelf.store.finish_erasing(blank)
+    assert shelf.store.verify() == []
+    assert set(shelf.everything()) == {"b.md"}
+
+
+def test_the_last_of_two_texts_in_one_session_holds(shelf: Shelf) -> None:
+    for _ in range(2):
+        with shelf.session() as session:
+            shelf.fill(session, {"a.md": "# A\n\none\n", "b.md": "# B\n\none\n"})
+            shelf.fill(session, {"a.md": "# A\n\ntwo\n", "b.md": None})
+            session.activate({})
+        assert shelf.everything() == {"a.md": "# A\n\ntwo\n"}
+        assert shelf.found("one") == []
+        assert shelf.store.verify() == []
+
+
 def test_an_index_is_deleted_or_set_aside_and_built_again(filled: Shelf) -> None:
     filled.store.set_aside("a test said so")
     assert not filled.store.exists

@@ -36,6 +36,7 @@ async def follow(request: Request, session: Session, ending: Callable[[], bool])
     """The response to one listener."""
     once = request.query_params.get("follow") != "1"
     states = _States(session)
+    _ = session.library  # Who reaches nothing is told so while there is a status to say it with.
 
     async def produce() -> AsyncIterator[bytes]:
         told: Json | None = None

@@ -99,6 +99,7 @@ class PostgresWriter(EpochWriter):
         self._done = False
         self._new = {}
         self._texts = set()
+        self._put = set()
         self._buffer = []
         self._vectors: dict[int, bytes] = {}
         self._begin()

@@ -1,0 +1,169 @@
+"""What one store has opened, another replaces under the same name; and what is written twice."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+from shelf import SIZES, Shelf, change_row, epoch_folder, rows_of
+
+from lookfar.index.prepare import Prepared, prepare
+from lookfar.index.remake import maker_of
+from lookfar.model import Fingerprint
+from lookfar.store import catalog, generations
+from lookfar.store.collection import CollectionStore
+from lookfar.store.erase import Kept
+from lookfar.store.keywords import file_damage
+from lookfar.store.remembered import Remembered
+from lookfar.store.repair import Maker
+
+TEXTS: dict[str, str | None] = {
+    f"{number}.md": f"# Page {number}\n\nmark{number} kiln\n" for number in range(6)
+}
+
+
+def maker(shelf: Shelf) -> Maker:
+    def prepared(stored: Kept) -> Prepared | None:
+        return prepare(
+            stored.uri,
+            stored.text.encode(),
+            Fingerprint(0, 0, 0, 0),
+            settled=True,
+            sizes=SIZES,
+            count_tokens=shelf.embedder.count_tokens,
+        )
+
+    return maker_of(shelf.fingerprint, prepared, shelf.embedder, sources=True)
+
+
+@pytest.fixture
+def other(shelf: Shelf) -> Shelf:
+    """The same collection, as another process has opened it."""
+    shelf.write(TEXTS)
+    opened = Shelf(CollectionStore(shelf.store.folder))
+    assert opened.found("kiln")
+    return opened
+
+
+def test_an_index_that_was_deleted_and_made_again_is_opened_again(
+    shelf: Shelf, other: Shelf
+) -> None:
+    """Protects against answers from files that were removed, as the new ones have their names."""
+    shelf.store.delete()
+    shelf.write({"new.md": "# New\n\nglaze\n"})
+    assert other.everything().keys() == {"new.md"}
+    assert other.found("glaze") == ["new.md"]
+    other.write({"more.md": "# More\n\nglaze\n"})
+    assert sorted(shelf.found("glaze")) == ["more.md", "new.md"]
+    assert not shelf.store.verify()
+    other.store.close()
+
+
+def test_an_index_that_was_set_aside_and_built_anew_is_opened_again(
+    shelf: Shelf, other: Shelf
+) -> None:
+    """Protects against a process that goes on with what another one found damaged."""
+    shelf.store.set_aside("a test")
+    shelf.write({"new.md": "# New\n\nglaze\n"})
+    assert other.everything().keys() == {"new.md"}
+    assert other.found("glaze") == ["new.md"]
+    other.store.close()
+
+
+def test_keywords_that_were_mended_are_opened_again(shelf: Shelf, other: Shelf) -> None:
+    """Protects against a process that waits for ever for the numbers of the old keywords."""
+    for number in range(8):
+        shelf.write({"0.md": f"# Page 0\n\nround{number} kiln\n"})
+    assert other.found("round7") == ["0.md"]
+    path = max(epoch_folder(shelf).glob("keywords/*.term"))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 8
+    path.write_bytes(data)
+    assert shelf.store.verify()
+    assert shelf.store.repair(maker(shelf), "a test") == []
+    shelf.write({"new.md": "# New\n\nglaze\n"})
+    assert other.found("glaze") == ["new.md"]
+    other.write({"more.md": "# More\n\nglaze\n"})
+    assert sorted(other.found("glaze")) == ["more.md", "new.md"]
+    assert not other.store.verify()
+    other.store.close()
+
+
+def test_what_a_repair_dropped_is_not_counted_any_more(shelf: Shelf) -> None:
+    """Protects against totals that still count documents whose rows are gone."""
+    shelf.write(TEXTS)
+    change_row(shelf, "UPDATE documents SET title = 'other' WHERE uri IN ('1.md', '2.md')")
+    assert shelf.store.repair(maker(shelf), "a test") == ["1.md", "2.md"]
+    with shelf.store.snapshot() as snapshot:
+        assert snapshot.counts() == catalog.counts(snapshot._connection, snapshot.generation)
+    shelf.write({uri: TEXTS[uri] for uri in ("1.md", "2.md")})
+    with shelf.store.snapshot() as snapshot:
+        told, counted = snapshot.manifest(), generations.totals(snapshot._connection)
+        assert {key: told[key] for key in counted} == counted
+        assert told["documents"] == len(TEXTS)
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["first build", "later"])
+def test_the_last_of_two_texts_in_one_session_is_the_one_that_counts(
+    shelf: Shelf, first: bool
+) -> None:
+    """Protects against two live versions of one document."""
+    if not first:
+        shelf.write({"a.md": "# A\n\nold\n", "b.md": "# B\n\nold\n"})
+    with shelf.session() as session:
+        shelf.fill(session, {"a.md": "# A\n\none\n", "b.md": "# B\n\none\n"})
+        assert set(session.known()) == {"a.md", "b.md"}
+        shelf.fill(session, {"a.md": "# A\n\ntwo\n"})
+        session.remove("b.md")
+        session.activate({})
+    assert shelf.everything() == {"a.md": "# A\n\ntwo\n"}
+    assert shelf.found("one") == []
+    assert not shelf.store.verify()
+    assert rows_of(shelf, "SELECT count(*) FROM documents WHERE died IS NULL") == [(1,)]
+
+
+def test_kept_vectors_of_a_model_that_made_none_are_no_damage(shelf: Shelf) -> None:
+    """Protects against a sound index that is called damaged, as it was empty once."""
+    for model in ("first", "second"):
+        shelf.fingerprint = model
+        with shelf.store.writer(
+            model, shelf.embedder.dimensions, model=model, about={}, retain=2
+        ) as session:
+            session.activate({})
+    assert list(shelf.store.folder.glob("kept-*"))
+    assert not shelf.store.verify()
+
+
+def test_what_is_remembered_of_two_generations_is_not_mixed() -> None:
+    """Protects against a thread that asks for another generation in between."""
+    remembered = Remembered()
+
+    class Asked(int):
+        """Compares while the other thread asks."""
+
+        def __ne__(self, other: object) -> bool:
+            remembered.kept(6, "other", lambda: "of 6")
+            return int(self) != other
+
+    remembered.kept(5, "first", lambda: "of 5")
+    assert remembered.kept(Asked(5), "name", lambda: "of 5") == "of 5"
+    assert remembered.kept(6, "name", lambda: "of 6") == "of 6"
+
+
+def test_a_large_keyword_file_is_checked_in_little_memory(shelf: Shelf) -> None:
+    """Protects against a check that needs as much memory as there are words."""
+    shelf.write(TEXTS)
+    path = max(epoch_folder(shelf).glob("keywords/*.term"))
+    assert file_damage(path) == ""
+    path.chmod(0o600)
+    with path.open("r+b") as file:
+        end = file.read()[-200:]
+        file.truncate(40_000_000)
+        file.seek(0, 2)
+        file.write(end)
+    tracemalloc.start()
+    try:
+        assert file_damage(path) == "its checksum differs"
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()

@@ -1,0 +1,59 @@
+"""What somebody who may reach some collections finds of repositories and memories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lookfar.errors import LookfarError, NotFound
+from lookfar.library import Library
+from lookfar.model import Filters
+
+pytestmark = pytest.mark.usefixtures("own_home")
+
+HASH = {"embed.provider": "hash", "index.workers": 1, "git.cool_down_seconds": 0}
+COMMITS = Filters(lanes=("commits",))
+
+
+def test_a_repository_around_several_folders_is_not_that_of_one(
+    repository: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Seen to fail when who might reach one folder was told of commits to the other."""
+    repo = repository("project")
+    vault = {"secret/vault.md": "# Vault\n\nThe password is swordfish.\n"}
+    made = repo.commit("Change the password", vault | {"docs/guide.md": "# Guide\n"})
+    folders = (repo.path / "docs", repo.path / "secret")
+    with Library.open(*folders, index_dir=tmp_path / "index", settings=HASH) as library:
+        assert "Change the password" in [
+            e.title for e in library.search("password", filters=COMMITS).hits
+        ]
+        docs = library.only(["docs"])
+        assert docs.histories() == {}
+        assert docs.search("password", filters=COMMITS).hits == ()
+        assert {each.collection for each in docs.listed()} <= {"docs"}
+        for target in (made, f"lookfar://docs@git/{made}"):
+            with pytest.raises(LookfarError):
+                docs.read(target)
+        assert list(library.only(["docs", "docs@git"]).histories()) == ["docs@git"]
+    with Library.open(repo.path, index_dir=tmp_path / "index", settings=HASH) as whole:
+        assert list(whole.only(["project"]).histories()) == ["project@git"], "it is all of it"
+
+
+def test_memories_of_the_user_are_reached_by_their_name(tmp_path: Path) -> None:
+    """Seen to fail when only searches asked whether they are."""
+    root = tmp_path / "docs"
+    root.mkdir()
+    settings = HASH | {"memory.scope": "user", "memory.dir": str(tmp_path / "memory")}
+    with Library.open(root, index_dir=tmp_path / "index", settings=settings) as library:
+        _, made = library.remember("The password is swordfish.", title="Vault")
+        docs = library.only(["docs"])
+        assert docs.memories() == {}
+        with pytest.raises(NotFound, match="token"):
+            docs.notebook()
+        with pytest.raises(NotFound, match="token"):
+            docs.remember("Another.", title="Vault")
+        reached = library.only(["docs", "user@memory"])
+        assert "swordfish" in reached.notebook().read(made.name).text
