@@ -399,7 +399,7 @@ class IndexSettings:
         32, "Changed files that a search indexes first; more are admitted.", low=0, high=100_000
     )
     coarse_above: int = _setting(
-        200_000, "Vectors above which a coarse pass comes before the exact one; 0 means never.",
+        500_000, "Vectors above which a coarse pass comes before the exact one; 0 means never.",
         low=0, high=1_000_000_000,
     )  # fmt: skip
 

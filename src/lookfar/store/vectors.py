@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 _MAGIC = b"LOOKFARV1\n"
 _HEADER = 64
-COARSE_ABOVE = 200_000
+COARSE_ABOVE = 500_000
 """Rows from which a coarse pass is quicker than a scan: measured with bench/scale.py."""
-_KEPT = ((0, 2_000), (100_000, 4_000), (500_000, 8_000))
+_KEPT = ((0, 8_000), (100_000, 32_000), (500_000, 48_000), (1_000_000, 64_000))
 """Above so many rows, how many the coarse pass puts forward: with hardly one of the nearest
 missing."""
 _KEPT_PER_WANTED = 8
