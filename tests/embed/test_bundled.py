@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookfar.embed import bundled, pieces
+from lookfar.embed import bundled, pieces, tokens
 from lookfar.embed.bundled import BundledEmbedder
 from lookfar.errors import ModelUnavailable
 
@@ -186,13 +186,13 @@ def test_the_fingerprint_changes_with_rows_steps_costs_and_pieces(
 
 
 def test_words_are_remembered_but_not_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bundled, "_REMEMBERED_WORDS", 100)
+    monkeypatch.setattr(tokens, "_REMEMBERED_WORDS", 100)
     embedder = BundledEmbedder()
     text = " ".join(f"word{number}x" for number in range(1_000)) + " " + "y" * 5_000
     first = embedder.embed([text])
     assert 0 < len(embedder._pieces) <= 100
     assert np.array_equal(embedder.embed([text]), first)
-    assert max(map(len, embedder._pieces)) <= bundled._LONGEST_WORD
+    assert max(map(len, embedder._pieces)) <= tokens.LONGEST_WORD
 
 
 def test_the_card_names_every_source_and_none_that_is_refused() -> None:

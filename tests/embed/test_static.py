@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lookfar.embed import static
+from lookfar.embed import static, tokens
 from lookfar.embed.static import StaticEmbedder
 from lookfar.errors import ModelUnavailable
 
@@ -154,7 +154,7 @@ def test_hostile_texts_are_quick(embedder: StaticEmbedder) -> None:
 def test_tokens_are_remembered_but_not_without_end(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(static, "_REMEMBERED_WORDS", 100)
+    monkeypatch.setattr(tokens, "_REMEMBERED_WORDS", 100)
     embedder = StaticEmbedder(model)
     text = " ".join(f"w{number}" for number in range(1_000)) + " " + "y" * 5_000
     first = embedder.embed([text])

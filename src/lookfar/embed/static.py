@@ -38,8 +38,6 @@ _SMALL = rf"[^\W\d_A-Z{_CJK}]"
 # A run longer than any word is taken in slices, as its tokens cost the square of its length.
 _PARTS = re.compile(rf"[A-Z]{{1,32}}(?!{_SMALL})|[A-Z]?{_SMALL}{{1,32}}|[0-9]{{1,32}}|[{_CJK}]")
 _CJK_CHARACTER = re.compile(f"[{_CJK}]")
-_LONGEST_WORD = 32
-_REMEMBERED_WORDS = 300_000
 _BULK = 64
 _LONGEST_HEADER = 1 << 20
 _MOST_ROWS = 1 << 16
@@ -108,8 +106,8 @@ class StaticEmbedder:
         return self._full
 
 
-class _Tokens(dict[str, bytes]):
-    """Remembers the token ids of each word; forgets everything when full."""
+class _Tokens(tokens.Remembered):
+    """The token ids of each word."""
 
     def __init__(self, read: Callable[[], tokens.Tokenize]) -> None:
         super().__init__()
@@ -119,18 +117,11 @@ class _Tokens(dict[str, bytes]):
     def _tokenize(self) -> tokens.Tokenize:
         return self._read()
 
-    def __missing__(self, word: str) -> bytes:
+    def made(self, word: str) -> bytes:
         parts = _parts(word)
-        if len(parts) == 1:
-            ids = self._tokenize(parts[0], not _CJK_CHARACTER.match(parts[0]))
-            found = array("H", ids).tobytes()
-        else:
-            found = b"".join(map(self.__getitem__, parts))
-        if len(word) <= _LONGEST_WORD:
-            if len(self) >= _REMEMBERED_WORDS:
-                self.clear()
-            self[word] = found
-        return found
+        if len(parts) != 1:
+            return b"".join(map(self.__getitem__, parts))
+        return array("H", self._tokenize(parts[0], not _CJK_CHARACTER.match(parts[0]))).tobytes()
 
 
 def _words(text: str) -> list[str]:
@@ -142,7 +133,7 @@ def _words(text: str) -> list[str]:
 
 def _parts(word: str) -> list[str]:
     """What a reader sees in an identifier, in lower case."""
-    plain = (word.islower() or word[1:].islower()) and len(word) <= _LONGEST_WORD
+    plain = (word.islower() or word[1:].islower()) and len(word) <= tokens.LONGEST_WORD
     if plain and (word.isascii() or not _CJK_CHARACTER.search(word)):
         return [word.lower()]
     return [part.lower() for part in _PARTS.findall(word)]

@@ -17,6 +17,24 @@ Tokenize = Callable[[str, bool], list[int]]
 
 _SHAPE = bytes(ord("w") if chr(code).isalnum() and code < 128 else 32 for code in range(256))
 _LONGEST_MEAN_TOKEN = 8
+LONGEST_WORD = 32
+_REMEMBERED_WORDS = 300_000
+
+
+class Remembered(dict[str, bytes]):
+    """Remembers the ids of each word, two bytes for each; forgets everything when full."""
+
+    def made(self, word: str) -> bytes:
+        """What a word that is not remembered has."""
+        raise NotImplementedError
+
+    def __missing__(self, word: str) -> bytes:
+        found = self.made(word)
+        if len(word) <= LONGEST_WORD:
+            if len(self) >= _REMEMBERED_WORDS:
+                self.clear()
+            self[word] = found
+        return found
 
 
 def count(text: str, ids: Callable[[str], bytes]) -> int:

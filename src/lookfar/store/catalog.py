@@ -28,6 +28,8 @@ _PLACE = """
     FROM chunks c JOIN documents d ON d.id = c.document
 """
 MODEL = "model"
+END = 1 << 62
+"""Beyond the last character of any text."""
 _MOST_VARIABLES = 500
 _BUFFERED_DOCUMENTS = 128
 
@@ -471,6 +473,18 @@ def text(connection: Connection, text_sha: bytes) -> str:
     if sha256(raw).digest() != text_sha:
         raise damaged_row(connection, f"text {text_sha.hex()}: hash differs")
     return raw.decode("utf-8")
+
+
+def vectors_between(
+    connection: Connection, document: int, start: int, end: int | None
+) -> list[int]:
+    """The vectors of the chunks that touch this part of a document, in order."""
+    rows = connection.execute(
+        "SELECT vector FROM chunks WHERE document = ? AND vector IS NOT NULL"
+        ' AND "end" > ? AND start < ? ORDER BY ordinal',
+        (document, start, END if end is None else end),
+    )
+    return [row for (row,) in rows]
 
 
 def model_of(connection: Connection) -> str:

@@ -78,8 +78,6 @@ _MOST_LISTED = 5_000
 _APART = 4
 """Terms that a name may put between two words."""
 _MOST_READ = 500
-END = 1 << 62
-"""Beyond the last character of any text."""
 
 
 class Epoch(Remembered):
@@ -523,7 +521,7 @@ class EpochSnapshot:
     def chunks(self, uri: str) -> list[Place]:
         """The chunks of a document, in order."""
         found = self.document(uri)
-        return catalog.neighbours(self._connection, found["id"], 0, END) if found else []
+        return catalog.neighbours(self._connection, found["id"], 0, catalog.END) if found else []
 
     def admitted(self, uri: str, filters: Filters) -> list[Place]:
         scope = self._scope(filters)
@@ -568,7 +566,7 @@ class EpochSnapshot:
         found = self.document(uri)
         if found is None:
             return []
-        last = END if end is None else end
+        last = catalog.END if end is None else end
         return graph.links_from(self._connection, self.generation, found["id"], start, last)
 
     def targets(self, uri: str = "") -> list[str]:
@@ -634,12 +632,8 @@ class EpochSnapshot:
         found = self.document(uri)
         if found is None:
             return None
-        rows = self._connection.execute(
-            "SELECT vector FROM chunks WHERE document = ? AND vector IS NOT NULL AND end > ?"
-            " AND start < ? ORDER BY ordinal",
-            (found["id"], start, END if end is None else end),
-        )
-        return self._epoch.vectors.mean(self._rows, [row for (row,) in rows])
+        wanted = catalog.vectors_between(self._connection, found["id"], start, end)
+        return self._epoch.vectors.mean(self._rows, wanted)
 
     def vector_pass(self) -> VectorPass:
         """How the nearest vectors are found, and how well."""

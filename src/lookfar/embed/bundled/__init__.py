@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 _FOLDER = Path(__file__).parent
 _TABLE, _PIECES = "table.safetensors", "pieces.txt"
 _NAME = "static/lookfar-1"
-_LONGEST_WORD = 32
-_REMEMBERED_WORDS = 300_000
 _SAMPLED = 61
 _MOST_TIMES = 256
 _AT_ONCE = 32
@@ -105,8 +103,8 @@ class BundledEmbedder:
         return b"".join(map(self._pieces.__getitem__, words(text)))
 
 
-class _Remembered(dict[str, bytes]):
-    """Remembers the pieces of each word; forgets everything when full."""
+class _Remembered(tokens.Remembered):
+    """The pieces of each word."""
 
     def __init__(self, costs: NDArray[np.float16]) -> None:
         super().__init__()
@@ -116,17 +114,11 @@ class _Remembered(dict[str, bytes]):
     def _cut(self) -> Pieces:
         return _vocabulary(_FOLDER / _PIECES, self._costs)
 
-    def __missing__(self, word: str) -> bytes:
+    def made(self, word: str) -> bytes:
         seen = parts(word)
-        if seen == [word]:
-            found = array("H", self._cut(word)).tobytes()
-        else:
-            found = b"".join(map(self.__getitem__, seen))
-        if len(word) <= _LONGEST_WORD:
-            if len(self) >= _REMEMBERED_WORDS:
-                self.clear()
-            self[word] = found
-        return found
+        if seen != [word]:
+            return b"".join(map(self.__getitem__, seen))
+        return array("H", self._cut(word)).tobytes()
 
 
 def _read(path: Path) -> tuple[NDArray[np.int8], NDArray[np.float32], NDArray[np.float16]]:

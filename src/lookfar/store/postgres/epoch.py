@@ -19,7 +19,7 @@ import numpy as np
 
 from lookfar.model import VectorPass
 from lookfar.store import catalog
-from lookfar.store.epoch import END, Epoch, EpochSnapshot
+from lookfar.store.epoch import Epoch, EpochSnapshot
 from lookfar.store.keywords import NAMES, Streams
 from lookfar.store.postgres.keywords import Memory, PostgresKeywords
 from lookfar.store.postgres.server import Halfvec, Reading, ServerConnection, Serving
@@ -147,12 +147,7 @@ class PostgresSnapshot(EpochSnapshot):
         known = self.document(uri)
         if known is None:
             return None
-        rows = self._connection.execute(
-            "SELECT vector FROM chunks WHERE document = ? AND vector IS NOT NULL"
-            ' AND "end" > ? AND start < ? ORDER BY ordinal',
-            (known["id"], start, END if end is None else end),
-        )
-        wanted = [row for (row,) in rows]
+        wanted = catalog.vectors_between(self._connection, known["id"], start, end)
         if not wanted:
             return None
         stored = stored_vectors(self._server, wanted)
