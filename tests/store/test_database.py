@@ -51,6 +51,18 @@ def test_an_index_of_a_newer_lookfar_is_refused_and_left_alone(shelf: Shelf) -> 
         CollectionStore(shelf.store.folder).fingerprint()
 
 
+def test_a_connection_that_comes_back_after_the_end_is_closed(shelf: Shelf) -> None:
+    """Protects against a descriptor that a slow reader leaves behind; seen to fail when only
+    those were closed that lay idle."""
+    shelf.write({"a.md": "text\n"})
+    readers = database.Readers(epoch_folder(shelf) / "catalogue.db")
+    with readers.borrow() as connection:
+        readers.close()
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        connection.execute("SELECT 1")
+
+
 @pytest.mark.parametrize(
     ("code", "kind"),
     [

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
+import tracemalloc
 from contextlib import closing
 from pathlib import Path
 
@@ -199,6 +201,19 @@ def test_a_log_that_was_being_started_over_is_not_taken_for_damage(
     assert broken_log(path) == ""
     path.write_bytes(log[:40])  # Nothing was written but a header.
     assert broken_log(path) == ""
+
+
+def test_a_large_log_is_checked_in_little_memory(tmp_path: Path, log: bytes) -> None:
+    """Protects against a check that needs as much memory as the log is long."""
+    path = tmp_path / "log"
+    path.write_bytes(log)
+    os.truncate(path, 40_000_000)
+    tracemalloc.start()
+    try:
+        assert broken_log(path) == ""
+        assert tracemalloc.get_traced_memory()[1] < 4_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_catalogue_with_a_broken_log_is_not_opened(full: Shelf) -> None:

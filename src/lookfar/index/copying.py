@@ -12,7 +12,7 @@ one that is made again copies what changed since.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -136,7 +136,18 @@ def copy(
         )
     tell = on_copied or (lambda *_: None)
     for name in chosen(source, names):
-        yield _copied(name, source.store(name), target.store(name), tell, wait_seconds)
+        with _lent(source.store(name)) as one, _lent(target.store(name)) as other:
+            done = _copied(name, one, other, tell, wait_seconds)
+        yield done
+
+
+@contextmanager
+def _lent(store: Store) -> Iterator[Store]:
+    try:
+        yield store
+    finally:
+        with suppress(IOFailed):  # What was copied is committed and read back by then.
+            store.close()
 
 
 def _copied(
@@ -190,9 +201,6 @@ def _copied(
     found, there_chunks = _hash_of(target)
     if (found, there_chunks) != (wanted.hexdigest(), chunks):
         raise _differs(name, f"{there_chunks} chunks of {chunks}, {found} for {wanted.hexdigest()}")
-    with suppress(IOFailed):
-        target.close()
-    source.close()
     return Copied(name, len(uris), chunks, copied, found, generation)
 
 

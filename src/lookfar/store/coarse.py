@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 import struct
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -39,6 +40,7 @@ _NUMBERS = struct.Struct("<IIf")
 SEGMENT_ROWS = 65_536
 """As many as an exact scan takes one or two milliseconds for."""
 _BLOCK = 16_384
+_PAUSE = 0.2
 
 
 class Segment(NamedTuple):
@@ -276,7 +278,17 @@ class CoarseFile:
     # -- checking --------------------------------------------------------------
 
     def damage(self, rows: NDArray[np.float16]) -> list[str]:
-        """What is there and does not belong to ``rows``, in words."""
+        """What is there and does not belong to ``rows``, in words, if it stays so: a writer may
+        be at it.
+        """
+        seen = self._looked_at(rows)
+        if not seen:
+            return []
+        time.sleep(_PAUSE)
+        again = self._looked_at(rows)
+        return [each for each in seen if each in again]
+
+    def _looked_at(self, rows: NDArray[np.float16]) -> list[str]:
         self._sound, self._mapped, self._identity = {}, self._mapped[:0], (0, 0)
         sound = {each.first: each for each in self.segments(len(rows))}
         found = []
@@ -287,7 +299,7 @@ class CoarseFile:
                 part = rows[first : first + self.segment_rows]
                 if not np.array_equal(segment.planes, self._bits(part, segment.mean)):
                     found.append(f"the bits from row {first:,} on are not those of the rows")
-            elif data is not None and data.any():
+            elif data is not None and data[: _NUMBERS.size].any():  # Else it was forgotten.
                 found.append(f"the bits from row {first:,} on do not fit their checksum")
         return found
 

@@ -248,8 +248,10 @@ class Readers:
             sound = True
         finally:
             # After an error nobody knows what state it is in; a new one is cheap.
-            if sound and not self._closed and not isinstance(connection, Frozen):
+            if sound and not isinstance(connection, Frozen):
                 self._idle.put(connection)
+                if self._closed:  # Asked after it was given back: nobody else will close it.
+                    self.close()
             else:
                 connection.close()
 

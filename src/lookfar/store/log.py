@@ -15,7 +15,7 @@ import struct
 import time
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
@@ -27,6 +27,7 @@ _FRAME = struct.Struct(">6I")
 _MAGIC = 0x377F0682
 _LOOKS = 3
 _PAUSE = 0.05
+_BUFFER = 1 << 20
 
 
 def log_of(database: Path) -> Path:
@@ -46,7 +47,8 @@ def broken_log(path: Path) -> str:
         if look:
             time.sleep(_PAUSE)
         try:
-            why = _damage(path.read_bytes())
+            with path.open("rb", buffering=_BUFFER) as log:
+                why = _damage(log)
         except OSError:  # It is SQLite's turn to say so.
             return ""
         if not why or (look and why != seen):
@@ -55,44 +57,42 @@ def broken_log(path: Path) -> str:
     return seen
 
 
-def _damage(log: bytes) -> str:
-    if len(log) < _HEADER.size:  # Nothing was ever committed to it.
+def _damage(log: BinaryIO) -> str:
+    """Read in turn: a log that nobody could empty for long is larger than its database."""
+    head = log.read(_HEADER.size)
+    if len(head) < _HEADER.size:  # Nothing was ever committed to it.
         return ""
-    magic, _, size, _, salt, pepper, first, second = _HEADER.unpack(log[: _HEADER.size])
+    magic, _, size, _, salt, pepper, first, second = _HEADER.unpack(head)
     order = ">u4" if magic & 1 else "<u4"
-    sums = _sums(np.frombuffer(log[:24], dtype=order), (0, 0))
+    sums = _sums(np.frombuffer(head[:24], dtype=order), (0, 0))
     if magic & ~1 != _MAGIC or sums != (first, second):
-        begun = _started_over(log, (salt, pepper))
+        begun = _started_over(log.read(_FRAME.size), (salt, pepper))
         return "" if begun else "its header differs from what was written"
     step = _FRAME.size + size
-    frames = range(_HEADER.size, len(log) - step + 1, step)
-    told = [_FRAME.unpack_from(log, at) for at in frames]
-    # Frames of another round have neither word of this one; of a broken one, one is left.
-    commits = [
-        number
-        for number, each in enumerate(told)
-        if each[1] and (each[2] == salt or each[3] == pepper)
-    ]
-    # What lies behind the last commit was taken back, or is of an earlier round.
-    for number in range(commits[-1] + 1 if commits else 0):
-        at = frames[number]
-        sums = _sums(np.frombuffer(log[at : at + 8], dtype=order), sums)
-        sums = _sums(np.frombuffer(log[at + _FRAME.size : at + step], dtype=order), sums)
-        if told[number][2:] != (salt, pepper, *sums):
-            if number > max(commits[:-1], default=-1):  # Of the last commit.
-                return ""
-            if told[number][2] == (salt + 1) & 0xFFFFFFFF:  # Of the next round; see below.
-                return ""
-            return f"frame {number + 1} differs from what was written"
+    number, broken, commits = 0, 0, 0
+    while len(frame := log.read(step)) == step:
+        number += 1
+        told = _FRAME.unpack_from(frame)
+        if not broken:
+            sums = _sums(np.frombuffer(frame[:8], dtype=order), sums)
+            sums = _sums(np.frombuffer(frame[_FRAME.size :], dtype=order), sums)
+            if told[2:] != (salt, pepper, *sums):
+                if told[2] == (salt + 1) & 0xFFFFFFFF:  # Of the next round; see below.
+                    return ""
+                broken = number
+        # Frames of another round have neither word of this one; of a broken one, one is left.
+        if broken and told[1] and (told[2] == salt or told[3] == pepper):
+            commits += 1
+            if commits > 1:  # Not of the last one alone, nor behind it.
+                return f"frame {broken} differs from what was written"
     return ""
 
 
-def _started_over(log: bytes, salts: tuple[int, int]) -> bool:
+def _started_over(frame: bytes, salts: tuple[int, int]) -> bool:
     """Whether the power failed while the log was started over with another header: both words
     that tell rounds apart differ, or no frame is there yet. All that the round before held is in
     the database by then.
     """
-    frame = log[_HEADER.size : _HEADER.size + _FRAME.size]
     return len(frame) < _FRAME.size or not any(
         one == other for one, other in zip(_FRAME.unpack(frame)[2:4], salts, strict=True)
     )

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_REMEMBERED_SCOPES = 64
+_SCOPES = 64
+_DOCUMENTS = 500_000
+"""Of all scopes together; some 70 bytes each."""
 
 
 class Remembered:
@@ -37,9 +39,8 @@ class Remembered:
         asked = (generation, filters)
         found = self._scopes.get(asked)
         if found is None:
-            if len(self._scopes) > _REMEMBERED_SCOPES:
-                self._scopes.clear()
-            found = self._scopes[asked] = resolved(filters)
+            found = resolved(filters)
+            self._scopes = _bounded({**self._scopes, asked: found}, generation)
         return found
 
     def graph(self, connection: Connection, generation: int) -> Graph:
@@ -60,3 +61,14 @@ class Remembered:
         if name not in made:
             made[name] = make()
         return cast(T, made[name])
+
+
+def _bounded(
+    scopes: dict[tuple[int, Filters], Scope], generation: int
+) -> dict[tuple[int, Filters], Scope]:
+    """The last ones of this generation, and the very last in any case."""
+    here = [(asked, scope) for asked, scope in scopes.items() if asked[0] == generation]
+    kept = here[-_SCOPES:]
+    while len(kept) > 1 and sum(len(scope.documents) for _, scope in kept) > _DOCUMENTS:
+        del kept[0]
+    return dict(kept)

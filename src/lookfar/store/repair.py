@@ -13,6 +13,7 @@ that differ from their checksum.
 from __future__ import annotations
 
 import sqlite3
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -129,47 +130,64 @@ def _vectors(connection: sqlite3.Connection, vectors: VectorFile, maker: Maker) 
         vectors.create()
     if not wrong:
         if vectors.coarse.damage(vectors.rows(catalog.vector_rows(connection))):
-            files.remove(vectors.coarse.path)
+            vectors.coarse.forget(0)
         return True
-    contents = {
+    owners: dict[int, list[int]] = defaultdict(list)
+    unnamed = []
+    for row in wrong:
+        owner = connection.execute(
+            "SELECT document FROM chunks WHERE vector = ? LIMIT 1", (row,)
+        ).fetchone()
+        if owner is not None:
+            owners[owner[0]].append(row)
+        else:
+            unnamed.append(row)
+    connection.execute("BEGIN IMMEDIATE")
+    # Some at a time: there may be millions.
+    for documents in catalog.batches(sorted(owners), _TOGETHER):
+        contents = _contents(connection, [row for each in documents for row in owners[each]])
+        stored = [_stored(connection, each) for each in documents]
+        made = maker.vectors(stored, set(contents.values()))
+        if not made.keys() >= set(contents.values()):
+            connection.execute("ROLLBACK")
+            return False
+        for row, content in contents.items():
+            _write(connection, vectors, row, content, made[content])
+    for row in unnamed:  # They were kept should their text come back.
+        _write(connection, vectors, row, blank_name(row), bytes(vectors.dimensions * 2))
+    vectors.sync()
+    # The bits of these rows may be wrong; until they are made anew every row is scanned.
+    vectors.coarse.forget(0)
+    commit(connection)
+    return True
+
+
+def _contents(connection: sqlite3.Connection, rows: Sequence[int]) -> dict[int, bytes]:
+    """What the text of some rows is called."""
+    return {
         row: content
-        for some in catalog.batches(wrong)
+        for some in catalog.batches(rows)
         for row, content in connection.execute(
             f"SELECT row, content FROM embeddings WHERE row IN ({catalog.marks(some)})", some
         )
     }
-    owners: dict[int, tuple[str, str, bytes]] = {}
-    for row in wrong:
-        owner = connection.execute(
-            "SELECT d.uri, d.metadata, d.text_sha FROM chunks c"
-            " JOIN documents d ON d.id = c.document WHERE c.vector = ? LIMIT 1",
-            (row,),
-        ).fetchone()
-        if owner is not None:
-            owners[row] = owner
-    made: dict[bytes, bytes] = {}
-    documents = sorted(set(owners.values()))
-    for some in catalog.batches(documents, _TOGETHER):
-        stored = [Kept(uri, told, catalog.text(connection, sha)) for uri, told, sha in some]
-        made |= maker.vectors(stored, set(contents.values()))
-    if any(contents[row] not in made for row in owners):
-        return False
-    blank = bytes(vectors.dimensions * 2)
-    connection.execute("BEGIN IMMEDIATE")
-    for row in wrong:
-        # Nobody names the others any more: they were kept should their text come back.
-        content = contents[row] if row in owners else blank_name(row)
-        vector = made[content] if row in owners else blank
-        vectors.append(row, vector)
-        connection.execute(
-            "UPDATE embeddings SET content = ?, checksum = ? WHERE row = ?",
-            (content, checksum(content, vector), row),
-        )
-    vectors.sync()
-    # The bits of these rows may be wrong; until they are made anew every row is scanned.
-    files.remove(vectors.coarse.path)
-    commit(connection)
-    return True
+
+
+def _stored(connection: sqlite3.Connection, document: int) -> Kept:
+    uri, told, sha = connection.execute(
+        "SELECT uri, metadata, text_sha FROM documents WHERE id = ?", (document,)
+    ).fetchone()
+    return Kept(uri, told, catalog.text(connection, sha))
+
+
+def _write(
+    connection: sqlite3.Connection, vectors: VectorFile, row: int, content: bytes, vector: bytes
+) -> None:
+    vectors.append(row, vector)
+    connection.execute(
+        "UPDATE embeddings SET content = ?, checksum = ? WHERE row = ?",
+        (content, checksum(content, vector), row),
+    )
 
 
 # -- keywords ------------------------------------------------------------------

@@ -235,8 +235,12 @@ class EpochWriter:
 
     def commit_touches(self) -> int:
         """Keep what was learnt of the disk when no document changed: the generation stays."""
+        if self._new:  # Of a sibling index, for documents that then were not stored.
+            self._flush_vectors()
+            self._epoch.vectors.sync()
         self._extend_coarse()
         with typed_errors(self._epoch.catalogue):
+            self._inserts.flush()
             active = generations.active(self._connection)
             self._record_recall()
             seal(self._connection)

@@ -1,0 +1,69 @@
+"""What is remembered of generations is bounded, whatever filters are asked for.
+
+Seen to fail with scopes of all generations kept until there were 64 of them.
+"""
+
+from __future__ import annotations
+
+from lookfar.model import Filters
+from lookfar.store import remembered
+from lookfar.store.remembered import Remembered
+from lookfar.store.scope import Scope
+
+
+class Asked:
+    """Resolves filters to so many documents, and counts how often it had to."""
+
+    def __init__(self, documents: int) -> None:
+        self.scope = Scope(frozenset(range(documents)), None)
+        self.times = 0
+
+    def __call__(self, filters: Filters) -> Scope:
+        self.times += 1
+        return self.scope
+
+
+def of(number: int) -> Filters:
+    return Filters(prefix=f"part{number}/")
+
+
+def test_a_scope_is_resolved_once() -> None:
+    kept, asked = Remembered(), Asked(3)
+    assert kept.scope(1, of(1), asked) is kept.scope(1, of(1), asked)
+    assert asked.times == 1
+
+
+def test_scopes_of_an_earlier_generation_are_forgotten() -> None:
+    kept, asked = Remembered(), Asked(3)
+    for generation in (1, 2, 1):
+        kept.scope(generation, of(1), asked)
+    assert asked.times == 3
+
+
+def test_the_oldest_scopes_go_when_there_are_many() -> None:
+    kept, asked = Remembered(), Asked(1)
+    for number in range(remembered._SCOPES + 1):
+        kept.scope(1, of(number), asked)
+    before = asked.times
+    kept.scope(1, of(1), asked)
+    assert asked.times == before
+    kept.scope(1, of(0), asked)
+    assert asked.times == before + 1
+
+
+def test_wide_scopes_are_few() -> None:
+    kept, asked = Remembered(), Asked(remembered._DOCUMENTS // 2)
+    for number in range(3):
+        kept.scope(1, of(number), asked)
+    for number in (2, 1):
+        kept.scope(1, of(number), asked)
+    assert asked.times == 3
+    kept.scope(1, of(0), asked)
+    assert asked.times == 4
+
+
+def test_one_scope_is_kept_however_wide_it_is() -> None:
+    kept, asked = Remembered(), Asked(remembered._DOCUMENTS + 1)
+    for _ in range(2):
+        kept.scope(1, of(0), asked)
+    assert asked.times == 1
