@@ -81,7 +81,9 @@ def answers(
 def test_processes_and_rebuilds_answer_alike(
     corpus: Path, tmp_path: Path, settings: Mapping[str, object]
 ) -> None:
-    """Caught: iterating a set of terms in ``plan``, whose order follows the process."""
+    """Seen to fail with a set of terms that ``plan`` went through in an order which follows the
+    process.
+    """
     first = answers(corpus, tmp_path / "one", "1", settings)
     assert first.count("\n") == len(QUESTIONS)
     assert '"uri"' in first

@@ -25,8 +25,8 @@ CLIENTS = 32
 SECONDS = amount(2, 60)
 MOST_FOR_A_THREAD = 4
 """Descriptors of catalogues."""
-MOST_SLOWER = 25.0
-"""On a busy machine of two cores; the figure itself is reported."""
+MOST_SLOWER = amount(25, 3)
+"""At the 99th percentile. Two seconds among other tests say little; the figure is reported."""
 
 
 def crowd(served: Served, until: threading.Event) -> tuple[list[float], list[str]]:
