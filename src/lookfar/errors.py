@@ -177,6 +177,11 @@ class StoreUnavailable(IOFailed):
     code = "STORE_UNAVAILABLE"
 
 
+def how_many(number: int, noun: str) -> str:
+    """A number and what it counts, as messages say it."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def from_os_error(error: OSError, what: str) -> IOFailed:
     """Name an operating-system failure so that a user knows what to do."""
     developer = f"{type(error).__name__} [{errno.errorcode.get(error.errno or 0, '?')}] {error}"
@@ -199,6 +204,13 @@ def from_os_error(error: OSError, what: str) -> IOFailed:
         return PermissionDenied(
             f"Permission was denied while {what}.",
             hint="Check the permissions of the path named, or choose another with --index-dir.",
+            developer=developer,
+            details=details,
+        )
+    if error.errno in (errno.ENOTDIR, errno.EEXIST):
+        return IOFailed(
+            f"There is a file where a folder has to be, while {what}.",
+            hint="Move the file away, or choose another folder, for an index with --index-dir.",
             developer=developer,
             details=details,
         )

@@ -503,6 +503,9 @@ class Library:
                 hits, stale = (answering or usual)(sources, chosen, explain)
                 generations = {each.collection: each.snapshot.generation for each in sources}
                 hits = [self._aged(hit, asked[hit.collection]) for hit in hits]
+                if not hits and not any(each.snapshot.counts().documents for each in sources):
+                    detail = "nothing here is indexed: lookfar status tells what was left out"
+                    notes.append(Incomplete("no_documents", detail))
             return hits, [*notes, *stale], generations
 
         (hits, notes, generations), healed = self._healing(answer, asked, on_progress)

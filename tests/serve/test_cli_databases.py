@@ -89,7 +89,7 @@ def test_a_long_import_says_how_far_it_is(run: Run, tmp_path: Path) -> None:
     assert run("documents", "import", file, "--quiet").output == ""
 
 
-def test_wrong_input_is_told(run: Run, tmp_path: Path) -> None:
+def test_wrong_input_is_told(run: Run, ask: Ask, tmp_path: Path) -> None:
     assert run("documents", "insert", "x", "--metadata", "{").exit_code == 2
     assert run("documents", "insert", "x", "--metadata", "[]").exit_code == 2
     assert run("documents", "import", tmp_path / "none.jsonl").exit_code == 3
@@ -98,6 +98,7 @@ def test_wrong_input_is_told(run: Run, tmp_path: Path) -> None:
     refused = run("documents", "import", file)
     assert refused.exit_code == 2
     assert "Line 2" in refused.output
+    assert ask("documents", "list")["databases"] == []  # Nothing of it is left behind.
 
 
 def test_bytes_that_are_no_text_are_refused(run: Run, ask: Ask, tmp_path: Path) -> None:

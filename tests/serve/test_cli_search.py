@@ -183,6 +183,32 @@ def test_forgotten_quotes_are_noticed(
     assert f"lookfar search {suggestion} operations" in with_folder.stderr
 
 
+def test_a_wrong_number_of_hits_is_refused_before_anything_is_indexed(
+    handbook: Path, run: Run
+) -> None:
+    """Protects against a minute of indexing before a typo is told."""
+    result = run("search", "keys", handbook, "-k", "0")
+    assert "indexing" not in result.stderr
+
+
+def test_an_empty_folder_says_that_it_is_empty(tmp_path: Path, run: Run) -> None:
+    """Protects against "Nothing found." where nothing could be."""
+    (tmp_path / "empty").mkdir()
+    result = run("search", "keys", tmp_path / "empty")
+    assert result.exit_code == 0
+    assert "incomplete (no_documents): nothing here is indexed" in result.stdout
+
+
+def test_a_file_where_the_index_belongs_is_told(handbook: Path, tmp_path: Path, run: Run) -> None:
+    """Protects against a disk that is said to have failed."""
+    file = tmp_path / "file"
+    file.write_text("mine")
+    result = run("search", "keys", handbook, "--index-dir", file)
+    assert "There is a file where a folder has to be" in result.stderr
+    assert "--index-dir" in result.stderr
+    assert file.read_text() == "mine"
+
+
 def test_a_long_line_is_cut_around_its_match(tmp_path: Path, run: Run) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.md").write_text("# A\n\n" + "filler " * 300 + "zyzzyva " + "more " * 99)

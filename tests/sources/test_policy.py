@@ -31,7 +31,8 @@ FILES = [
     *("id_ecdsa", "id_ed25519", "id_ed25519_sk", ".netrc", ".npmrc", ".pypirc"),
     *(".git-credentials", "a.keystore", "a.jks", "a.kdbx", ".pgpass", ".htpasswd", "a.ppk"),
     *("credentials.json", "application_default_credentials.json", ".dockercfg"),
-    *(".dockerconfigjson", ".vault-token", ".git"),
+    *(".dockerconfigjson", ".vault-token", ".git", "secrets.yaml", "secrets.yml", "secrets.json"),
+    *("secrets.toml", "terraform.tfstate", "terraform.tfstate.backup", "prod.tfvars"),
 ]
 
 DISGUISES = [

@@ -31,6 +31,7 @@ from lookfar.errors import (
     LookfarError,
     ModelUnavailable,
     NotFound,
+    how_many,
     other_length,
 )
 from lookfar.model import (
@@ -921,5 +922,5 @@ def _failed(snapshot: Snapshot) -> list[Incomplete]:
     failures = snapshot.failures()
     if not failures:
         return []
-    detail = f"{len(failures):,} files could not be read: see lookfar status"
+    detail = f"{how_many(len(failures), 'file')} could not be read: see lookfar status"
     return [Incomplete("failed", detail, tuple(failure.uri for failure in failures[:100]))]

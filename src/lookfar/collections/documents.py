@@ -19,6 +19,7 @@ from collections.abc import Collection as Several
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -212,9 +213,11 @@ class Documents(Collection):
             with self._building:
                 return writer.put(batch, replace=replace)
 
+        batches = batched(self._read(lines))
+        first = next(batches, None)  # Lines that cannot be read leave no database behind.
         with self._building:
             writer.create()
-        for batch in batched(self._read(lines)):
+        for batch in chain([first] if first else [], batches):
             each_once = list({each.doc_id: each for each in batch}.values())
             stored, clashing = self._healing(partial(store, each_once))
             if clashing and not replace:

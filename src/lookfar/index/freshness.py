@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lookfar.errors import IndexBusy, IOFailed, ModelUnavailable
+from lookfar.errors import IndexBusy, IOFailed, ModelUnavailable, how_many
 from lookfar.index.reconcile import Changes, compare, stale
 from lookfar.model import Incomplete
 from lookfar.sources.walk import Walk, walk
@@ -60,8 +60,7 @@ def stale_notes(uris: Sequence[str]) -> list[Incomplete]:
     """The note that names what an answer does not know yet."""
     if not uris:
         return []
-    count = len(uris)
-    detail = f"{count:,} file{'s' * (count > 1)} changed since the last indexing"
+    detail = f"{how_many(len(uris), 'file')} changed since the last indexing"
     return [Incomplete("stale", detail, tuple(uris[:_MOST_NAMED]))]
 
 

@@ -18,6 +18,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from lookfar.errors import how_many
 from lookfar.model import Contribution, Likeness
 
 if TYPE_CHECKING:
@@ -144,8 +145,7 @@ def _folded(passages: Sequence[Passage], into: Mapping[int, int], by: Likeness) 
 def _standing_for(
     passage: Passage, others: Sequence[tuple[Passage, Likeness]], by: Likeness
 ) -> Passage:
-    count = len(others)
-    note = f"stands for {count} other{'s' * (count != 1)} with {_BY[by]}"
+    note = f"stands for {how_many(len(others), 'other')} with {_BY[by]}"
     return replace(
         passage,
         folded=(*passage.folded, *others),

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from lookfar import __version__
-from lookfar.errors import IndexBusy, LookfarError, NotIndexed
+from lookfar.errors import IndexBusy, LookfarError, NotIndexed, how_many
 from lookfar.serve.options import quoted
 
 if TYPE_CHECKING:
@@ -382,13 +382,13 @@ class Checks:
             )  # fmt: skip
         if told.failures:
             yield Finding(
-                "index", "warning", f"{len(told.failures):,} files could not be read.",
+                "index", "warning", f"{how_many(len(told.failures), 'file')} could not be read.",
                 f"See which: lookfar status {self._named}",
             )  # fmt: skip
         if told.damage:
             yield Finding("index", "ok", f"It was damaged once, and was rebuilt: {told.damage}.")
         seen = "every row and file fits its hash" if deep else "it opens (--deep checks every row)"
-        counts = f"{told.counts.documents:,} documents, generation {told.generation}"
+        counts = f"{how_many(told.counts.documents, 'document')}, generation {told.generation}"
         yield Finding("index", "ok", f"{counts}; {seen}.")
 
     def watcher(self) -> Iterator[Finding]:
@@ -397,7 +397,9 @@ class Checks:
             return
         limit, instances = int(_WATCHES.read_text()), int(_INSTANCES.read_text())
         number = self.library.folder().folder_count()
-        told = f"{number:,} folders to watch; the system allows {limit:,} for all programs."
+        told = (
+            f"{how_many(number, 'folder')} to watch; the system allows {limit:,} for all programs."
+        )
         if number > limit * _MOST_WATCHED:
             more = max(524_288, 2 * number)
             yield Finding(

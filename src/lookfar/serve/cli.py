@@ -105,7 +105,7 @@ def _indexed(library: Library, quiet: bool, as_json: bool, *, rebuild: bool) -> 
 @cli.command()
 @click.argument("query")
 @click.argument("path", nargs=-1)
-@click.option("--top-k", "-k", type=int, metavar="N", help="Number of hits.")
+@click.option("--top-k", "-k", type=click.IntRange(1), metavar="N", help="Number of hits.")
 @click.option(
     "--mode",
     type=click.Choice(("hybrid", "vector", "keyword")),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from lookfar.errors import how_many
 from lookfar.serve.exits import write, write_json
 from lookfar.serve.options import examples, reporting, utf8
 from lookfar.serve.printable import safe_name
@@ -66,7 +67,8 @@ def copy(
         if isinstance(each, Copied):
             made.append(asdict(each))
             said = (
-                f"{each.collection}: {each.documents:,} documents, {each.chunks:,} chunks,"
+                f"{each.collection}: {how_many(each.documents, 'document')},"
+                f" {how_many(each.chunks, 'chunk')},"
                 f" {each.copied:,} copied, sha256 {each.sha256[:16]}"
             )
         else:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lookfar.errors import how_many
 from lookfar.serve import jsonshape
 from lookfar.serve.exits import FELL_SHORT, write, write_json
 from lookfar.serve.options import common, examples, settings_from
@@ -75,10 +76,11 @@ def _sum_up(found: list[Finding], fix: bool) -> None:
         write("Everything is as it should be.")
         return
     counts = [
-        f"{number} {noun}{'' if number == 1 else 's'}"
+        how_many(number, noun)
         for number, noun in ((errors, "error"), (warnings, "warning"))
         if number
     ]
     mendable = sum(each.fixable for each in found)
-    more = f" {mendable} of them can be mended with --fix." if mendable and not fix else ""
+    which = "It" if errors + warnings == 1 else f"{mendable} of them"
+    more = f" {which} can be mended with --fix." if mendable and not fix else ""
     write(f"{' and '.join(counts)}.{more}")

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from lookfar.errors import InvalidArgument, NotFound, from_os_error
+from lookfar.errors import InvalidArgument, NotFound, from_os_error, how_many
 from lookfar.serve import progress
 from lookfar.serve.exits import GuardedGroup, write, write_json
 from lookfar.serve.options import common, examples, opened, utf8
@@ -83,8 +83,8 @@ def list_(as_json: bool, **options: Any) -> None:
         write_json({"folder": folder, "databases": found})
         return
     for each in found:
-        counts = f"{each['documents']:,} documents, {each['chunks']:,} chunks"
-        write(safe_name(f"{each['name']}  {counts}, {each['disk_bytes']:,} bytes"))
+        counts = [how_many(each[f"{noun}s"], noun) for noun in ("document", "chunk")]
+        write(safe_name(f"{each['name']}  {', '.join(counts)}, {each['disk_bytes']:,} bytes"))
     write(safe_name(f"{len(found)} in {folder}"))
 
 
@@ -119,14 +119,14 @@ def insert(text: str, db: str, metadata: str, as_json: bool, **options: Any) -> 
     if as_json:
         write_json(asdict(made))
     else:
-        write(f"{made.doc_id}  {made.chunk_count} chunks")
+        write(f"{made.doc_id}  {how_many(made.chunk_count, 'chunk')}")
 
 
 @examples('lookfar documents find "rotate a key" --db notes -k 3 --filter \'{"year": 2024}\'')
 @documents.command()
 @click.argument("text")
 @_db
-@click.option("--top-k", "-k", type=int, metavar="N", help="Number of chunks.")
+@click.option("--top-k", "-k", type=click.IntRange(1), metavar="N", help="Number of chunks.")
 @click.option(
     "--filter", "wanted", default="{}", metavar="JSON",
     help="Only documents whose metadata has these values.",
@@ -162,7 +162,7 @@ def delete(doc_ids: tuple[str, ...], db: str, as_json: bool, **options: Any) -> 
     if as_json:
         write_json({"deleted_chunks": chunks})
     else:
-        write(f"Deleted {chunks:,} chunks")
+        write(f"Deleted {how_many(chunks, 'chunk')}")
 
 
 @examples("lookfar documents import notes.jsonl --db notes")
@@ -200,7 +200,7 @@ def import_(file: str, db: str, replace: bool, quiet: bool, as_json: bool, **opt
     elif not quiet:
         write(
             f"{done.added:,} added, {done.replaced:,} replaced, {done.skipped:,} there already,"
-            f" {done.chunks:,} chunks"
+            f" {how_many(done.chunks, 'chunk')}"
         )
 
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from lookfar.errors import how_many
 from lookfar.model import ROOT_HEADING
 from lookfar.serve.breadcrumbs import Breadcrumbs, also_at
 from lookfar.serve.printable import safe_name, safe_text
@@ -127,7 +128,7 @@ def answer(found: Answer, *, explain: bool = False) -> str:
         lines.append(styled())
     if not found.hits:
         lines += [styled(("Nothing found.", "bold")), styled()]
-    count = _count(len(found.hits), "hit")
+    count = how_many(len(found.hits), "hit")
     state = ", ".join(f"{name} {number}" for name, number in found.generations.items())
     state = state if several else str(found.generation)
     footer = f"{count} in {found.took_ms:.0f} ms, {found.mode}, generation {state}"
@@ -197,12 +198,12 @@ def _window(lines: Sequence[str], words: frozenset[str], heading: str) -> list[t
 def report(done: IndexReport, index_dir: str) -> str:
     """What an indexing pass did."""
     total = done.added + done.changed + done.unchanged
-    embedded = f"{_count(done.chunks_embedded, 'chunk')} embedded in {done.seconds:.1f} s"
+    embedded = f"{how_many(done.chunks_embedded, 'chunk')} embedded in {done.seconds:.1f} s"
     if done.text_bytes >= _WORTH_A_SPEED and done.seconds:
         embedded += f", {done.text_bytes / _MB / done.seconds:.1f} MB/s"
     lines = [
         styled(
-            (_count(total, "document"), "bold"),
+            (how_many(total, "document"), "bold"),
             (f" in {done.root}: {done.added:,} added, {done.changed:,} changed, ", ""),
             (f"{done.removed:,} removed, {done.unchanged:,} unchanged", ""),
         ),
@@ -349,7 +350,7 @@ def status(state: Status) -> str:
             styled(("made with other settings: the next search or index renews it", "yellow"))
         )
     if state.stale_count:
-        count = _count(state.stale_count, "file")
+        count = how_many(state.stale_count, "file")
         lines.append(styled((f"{count} added, changed or removed since:", "yellow")))
         lines += [styled((f"  {uri}", "yellow")) for uri in _some(state.stale, _NAMED_FILES)]
     else:
@@ -377,7 +378,7 @@ def history(
                 (f"{each.collection}: " if several else "", "dim"),
                 (f"{name}  ", "cyan"),
                 (each.title, ""),
-                (f"  {_count(each.files, 'file')}", "dim"),
+                (f"  {how_many(each.files, 'file')}", "dim"),
             )
         )
         if at < len(hits):
@@ -407,8 +408,8 @@ def snapshots(kept: Sequence[GenerationInfo], held: int | None) -> str:
             styled(
                 (f"{each.number:>5}", "bold green" if each.active else "bold"),
                 (f"  {each.created_at}  ", "dim"),
-                (f"{_count(each.counts.documents, 'document')}, ", ""),
-                (f"{_count(each.counts.chunks, 'chunk')}, {did}, {each.model}", ""),
+                (f"{how_many(each.counts.documents, 'document')}, ", ""),
+                (f"{how_many(each.counts.chunks, 'chunk')}, {did}, {each.model}", ""),
                 (f"  {', '.join(state)}" if state else "", "green"),
             )
         )
@@ -441,8 +442,8 @@ def diff(found: GenerationDiff) -> str:
 
 def pruned(went: Pruned) -> str:
     """What retention let go of."""
-    versions = _count(went.documents, "document version")
-    told = f"{_count(went.generations, 'generation')} and {versions} removed"
+    versions = how_many(went.documents, "document version")
+    told = f"{how_many(went.generations, 'generation')} and {versions} removed"
     kept = f"kept: {', '.join(map(str, went.kept))}"
     return printed([styled((told, "bold")), styled((kept, ""))])
 
@@ -536,7 +537,7 @@ def _vectors(told: VectorPass | None) -> Iterator[tuple[str, str]]:
 
 def _failures(failures: Sequence[Failure]) -> Iterator[Text]:
     if failures:
-        yield styled((f"{_count(len(failures), 'file')} could not be read:", "bold red"))
+        yield styled((f"{how_many(len(failures), 'file')} could not be read:", "bold red"))
     shown = [f"  {each.uri}: {each.code}: {each.message}" for each in failures]
     for each in _some(shown, _NAMED_FAILURES):
         yield styled((each, "red"))
@@ -545,10 +546,6 @@ def _failures(failures: Sequence[Failure]) -> Iterator[Text]:
 def _some(names: Sequence[str], most: int) -> list[str]:
     more = [f"... and {len(names) - most:,} more"] if len(names) > most else []
     return [*names[:most], *more]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def _size(count: int) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from lookfar.errors import how_many
 from lookfar.evaluate.compare import SIGNIFICANT, interval
 from lookfar.evaluate.metrics import METRICS
 from lookfar.evaluate.results import shape
@@ -82,8 +83,7 @@ def _lines(
     results: Sequence[Results], comparisons: Mapping[str, Comparison], metric: str, source: str
 ) -> Iterator[Text]:
     first = results[0]
-    count = len(first.queries)
-    asked = f"{count:,} question{'s' * (count != 1)}"
+    asked = how_many(len(first.queries), "question")
     yield styled((f"{asked} {source}, first {first.k} answers", "bold"))
     for each in results:
         yield styled()

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import click
 
+from lookfar.errors import how_many
 from lookfar.serve import endpoint
 from lookfar.serve.exits import GuardedGroup, write, write_json
 from lookfar.serve.logview import daemon_logs
@@ -213,7 +214,7 @@ def status(as_json: bool) -> None:
     sessions = found["sessions"]
     write(
         f"Process {found['pid']}, lookfar {found['version']}, {memory:.0f} MB,"
-        f" {len(sessions)} session{'s' * (len(sessions) != 1)}."
+        f" {how_many(len(sessions), 'session')}."
     )
     for each in sessions:
         where = ", ".join(each["paths"]) or each["cwd"]

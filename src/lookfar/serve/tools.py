@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from lookfar.errors import InvalidArgument
+from lookfar.errors import InvalidArgument, how_many
 from lookfar.model import Answer, Filters, Hit, Incomplete, Lane, Mode, Reading, RelatedKind
 from lookfar.retrieve.address import address_of, citation_of
 from lookfar.retrieve.pack import cut, pack
@@ -168,7 +168,7 @@ def _answered(found: Answer, offset: int, following: str, explain: bool) -> Resu
         )
     data["cursor"] = following
     count = len(found.hits)
-    lines = [f"{count} hit{'s' * (count != 1)}" if count else "Nothing found."]
+    lines = [how_many(count, "hit") if count else "Nothing found."]
     lines += [f"Incomplete ({each.reason}): {safe_name(each.detail)}" for each in found.incomplete]
     if following:
         lines.append(f"More with cursor: {following}")
@@ -328,7 +328,8 @@ def _status(session: Session, _given: StatusInput, _: Call) -> Result:
             continue
         watched = state.watcher is not None and state.watcher.healthy
         parts = [
-            f"{state.counts.documents:,} documents, {state.counts.chunks:,} chunks",
+            how_many(state.counts.documents, "document"),
+            how_many(state.counts.chunks, "chunk"),
             f"generation {state.generation}",
             "followed" if watched else "not followed",
             *([f"{state.stale_count:,} stale"] if state.stale_count else []),

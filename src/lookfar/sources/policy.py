@@ -43,6 +43,7 @@ DENIED_NAMES: Final = frozenset(
         *(".netrc", "_netrc", ".npmrc", ".pypirc", ".git-credentials", ".pgpass", ".htpasswd"),
         *("credentials.json", "application_default_credentials.json", ".dockercfg"),
         *(".dockerconfigjson", ".vault-token"),
+        *("secrets.yaml", "secrets.yml", "secrets.json", "secrets.toml"),
         *("package-lock.json", "yarn.lock", "pnpm-lock.yaml", "gemfile.lock", "poetry.lock"),
     )
 )
@@ -50,6 +51,7 @@ DENIED_NAMES: Final = frozenset(
 
 DENIED_ENDINGS: Final = (
     *(".pem", ".key", ".p12", ".pfx", ".keystore", ".jks", ".kdbx", ".ppk"),
+    *(".tfstate", ".tfstate.backup", ".tfvars"),
     *(".log", ".lock", ".swp", ".swo"),
 )
 
@@ -113,7 +115,7 @@ def denial(name: str, is_dir: bool) -> str | None:
     if is_dir and seen in DENIED_FOLDERS:
         return f"{seen}/"
     if seen.endswith(DENIED_ENDINGS):
-        return f"*{seen[seen.rindex('.') :]}"
+        return f"*{next(ending for ending in DENIED_ENDINGS if seen.endswith(ending))}"
     return ".env.*" if seen.startswith(".env.") else None
 
 

@@ -29,7 +29,7 @@ BY_NAME = [
     *("keys/id_ecdsa", "keys/id_dsa", "server.pem", "tls/server.key", "tls/client.p12"),
     *("tls/client.pfx", "app.keystore", "app.jks", "vault.kdbx", "putty.ppk", ".netrc", "_netrc"),
     *(".npmrc", ".pypirc", ".git-credentials", ".pgpass", ".htpasswd", ".ssh/config", ".aws/c.md"),
-    *(".gnupg/ring.md",),
+    *(".gnupg/ring.md", "deploy/secrets.yaml", "deploy/terraform.tfstate", "deploy/prod.tfvars"),
 ]
 BY_CASE = [".ENV", "Deploy/.Env", "KEYS/ID_RSA", "Server.PEM", "TLS/SERVER.Key", ".NetRC"]
 BY_FORM = [
