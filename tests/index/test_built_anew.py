@@ -112,6 +112,35 @@ def test_what_is_sound_answers_meanwhile(library: Library, gate: threading.Event
     assert notes == []
 
 
+def test_a_question_between_the_damage_and_the_build_does_not_build_itself(
+    library: Library, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen to fail (it waited for a build of its own) when it only looked whether one had begun."""
+    begin, seen = Folder.start_index, threading.Event()
+
+    def late(self: Folder, **how: Any) -> None:
+        other.start()
+        seen.wait(0.5)
+        begin(self, **how)
+
+    told: list[str] = []
+
+    def ask() -> None:
+        try:
+            library.outline("guide.md")
+        except IndexBusy as error:
+            told.append(error.message)
+        seen.set()
+
+    other = threading.Thread(target=ask)
+    monkeypatch.setattr(Folder, "start_index", late)
+    spoil(library)
+    with pytest.raises(IndexBusy, match="is being rebuilt"):
+        library.outline("guide.md")
+    other.join(DEADLINE)
+    assert [each[:45] for each in told] == ["The index was damaged and is being rebuilt."]
+
+
 def test_questions_that_meet_the_damage_together_build_once(
     library: Library, gate: threading.Event, root: Path
 ) -> None:

@@ -473,7 +473,8 @@ class Folder(Collection):
         """Wait for it, but not for long; then ``IndexBusy`` says how far it is."""
         deadline = time.monotonic() + patience
         while self._rebuilding:
-            background = self._background
+            with self._mending:  # Whoever found the damage may be about to begin.
+                background = self._background
             if background is None or not background.is_alive():
                 # Another process builds it, or nobody could: then the error shows here.
                 self.index(on_progress=on_progress, wait_seconds=PATIENCE)

@@ -32,8 +32,8 @@ from lookfar.errors import DiskFull, IndexCorrupt, LookfarError, NotIndexed
 from lookfar.model import Damage, GenerationDiff
 from lookfar.store import files
 from lookfar.store.changing import Changing
-from lookfar.store.database import connect, damaged, typed_errors
-from lookfar.store.epoch import CATALOGUE, Epoch, EpochSnapshot
+from lookfar.store.database import CATALOGUE, connect, damaged, typed_errors
+from lookfar.store.epoch import Epoch, EpochSnapshot
 from lookfar.store.erase import Again, Kept, kept, remove_traces
 from lookfar.store.generations import Generation
 from lookfar.store.migrations import FORMAT_WITH_CHECKS, check

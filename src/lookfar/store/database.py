@@ -27,6 +27,8 @@ from lookfar.errors import (
 from lookfar.store import files
 from lookfar.store.log import broken_log, has_log, log_of
 
+CATALOGUE = "catalogue.db"
+"""In the folder of an epoch."""
 _BUSY_SECONDS = 5.0
 _OPEN_TRIES = 5
 
@@ -118,7 +120,7 @@ def beginning_of(path: Path, size: int) -> bytes:
 
 def commit(connection: sqlite3.Connection) -> None:
     """End a transaction that wrote something: what it wrote is on the disk when this returns."""
-    files.point("commit", "catalogue.db")
+    files.point("commit", CATALOGUE)
     connection.execute("COMMIT")
 
 

@@ -42,20 +42,20 @@ from lookfar.ports import (
 )
 from lookfar.store import catalog, files, generations, graph
 from lookfar.store.analyser import analyse
-from lookfar.store.database import Readers, commit, connect, damaged, typed_errors
+from lookfar.store.database import CATALOGUE, Readers, commit, connect, damaged, typed_errors
 from lookfar.store.diff import diff
 from lookfar.store.erase import has_traces
 from lookfar.store.exports import version_of
 from lookfar.store.generations import Generation
 from lookfar.store.graph import Graph
-from lookfar.store.keywords import KeywordIndex, KeywordView, Streams
+from lookfar.store.keywords import KEYWORDS, KeywordIndex, KeywordView, Streams
 from lookfar.store.migrations import FORMAT, FORMAT_RECORD, FORMAT_WITH_NAMES, check, migrate
 from lookfar.store.owners import Owners
 from lookfar.store.remembered import Remembered
 from lookfar.store.scope import Scope, resolve
 from lookfar.store.seals import TABLES, seal
 from lookfar.store.sql import Connection
-from lookfar.store.vectors import COARSE_ABOVE, VectorFile
+from lookfar.store.vectors import COARSE_ABOVE, VECTORS, VectorFile
 from lookfar.store.verify import OnStep, unfinished, verify
 from lookfar.store.views import Keywords
 
@@ -64,9 +64,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-CATALOGUE = "catalogue.db"
-_KEYWORDS = "keywords"
-_VECTORS = "vectors.f16"
 _FEW_DOCUMENTS = 0.05
 _ALWAYS_LISTED = 500
 """Documents that are named to the search, however large a part of the collection they are."""
@@ -93,17 +90,17 @@ class Epoch(Remembered):
         self._opened = self._files()
         try:
             self.fingerprint, dimensions, version = self._identity()
-            self.keywords = KeywordIndex(folder / _KEYWORDS, older=version < FORMAT)
+            self.keywords = KeywordIndex(folder / KEYWORDS, older=version < FORMAT)
         except BaseException:
             self._readers.close()
             raise
-        self.vectors = VectorFile(folder / _VECTORS, dimensions, coarse_above)
+        self.vectors = VectorFile(folder / VECTORS, dimensions, coarse_above)
         self._owners = Owners()
 
     def _files(self) -> list[tuple[int, int]] | None:
         """What the disk calls its files; ``None`` where one is not there."""
         try:
-            found = [os.stat(self.folder / name) for name in (CATALOGUE, _KEYWORDS, _VECTORS)]
+            found = [os.stat(self.folder / name) for name in (CATALOGUE, KEYWORDS, VECTORS)]
         except OSError:
             return None
         return [(each.st_dev, each.st_ino) for each in found]
@@ -154,8 +151,8 @@ class Epoch(Remembered):
             )
             seal(connection, *TABLES)
             commit(connection)
-        KeywordIndex(folder / _KEYWORDS, create=True)
-        VectorFile(folder / _VECTORS, dimensions).create()
+        KeywordIndex(folder / KEYWORDS, create=True)
+        VectorFile(folder / VECTORS, dimensions).create()
         return cls(folder, coarse_above)
 
     @contextmanager
@@ -182,7 +179,7 @@ class Epoch(Remembered):
             connection.execute("COMMIT")
             self.keywords.reload()
             if self.keywords.view.stamp < recorded:  # It was durable before that was recorded.
-                raise damaged(self.folder / _KEYWORDS, "the keywords are behind the catalogue")
+                raise damaged(self.folder / KEYWORDS, "the keywords are behind the catalogue")
             connection.execute("BEGIN")
 
     def allowed_rows(self, connection: Connection, scope: Scope, count: int) -> NDArray[np.bool_]:
@@ -229,7 +226,7 @@ class Epoch(Remembered):
     def verify(self, on_step: OnStep | None = None) -> list[Damage]:
         with self._readers.borrow() as connection:
             view = self._pinned_keywords(connection)
-            return verify(connection, self.vectors, self.folder / _KEYWORDS, view, on_step)
+            return verify(connection, self.vectors, self.folder / KEYWORDS, view, on_step)
 
     def has_traces(self) -> bool:
         """Whether something was erased whose bytes may still lie in the files."""
@@ -255,7 +252,7 @@ class Epoch(Remembered):
             behind = view.stamp < catalog.keywords_stamp(connection)
             if behind or not generations.never_served(connection, after):
                 return False
-            return not unfinished(connection, self.vectors, self.folder / _KEYWORDS, view)
+            return not unfinished(connection, self.vectors, self.folder / KEYWORDS, view)
 
     def close(self) -> None:
         self._readers.close()

@@ -31,6 +31,8 @@ from lookfar.errors import IndexCorrupt, LookfarError, from_os_error
 from lookfar.ports import Entry, Statistics, Terms
 from lookfar.store import files
 
+KEYWORDS = "keywords"
+"""In the folder of an epoch."""
 FIELDS = Entry._fields
 NAMES = ("title", "path", "description", "aliases", "keywords")
 """What a document is called, and what it says of itself before its text begins."""

@@ -21,12 +21,12 @@ from typing import NamedTuple
 
 from lookfar.errors import IndexCorrupt, LookfarError
 from lookfar.store import catalog, files, generations
-from lookfar.store.database import commit, connect, typed_errors
+from lookfar.store.database import CATALOGUE, commit, connect, typed_errors
 from lookfar.store.erase import Kept, blank_name
 from lookfar.store.graph import COMMUNITIES_OF
-from lookfar.store.keywords import KeywordIndex, Streams
+from lookfar.store.keywords import KEYWORDS, KeywordIndex, Streams
 from lookfar.store.seals import TABLES, broken_tables, broken_versions, seal
-from lookfar.store.vectors import VectorFile, checksum
+from lookfar.store.vectors import VECTORS, VectorFile, checksum
 from lookfar.store.verify import (
     catalogue_damage,
     form_damage,
@@ -35,9 +35,6 @@ from lookfar.store.verify import (
     wrong_rows,
 )
 
-_CATALOGUE = "catalogue.db"
-_VECTORS = "vectors.f16"
-_KEYWORDS = "keywords"
 _NEW = "keywords.new"
 _OLD = "keywords.old"
 _TOGETHER = 64
@@ -67,14 +64,14 @@ class Maker(NamedTuple):
 def repair(folder: Path, maker: Maker) -> list[str] | None:
     """Mend an epoch, for the holder of the writer lock; gives the URIs of documents that have to
     be read again, or ``None`` where it cannot be mended or is not of this maker."""
-    catalogue = folder / _CATALOGUE
+    catalogue = folder / CATALOGUE
     with typed_errors(catalogue), closing(connect(catalogue, write=True)) as connection:
         if form_damage(connection) or not _is_of(connection, maker):
             return None
         gone = _versions(connection) if catalogue_damage(connection) and maker.sources else []
         if catalogue_damage(connection):
             return None
-        vectors = VectorFile(folder / _VECTORS, catalog.number(connection, "dimensions"))
+        vectors = VectorFile(folder / VECTORS, catalog.number(connection, "dimensions"))
         if _vectors(connection, vectors, maker) and _keywords(connection, folder, maker):
             return gone
         return None
@@ -194,7 +191,7 @@ def _write(
 
 
 def _keywords(connection: sqlite3.Connection, folder: Path, maker: Maker) -> bool:
-    here, new, old = folder / _KEYWORDS, folder / _NEW, folder / _OLD
+    here, new, old = folder / KEYWORDS, folder / _NEW, folder / _OLD
     if not _damaged_keywords(connection, here):
         return True
     for left in (new, old):

@@ -18,12 +18,10 @@ from zlib import crc32
 
 from lookfar.errors import LookfarError
 from lookfar.store import catalog, files
-from lookfar.store.database import commit, connect, typed_errors
-from lookfar.store.vectors import VectorFile, checksum, dimensions_in
+from lookfar.store.database import CATALOGUE, commit, connect, typed_errors
+from lookfar.store.vectors import VECTORS, VectorFile, checksum, dimensions_in
 
 _MOST_SIBLINGS = 16
-_CATALOGUE = "catalogue.db"
-_VECTORS = "vectors.f16"
 _EMBEDDINGS = "SELECT row, content, checksum FROM embeddings"
 
 KEPT = "kept-"
@@ -66,7 +64,7 @@ class Siblings:
         yield from sorted(self._index_dir.glob(f"*/{shelf_of(self._model)}"))
 
     def _from(self, epoch: Path, wanted: set[bytes]) -> dict[bytes, bytes]:
-        path = epoch / _CATALOGUE
+        path = epoch / CATALOGUE
         if not path.is_file():
             return {}
         with typed_errors(path), closing(connect(path, write=False)) as connection:
@@ -75,7 +73,7 @@ class Siblings:
             rows = list(_rows(connection, wanted))
             if not rows:
                 return {}
-            file = VectorFile(epoch / _VECTORS, self._dimensions)
+            file = VectorFile(epoch / VECTORS, self._dimensions)
             matrix = file.rows(catalog.vector_rows(connection))
             found = ((content, matrix[row].tobytes(), known) for content, row, known in rows)
             return {
@@ -93,7 +91,7 @@ def shelf_of(model: str) -> str:
 
 def model_in(epoch: Path) -> str:
     """The model of an epoch; empty where it has none."""
-    path = epoch / _CATALOGUE
+    path = epoch / CATALOGUE
     if not path.is_file():
         return ""
     with typed_errors(path), closing(connect(path, write=False)) as connection:
@@ -107,7 +105,7 @@ def keep(epoch: Path, folder: Path) -> None:
     drop(folder)
     part = _part(folder)
     files.make_folder(part, sync=False)
-    source, path = epoch / _CATALOGUE, part / _CATALOGUE
+    source, path = epoch / CATALOGUE, part / CATALOGUE
     with typed_errors(source), closing(connect(source, write=False)) as connection:
         model = catalog.model_of(connection)
         with typed_errors(path), closing(connect(path, write=True)) as kept:
@@ -121,7 +119,7 @@ def keep(epoch: Path, folder: Path) -> None:
             rows = connection.execute(_EMBEDDINGS)
             kept.executemany("INSERT INTO embeddings VALUES (?, ?, ?)", rows)
             commit(kept)
-    files.name_too(epoch / _VECTORS, part / _VECTORS)
+    files.name_too(epoch / VECTORS, part / VECTORS)
     files.sync_folder(part)
     files.rename(part, folder, sync=False)  # What is lost is embedded again.
 
@@ -142,14 +140,14 @@ def _part(folder: Path) -> Path:
 
 def shelf_damage(folder: Path) -> str:
     """What is wrong with kept vectors, in words; empty where nothing is."""
-    path = folder / _CATALOGUE
+    path = folder / CATALOGUE
     try:
         with typed_errors(path), closing(connect(path, write=False)) as connection:
             (said,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
             if said != "ok" or shelf_of(catalog.model_of(connection)) != folder.name:
                 return f"its catalogue: {said if said != 'ok' else 'another model'}"
-            with (folder / _VECTORS).open("rb") as file:
-                vectors = VectorFile(folder / _VECTORS, dimensions_in(file))
+            with (folder / VECTORS).open("rb") as file:
+                vectors = VectorFile(folder / VECTORS, dimensions_in(file))
             matrix = vectors.rows(catalog.vector_rows(connection))
             # One at a time: there may be millions, or none.
             for row, content, known in connection.execute(_EMBEDDINGS):

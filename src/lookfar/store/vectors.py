@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+VECTORS = "vectors.f16"
+"""In the folder of an epoch."""
 _MAGIC = b"LOOKFARV1\n"
 _HEADER = 64
 COARSE_ABOVE = 500_000
