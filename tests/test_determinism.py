@@ -68,7 +68,10 @@ def answers(
     explicit = json.dumps({f"search.{key}": value for key, value in (settings or {}).items()})
     done = subprocess.run(
         [sys.executable, "-c", script, str(corpus), str(index), explicit, str(rebuild), *QUESTIONS],
-        env={**os.environ, "PYTHONHASHSEED": seed},
+        env={
+            **{name: told for name, told in os.environ.items() if not name.startswith("LOOKFAR_")},
+            "PYTHONHASHSEED": seed,
+        },
         capture_output=True,
         text=True,
         timeout=300,

@@ -162,6 +162,11 @@ class Lost:
     data: str = ""
     """One way for all files, or empty: by chance."""
     names: str = ""
+    most: frozenset[int] = frozenset()
+    """Files and folders, by ``id``, that lose all that is not safe."""
+
+    def way(self, node: Bytes | Names, chosen: str, ways: tuple[str, ...]) -> str:
+        return "none" if id(node) in self.most else chosen or self.chance.choice(ways)
 
 
 class Disk:
@@ -315,6 +320,8 @@ class Disk:
             file.since.append((self._number, _number(call.arguments[-1]), None))
 
     def _sync(self, call: Call) -> None:
+        # Taken even where it is of no concern: it must not name the next one.
+        site = self._site.pop(call.thread, "")
         descriptor = _number(call.arguments[0])
         if descriptor not in self._open:
             return
@@ -323,7 +330,6 @@ class Disk:
             return
         node: Bytes | Names | None = self._file(descriptor) or self._node(path)
         assert node is not None, path
-        site = self._site.pop(call.thread, "")
         if site:
             self.sites[site] = self.sites.get(site, 0) + 1
         if site and site in self._without:
@@ -367,7 +373,7 @@ class Disk:
     def _left(
         self, folder: Names, above: str, lost: Lost, made: dict[int, bytes]
     ) -> Iterator[tuple[str, bytes | None]]:
-        way = lost.names or lost.chance.choice(("all", "none", "some"))
+        way = lost.way(folder, lost.names, ("all", "none", "some"))
         most = len(folder.since)
         kept = {"all": most, "none": 0}.get(way, lost.chance.randint(0, most))
         for name, node in sorted(folder.after(kept).items()):
@@ -388,7 +394,7 @@ WAYS = ("all", "none", "first", "some", "zeros", "cut", "flipped")
 def spoilt(file: Bytes, lost: Lost) -> bytes:
     """What is left of a file."""
     chance, since = lost.chance, file.since
-    way = lost.data or chance.choice(WAYS)
+    way = lost.way(file, lost.data, WAYS)
     if not since or way == "none":
         return file.safe
     if way == "first":

@@ -19,7 +19,10 @@ from typing import NamedTuple
 
 from disk import CALLS, Call, Disk, Lost, calls_in, lay_down
 from scenarios import lay_out
-from zygote import Prepared, in_child, is_allowed, is_done, looking, prepare, tell
+from zygote import Prepared, in_child, is_after, is_allowed, is_done, looking, prepare, tell
+
+DATA = ("none", "zeros", "cut", "all")
+"""What becomes of the files, where all are treated alike."""
 
 
 class Moment(NamedTuple):
@@ -51,6 +54,8 @@ def moments(disk: Disk, calls: list[Call]) -> Iterator[Moment]:
         what, _, which = word.partition(":")
         if what in ("begin", "done"):
             step, done = int(which), what == "done"
+        elif word == "between":
+            step = -1
         elif word == "end":
             return
         if step >= 0 and (not word or what == "done") and call.name not in ("close", "lseek"):
@@ -67,7 +72,7 @@ def is_bad(base: Path, made: Prepared, moment: Moment, left: dict[str, bytes | N
     if status or told is None or "raised" in told:
         return [f"the next process: {status} {told}"]
     wrong = []
-    if moment.done and not is_done(told["first"], made):
+    if moment.done and not is_after(told["first"], made):
         wrong.append(f"lost: {told['first']}")
     elif not is_allowed(told["first"], made):
         wrong.append(f"afterwards: {told['first']}")
@@ -135,18 +140,22 @@ def harmed(
             what, _, which = word.partition(":")
             if what in ("begin", "done"):
                 step, done = int(which), what == "done"
+            elif word == "between":
+                step = -1
             changing = not word and call.name not in ("close", "lseek", "open", "openat")
-            if not mutant.spared or not (what == "done" if only_done else changing):
+            if step < 0 or not mutant.spared or not (what == "done" if only_done else changing):
                 continue
-            for names in ("all", "none"):
-                for data in ("none", "zeros", "cut", "all"):
-                    left = mutant.left(Lost(chance, data, names))
-                    if left == sound.left(Lost(chance, data, names)):
-                        continue
-                    key = hash((step, done, *((k, v) for k, v in left.items())))
-                    if key not in seen:
-                        seen.add(key)
-                        yield Moment(number, step, done), left
+            spared = frozenset(map(id, mutant.spared))  # They alone are lost, first of all.
+            ways = [Lost(chance, "all", "all", spared)]
+            ways += [Lost(chance, d, n) for n in ("all", "none") for d in DATA]
+            for lost in ways:
+                left = mutant.left(lost)
+                if left == sound.left(lost):
+                    continue
+                key = hash((step, done, *((k, v) for k, v in left.items())))
+                if key not in seen:
+                    seen.add(key)
+                    yield Moment(number, step, done), left
 
 
 def main(base: Path, scenario: str, most: int, seed: int, for_each: int) -> None:

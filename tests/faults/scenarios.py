@@ -269,6 +269,7 @@ def digest(shown: Mapping[str, Any]) -> dict[str, Any]:
             "index": part["index"],
             "content": _digest(part.get("content")),
             "held": part.get("held"),
+            "pins": [number for number, (pinned, _) in part.get("older", {}).items() if pinned],
             "traces": part.get("traces", False),
             "noted": part.get("noted", False),
             "all": _digest({key: part.get(key) for key in _WHOLE}),

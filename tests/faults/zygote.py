@@ -113,13 +113,14 @@ def failing(base: Path, step: Step, at: int, how: str) -> dict[str, Any]:
     """The step with a fault; where the process outlives it, what is served, and once more."""
     with opened(base, step) as library:
         told: dict[str, Any] = {"error": ""}
-        with Points(at, how).watching():
+        with Points(at, how).watching() as points:
             try:
                 step.act(library)
             except IOFailed as error:
                 told["error"] = error.code if error.hint else "without a hint"
             except LookfarError as error:
                 told["error"] = f"of another kind: {error.code} {error.developer}"
+        told["reached"] = len(points.seen) >= at
         told["meanwhile"] = digest(state(library))
         step.act(library)
         told["again"] = digest(state(library))
@@ -147,8 +148,16 @@ def is_allowed(found: dict[str, Any], made: Prepared) -> bool:
     )
 
 
+def is_after(found: dict[str, Any], made: Prepared) -> bool:
+    """The very state after it, older generations and pins among it."""
+    return is_done(found, made) and all(
+        found[part]["all"] == made.after[part]["all"] for part in ("folder", "database")
+    )
+
+
 def is_done(found: dict[str, Any], made: Prepared) -> bool:
-    keys = ("index", "content", "held", "traces", "noted")
+    """What was asked for is so; of a second try there may be another generation besides."""
+    keys = ("index", "content", "held", "pins", "traces", "noted")
     return all(
         found[part][key] == made.after[part][key] for part in ("folder", "database") for key in keys
     )
@@ -170,11 +179,13 @@ def trial(base: Path, made: Prepared, at: int, how: str) -> list[str]:
     elif status or told is None or "raised" in told:
         wrong.append(f"not typed: {status} {told}")
     else:
+        if not told["reached"]:
+            wrong.append("the fault was never met")
         if " " in told["error"]:
             wrong.append(f"error {told['error']}")
         if not is_allowed(told["meanwhile"], made):
             wrong.append(f"meanwhile: {told['meanwhile']}")
-        if not told["error"] and not is_done(told["meanwhile"], made):
+        if not told["error"] and not is_after(told["meanwhile"], made):
             wrong.append("no error, and not done")
         if not is_done(told["again"], made):
             wrong.append(f"tried again: {told['again']}")
