@@ -1,9 +1,10 @@
 """Half an hour of everything at once: does a server stay right, bounded and alive?
 
 Takes: minutes, and a seed. Gives: one page: what was done, what was answered, what memory and
-descriptors did, and whether the index equals the disk at the end. Refuses: to pass when a request
-was lost that was not in a process that was killed, when an answer was wrong, or when something
-grew without bound.
+descriptors did, and whether the index equals the disk at the end. Refuses: to pass when more
+requests were lost than a kill can take with it, when a document was answered with another text
+than the disk has, when anything that was said to be kept is gone, or when something grew in the
+last third, in which nobody kills.
 
     python bench/soak.py --minutes 30
 
@@ -28,6 +29,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -37,8 +39,11 @@ ANSWER_SECONDS = 120.0
 LOST = {"DAEMON_LOST", "DAEMON_UNAVAILABLE"}
 """What a request may be told that was under way when its daemon was killed."""
 BUSY = {"INDEX_BUSY"}
-MOST_MIB = 1_500.0
-MOST_DESCRIPTORS = 400
+MOST_BUSY = 0.02
+"""Of all requests."""
+SETTLED_SECONDS = 60.0
+MORE = {"MiB": 150.0, "descriptors": 40.0, "threads": 16.0}
+"""By how much a daemon may grow in the last third: it serves a folder of the same size."""
 
 
 class Agent:
@@ -126,13 +131,17 @@ class Soak:
             "LOOKFAR_EMBED_PROVIDER": "hash",
             "LOOKFAR_INDEX_WORKERS": "1",
         }
-        self.ends = time.monotonic() + 60 * minutes
+        self.begins = time.monotonic()
+        self.ends = self.begins + 60 * minutes
+        self.quiet = self.begins + 40 * minutes
+        """From here on nobody kills."""
         self.seed = seed
         self.done: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.problems: list[str] = []
         self.times: dict[str, list[float]] = {}
-        self.samples: list[tuple[float, float, int, int]] = []
+        self.samples: list[tuple[float, int, float, int, int]] = []
+        """When, of which process, and what it held."""
         self.remembered: list[str] = []
         self.inserted: list[str] = []
         self.stale = 0
@@ -142,6 +151,17 @@ class Soak:
     @property
     def on(self) -> bool:
         return time.monotonic() < self.ends and len(self.problems) < 20
+
+    def guarded(self, work: Callable[..., None], *given: object) -> threading.Thread:
+        """A thread that does not end without a word."""
+
+        def run() -> None:
+            try:
+                work(*given)
+            except Exception as error:
+                self._note(f"{work.__name__} ended: {type(error).__name__}: {error}")
+
+        return threading.Thread(target=run)
 
     def write(self, chance: random.Random, number: int) -> str:
         """One change of the folder; gives the word by which it is found."""
@@ -201,6 +221,7 @@ class Soak:
                 files = sorted(self.root.rglob("*.md"))
             uri = chance.choice(files).relative_to(self.root).as_posix() if files else "x.md"
             tool, given = "read", {"target": uri}
+            there = self._marks(uri)
         elif kind < 0.85:
             tool, given = "status", {}
         elif kind < 0.93:
@@ -223,8 +244,20 @@ class Soak:
         gone = tool == "read" and code in ("NOT_FOUND", "STALE", "GONE")
         if code and code not in LOST | BUSY and not gone:
             self._note(f"{tool} was refused: {code}: {said[:300]}")
+        if code in LOST and time.monotonic() > self.quiet + SETTLED_SECONDS:
+            self._note(f"{tool} was lost, and nobody had killed: {said[:300]}")
+        if tool == "read" and not code and there and there == self._marks(given["target"]):
+            self.done["read compared with the disk"] += 1
+            if there not in said:
+                self._note(f"{given['target']} has {there}, and was read as {said[:300]}")
         if tool == "remember" and not code:
             self._find_at_once(agent, given["text"])
+
+    def _marks(self, uri: str) -> str:
+        """What a document says on its third line; empty where it is gone, or half written."""
+        with suppress(OSError, IndexError):
+            return (self.root / uri).read_text("utf-8").splitlines()[2]
+        return ""
 
     def _find_at_once(self, agent: Agent, text: str) -> None:
         """What was just remembered is found, or the answer says that something is missing."""
@@ -271,14 +304,13 @@ class Soak:
     def killer(self) -> None:
         """Stops and kills, and looks at what the daemon holds in between."""
         chance = random.Random(self.seed + 1)
-        begun = time.monotonic()
-        rest = begun + 10.0
+        rest = self.begins + 10.0
         while self.on:
             pid = self.daemon()
             if pid:
                 with suppress(OSError, ValueError):
-                    self.samples.append((time.monotonic() - begun, *held(pid)))
-            if pid and time.monotonic() > rest:
+                    self.samples.append((time.monotonic(), pid, *held(pid)))
+            if pid and rest < time.monotonic() < self.quiet:
                 rest = time.monotonic() + chance.uniform(10.0, 30.0)
                 if chance.random() < 0.3:
                     subprocess.run([sys.executable, "-m", "lookfar", "daemon", "stop"],
@@ -310,25 +342,63 @@ class Soak:
     def end(self) -> None:
         """When all is quiet: the index equals the disk, and what was kept is there."""
         agent = Agent(self.root, self.env)
-        code, said = agent.call("reindex_project", {"confirm": True})
-        if code:
-            self._note(f"the last reindex: {code}: {said[:300]}")
+        deadline = time.monotonic() + SETTLED_SECONDS
+        while "Incomplete" in agent.call("search", {"query": WORDS[0]})[1]:
+            if time.monotonic() > deadline:
+                self._note("the index does not catch up with the disk")
+                break
+            time.sleep(1.0)
         texts = sum(1 for _ in self.root.rglob("*.md"))
         for text in self.remembered[-5:]:
             self._find_again(agent, text)
-        for text in self.inserted[-5:]:
-            _, said = agent.call("find_similar_documents", {"text": text, "db_name": "soak"})
-            if text not in said:
-                self._note(f"lost: {text}")
         agent.close()
-        subprocess.run([sys.executable, "-m", "lookfar", "daemon", "stop"], env=self.env,
-                       capture_output=True, check=False)  # fmt: skip
+        self._lookfar("daemon", "stop")
+        kept = "".join(each.read_text("utf-8") for each in (self.place / "home").rglob("*.md"))
+        lost = [text for text in self.remembered if text not in kept]
+        stored = self._lookfar("documents", "export", "--db", "soak").stdout
+        found = {json.loads(line)["text"].strip() for line in stored.splitlines()}
+        lost += [text for text in self.inserted if text not in found]
+        if lost:
+            self._note(f"{len(lost)} were kept and are lost: {lost[:5]}")
         checked = subprocess.run(
             [sys.executable, "-c", _CHECK, str(self.root)],
             env=self.env, capture_output=True, text=True, check=False,
         )  # fmt: skip
         if checked.returncode or checked.stdout.strip() != f"sound {texts}":
             self._note(f"at the end: {checked.stdout[-300:]}{checked.stderr[-500:]}")
+
+    def _lookfar(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-m", "lookfar", *arguments], env=self.env,
+                              capture_output=True, text=True, check=False)  # fmt: skip
+
+    def judge(self, agents: int) -> None:
+        """What only all of it together can tell."""
+        ends = self.done["kill -9 of the daemon"] + self.done["stop of the daemon"]
+        told = Counter[str]()
+        for name, count in self.refused.items():
+            told[name.partition(": ")[2]] += count
+        lost = sum(told[code] for code in LOST)
+        if not ends or not self.done["read compared with the disk"]:
+            self._note("nothing was killed, or nothing compared with the disk")
+        if lost > ends * (agents + 1):
+            self._note(f"{lost} requests were lost, and the daemon ended {ends} times")
+        if sum(told[code] for code in BUSY) > MOST_BUSY * sum(self.done.values()):
+            self._note(f"too often busy: {dict(told)}")
+        last = self.in_the_last_third()
+        if len(last) < 8:
+            self._note(f"only {len(last)} looks at the daemon that nobody killed")
+            return
+        part = len(last) // 4
+        for at, (name, more) in enumerate(MORE.items(), 2):
+            early, late = (max(each[at] for each in some) for some in (last[:part], last[-part:]))
+            if late > early + more:
+                self._note(f"{name} grew from {early:.0f} to {late:.0f} in the last third")
+
+    def in_the_last_third(self) -> list[tuple[float, int, float, int, int]]:
+        """Looks at the last daemon, once it had time to begin."""
+        pid = self.samples[-1][1] if self.samples else 0
+        since = self.quiet + min(SETTLED_SECONDS, (self.ends - self.quiet) / 4)
+        return [each for each in self.samples if each[0] > since and each[1] == pid]
 
     def _find_again(self, agent: Agent, text: str) -> None:
         """A memory is found, or the answer says that it is not complete yet."""
@@ -357,11 +427,11 @@ class Soak:
         lines += ["", "told instead of an answer"]
         lines += [f"{name:40} {count:>6,}" for name, count in sorted(self.refused.items())]
         if self.samples:
-            half = len(self.samples) // 2
-            for at, name in ((1, "memory, MiB"), (2, "descriptors"), (3, "threads")):
-                early = max(each[at] for each in self.samples[: half + 1])
-                late = max(each[at] for each in self.samples[half:])
-                lines.append(f"{name:28} most in the first half {early:,.0f}, then {late:,.0f}")
+            last = self.in_the_last_third() or self.samples
+            for at, name in ((2, "memory, MiB"), (3, "descriptors"), (4, "threads")):
+                most = max(each[at] for each in self.samples)
+                shown = f"most {most:,.0f}; in the last third from {last[0][at]:,.0f}"
+                lines.append(f"{name:28} {shown} to {last[-1][at]:,.0f}")
         lines += ["", f"problems: {len(self.problems)}", *self.problems[:20]]
         return "\n".join(lines)
 
@@ -372,7 +442,6 @@ from pathlib import Path
 from lookfar.library import Library
 root = Path(sys.argv[1])
 with Library.open(root) as library:
-    library.index(wait_seconds=60)
     problems = library.verify()
     with library.folder()._store.snapshot() as snapshot:
         texts = {uri: snapshot.text(uri) for uri in snapshot.uris()}
@@ -413,17 +482,14 @@ def main() -> int:
         first = Agent(soak.root, soak.env)
         first.call("create_database", {"db_name": "soak"})
         first.close()
-        workers = [threading.Thread(target=soak.agent, args=(n,)) for n in range(given.agents)]
-        workers += [threading.Thread(target=soak.editor), threading.Thread(target=soak.killer)]
+        workers = [soak.guarded(soak.agent, number) for number in range(given.agents)]
+        workers += [soak.guarded(soak.editor), soak.guarded(soak.killer)]
         for worker in workers:
             worker.start()
         for worker in workers:
             worker.join()
         soak.end()
-        memory = max((each[1] for each in soak.samples), default=0.0)
-        descriptors = max((each[2] for each in soak.samples), default=0)
-        if memory > MOST_MIB or descriptors > MOST_DESCRIPTORS:
-            soak.problems.append(f"grew to {memory:.0f} MiB and {descriptors} descriptors")
+        soak.judge(given.agents)
         print(soak.page(given.minutes))
         return 1 if soak.problems else 0
     finally:
