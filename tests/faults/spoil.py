@@ -188,33 +188,58 @@ def state(index: Path) -> str:
     return sha256(repr((rows(index), told(index))).encode()).hexdigest()
 
 
-def answers(library: Library, root: Path) -> tuple[list[Any], list[str], list[str]]:
-    """What the library says to all questions, what it adds to that, and what in it is wrong."""
-    found: list[Any] = []
-    notes: list[str] = []
-    wrong: list[str] = []
-    for query in QUERIES:
-        answer = library.search(query, top_k=8, memories=False)
-        notes += [f"{each.reason}: {each.detail}"[:150] for each in answer.incomplete]
-        for hit in answer.hits:
-            found.append((query, hit.uri, hit.title, hit.heading_path, hit.span, hit.text))
-            whole = (root / hit.uri).read_text("utf-8")
-            if whole[hit.span.start : hit.span.end] != hit.text and not hit.truncated:
-                wrong.append(f"{query}: {hit.uri} {hit.span}")
-    for uri in ("page3.md", "ja.md", "config.py"):
-        reading = library.read(uri)
-        found.append((uri, reading.title, reading.text))
-        if reading.text != (root / uri).read_text("utf-8"):
-            wrong.append(uri)
-    related = library.related("page7.md")
-    found.append(sorted((each.kind, each.uri, each.title) for each in related.entries))
-    database = library.database(DOCUMENTS)
-    for each in database.entries():
-        found.append((each.doc_id, each.text))
-        number = each.doc_id.removeprefix(ULID)
-        if each.text.strip() != f"common words of document {number}. It has two.":
-            wrong.append(f"document {each.doc_id}: {each.text}")
-    return found, [note for note in notes if not note.startswith("failed")], wrong
+class Answers:
+    """What the library says to all questions, what it adds to that, and what in it is wrong.
+
+    Kept as it comes: what was said before an error counts as well.
+    """
+
+    def __init__(self) -> None:
+        self.folder: list[Any] = []
+        self.inserted: list[Any] = []
+        self.answered: list[str] = []
+        """The questions that something was found for."""
+        self.notes: list[str] = []
+        self.wrong: list[str] = []
+        self.done: list[str] = []
+        """The parts that were asked to the end."""
+
+    def ask(self, library: Library, root: Path) -> None:
+        self._search(library, root)
+        self._read(library, root)
+        self.done.append("folder")
+        database = library.database(DOCUMENTS)
+        for each in database.entries():
+            self.inserted.append((each.doc_id, each.text))
+            number = each.doc_id.removeprefix(ULID)
+            if each.text.strip() != f"common words of document {number}. It has two.":
+                self.wrong.append(f"document {each.doc_id}: {each.text}")
+        self.done.append("inserted")
+
+    def _search(self, library: Library, root: Path) -> None:
+        for query in QUERIES:
+            answer = library.search(query, top_k=8, memories=False)
+            self.notes += [
+                f"{each.reason}: {each.detail}"[:150]
+                for each in answer.incomplete
+                if each.reason != "failed"
+            ]
+            self.answered += [query] if answer.hits else []
+            for hit in answer.hits:
+                found = (query, hit.uri, hit.title, hit.heading_path, hit.span, hit.text)
+                self.folder.append(found)
+                whole = (root / hit.uri).read_text("utf-8")
+                if whole[hit.span.start : hit.span.end] != hit.text and not hit.truncated:
+                    self.wrong.append(f"{query}: {hit.uri} {hit.span}")
+
+    def _read(self, library: Library, root: Path) -> None:
+        for uri in ("page3.md", "ja.md", "config.py"):
+            reading = library.read(uri)
+            self.folder.append((uri, reading.title, reading.text))
+            if reading.text != (root / uri).read_text("utf-8"):
+                self.wrong.append(uri)
+        related = library.related("page7.md")
+        self.folder.append(sorted((each.kind, each.uri, each.title) for each in related.entries))
 
 
 # -- a trial -------------------------------------------------------------------
@@ -245,11 +270,17 @@ class Trials:
         index = self.copied(logged)
         before = state(index)
         with opened(root, index) as library:
-            found, notes, wrong = answers(library, root)
-            assert not notes, notes
-            assert not wrong, wrong
+            found = Answers()
+            found.ask(library, root)
+            assert not found.notes, found.notes
+            assert not found.wrong, found.wrong
             assert library.verify() == [], library.verify()
-        return {"state": before, "answers": repr(found)}
+        return {
+            "state": before,
+            "folder": repr(found.folder),
+            "inserted": repr(found.inserted),
+            "answered": found.answered,
+        }
 
     def copied(self, logged: bool) -> Path:
         to = self.folder / f"trial-{os.getpid()}"
@@ -281,7 +312,7 @@ class Trials:
             shutil.rmtree(index)
             self.copied(logged)
             spoil(index / path, random.Random(seed))
-            told |= self.asked(root, index, sound["answers"])
+            told |= self.asked(root, index, sound)
         finally:
             shutil.rmtree(index, ignore_errors=True)
         return told
@@ -291,23 +322,33 @@ class Trials:
             inserted = path.parts[0] == "documents"
             return (library.database(DOCUMENTS) if inserted else library).verify()[:3]
 
-    def asked(self, root: Path, index: Path, expected: str) -> dict[str, Any]:
+    def asked(self, root: Path, index: Path, sound: dict[str, Any]) -> dict[str, Any]:
         """Ask twice: the first time it may say that something is wrong, the second not."""
-        told: dict[str, Any] = {"second": "right"}
+        told: dict[str, Any] = {"second": "right", "second_folder": "right", "second_empty": []}
         for turn in ("first", "second"):
             if told.get("first") == "right" and "first_notes" not in told:
                 break
+            found = Answers()
             with opened(root, index) as library:
                 try:
-                    found, notes, wrong = answers(library, root)
-                    told[turn] = "right" if repr(found) == expected else "other"
-                    if notes:
-                        told[f"{turn}_notes"] = notes
-                    if wrong:
-                        told["wrong"] = wrong
+                    found.ask(library, root)
+                    whole = [repr(found.folder), repr(found.inserted)]
+                    right = whole == [sound["folder"], sound["inserted"]]
+                    told[turn] = "right" if right else "other"
                 except LookfarError as error:
                     told[turn] = error.code
                     told[f"{turn}_why"] = f"{error.message} {error.developer}"[:300]
+            if "folder" in found.done:
+                right = repr(found.folder) == sound["folder"]
+                told[f"{turn}_folder"] = "right" if right else "other"
+                lacking = [each for each in sound["answered"] if each not in found.answered]
+                told[f"{turn}_empty"] = lacking
+            else:
+                told[f"{turn}_folder"] = told[turn]
+            if found.notes:
+                told[f"{turn}_notes"] = found.notes
+            if found.wrong:
+                told["wrong"] = [*told.get("wrong", []), *found.wrong]
         return told
 
 

@@ -136,11 +136,13 @@ def test_an_answer_is_right_or_says_that_something_was_damaged(
         if each["first"] == "other" and not each.get("first_notes") and not hard:
             silent.append(each)
         # Without versions before, words are weighed otherwise, and the last hits may differ.
-        rebuilt = each["second"] == "other" and each.get("first_notes")
+        rebuilt = each["second_folder"] == "other" and each.get("first_notes")
         whole = ("catalogue.db", "catalogue.db-wal", "CURRENT")
-        hard = hard or (rebuilt and each["artefact"].endswith(whole))
-        # Nothing can be made of inserted documents whose only copy is damaged.
-        if each["second"] != "right" and not hard and not each["artefact"].startswith(INSERTED):
+        hard = hard or (rebuilt and each["artefact"].endswith(whole) and not each["second_empty"])
+        # Nothing can be made of inserted documents whose only copy is damaged, but the folder
+        # beside them answers as before.
+        inserted = each["artefact"].startswith(INSERTED)
+        if each["second_folder" if inserted else "second"] != "right" and not hard:
             unhealed.append(each)
     beside = [each for each in silent if each["artefact"].endswith("catalogue.db")]
     report(
