@@ -3,8 +3,8 @@
 The pass is never stopped by it: each document is shown as it was before or as it is now, the
 others are as the disk has them, and the next pass equals an index made from scratch.
 
-Seen to fail when `Root.read` let the `OSError` of a file that cannot be read through, and when a
-pass stored nothing besides it.
+Seen to fail when `Root.read` let the `OSError` of a file that cannot be read through, and when
+one failure kept the others from being read.
 """
 
 from __future__ import annotations
