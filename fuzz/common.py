@@ -21,8 +21,11 @@ SIZE = 64 * 1024
 LIMIT = 0.1
 """Seconds of CPU time for that much, unless a target says otherwise."""
 MARGIN = 3.0
-"""How many times slower than promised a noisy machine may be before that counts as a fault."""
-_TRIES = 3
+"""How many times slower than promised a noisy machine may be before that counts as a fault.
+
+The nightly lane allows nothing, and takes the best of more tries.
+"""
+TRIES = 3
 
 NAMES = ("code", "frontmatter", "globs", "japanese", "markdown", "query", "wire")
 
@@ -61,6 +64,8 @@ def outcome(target: Target, data: bytes) -> Any:
     try:
         return target.work(data)
     except target.refusals as error:
+        if getattr(error, "code", "") == "INTERNAL":  # Typed, too, and no refusal.
+            raise AssertionError(f"an internal error: {error}") from error
         return Refusal(f"{type(error).__name__}: {error}")
 
 
@@ -82,10 +87,10 @@ def stretched(data: bytes, size: int) -> bytes:
     return head + (middle * (room // len(middle) + 1))[:room] + tail
 
 
-def seconds(target: Target, data: bytes) -> float:
+def seconds(target: Target, data: bytes, tries: int = TRIES) -> float:
     """CPU time of one run: the least of several when the first is too long."""
     least = float("inf")
-    for _ in range(_TRIES):
+    for _ in range(tries):
         begun = time.thread_time()
         outcome(target, data)
         least = min(least, time.thread_time() - begun)

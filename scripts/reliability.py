@@ -1,15 +1,17 @@
 """The reliability lanes: every harness of `docs/reliability.md`, and the table made from a run.
 
 Takes: the name of a lane. Gives: a line per harness (trials, faults, failures, seconds), and with
-`--report` the tables of the page. Refuses: to call a lane good in which a harness failed, was
-skipped whole, or is missing from the table below.
+`--report` the tables of the page. Refuses: to call a lane good in which a harness failed, told a
+failure, was skipped in part, is missing, or tried less than the plan asks of a night; and to make
+the page from anything but a whole night.
 
     python scripts/reliability.py pull-request
     python scripts/reliability.py nightly --report docs/reliability.md
     python scripts/reliability.py pin
 
-The first is to take less than 8 minutes, the second less than 60; power loss needs strace. `pin`
-renews the hashes of what models are told of the tools, after a change that is meant.
+The first is to take less than 8 minutes, the second less than 60: a lane that took longer says so,
+and is not at fault for it, as machines differ. Power loss needs strace. `pin` renews the hashes of
+what models are told of the tools, after a change that is meant.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ ROOT = Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 FUZZ_SECONDS = 60
 """For each target, in the nightly lane."""
-
+MINUTES = {"pull-request": 8, "nightly": 60}
+"""What a lane is to take at most."""
 
 _CAUGHT = re.compile(
     r"((?:Seen to fail|Proved by mutations?|[A-Z][^.]*\bleft out in turn)[^.]*(?:\.(?!\s)[^.]*)*)\."
@@ -50,6 +53,8 @@ class Harness:
     tests: tuple[str, ...]
     """Modules below `tests`, or one test of a module."""
 
+
+_HTTP = "serve/http/test_http_"
 
 HARNESSES = (
     Harness("A crash at any write leaves the old state or the new one",
@@ -71,19 +76,90 @@ HARNESSES = (
             ("index/test_storms.py", "index/test_keeper.py", "sources/test_watch.py")),
     Harness("A model is never mixed with another", ("index/test_model_change.py",)),
     Harness("Hostile text is read in bounded time and rejoins", ("fuzz/test_corpus.py",)),
+    Harness("A bomb costs little and hides nothing",
+            ("test_bombs.py", "parse/test_frontmatter.py::test_yaml_that_is_refused",
+             "sources/test_globs.py", "sources/test_ignore.py::test_no_line_is_slow")),
     Harness("Nothing outside the roots is read or written",
             ("serve/mcp/test_hostile_paths.py", "serve/http/test_http_hostile.py",
              "sources/test_confine.py")),
     Harness("No other site and no other host gets in", ("serve/http/test_http_guard.py",)),
-    Harness("Secrets stay unread", ("serve/mcp/test_planted_secrets.py",)),
+    Harness("Beyond this machine nothing is served without a token",
+            (f"{_HTTP}guard.py::test_what_others_can_reach_does_not_start_without_a_token",)),
+    Harness("Nothing is written without leave",
+            ("serve/mcp/test_mcp_edits.py::test_it_is_offered_only_with_write",
+             f"{_HTTP}rest.py::test_what_writes_files_is_not_offered_without_being_allowed")),
+    Harness("Secrets stay unread, and no setting lets them in",
+            ("serve/mcp/test_planted_secrets.py", "sources/test_policy.py")),
     Harness("A repository runs nothing and configures little",
             ("sources/test_git_arguments.py", "sources/test_git_history.py",
              "test_hostile_config.py")),
     Harness("What documents say stays data", ("serve/mcp/test_injected_text.py",)),
     Harness("No edit is lost", ("edit/test_edit_races.py",)),
+    Harness("An edit keeps line ends and marks",
+            ("edit/test_edit_documents.py::test_line_ends_the_mark_and_the_last_newline_stay",)),
     Harness("HTTP answers every schema with one shape", ("serve/http/test_http_openapi.py",)),
     Harness("Earlier indexes open or are built anew", ("store/test_old_indexes.py",)),
 )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The least that a night has to try, of all figures whose names begin alike."""
+
+    figures: str
+    """How their names begin. A figure belongs to the longest beginning that it has."""
+    least: int
+    of: str = "trials"
+    """Or `faults`, or `counted`: what a line counts besides."""
+
+
+PLAN = (
+    Planned("faults at write points", 500),
+    Planned("power loss:", 2_000),
+    Planned("power loss: syncs left out", 11, "faults"),
+    Planned("corruption: processes that live", 3_000),
+    Planned("sources ", 15),
+    Planned("state machine", 100),
+    Planned("state machine", 50, "faults"),
+    Planned("8 processes start on one folder", 200, "counted"),
+    Planned("kill -9 at a random moment", 100),
+    Planned("daemons that race", 20),
+    Planned("readers during activations", 100_000),
+    Planned("readers during activations", 500, "faults"),
+    Planned("32 clients during a reindex", 1_000),
+    Planned("parent dies", 100),
+    Planned("storm of files", 100_000, "counted"),
+    Planned("renames, atomic saves, swaps", 800),
+    Planned("no events at all", 300),
+    Planned("clock skew", 100),
+    Planned("fuzz corpus:", 200),
+    Planned("generated input:", 14_000),
+    Planned("fuzzing:", 7),
+    Planned("bombs", 13),
+    Planned("hostile paths (MCP)", 200, "faults"),
+    Planned("hostile paths (HTTP)", 200, "faults"),
+    Planned("hostile addresses (HTTP)", 1_000),
+    Planned("planted secrets", 60, "faults"),
+    Planned("git arguments", 50, "faults"),
+    Planned("hostile configuration", 1_000),
+    Planned("injected text", 7, "faults"),
+    Planned("edit races", 1_000),
+    Planned("schema examples", 500),
+    Planned("upgrade of", 4),
+)
+"""What the plan asks of the nightly lane, and where it has no figure, what a night is known to try.
+
+Trials that another line has counted are not counted again; of hostile paths, the faults are those
+that each argument was given.
+"""
+
+SKIPS = {
+    "sources/test_confine.py": (
+        "only root makes device nodes",
+        "no device nodes in this container",
+    ),
+}
+"""What is skipped with leave: why, for each module. The lanes are run on Linux."""
 
 
 @dataclass
@@ -95,10 +171,28 @@ class Run:
     passed: int = 0
     failed: int = 0
     lines: list[dict[str, Any]] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    """Why, for every test that was skipped without leave."""
 
     @property
     def good(self) -> bool:
-        return self.passed > 0 and not self.failed
+        told = {line["name"] for line in self.lines}
+        return (
+            self.passed > 0
+            and not self.failed
+            and not self.skipped
+            and not any(line["failures"] for line in self.lines)
+            and all(not line.get("of") or line["of"] in told for line in self.lines)
+        )
+
+    @property
+    def trials(self) -> int:
+        """Each trial once, however many lines look at it; tests, where no line was told."""
+        return sum(map(_own, self.lines)) if self.lines else self.passed
+
+
+def _own(line: dict[str, Any]) -> int:
+    return 0 if line.get("of") else int(line["trials"])
 
 
 def main() -> int:
@@ -109,6 +203,8 @@ def main() -> int:
     given = parser.parse_args()
     if given.lane == "pin":
         return _pin()
+    if given.report is not None and (given.lane != "nightly" or given.only):
+        parser.error("the page is made from a whole nightly lane, without --only")
     if shutil.which("strace") is None:
         print("strace is not there (apt-get install strace): power loss is skipped, and no lane in "
               "which a harness is skipped is good.")  # fmt: skip
@@ -117,18 +213,63 @@ def main() -> int:
         _run(test, given.lane)
         for harness in HARNESSES
         for test in harness.tests
-        if given.only in test and (ROOT / "tests" / test.partition("::")[0]).exists()
+        if given.only in test
     ]
     fuzzed = _fuzz() if given.lane == "nightly" and given.only in "fuzz" else []
     spent = time.monotonic() - begun
-    bad = [run.test for run in runs if not run.good]
-    bad += [line["name"] for line in fuzzed if line["failures"]]
-    print(f"\n{given.lane}: {len(runs)} modules in {spent / 60:.1f} minutes; "
+    bad = at_fault(runs, fuzzed, night=given.lane == "nightly", whole=not given.only)
+    print(f"\n{given.lane}: {len(runs)} modules in {_minutes(given.lane, spent)}; "
           f"{'all good' if not bad else 'AT FAULT: ' + ', '.join(bad)}")  # fmt: skip
     if given.report is not None:
         text = given.report.read_text(encoding="utf-8")
-        given.report.write_text(_page(text, given.lane, runs, fuzzed, spent), encoding="utf-8")
+        page = _page(text, given.lane, runs, fuzzed, spent, bad)
+        given.report.write_text(page, encoding="utf-8")
     return 1 if bad else 0
+
+
+def _minutes(lane: str, spent: float) -> str:
+    late = f" (MORE THAN {MINUTES[lane]})" if spent > 60 * MINUTES[lane] else ""
+    return f"{spent / 60:.1f} minutes{late}"
+
+
+def at_fault(
+    runs: list[Run], fuzzed: list[dict[str, Any]], *, night: bool, whole: bool
+) -> list[str]:
+    """What keeps a lane from being good: modules, fuzzers, and figures short of the plan."""
+    bad = [run.test for run in runs if not run.good]
+    bad += [line["name"] for line in fuzzed if line["failures"]]
+    if not runs and not fuzzed:
+        bad.append("no module was run")
+    if night:
+        bad += short([line for run in runs for line in run.lines] + fuzzed, whole=whole)
+    return bad
+
+
+def short(told: list[dict[str, Any]], *, whole: bool) -> list[str]:
+    """Every row of the plan of which too little was tried; all rows are due in a whole lane."""
+    found = []
+    for row in PLAN:
+        lines = [line for line in told if _planned(line["name"]) == row.figures]
+        number = sum(_number(line, row.of) for line in lines)
+        if number < row.least and (lines or whole):
+            found.append(f"{row.figures.strip(' :')} ({number:,} {row.of} of {row.least:,})")
+    return found
+
+
+def _number(line: dict[str, Any], of: str) -> int:
+    return _own(line) if of == "trials" else int(line.get(of, 0))
+
+
+def _planned(name: str) -> str:
+    """The row of the plan that a figure belongs to, by the beginning of its name."""
+    return max((row.figures for row in PLAN if name.startswith(row.figures)), key=len, default="")
+
+
+def _asked(name: str) -> str:
+    """What the plan asks of a figure, or of all that begin alike."""
+    rows = [row for row in PLAN if row.figures == _planned(name)]
+    said = ", ".join(f"{row.least:,}{'' if row.of == 'trials' else ' ' + row.of}" for row in rows)
+    return said and said + ("" if rows[0].figures == name else " in all")
 
 
 def _run(test: str, lane: str) -> Run:
@@ -137,7 +278,16 @@ def _run(test: str, lane: str) -> Run:
         told = Path(folder) / "told"
         begun = time.monotonic()
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/{test}"],
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-q",
+                "-rs",
+                "-p",
+                "no:cacheprovider",
+                f"tests/{test}",
+            ],
             cwd=ROOT,
             env={
                 **os.environ,
@@ -151,20 +301,38 @@ def _run(test: str, lane: str) -> Run:
         found.seconds = time.monotonic() - begun
         if told.exists():
             found.lines = [json.loads(line) for line in told.read_text("utf-8").splitlines()]
+    found.skipped = skips_of(test, done.stdout)
     counts = {name: int(number) for number, name in re.findall(r"(\d+) (\w+)", _last(done.stdout))}
     found.passed = counts.get("passed", 0)
     found.failed = counts.get("failed", 0) + counts.get("error", 0) + counts.get("errors", 0)
     if done.returncode and not found.failed:
         found.failed = 1
+    allowed = len(skips_of(test, done.stdout, leave=True))
+    if counts.get("skipped", 0) != len(found.skipped) + allowed:
+        found.skipped.append("tests of which nothing was told")
     for line in found.lines or [{"name": test, "trials": found.passed, "faults": 0,
                                  "failures": found.failed, "note": "tests"}]:  # fmt: skip
         print(f"{line['name'][:44]:44} trials {line['trials']:>8,}  faults {line['faults']:>6,}  "
               f"failures {line['failures']:>3}  {line['note']}")  # fmt: skip
-    print(f"  {test}: {found.passed} passed, {found.failed} failed, {found.seconds:.1f} s",
-          flush=True)  # fmt: skip
+    print(f"  {test}: {found.passed} passed, {found.failed} failed, "
+          f"{len(found.skipped) + allowed} skipped, {found.seconds:.1f} s", flush=True)  # fmt: skip
+    for why in found.skipped:
+        print(f"  SKIPPED without leave: {why}")
     if not found.good:
         print(done.stdout[-3000:] + done.stderr[-1000:])
     return found
+
+
+def skips_of(test: str, output: str, *, leave: bool = False) -> list[str]:
+    """Why tests of a module were skipped without leave (or with it), once for each of them."""
+    allowed = SKIPS.get(test.partition("::")[0], ())
+    found = re.findall(r"^SKIPPED \[(\d+)\] [^:]+:(?:\d+:)? (.*)$", output, re.MULTILINE)
+    return [
+        why
+        for number, why in found
+        for _ in range(int(number))
+        if any(each in why for each in allowed) == leave
+    ]
 
 
 def _last(output: str) -> str:
@@ -175,12 +343,30 @@ def _last(output: str) -> str:
 def _fuzz() -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder) / "told"
-        subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-m", "fuzz", "--seconds", str(FUZZ_SECONDS), "--report", str(told)],
             cwd=ROOT,
             check=False,
         )
-        return [json.loads(line) for line in told.read_text("utf-8").splitlines()]
+        text = told.read_text("utf-8") if told.exists() else ""
+    return fuzz_lines([json.loads(line) for line in text.splitlines()], done.returncode)
+
+
+def fuzz_lines(told: list[dict[str, Any]], code: int) -> list[dict[str, Any]]:
+    """A line for every target, of which those that told nothing have failed."""
+    sys.path[:0] = [str(ROOT)]
+    from fuzz.common import NAMES
+
+    known = {line["name"] for line in told}
+    empty = {"test": "python -m fuzz", "trials": 0, "faults": 0, "failures": 1}
+    told = told + [
+        {**empty, "name": name, "note": "told nothing"}
+        for name in (f"fuzzing: {each}" for each in NAMES)
+        if name not in known
+    ]
+    if code and not any(line["failures"] for line in told):
+        told.append({**empty, "name": "fuzzing: all", "note": f"ended with {code}"})
+    return told
 
 
 def mutation_of(test: str) -> str:
@@ -202,11 +388,17 @@ def mutation_of(test: str) -> str:
 
 
 def _page(
-    text: str, lane: str, runs: Iterable[Run], fuzzed: Iterable[dict[str, Any]], spent: float
+    text: str,
+    lane: str,
+    runs: Iterable[Run],
+    fuzzed: Iterable[dict[str, Any]],
+    spent: float,
+    bad: Iterable[str] = (),
 ) -> str:
     """The page with its tables made anew from a run."""
     by_test = {run.test: run for run in runs}
-    lines = [f"From a run of the {lane} lane: {spent / 60:.0f} minutes on {os.cpu_count()} cores.",
+    lines = [f"From a run of the {lane} lane: {_minutes(lane, spent)} on {os.cpu_count()} cores.",
+             *(f"AT FAULT: {each}" for each in bad),
              "", "| promise | harness | seen to catch | trials | failures |",
              "|---|---|---|---:|---:|"]  # fmt: skip
     for harness in HARNESSES:
@@ -214,22 +406,40 @@ def _page(
             run = by_test.get(test)
             if run is None:
                 continue
-            trials = sum(line["trials"] for line in run.lines) or run.passed
             failures = sum(line["failures"] for line in run.lines) + run.failed
             lines.append(
                 f"| {harness.promise} | `tests/{test.replace('::', '` `')}` | {mutation_of(test)} "
-                f"| {trials:,} | {failures} |"
+                f"| {run.trials:,} | {failures} |"
             )
-    lines += ["", "| figure | trials | faults | failures | |", "|---|---:|---:|---:|---|"]
+    lines += ["", "Asked is the least that a night has to try, in trials unless it says otherwise.",
+              "", "| figure | trials | faults | failures | asked | |",
+              "|---|---:|---:|---:|---:|---|"]  # fmt: skip
     told = [line for run in by_test.values() for line in run.lines] + list(fuzzed)
     for line in _together(told):
+        same = f'the trials of "{line["of"]}"' if line.get("of") else ""
+        note = "; ".join(filter(None, (line["note"], same)))
         lines.append(
             f"| {line['name']} | {line['trials']:,} | {line['faults']:,} | {line['failures']} "
-            f"| {line['note']} |"
+            f"| {_asked(line['name'])} | {note} |"
         )
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n" + "\n".join(lines) + f"\n{END}{after}"
+
+
+def figures_with_failures(page: str) -> list[str]:
+    """The rows of a page's tables that have anything but 0 in the column of failures."""
+    found: list[str] = []
+    column = -1
+    for line in page.splitlines():
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if "failures" in cells:
+            column = cells.index("failures")
+        elif not cells:
+            column = -1
+        elif column >= 0 and not cells[0].startswith("-") and cells[column] != "0":
+            found.append(line)
+    return found
 
 
 def _together(told: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

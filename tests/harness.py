@@ -25,8 +25,22 @@ def amount(quick: int, full: int) -> int:
     return full if _TRIALS == "full" else quick
 
 
-def report(name: str, *, trials: int, faults: int = 0, failures: int = 0, note: str = "") -> None:
-    """Add one line about a harness to the file of the lane, if a lane is running."""
+def report(
+    name: str,
+    *,
+    trials: int,
+    faults: int = 0,
+    failures: int = 0,
+    note: str = "",
+    of: str = "",
+    counted: int = 0,
+) -> None:
+    """Add one line about a harness to the file of the lane, if a lane is running.
+
+    ``of`` names another line of the module that has counted the same trials: what looks at them
+    from another side does not make them more. ``counted`` is what the plan asks for where that is
+    not trials: the files of a storm, the processes of a race.
+    """
     if not _REPORT:
         return
     line = {
@@ -37,6 +51,8 @@ def report(name: str, *, trials: int, faults: int = 0, failures: int = 0, note: 
         "faults": faults,
         "failures": failures,
         "note": note,
+        "of": of,
+        "counted": counted,
     }
     # One write to a file opened for appending: lines of several processes do not mix.
     with open(_REPORT, "a", encoding="utf-8") as file:

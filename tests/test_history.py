@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -100,6 +101,36 @@ def test_a_question_while_no_branch_moved_runs_no_git(
         assert titles(library.search("tables", filters=COMMITS))
         with Library.open(repo.path, index_dir=library.index_dir.parent, settings=HASH) as cold:
             assert titles(cold.search("tables", filters=COMMITS))
+
+
+def test_a_first_pass_right_after_a_commit_costs_later_questions_no_git(
+    library: Library, repo: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen to fail where a generation alone knew where the branches stood: one that was made so
+    soon could not tell, and every process asked git until a branch moved."""
+    monkeypatch.setattr(git_history, "_SETTLING_NS", 10**18)
+    library.search("tables", filters=COMMITS)
+    monkeypatch.setattr(git_history, "_SETTLING_NS", -(10**12))
+
+    def cold() -> Library:
+        return Library.open(repo.path, index_dir=library.index_dir.parent, settings=HASH)
+
+    with cold() as second:
+        second.search("tables", filters=COMMITS)
+        generation = the_history(second).status().generation
+
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("git was asked")
+
+    with monkeypatch.context() as broken, cold() as third:
+        broken.setattr(git_history, "_command", never)
+        assert titles(third.search("tables", filters=COMMITS))
+    repo.commit("One more about tables", {"more.py": "tables\n"})
+    with cold() as fourth:
+        assert "One more about tables" in titles(fourth.search("tables", filters=COMMITS))
+        assert the_history(fourth).status().generation == generation + 1
+        fourth.delete()
+        assert not the_history(fourth).index_dir.exists()
 
 
 def test_commits_stand_behind_documents_unless_history_is_asked_for(library: Library) -> None:
@@ -227,6 +258,35 @@ def test_a_clone_that_is_deepened_gets_its_past(repo: Any, tmp_path: Path) -> No
         assert len(library.search("x parser", filters=COMMITS).hits) == 2
 
 
+def test_a_partial_clone_is_searched_without_diffs(repo: Any, tmp_path: Path) -> None:
+    """Seen to fail where git was asked for diffs: it ends at the first content that is missing,
+    and there was no history at all; and, with ``--find-renames``, at the first renamed file."""
+    repo.git("mv", "guide.md", "manual.md")
+    repo.commit("Call it a manual", {"manual.md": "# Guide\n\nThe parser reads tables, too.\n"})
+    repo.git("config", "uploadpack.allowFilter", "true")
+    clone = tmp_path / "clone"
+    repo.git("clone", "--quiet", "--filter=blob:none", f"file://{repo.path}", str(clone))
+    (found,) = git_history.repositories_in(str(tmp_path), ["clone"])
+    assert git_history.is_partial(found[1])
+    with Library.open(clone, index_dir=tmp_path / "index", settings=HASH) as library:
+        answer = library.search("parser tables", filters=COMMITS)
+        assert titles(answer)[0] == "Teach the parser about tables"
+        (note,) = answer.incomplete
+        assert note.reason == "no_diffs"
+        assert "3 commits" in note.detail
+        assert "partial" in note.detail
+        assert library.index(collection="clone@git").changed == 0
+        touched = library.search("manual", filters=Filters(touches="manual.md"))
+        assert titles(touched) == ["Call it a manual"]
+        # Whoever makes it a whole one gets the diffs.
+        repo.git("-C", str(clone), "config", "--unset", "remote.origin.promisor")
+        repo.git("-C", str(clone), "fetch", "--quiet", "--refetch", "--no-filter")
+        for each in (clone / ".git" / "objects" / "pack").glob("*.promisor"):
+            each.unlink()
+        assert library.index(collection="clone@git").changed == 3
+        assert library.search("parser tables", filters=COMMITS).incomplete == ()
+
+
 def test_many_new_commits_are_searched_before_their_diffs_are_read(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -305,6 +365,90 @@ def test_each_repository_below_is_a_collection(repository: Make, tmp_path: Path)
         assert sorted(library.histories()) == ["work/one@git", "work/two@git"]
         found = library.search("commit in work", filters=COMMITS)
         assert {hit.collection for hit in found.hits} == {"work/one@git", "work/two@git"}
+
+
+def test_repositories_below_come_and_go(
+    repository: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen to fail where they were looked for once: a removed one went on answering, and a new
+    one was never found."""
+    monkeypatch.setattr("lookfar.collections.folder._LOOK_BELOW", 0.0)
+    for name in ("work/one", "work/two"):
+        repository(name).commit(f"Commit in {name}", {"a.md": "text\n"})
+    with Library.open(tmp_path / "work", index_dir=tmp_path / "index", settings=HASH) as library:
+        assert sorted(library.histories()) == ["work/one@git", "work/two@git"]
+        gone = library.histories()["work/two@git"]
+        shutil.rmtree(tmp_path / "work" / "two" / ".git")
+        repository("work/new/three").commit("Commit in three", {"a.md": "text\n"})
+        assert list(library.histories(look=False)) == ["work/one@git"]
+        found = library.search("commit in work", filters=COMMITS)
+        assert {hit.collection for hit in found.hits} == {"work/one@git", "work/new/three@git"}
+        assert gone._closing
+        (tmp_path / "work" / ".git").mkdir()
+        repository("work").commit("Commit in all of it", {"b.md": "text\n"})
+        assert list(library.histories()) == ["work@git"]
+
+
+def test_a_repository_cloned_into_a_followed_folder_is_followed_too(
+    repository: Make, tmp_path: Path
+) -> None:
+    """Seen to fail where they were looked for once."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.md").write_text("text\n")
+    repository("outside").commit("Come in from the cold", {"b.md": "text\n"})
+    with Library.open(tmp_path / "work", index_dir=tmp_path / "index", settings=HASH) as library:
+        library.watch()
+        library.search("text")
+        assert library.histories() == {}
+        (tmp_path / "outside").rename(tmp_path / "work" / "inside")
+        deadline = time.monotonic() + 30
+        while not [each for each in library.histories(look=False).values() if each.indexed]:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def test_deleting_removes_the_histories_below_also_in_a_process_that_did_not_look(
+    repository: Make, tmp_path: Path
+) -> None:
+    """Seen to fail where only those known already were deleted."""
+    repository("work/one").commit("Commit", {"a.md": "text\n"})
+    how: dict[str, Any] = {"index_dir": tmp_path / "index", "settings": HASH}
+    with Library.open(tmp_path / "work", **how) as library:
+        library.search("commit", filters=Filters(lanes=("docs", "commits")))
+        (history,) = library.histories().values()
+        assert history.indexed
+    with Library.open(tmp_path / "work", **how) as fresh:
+        assert len(fresh.delete()) == 2
+        assert not any(each.indexed for each in fresh.histories().values())
+
+
+def test_an_index_can_be_deleted_after_its_folder(tmp_path: Path) -> None:
+    """Seen to fail where looking for repositories below was a must."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.md").write_text("text\n")
+    with Library.open(tmp_path / "work", index_dir=tmp_path / "index", settings=HASH) as library:
+        library.index()
+        shutil.rmtree(tmp_path / "work")
+        library.folder().rest()
+        assert len(library.delete()) == 1
+
+
+def test_deleting_one_folder_of_a_repository_leaves_the_history_of_another(
+    repository: Make, tmp_path: Path
+) -> None:
+    """Each has an index of its own, of the commits that touch it. Seen to fail with a store that
+    went by the repository alone."""
+    repository("repo").commit("Commit", {"one/a.md": "text\n", "two/b.md": "text\n"})
+    how: dict[str, Any] = {"index_dir": tmp_path / "index", "settings": HASH}
+    with (
+        Library.open(tmp_path / "repo" / "one", **how) as one,
+        Library.open(tmp_path / "repo" / "two", **how) as two,
+        Library.open(tmp_path / "repo", **how) as whole,
+    ):
+        for each in (one, two, whole):
+            each.search("commit", filters=COMMITS)
+        one.delete()
+        assert [the_history(each).indexed for each in (one, two, whole)] == [False, True, True]
 
 
 def test_worktrees_share_one_history(repo: Any, tmp_path: Path) -> None:

@@ -295,11 +295,13 @@ def test_all_of_it_works_without_vectors(root: Path, tmp_path: Path) -> None:
 
 
 def test_more_hits_begin_with_the_fewer(root: Path, opened: Open) -> None:
+    """Seen to fail with near copies folded only as far as was asked for: twenty were more than
+    fifty."""
     fill(root)
     library = opened(**EVERYTHING)
-    many = library.search("zebra word3 sleep", top_k=20).hits
-    assert len(many) == 20
-    for count in (1, 5, 10):
+    many = library.search("zebra word3 sleep", top_k=50).hits
+    assert len(many) == 18
+    for count in (1, 5, 10, 18, 20):
         few = library.search("zebra word3 sleep", top_k=count).hits
         assert [(hit.uri, hit.span) for hit in few] == [(hit.uri, hit.span) for hit in many[:count]]
 

@@ -35,6 +35,7 @@ from lookfar.errors import (
     LookfarError,
     ModelUnavailable,
     NotFound,
+    RootNotFound,
 )
 from lookfar.model import (
     Answer,
@@ -404,6 +405,8 @@ class Library:
         from lookfar.retrieve.search import Source, search
 
         started = time.perf_counter()
+        for each in self._folders.values():
+            each.settle()  # Else the question would be put to the model of the old settings.
         chosen = tuned or self.settings.search
         filters = filters or Filters()
         beside = commits and as_of is None
@@ -427,7 +430,8 @@ class Library:
         modelled = any(folder.embedder for folder in asked.values())
         plans: dict[str, Plan] = {}
         away: list[str] = []
-        for folder in asked.values() or (next(iter(self._folders.values())),):
+        plan_of: dict[str, Plan] = {}
+        for name, folder in (asked or dict(list(self._folders.items())[:1])).items():
             model = folder.embedder.fingerprint if folder.embedder else ""
             if model not in plans:
                 planned = partial(
@@ -447,6 +451,7 @@ class Library:
                         raise
                     plans[model] = planned(embedder=None)
                     away.append(error.message)
+            plan_of[name] = plans[model]
 
         def answer() -> tuple[list[Hit], list[Incomplete], dict[str, int]]:
             notes: list[Incomplete] = []
@@ -454,7 +459,7 @@ class Library:
             rebuilding: LookfarError | None = None
             with ExitStack() as pinned:
                 for name, folder in asked.items():
-                    plan = plans[folder.embedder.fingerprint if folder.embedder else ""]
+                    plan = plan_of[name]  # As it was: another may be chosen meanwhile.
                     try:
                         if _is_history(folder):
                             plan = replace(plan, filters=folder.narrowed(plan.filters))
@@ -747,7 +752,11 @@ class Library:
         """The collections that :meth:`delete` removes the indexes of."""
         # Memories of the user are those of other folders, too.
         own = [each for name, each in self.memories().items() if name != f"user{_MEMORY}"]
-        return [*self._folders.values(), *self.histories(look=False).values(), *own]
+        try:
+            histories = self.histories()
+        except RootNotFound:  # An index can be removed after what it was made of.
+            histories = self.histories(look=False)
+        return [*self._folders.values(), *histories.values(), *own]
 
     def mentions(
         self, uri: str, *, limit: int = 10, collection: str = ""

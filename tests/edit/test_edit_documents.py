@@ -248,6 +248,34 @@ def test_lines_and_citations_are_replaced_as_they_stand(folder: Folder) -> None:
         folder.edit("replace", where=Where(lines=(99, 99)), text="x")
 
 
+@pytest.mark.parametrize(
+    ("before", "lines", "text", "after"),
+    [
+        ("# A\n\none\n\ntwo\n", (3, 4), "1\n\n", "# A\n\n1\n\ntwo\n"),
+        ("# A\n\none\n\n    code\n", (3, 4), "1\n\n", "# A\n\n1\n\n    code\n"),
+        ("# A\n\n```\na\n\n\nb\n```\n", (4, 6), "c\n\n\n", "# A\n\n```\nc\n\n\nb\n```\n"),
+        ("# A\n\none\n\ntwo\n", (3, 4), "1\n", "# A\n\n1\ntwo\n"),
+        ("# A\n\none\n\ntwo\n", (3, 4), "1", "# A\n\n1\ntwo\n"),
+    ],
+)
+def test_blank_lines_of_a_text_that_takes_the_place_of_lines_stay(
+    folder: Folder, before: str, lines: tuple[int, int], text: str, after: str
+) -> None:
+    """Seen to fail when they were taken off: two paragraphs became one, and code prose."""
+    folder.put("a.md", before)
+    folder.edit("replace", uri="a.md", where=Where(lines=lines), text=text)
+    assert folder.text("a.md") == after
+
+
+def test_blank_lines_of_a_text_behind_lines_stay(folder: Folder) -> None:
+    """Seen to fail when the text was tidied: it ran into the paragraphs around it."""
+    folder.put("a.md", "# A\n\none\n\ntwo\n")
+    folder.edit("append", uri="a.md", where=Where(lines=(3, 4)), text="more\n\n")
+    assert folder.text("a.md") == "# A\n\none\n\nmore\n\ntwo\n"
+    folder.edit("append", uri="a.md", where=Where(lines=(7, 7)), text="\nlast")
+    assert folder.text("a.md") == "# A\n\none\n\nmore\n\ntwo\n\nlast\n"
+
+
 def test_what_was_cited_is_found_where_it_moved_to_but_never_guessed(folder: Folder) -> None:
     from hashlib import sha256
 
@@ -473,6 +501,7 @@ def test_texts_that_are_none_are_refused(folder: Folder, text: str) -> None:
 def test_line_ends_the_mark_and_the_last_newline_stay(
     folder: Folder, end: str, mark: str, last: bool
 ) -> None:
+    """Seen to fail when new lines ended as they were given, and when the mark was not put back."""
     source = GUIDE if last else GUIDE.rstrip("\n")
     folder.put("a.md", (mark + source.replace("\n", end)).encode())
     folder.edit("append", "Guide > Use", uri="a.md", text="More.\r\nAnd more.\n")

@@ -209,6 +209,82 @@ def test_a_name_in_use_is_refused_in_any_case(notes: MemoryFolder) -> None:
     assert notes.read("PLAN").text == "one"
 
 
+def test_an_ending_in_capitals_is_an_ending(notes: MemoryFolder) -> None:
+    """Seen to fail when only ``.md`` was cut off: each version took the place of the last one,
+    and what was deleted was in the trash under a name that nobody asks for."""
+    notes.folder.mkdir()
+    (notes.folder / "Note.MD").write_text("one\n", encoding="utf-8")
+    assert notes.read("Note").title == "Note"
+    notes.update("Note.MD", "two")
+    notes.update("note", "three")
+    notes.delete("Note.md")
+    trash = [(each.name, each.version, each.deleted) for each in notes.trash()]
+    assert trash == [("Note.MD", number, True) for number in (1, 2, 3)]
+    assert notes.restore("note", version=1).text == "one"
+    assert notes.restore("Note").text == "three"
+    assert notes.restore("Note.MD", version=2).text == "two"
+    assert [each.name for each in notes.memories()] == ["Note.MD"]
+    assert notes.create("new", name="Other.MD").name == "Other.md"
+
+
+def twins(notes: MemoryFolder, *names: str) -> None:
+    """Memories by hand whose names differ in case, with one earlier version each."""
+    notes.folder.mkdir()
+    for name in names:
+        (notes.folder / name).write_text(f"{name} 1\n", encoding="utf-8")
+    if len(notes.memories()) < len(names):
+        pytest.skip("this disk does not tell case apart")
+    for name in names:
+        notes.update(name, f"{name} 2")
+
+
+@pytest.mark.parametrize("names", [("Note.md", "note.md"), ("note.MD", "note.md")])
+def test_memories_that_differ_in_case_are_never_restored_from_each_other(
+    notes: MemoryFolder, names: tuple[str, str]
+) -> None:
+    """Seen to fail when the versions were looked up by their folded names, when the memory to
+    restore was, and when the ending of a name was not kept."""
+    twins(notes, *names)
+    for name in names:
+        assert notes.read(name).text == f"{name} 2"
+        restored = notes.restore(name)
+        assert (restored.name, restored.text) == (name, f"{name} 1")
+    for name, other in (names, names[::-1]):
+        notes.delete(name)
+        assert {each.name for each in notes.trash() if each.deleted} == {name}
+        restored = notes.restore(name)
+        assert (restored.name, restored.text) == (name, f"{name} 1")
+        assert notes.read(other).text == f"{other} 1"
+
+
+def test_a_memory_without_versions_takes_none_of_its_twin(notes: MemoryFolder) -> None:
+    """Seen to fail when those of living memories were not left out."""
+    twins(notes, "Note.md", "note.md")
+    (notes.folder / ".trash" / "Note.000001.md").unlink()
+    with pytest.raises(NotFound):
+        notes.restore("Note")
+    assert notes.read("note").text == "note.md 2"
+
+
+def test_a_memory_renamed_by_hand_keeps_its_versions(notes: MemoryFolder) -> None:
+    """In another case, that is; seen to fail when names were only compared exactly."""
+    notes.create("one", name="note")
+    notes.update("note", "two")
+    (notes.folder / "note.md").rename(notes.folder / "Note.md")
+    restored = notes.restore("Note")
+    assert (restored.name, restored.text) == ("Note.md", "one")
+
+
+def test_no_file_in_the_trash_takes_the_place_of_one_in_another_case(notes: MemoryFolder) -> None:
+    """Some disks take both for one; seen to fail when each name was counted for itself."""
+    for name in ("note", "Note", "NOTE"):
+        notes.create(name, name=name)
+        notes.delete(name)
+    kept = [path.name.lower() for path in (notes.folder / ".trash").glob("*.md")]
+    assert sorted(kept) == ["note.000001.md", "note.000002.md", "note.000003.md"]
+    assert notes.restore("Note").text == "Note"
+
+
 # --- what a file says -----------------------------------------------------------------------------
 
 
@@ -338,6 +414,32 @@ def test_broken_front_matter_is_never_touched_and_never_fatal(
         assert notes.read("hand").type == "plan"
     notes.update("hand", "new text")
     assert notes.read("hand").text.endswith("new text")
+
+
+@pytest.mark.parametrize("before", [b"old\n", b"old\r\nlines\r\n", b"\n---\na: 1\n---\n", b""])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "new",
+        "---\ntype: plan\n---\nhello",
+        "+++\ntype = 'plan'\n+++\nhello",
+        "---\ntype: plan",
+        "\ufeffmarked",
+    ],
+)
+def test_a_text_without_front_matter_stays_one_and_keeps_its_mark(
+    notes: MemoryFolder, before: bytes, mark: bytes, text: str
+) -> None:
+    """Seen to fail without the mark, and without the blank line before such a text."""
+    notes.folder.mkdir()
+    (notes.folder / "hand.md").write_bytes(mark + before)
+    updated = notes.update("hand", text)
+    assert (updated.text, updated.type) == (text, "")
+    assert notes.read("hand") == updated
+    end = b"\r\n" if b"\r" in before else b"\n"
+    blank = b"" if text == "new" else end
+    assert raw(notes, "hand.md") == mark + blank + text.encode().replace(b"\n", end) + end
 
 
 def test_a_file_in_another_encoding_is_not_spoiled(notes: MemoryFolder) -> None:

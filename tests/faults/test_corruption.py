@@ -37,6 +37,8 @@ TRIALS = amount(72, 3_000)
 SECONDS = 600 if TRIALS < 1_000 else 5_400
 ENOUGH = 0.98
 INSERTED = "documents/"
+FIRST = "corruption: processes that live"
+"""The line that counts the trials; the others look at the same ones."""
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="trials are forked")
 
@@ -75,7 +77,7 @@ def _shown(rows: list[dict[str, Any]]) -> str:
 
 def test_no_damage_ends_or_hangs_a_process(trials: list[dict[str, Any]]) -> None:
     crashed = [each for each in trials if "crash" in each]
-    report("corruption: processes that live", trials=len(trials), failures=len(crashed))
+    report(FIRST, trials=len(trials), failures=len(crashed))
     assert len(trials) == TRIALS
     assert not crashed, _shown(crashed)
 
@@ -99,11 +101,12 @@ def test_verify_finds_what_was_changed(trials: list[dict[str, Any]]) -> None:
         report(
             f"corruption: verify, {name}", trials=count.total(), faults=told,
             failures=count["missed"], note=f"{count['harmless']} changed nothing readable",
+            of=FIRST,
         )  # fmt: skip
     share = total["found"] / (total["found"] + total["missed"])
     report(
         "corruption: verify, all", trials=total.total(), faults=total["found"] + total["missed"],
-        failures=total["missed"], note=f"{share:.2%} found",
+        failures=total["missed"], note=f"{share:.2%} found", of=FIRST,
     )  # fmt: skip
     # One artefact must not hide behind the others; of few trials one may be missed.
     for name, count in counts.items():
@@ -114,7 +117,7 @@ def test_verify_finds_what_was_changed(trials: list[dict[str, Any]]) -> None:
 
 def test_no_text_is_served_that_the_source_does_not_have(trials: list[dict[str, Any]]) -> None:
     wrong = [each for each in trials if each.get("wrong")]
-    report("corruption: texts served", trials=len(trials), failures=len(wrong))
+    report("corruption: texts served", trials=len(trials), failures=len(wrong), of=FIRST)
     assert not wrong, _shown(wrong)
 
 
@@ -147,7 +150,7 @@ def test_an_answer_is_right_or_says_that_something_was_damaged(
     beside = [each for each in silent if each["artefact"].endswith("catalogue.db")]
     report(
         "corruption: answers", trials=len(trials), failures=len(silent) - len(beside),
-        note=f"{len(beside)} with the right text under another title or rank",
+        note=f"{len(beside)} with the right text under another title or rank", of=FIRST,
     )  # fmt: skip
     assert [each for each in silent if each not in beside] == [], _shown(silent)
     assert len(beside) <= 0.02 * len(trials), _shown(beside)

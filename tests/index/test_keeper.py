@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,6 +106,24 @@ def test_nobody_walks_while_a_healthy_keeper_has_nothing_to_do(
     assert library.search("zebra").incomplete == ()
 
 
+def test_without_fences_a_large_folder_is_not_called_stale(
+    library: Library, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen to fail where every answer said that many files changed, and nothing had."""
+    monkeypatch.setattr(FolderWatcher, "fence", lambda *_: False)
+    monkeypatch.setattr(freshness, "MOST_CHECKED", 0)
+    library.watch()
+    assert library.drain(DEADLINE)
+    (note,) = library.search("one").incomplete
+    assert note == freshness.UNPROVED
+    library.folder()._keeper._dirty.add(everything=True)  # type: ignore[union-attr]
+    (note,) = library.search("one").incomplete
+    assert note == freshness.FOLLOWING
+    library.unwatch()
+    (note,) = library.search("one").incomplete
+    assert note == freshness.UNCHECKED
+
+
 @with_fences
 def test_a_folder_renamed_and_moved_out(library: Library, root: Path, tmp_path: Path) -> None:
     (root / "docs").mkdir()
@@ -128,6 +147,31 @@ def test_an_ignore_file_edited(library: Library, root: Path) -> None:
     (root / ".gitignore").unlink()
     assert library.drain(DEADLINE)
     assert found(library, "two") == {"two.md"}
+
+
+@with_fences
+@pytest.mark.parametrize("rules", [".git/info/exclude", "project/.gitignore"])
+def test_an_ignore_file_outside_the_folder_edited(
+    repository: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rules: str
+) -> None:
+    """Seen to fail where only events told of rules: these files have none in the folder."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    repo = repository("repo")
+    for name in ("one", "two"):
+        repo.write(f"project/docs/{name}.md", f"# Page\n\n{name} facts\n")
+    docs = repo.path / "project" / "docs"
+    with Library.open(docs, index_dir=tmp_path / "index", settings=HASH) as library:
+        library.watch()
+        assert library.drain(DEADLINE)
+        assert found(library, "two") == {"two.md"}
+        repo.write(rules, "two.md\n")
+        assert found(library, "two") == set()
+        assert library.drain(DEADLINE)
+        repo.write("project/docs/two.md", "# Page\n\ntwo other facts\n")
+        assert library.drain(DEADLINE)
+        assert found(library, "two") == set()
+        (repo.path / rules).unlink()
+        assert found(library, "two") == {"two.md"}
 
 
 def test_what_is_ignored_causes_no_pass(library: Library, root: Path) -> None:
@@ -368,6 +412,36 @@ def test_strategies_are_switched_while_it_runs(library: Library, root: Path) -> 
     status = library.status()
     assert status.watcher is not None
     assert status.watcher.strategy == "lazy"
+
+
+def test_closing_does_not_wait_for_the_whole_pass(root: Path, tmp_path: Path) -> None:
+    """Seen to fail where nobody told the pass of the keeper that it is not wanted any more."""
+    from lookfar.embed.hashed import HashedEmbedder
+
+    for number in range(600):
+        (root / f"{number}.md").write_text(f"# Page {number}\n\nabout {number}\n")
+    embedded: list[int] = []
+    begun, go_on = threading.Event(), threading.Event()
+
+    class Slow(HashedEmbedder):
+        def embed(self, texts: Any) -> Any:
+            embedded.append(len(texts))
+            begun.set()
+            assert go_on.wait(DEADLINE)
+            return super().embed(texts)
+
+    library = Library.open(root, index_dir=tmp_path / "index", settings=HASH)
+    library.folder().__dict__["embedder"] = Slow(16)
+    library.watch()
+    assert begun.wait(DEADLINE)
+    closing = threading.Thread(target=library.close)
+    closing.start()
+    until(lambda: library.folder()._closing)
+    go_on.set()
+    closing.join(DEADLINE)
+    assert not closing.is_alive()
+    assert sum(embedded) < 600
+    assert not library.indexed
 
 
 def test_watching_is_switched_on_and_off(library: Library) -> None:

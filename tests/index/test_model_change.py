@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lookfar.config import config_file
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.errors import ModelUnavailable
 from lookfar.library import Library
+from lookfar.model import Filters
 from lookfar.store.siblings import KEPT
 
 BASE = {"index.workers": 1, "git.history": False, "embed.provider": "hash"}
@@ -216,3 +218,36 @@ def test_a_model_that_is_away_leaves_the_old_index(root: Path, tmp_path: Path, u
             library.index()
         away.fails = False
         assert library.search("word3").generation == 2
+
+
+def test_the_first_question_after_a_change_is_put_to_the_new_model(
+    repository: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use: Any
+) -> None:
+    """Seen to fail where the question was made ready before the settings were read again, and
+    where a history went on with the model that it had first."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    chosen = config_file()
+    chosen.parent.mkdir(parents=True)
+    chosen.write_text('[embed]\nprovider = "hash"\n')
+    repo = repository("project")
+    repo.commit("Tell of the zebra", {"a.md": "# A\n\nzebra\n"})
+    repo.commit("Tell of the walrus", {"b.md": "# B\n\nwalrus\n"})
+    of_commits = Filters(lanes=("commits",))
+
+    def asked(library: Library) -> tuple[str, str]:
+        first = library.search("walrus", mode="vector")
+        second = library.search("walrus", mode="vector", filters=of_commits)
+        assert [each.reason for each in (*first.incomplete, *second.incomplete)] == []
+        return first.hits[0].uri, second.hits[0].title
+
+    use(32)
+    settings = {"index.workers": 1, "git.cool_down_seconds": 0}
+    with Library.open(repo.path, index_dir=tmp_path / "index", settings=settings) as library:
+        assert asked(library) == ("b.md", "Tell of the walrus")
+        use(48)
+        chosen.write_text('[embed]\nprovider = "hash"\nquery_prefix = "another: "\n')
+        assert asked(library) == ("b.md", "Tell of the walrus")
+        (history,) = library.histories().values()
+        with history._store.snapshot() as snapshot:
+            assert snapshot.dimensions == 48

@@ -1,9 +1,10 @@
 """Hypothesis plays with a real folder, real processes and kills; the index stays true to it.
 
 Passes are killed at a fault point, generations are rolled back to, libraries closed and opened.
-After each pass the index equals one made from scratch, and its answers those of an oracle that
-reads the texts themselves: which chunks hold a word or two words in a row, how BM25 ranks them
-where no older generation is kept, and which vectors are nearest.
+After each pass the index has the texts of the disk and equals one made from scratch, and the
+answers of both are those of an oracle that reads the texts themselves: which chunks hold a word
+or two words in a row, how BM25 ranks them where no older generation is kept, and which vectors
+are nearest.
 
 Seen to fail, each within sixteen plays, when the oracle weighed length otherwise in BM25; when the
 words of a phrase were looked up the other way round; when the question's vector was negated; when
@@ -63,6 +64,9 @@ class Folder(RuleBasedStateMachine):
         self.root.mkdir()
         self.seen: dict[int, dict[str, str | None]] = {}
         self.library = self.opened()
+
+    cut = 0
+    """Passes that a fault really ended, of all plays."""
 
     def opened(self) -> Library:
         return Library.open(self.root, index_dir=self.work / "index", settings=SETTINGS)
@@ -129,9 +133,12 @@ class Folder(RuleBasedStateMachine):
         self.library = self.opened()
 
     @precondition(lambda self: hasattr(os, "fork"))
-    @rule(at=st.integers(1, 16), how=st.sampled_from(["kill", "EIO", "full"]))
-    def fail_a_pass(self, at: int, how: str) -> None:
-        """At a fault point, or not at all where the pass has fewer."""
+    @rule(
+        at=st.integers(1, 16), how=st.sampled_from(["kill", "EIO", "full"]), name=NAMES, text=TEXTS
+    )
+    def fail_a_pass(self, at: int, how: str, name: str, text: str) -> None:
+        """At a fault point of a pass that has something to do."""
+        self.path(name).write_text(text)
         self.library.close()
         child = os.fork()
         if not child:
@@ -146,6 +153,7 @@ class Folder(RuleBasedStateMachine):
             os._exit(status)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         assert status in (0, 3, -9)
+        Folder.cut += status != 0
         self.library = self.opened()
         # What the killed pass may have activated was true to the disk, too.
         self.reconcile()
@@ -156,13 +164,23 @@ class Folder(RuleBasedStateMachine):
         assert self.library.verify() == []
         assert self.library.status().stale == ()
         here = shown(self.library)
+        assert here["texts"] == self.on_disk()
+        check_answers(self.library, VOCABULARY, ranking=False)
         scratch = self.work / "scratch"
         shutil.rmtree(scratch, ignore_errors=True)
         with Library.open(self.root, index_dir=scratch, settings=SETTINGS) as fresh:
             fresh.index()
             assert here == shown(fresh)
-            check_answers(fresh, VOCABULARY)
+            check_answers(fresh, VOCABULARY, ranking=True)
         self.remember(here["texts"])
+
+    def on_disk(self) -> dict[str, str]:
+        """What may be indexed: links are not followed."""
+        return {
+            path.relative_to(self.root).as_posix(): path.read_text(encoding="utf-8")
+            for path in self.root.rglob("*")
+            if path.is_file() and not path.is_symlink()
+        }
 
     @rule(which=st.integers(0, 5))
     def roll_back(self, which: int) -> None:
@@ -195,6 +213,7 @@ class Folder(RuleBasedStateMachine):
 @pytest.mark.parametrize("steps", [amount(25, 50)])
 def test_the_index_equals_one_made_from_scratch(steps: int) -> None:
     examples = amount(16, 100)
+    Folder.cut = 0
     run_state_machine_as_test(
         Folder,
         settings=settings(
@@ -205,4 +224,8 @@ def test_the_index_equals_one_made_from_scratch(steps: int) -> None:
             derandomize=True,
         ),
     )
-    report("state machine", trials=examples, note=f"of at most {steps} steps each")
+    report(
+        "state machine", trials=examples, faults=Folder.cut,
+        note=f"of at most {steps} steps each; {Folder.cut} passes were cut by a fault",
+    )  # fmt: skip
+    assert Folder.cut

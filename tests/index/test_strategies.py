@@ -234,3 +234,27 @@ def test_two_processes_write_the_dirty_set_at_once(tmp_path: Path) -> None:
         _, errors = saver.communicate()
         assert (saver.returncode, errors) == (0, b"")
     assert [path.name for path in tmp_path.iterdir()] == [DIRTY_FILE]
+
+
+def test_what_is_put_back_is_never_out_of_sight(tmp_path: Path) -> None:
+    """Seen to fail with two turns of the lock: whoever looked between them found nothing dirty,
+    and took an answer for fresh."""
+    dirty = Dirty(tmp_path)
+    dirty.add(["a.md"])
+    dirty.take()
+    seen: list[frozenset[str]] = []
+    real = dirty._lock
+
+    class Looked:
+        def __enter__(self) -> None:
+            real.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            real.release()
+            dirty._lock = real
+            seen.append(dirty.names())
+            dirty._lock = self  # type: ignore[assignment]
+
+    dirty._lock = Looked()  # type: ignore[assignment]
+    dirty.put_back()
+    assert seen == [frozenset({"a.md"})]

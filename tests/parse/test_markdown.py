@@ -28,6 +28,16 @@ def links(document: Document) -> list[tuple[str, str, str, str]]:
     return [(link.kind, link.target, link.anchor, link.text) for link in document.links]
 
 
+def test_a_page_between_thematic_breaks_has_its_sections() -> None:
+    """Seen to fail when whatever stood between them was front matter: nobody found it."""
+    old = "---\n\nWarning: this page is old.\n\n# Install\n\nRun make.\n\n---\n\n# Use\n\ntext\n"
+    slides = "---\nNote: hi\n\n# Slide one\n\nbody\n\n---\n\n# Slide two\n"
+    for text, titles in ((old, ["Install", "Use"]), (slides, ["Slide one", "Slide two"])):
+        document = read(text)
+        assert (document.body, document.metadata, document.warnings) == (0, {}, ())
+        assert [title for level, title in outline(document) if level] == titles
+
+
 # --- Sections --------------------------------------------------------------------------------
 
 

@@ -87,19 +87,21 @@ def test_a_definition_comes_before_a_mention(asked: Callable[..., Ranking]) -> N
     assert half.scores[1] - 0.5 == pytest.approx(code.DEFINITION / 4)
 
 
-def test_definitions_are_read_only_of_those_that_could_come_forward(
+def test_definitions_are_read_once_and_of_all_code(
     make_place: MakePlace, make_ranking: MakeRanking
 ) -> None:
-    """Seen to fail without the limit: every candidate of a question was read."""
+    """Seen to fail with a limit: tests that are set aside later kept others from being read."""
     candidates = [
         Candidate(make_place(at, document=at, uri=f"{at}.py")._replace(lane="code"), 1, 1, 0)
         for at in range(1, 101)
     ]
-    ranking = make_ranking(candidates, [at / 100 for at in range(100)], top_k=1)
-    seen: list[Candidate] = []
-    code.by_definitions(lambda near: seen.extend(near) or {}, [code.by_definition])(ranking)
-    assert 3 <= len(seen) < 40
-    assert candidates[-1] in seen
+    prose = Candidate(make_place(101, document=101), 1, 1, 0)
+    scores = [at / 100 for at in range(101)]
+    ranking = make_ranking([*candidates, prose], scores, top_k=1)
+    seen: list[list[Candidate]] = []
+    judges = [code.by_definition, code.by_definition]
+    code.by_definitions(lambda near: seen.append(list(near)) or {}, judges)(ranking)
+    assert seen == [candidates]
 
 
 @pytest.mark.parametrize(

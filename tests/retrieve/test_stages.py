@@ -111,6 +111,24 @@ def test_names_lift_by_the_share_of_the_question_they_hold(
     assert name_match(0.1)(ranking).scores == pytest.approx((0.5 + lift,))
 
 
+@pytest.mark.parametrize("top_k", [1, 10, 50])
+def test_names_lift_the_same_however_many_hits_are_asked_for(
+    make_place: MakePlace, make_ranking: MakeRanking, top_k: int
+) -> None:
+    """Seen to fail with a reach of a multiple of ``top_k``, and with one reach for all lanes:
+    code that stood before it kept a page from its lift."""
+    page = Candidate(make_place(0, document=0, path=("Rotate keys",)), 0, 0, 0)
+    prose = [Candidate(make_place(at, document=at), 0, 0, 0) for at in range(1, 40)]
+    code = [
+        Candidate(make_place(at, document=at, uri=f"{at}.py")._replace(lane="code"), 0, 0, 0)
+        for at in range(40, 100)
+    ]
+    scores = [0.1] + [0.5] * len(prose) + [0.9] * len(code)
+    terms = tuple(terms_of("rotate keys"))
+    ranking = make_ranking([page, *prose, *code], scores, terms=terms, top_k=top_k)
+    assert name_match(0.2)(ranking).scores[0] == pytest.approx(0.3)
+
+
 @pytest.mark.parametrize(
     ("text", "first"),
     [
@@ -145,7 +163,9 @@ def test_neighbours_that_answer_alike_become_one_passage(
         Candidate(make_place(2, start=150, end=250), 0, 0, 0),
         Candidate(make_place(3, start=900, end=950), 0, 0, 0),
     ]
-    found = passages(make_ranking(candidates, [0.8, 0.9, 0.7]), per_document=3, merge_gap=200)
+    found = passages(
+        make_ranking(candidates, [0.8, 0.9, 0.7]), per_document=3, merge_gap=200, max_chars=4000
+    )
     assert [(p.start, p.end, p.chunks, p.score) for p in found] == [
         (0, 250, 2, 0.9),
         (900, 950, 1, 0.7),
@@ -160,7 +180,9 @@ def test_a_much_weaker_neighbour_stays_out_of_the_span(
         Candidate(make_place(1, start=0, end=100), 0, 0, 0),
         Candidate(make_place(2, start=100, end=200), 0, 0, 0),
     ]
-    found = passages(make_ranking(candidates, [0.9, 0.2]), per_document=3, merge_gap=200)
+    found = passages(
+        make_ranking(candidates, [0.9, 0.2]), per_document=3, merge_gap=200, max_chars=4000
+    )
     assert [(p.start, p.end) for p in found] == [(0, 100), (100, 200)]
 
 
@@ -174,7 +196,7 @@ def test_what_the_document_earned_does_not_make_its_chunks_alike(
     ]
     ranking = make_ranking(candidates, [0.4, 0.1])
     ranking = ranking.plus("page", [0.6, 0.6], lambda _: "", whole_document=True)
-    assert len(passages(ranking, per_document=3, merge_gap=200)) == 2
+    assert len(passages(ranking, per_document=3, merge_gap=200, max_chars=4000)) == 2
 
 
 def test_how_many_hits_are_asked_for_does_not_change_what_they_span(
@@ -185,8 +207,12 @@ def test_how_many_hits_are_asked_for_does_not_change_what_they_span(
         Candidate(make_place(at, start=at * 100, end=at * 100 + 90), 0, 0, 0) for at in range(4)
     ]
     scores = [0.9, 0.8, 0.85, 0.8]
-    one = passages(make_ranking(candidates, scores, top_k=1), per_document=3, merge_gap=200)
-    many = passages(make_ranking(candidates, scores, top_k=9), per_document=3, merge_gap=200)
+    one = passages(
+        make_ranking(candidates, scores, top_k=1), per_document=3, merge_gap=200, max_chars=4000
+    )
+    many = passages(
+        make_ranking(candidates, scores, top_k=9), per_document=3, merge_gap=200, max_chars=4000
+    )
     assert one == many
 
 
@@ -199,7 +225,7 @@ def test_a_document_gives_at_most_so_many_passages(
     ]
     candidates.append(Candidate(make_place(9, document=2, uri="b.md"), 0, 0, 0))
     ranking = make_ranking(candidates, [0.9, 0.8, 0.7, 0.6, 0.1])
-    found = passages(ranking, per_document=cap, merge_gap=0)
+    found = passages(ranking, per_document=cap, merge_gap=0, max_chars=4000)
     assert sum(p.place.document == 1 for p in found) == kept
     assert sum(p.place.document == 2 for p in found) == 1
 
@@ -213,11 +239,11 @@ def test_many_chunks_of_one_document_leave_room_for_the_others(
         for at in range(160)
     ]
     scores = [1.0 - at / 1000 for at in range(160)]
-    found = passages(make_ranking(candidates, scores), per_document=3, merge_gap=0)
+    found = passages(make_ranking(candidates, scores), per_document=3, merge_gap=0, max_chars=4000)
     assert {passage.place.document for passage in found} == {0, 1, 2, 3}
 
 
 def test_nothing_gives_nothing(make_ranking: MakeRanking) -> None:
     empty = name_match(0.1)(weighted_sum(0.25, 0.75, 0.6, 0.6)(make_ranking([])))
     assert empty.scores == ()
-    assert passages(empty, per_document=3, merge_gap=200) == []
+    assert passages(empty, per_document=3, merge_gap=200, max_chars=4000) == []

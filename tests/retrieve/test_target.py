@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from lookfar.edit.place import Where, find
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound
+from lookfar.library import Library
+from lookfar.model import Edit
 from lookfar.parse.markdown import parse
 from lookfar.retrieve.target import Target, locate, parse_target
 
@@ -43,6 +48,42 @@ def test_targets_are_taken_apart(text: str, target: Target) -> None:
     assert parse_target(text, exists=False) == target
 
 
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("C#/notes.md#Install", Target("C#/notes.md", "Install")),
+        ("C#/notes.md#C# > F#", Target("C#/notes.md", "C# > F#")),
+        ("C#/notes.md:1-2", Target("C#/notes.md", lines=(1, 2))),
+        ("C#/notes.md#", Target("C#/notes.md")),
+        ("a.md#About C#", Target("a.md", "About C#")),
+        ("a.md#Notes:1-2", Target("a.md", "Notes:1-2")),
+        ("a.md:1-2", Target("a.md", lines=(1, 2))),
+        ("C#/gone.md#Install", Target("C", "/gone.md#Install")),
+        ("a.md" + "#" * 99, Target("a.md", "#" * 98)),
+    ],
+)
+def test_a_path_may_have_a_sign_of_its_own(text: str, target: Target) -> None:
+    """Seen to fail with the first sign as the end of every path."""
+    assert parse_target(text, False, {"C#/notes.md", "a.md"}.__contains__) == target
+
+
+@pytest.mark.usefixtures("own_home")
+def test_parts_of_a_document_with_a_sign_in_its_path_are_read_and_edited(tmp_path: Path) -> None:
+    """Seen to fail with targets taken apart before anybody looked which documents there are."""
+    root = tmp_path / "root"
+    (root / "C#").mkdir(parents=True)
+    (root / "C#" / "notes.md").write_text("# Install\n\nRun it.\n\n# Use\n\nUse it.\n")
+    settings = {"embed.provider": "hash"}
+    with Library.open(root, index_dir=tmp_path / "index", settings=settings) as library:
+        library.index()
+        assert library.read("C#/notes.md#Install").text.startswith("# Install")
+        assert library.read("C#/notes.md:7").text == "Use it.\n"
+        library.edit(Edit("append", "C#/notes.md#Install", text="Then rest."))
+        assert "Then rest." in library.read("C#/notes.md#Install").text
+        library.edit(Edit("delete", "C#/notes.md:1-2"))
+        assert library.read("C#/notes.md").text.startswith("Run it.")
+
+
 def test_a_document_may_be_called_anything() -> None:
     assert parse_target("c#.md:3", exists=True) == Target("c#.md:3")
 
@@ -69,6 +110,47 @@ def test_sections_are_found_by_their_path(heading: str, start_line: int, end_lin
     assert (span.start_line, span.end_line) == (start_line, end_line)
     assert document.text[span.start :].startswith("#")
     assert path[-1].lower() == heading.lower().split(">")[-1].split("→")[-1].strip()
+
+
+SIGNS = (
+    "# `Vec<T>`\n\n# 1.x -> 2.0\n\n# Q & A\n\n# x=>y\n\n# A > B\n\n"
+    "# Cafe\u0301 & Co\n\n# Straße 1\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("heading", "line"),
+    [
+        ("Vec<T>", 1),
+        ("1.x -> 2.0", 3),
+        ("Q & A", 5),
+        ("q--a", 5),
+        ("q-a", 5),
+        ("x=>y", 7),
+        ("A > B", 9),
+        ("A \\> B", 9),
+        ("Caf\u00e9 & Co", 11),
+        ("CAFE\u0301 & co", 11),
+        ("stra\u00dfe-1", 13),
+        ("STRASSE 1", 13),
+    ],
+)
+def test_reading_and_editing_find_the_same_sections(heading: str, line: int) -> None:
+    """Seen to fail with headings split at every sign, composed as they came, and with one hyphen
+    for any run of blanks: an edit found what could not be read."""
+    document = parse("a.md", SIGNS)
+    assert locate(document, Target("a.md", heading))[1].start_line == line
+    assert find(document, Where(heading=heading)).span.start_line == line
+
+
+def test_what_could_be_a_path_and_a_heading_is_never_guessed() -> None:
+    """Seen to fail with the first way to read it that fits; the way out is in the error."""
+    document = parse("a.md", "# A > B\n\n# A\n\n## B\n")
+    with pytest.raises(Ambiguous) as refused:
+        locate(document, Target("a.md", "A > B"))
+    named = [each.partition(" (lines")[0] for each in refused.value.details["candidates"]]
+    assert named == ["A \\> B", "A > B"]
+    assert locate(document, Target("a.md", named[0]))[1].start_line == 1
 
 
 def test_a_heading_that_several_sections_have_is_never_guessed() -> None:

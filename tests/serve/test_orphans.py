@@ -77,5 +77,8 @@ def test_an_orphan_ends_within_five_seconds(handbook: Path, runtime: str, way: s
         eventually(lambda child=child: not alive(child), f"orphan {death} ends")
         slowest = max(slowest, time.monotonic() - begun)
         assert slowest <= LIMIT, f"orphan {death} ({busy}) took {slowest:.1f} s"
+    # The daemon serves others, too, and ends when it has been idle; nothing else may be left.
+    mark = f"XDG_RUNTIME_DIR={runtime}"
+    eventually(lambda: len(marked_processes(mark)) <= (way == "daemon"), "nothing else is left")
     note = f"slowest {slowest:.1f} s"
     report(f"parent dies ({way})", trials=DEATHS[way], faults=DEATHS[way], note=note)

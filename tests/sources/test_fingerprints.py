@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 
@@ -79,3 +81,24 @@ def test_is_binary(head: bytes, expected: bool) -> None:
 
 def test_content_hash_is_of_the_bytes_on_disk() -> None:
     assert content_hash(b"a\r\n") == sha256(b"a\r\n").digest() != content_hash(b"a\n")
+
+
+BEYOND = 1 << 63
+
+
+def stat_result(inode: int, mtime_ns: int, ctime_ns: int) -> os.stat_result:
+    """As disks give them; few let a test ask for such an inode."""
+    whole = (0o100644, inode, 1, 1, 0, 0, 5, 0, mtime_ns // 10**9, ctime_ns // 10**9)
+    return os.stat_result(whole, {"st_mtime_ns": mtime_ns, "st_ctime_ns": ctime_ns})
+
+
+@pytest.mark.parametrize("mtime_ns", [BEYOND, -BEYOND - 1, 5 * BEYOND])
+@pytest.mark.parametrize("inode", [BEYOND, 2 * BEYOND - 1, BEYOND + 7])
+def test_what_a_disk_counts_in_more_than_63_bits_can_be_stored(inode: int, mtime_ns: int) -> None:
+    """Seen to fail with an ``OverflowError`` of SQLite's when a fingerprint was as the disk
+    says, for its times and for its inode."""
+    made = fingerprint_of(stat_result(inode, mtime_ns, mtime_ns))
+    with closing(sqlite3.connect(":memory:")) as connection:
+        told = (made.size, made.mtime_ns, made.ctime_ns, made.inode)
+        assert connection.execute("SELECT ?, ?, ?, ?", told).fetchone() == told
+    assert not unchanged(made, fingerprint_of(stat_result(inode - 1, mtime_ns, mtime_ns)))

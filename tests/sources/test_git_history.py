@@ -436,7 +436,9 @@ def test_nothing_that_a_repository_configures_is_run(repository: Make, tmp_path:
     assert not pwned.exists()
 
 
-def test_a_partial_clone_fetches_nothing(repository: Make, tmp_path: Path) -> None:
+def test_a_partial_clone_fetches_nothing(
+    repository: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Protects against missing objects that make git call what the remote is configured to be."""
     repo = repository()
     repo.commit("base", {"a.txt": "one\n"})
@@ -448,6 +450,9 @@ def test_a_partial_clone_fetches_nothing(repository: Make, tmp_path: Path) -> No
     repo.git("-C", str(clone), "config", "remote.origin.uploadpack", f"touch {pwned};")
     repo.git("-C", str(clone), "config", "remote.origin.url", f"ext::touch {pwned}")
     assert titles(read(opened(clone), lines=0)) == ["base"]
+    assert [(each.title, each.diff) for each in read(opened(clone))] == [("base", "")]
+    # Nor where it could not be told that it is one.
+    monkeypatch.setattr(git_history, "is_partial", lambda _: False)
     with pytest.raises(IOFailed):
         read(opened(clone))
     assert not pwned.exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import shutil
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lookfar.sources import watch
+from lookfar.sources import mounts, watch
 from lookfar.sources.confine import Root
 from lookfar.sources.policy import Policy
 from lookfar.sources.watch import Batch, FolderWatcher, Hints, topmost
@@ -357,6 +358,125 @@ def test_a_limit_of_the_system_is_admitted(root: Path, monkeypatch: pytest.Monke
 
 
 @only_linux
+@pytest.mark.parametrize("held", ["docs", "docs/sub"])
+def test_a_folder_made_again_while_somebody_holds_the_former_one_open(
+    root: Path, held: str
+) -> None:
+    """Seen to fail where a watch was known by its path alone: the kernel takes it back only
+    when the last descriptor closes, and the new folder was taken for watched."""
+    (root / "docs" / "sub").mkdir()
+    name = f"{held}/a.md"
+    seen = Seen(root, exact=True)
+    descriptor = os.open(root / held, os.O_RDONLY)
+    try:
+        shutil.rmtree(root / "docs")
+        (root / held).mkdir(parents=True)
+        (root / name).write_text("second")
+        seen.names(name)
+        seen.settle(root)
+    finally:
+        os.close(descriptor)
+    seen.settle(root)
+    seen.forget()
+    (root / name).write_text("third")
+    seen.settle(root)
+    assert (seen.uris, seen.everything) == ({name}, False)
+    seen.watcher.stop()
+
+
+@only_linux
+def test_a_folder_renamed_over_an_empty_one_that_is_held_open(root: Path, tmp_path: Path) -> None:
+    """Seen to fail where a watch was known by its path alone: nothing says that one went."""
+    (root / "empty").mkdir()
+    (tmp_path / "new").mkdir()
+    seen = Seen(root, exact=True)
+    descriptor = os.open(root / "empty", os.O_RDONLY)
+    try:
+        os.rename(tmp_path / "new", root / "empty")
+        seen.settle(root)
+        seen.forget()
+        (root / "empty" / "a.md").write_text("first")
+        seen.settle(root)
+        assert "empty/a.md" in seen.uris
+    finally:
+        os.close(descriptor)
+        seen.watcher.stop()
+
+
+@only_linux
+@pytest.mark.parametrize("closed", ["docs", "docs/sub"])
+def test_a_folder_that_could_not_be_read_is_watched_once_it_can(
+    root: Path, monkeypatch: pytest.MonkeyPatch, closed: str
+) -> None:
+    """Seen to fail where watchdog's -1 was kept as a watch, and where attributes were followed
+    by nobody. The refusal is made here: whoever runs this may be allowed everything."""
+    from watchdog.observers import inotify_c
+
+    (root / "docs" / "sub").mkdir()
+    real = inotify_c.inotify_add_watch
+    shut = os.fsencode(root / closed)
+
+    def refused(reader: int, path: bytes, mask: int) -> int:
+        if path == shut and not os.stat(shut).st_mode & 0o400:
+            ctypes.set_errno(errno.EACCES)
+            return -1
+        return real(reader, path, mask)
+
+    monkeypatch.setattr(inotify_c, "inotify_add_watch", refused)
+    os.chmod(shut, 0o000)
+    seen = Seen(root, exact=True)
+    try:
+        seen.settle(root)
+        os.chmod(shut, 0o700)
+        seen.names(f"{closed}/a.md")
+        seen.settle(root)
+        seen.forget()
+        (root / closed / "a.md").write_text("second")
+        seen.settle(root)
+        assert (seen.uris, seen.everything) == ({f"{closed}/a.md"}, False)
+    finally:
+        os.chmod(shut, 0o700)
+        seen.watcher.stop()
+
+
+@only_linux
+def test_at_the_limit_everything_is_compared_once_and_room_is_noticed(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen to fail where each refusal asked for everything, and with no second attempt."""
+    from watchdog.observers.inotify_c import InotifyFD
+
+    real, full = InotifyFD.add_callback, [True]
+
+    def limited(self: InotifyFD, path: bytes, *more: object) -> int:
+        if full[0] and path.endswith(b"docs"):
+            raise OSError(errno.ENOSPC, "inotify watch limit reached")
+        return real(self, path, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(InotifyFD, "add_callback", limited)
+    seen = Seen(root, exact=True)
+    try:
+        assert seen.watcher.take().everything
+        assert not seen.watcher.take(), "taking it asked for everything again"
+        monkeypatch.setattr(seen.watcher, "_retry_at", 0.0)
+        seen.watcher.tend()
+        assert not seen.watcher.healthy
+        assert not seen.watcher.peek(), "a vain attempt asked for everything"
+        full[0] = False
+        seen.watcher.tend()
+        assert not seen.watcher.healthy, "it is not looked at all the time"
+        monkeypatch.setattr(seen.watcher, "_retry_at", 0.0)
+        seen.watcher.tend()
+        assert seen.watcher.healthy
+        assert seen.watcher.take().everything
+        (root / "docs" / "a.md").write_text("second")
+        seen.names("docs/a.md")
+        assert not seen.everything
+    finally:
+        seen.watcher.stop()
+
+
+@only_linux
 def test_too_many_watchers_are_admitted(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from watchdog.observers.inotify_c import InotifyFD
 
@@ -403,6 +523,23 @@ def test_a_fence_comes_after_every_write_before_it(root: Path) -> None:
         (root / name).write_text("text")
         assert seen.watcher.fence(DEADLINE)
         assert name in seen.watcher.take().uris
+    seen.watcher.stop()
+
+
+@only_linux
+@pytest.mark.parametrize(("kind", "proves"), [("ext4", True), ("nfs4", False), ("9p", False)])
+def test_where_others_write_from_elsewhere_a_fence_proves_nothing(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, proves: bool
+) -> None:
+    """Seen to fail where a fence was passed on any file system: what another machine wrote has
+    no event here, and answers said that nothing was missing."""
+    table = tmp_path / "mounts"
+    where = str(root.resolve()).replace(" ", "\\040")
+    table.write_text(f"/dev/x / ext4 rw 0 0\nserver:/x {where} {kind} rw 0 0\n")
+    monkeypatch.setattr(mounts.mounted, "__defaults__", (table,))
+    seen = Seen(root, exact=True)
+    assert seen.watcher.fence(DEADLINE) is proves
+    assert seen.watcher.healthy
     seen.watcher.stop()
 
 

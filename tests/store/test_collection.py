@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 from shelf import Shelf, epoch_folder
 
 from lookfar.errors import IndexBusy, IndexCorrupt, NotIndexed
+from lookfar.store.files import WriterLock
 
 
 def other(shelf: Shelf, fingerprint: str = "two") -> Shelf:
@@ -97,8 +100,6 @@ def test_an_epoch_that_current_names_but_nobody_has_is_not_built_in_sight(shelf:
     """Seen to fail when the new epoch got the missing one's name: readers saw it half built."""
     shelf.write({"a.md": "old\n"})
     name = epoch_folder(shelf).name
-    import shutil
-
     shelf.store.close()
     shutil.rmtree(epoch_folder(shelf))
     with shelf.session(rebuild=True) as session:
@@ -115,3 +116,27 @@ def test_what_an_index_is_about_is_written_down(shelf: Shelf) -> None:
     assert shelf.store.disk_bytes() > 1000
     (shelf.store.folder / "collection.json").write_bytes(b"{")
     assert shelf.store.about() == {}
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["damaged", "missing"])
+def test_who_waited_to_set_an_epoch_aside_leaves_the_new_one_alone(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    """Seen to fail when only the names of epochs were counted that were not set aside, and when
+    nothing was left of one that was missing: the new one had the name of the old."""
+    shelf.write({"a.md": "old\n"})
+    shelf.store.close()
+    if not there:
+        shutil.rmtree(epoch_folder(shelf))
+    late, acquire = other(shelf, "one"), WriterLock.acquire
+
+    def wait(lock: WriterLock, wait_seconds: float = 0.0) -> None:
+        monkeypatch.undo()
+        shelf.store.set_aside("a test")
+        shelf.write({"a.md": "new\n"})
+        acquire(lock, wait_seconds)
+
+    monkeypatch.setattr(WriterLock, "acquire", wait)
+    late.store.set_aside("seen long ago", wait_seconds=5.0)
+    assert shelf.everything() == {"a.md": "new\n"}
+    late.store.close()

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from shelf import Elsewhere, Shelf, change_row, epoch_folder, python
@@ -163,3 +164,30 @@ def test_many_processes_open_a_cold_index_at_once(shelf: Shelf) -> None:
         process.stdin.flush()
     errors = [process.communicate(timeout=60)[1] for process in processes]
     assert errors == [""] * 8
+
+
+class Apples(sqlite3.Connection):
+    """A connection that begins as Apple's SQLite does with a write-ahead log."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.execute("PRAGMA synchronous=NORMAL")
+
+
+def test_a_commit_is_on_the_disk_whatever_sqlite_takes_for_enough(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Protects against a generation that is lost with the power after it was reported. Seen to
+    fail with nothing said of either."""
+    shelf.write({"a.md": "text\n"})
+    path = epoch_folder(shelf) / "catalogue.db"
+
+    def said(connection: sqlite3.Connection) -> list[int]:
+        names = ("synchronous", "fullfsync")
+        with closing(connection):
+            return [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
+
+    full = 2
+    assert said(database._open(path, "mode=rw", Apples)) == [full, 0]
+    monkeypatch.setattr(database.sys, "platform", "darwin")
+    assert said(database.connect(path, write=True)) == [full, 1]

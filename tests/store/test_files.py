@@ -174,3 +174,38 @@ def test_refused_locks_leak_no_descriptors(tmp_path: Path) -> None:
             with pytest.raises(IndexBusy):
                 files.WriterLock(path).acquire()
         assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize(
+    ("refusal", "expected"), [(None, []), (errno.ENOTSUP, ["fsync"]), (errno.EIO, None)]
+)
+def test_a_sync_goes_down_to_the_drive_of_a_mac(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    refusal: int | None,
+    expected: list[str] | None,
+) -> None:
+    """Where ``fsync`` leaves it in the drive's memory, which a loss of power empties. Seen to fail
+    with ``fsync`` alone, without it where the disk knows no other, and with errors passed over."""
+    fcntl = pytest.importorskip("fcntl")
+
+    done: list[str] = []
+
+    def full(descriptor: int, what: int) -> None:
+        assert what == 51
+        done.append("full")
+        if refusal is not None:
+            raise OSError(refusal, "no")
+
+    path = tmp_path / "one"
+    path.write_bytes(b"bytes")
+    monkeypatch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
+    monkeypatch.setattr(fcntl, "fcntl", full)
+    monkeypatch.setattr(os, "fsync", lambda _: done.append("fsync"))
+    monkeypatch.setattr(files.sys, "platform", "darwin")
+    if expected is None:
+        with pytest.raises(IOFailed):
+            files.sync(path)
+    else:
+        files.sync(path)
+    assert done == ["full", *(expected or [])]

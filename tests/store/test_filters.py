@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from shelf import Shelf, pages, words
 
-from lookfar.model import Filters
+from lookfar.model import Filters, Fingerprint
 from lookfar.ports import Place
 from lookfar.store.epoch import EpochSnapshot
 
@@ -204,4 +204,42 @@ def test_an_index_without_documents_answers(tmp_path: Path) -> None:
         assert snapshot.vector_search(shelf.embedder.embed(["amber"])[0], 5, Filters()) == []
         assert snapshot.uris() == []
     assert shelf.store.verify() == []
+    shelf.store.close()
+
+
+def test_times_that_changed_under_one_generation_are_filtered_by(tmp_path: Path) -> None:
+    """Protects whoever reads for long: a file that was touched makes no generation. Seen to fail
+    with what is remembered by the generation alone, and with moves that nobody recorded."""
+    shelf, reader = Shelf(tmp_path / "index"), Shelf(tmp_path / "index")
+    shelf.write({"a.md": "crimson tea\n", "b.md": "crimson sea\n"})
+
+    def seen() -> tuple[list[str], list[int]]:
+        with reader.store.snapshot() as snapshot:
+            listed = snapshot.kept("listed", snapshot.facts)
+            found = words(snapshot, "crimson", after=1000)
+            return [place.uri for place, _ in found], sorted(each.modified_ns for each in listed)
+
+    assert seen() == ([], [1, 1])
+    for times, expected in enumerate((2000, 2000, 1), start=1):
+        with shelf.session() as session:
+            session.touch(1, Fingerprint(12, expected, times, 1), settled=True)
+            assert session.commit_touches() == 1
+        assert seen() == (["a.md"] if expected > 1 else [], [1, expected])
+    reader.store.close()
+    shelf.store.close()
+
+
+def test_a_file_that_only_settled_makes_nothing_anew(tmp_path: Path) -> None:
+    """Protects against what is remembered being dropped twice for each edit. Seen to fail with
+    moves that every touch recorded."""
+    shelf = Shelf(tmp_path / "index")
+    shelf.write({"a.md": "crimson tea\n"})
+    made: list[int] = []
+    for ctime in (7, 8):
+        with shelf.session() as session:
+            session.touch(1, Fingerprint(12, 1, ctime, 1), settled=True)
+            session.commit_touches()
+        with shelf.store.snapshot() as snapshot:
+            snapshot.kept("one", lambda at=ctime: made.append(at))  # type: ignore[misc]
+    assert made == [7]
     shelf.store.close()

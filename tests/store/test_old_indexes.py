@@ -141,3 +141,8 @@ def test_every_earlier_format_is_kept() -> None:
     kept = {int(name.removeprefix("format-").removesuffix(".tar.xz")) for name in INDEXES}
     # 3 and 4 came in one step.
     assert kept | {3} >= set(range(1, FORMAT))
+    # Databases came with format 4.
+    databases = {
+        int(name.removeprefix("documents-format-").removesuffix(".tar.xz")) for name in DATABASES
+    }
+    assert databases >= set(range(4, FORMAT))

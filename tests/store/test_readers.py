@@ -80,17 +80,19 @@ def test_readers_see_whole_generations_while_many_are_activated(shelf: Shelf) ->
     shelf.retain = 1
     shelf.write(state(1))
     problems: list[BaseException] = []
-    checked = [0, 0]
-    over = threading.Event()
+    checked, met = [0, 0], [0, 0]
+    over, writing = threading.Event(), threading.Event()
 
     def read(at: int) -> None:
         last = 0
         try:
             while not over.is_set():
+                beside = writing.is_set()
                 number = check(shelf, pause=0.3 * at)
                 assert number >= last
                 last = number
                 checked[at] += 1
+                met[at] += beside or writing.is_set()
         except BaseException as error:
             problems.append(error)
 
@@ -103,10 +105,20 @@ def test_readers_see_whole_generations_while_many_are_activated(shelf: Shelf) ->
         stderr=subprocess.PIPE,
         text=True,
     )
-    for number in range(2, ACTIVATIONS + 2):
-        assert shelf.write(state(number)) == number
-        while sum(checked) < CHECKS * (number - 1) and not problems:
+
+    def wait_for(checks: int) -> None:
+        while sum(checked) < checks and not problems:
             time.sleep(0.001)
+
+    for number in range(2, ACTIVATIONS + 2):
+        with shelf.session() as session:
+            writing.set()
+            shelf.fill(session, state(number))
+            # Half of the checks are made beside a writer that has written and not activated.
+            wait_for(CHECKS * (number - 2) + CHECKS // 2)
+            assert session.activate({}) == number
+            writing.clear()
+        wait_for(CHECKS * (number - 1))
         if problems:
             break
     over.set()
@@ -120,7 +132,12 @@ def test_readers_see_whole_generations_while_many_are_activated(shelf: Shelf) ->
     assert checked[1] > 2
     assert check(shelf) == ACTIVATIONS + 1
     queries = 5 * (sum(checked) + int(out))
-    report("readers during activations", trials=queries, faults=ACTIVATIONS, note="no mix")
+    report(
+        "readers during activations", trials=queries, faults=ACTIVATIONS,
+        note=f"no mix; {sum(met):,} of {sum(checked):,} checks met an open session",
+    )  # fmt: skip
+    assert sum(met) >= sum(checked) * amount(0, 1) // 3
+    assert sum(met) > 0
 
 
 def test_a_snapshot_keeps_its_state_whatever_happens_after(shelf: Shelf) -> None:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from lookfar.model import Filters
 from lookfar.store import remembered
-from lookfar.store.remembered import Remembered
+from lookfar.store.remembered import Remembered, State
 from lookfar.store.scope import Scope
+
+FIRST = State(1, 0)
 
 
 class Asked:
@@ -29,41 +31,50 @@ def of(number: int) -> Filters:
 
 def test_a_scope_is_resolved_once() -> None:
     kept, asked = Remembered(), Asked(3)
-    assert kept.scope(1, of(1), asked) is kept.scope(1, of(1), asked)
+    assert kept.scope(FIRST, of(1), asked) is kept.scope(FIRST, of(1), asked)
     assert asked.times == 1
 
 
 def test_scopes_of_an_earlier_generation_are_forgotten() -> None:
     kept, asked = Remembered(), Asked(3)
-    for generation in (1, 2, 1):
-        kept.scope(generation, of(1), asked)
+    for state in (FIRST, State(2, 0), FIRST):
+        kept.scope(state, of(1), asked)
     assert asked.times == 3
+
+
+def test_what_was_made_before_times_changed_is_forgotten() -> None:
+    """Seen to fail with the generation alone as the key."""
+    kept, asked = Remembered(), Asked(3)
+    for moves in (0, 1, 1):
+        kept.scope(State(1, moves), of(1), asked)
+    assert asked.times == 2
+    assert [kept.kept(State(1, moves), "one", lambda at=moves: at) for moves in (0, 1)] == [0, 1]
 
 
 def test_the_oldest_scopes_go_when_there_are_many() -> None:
     kept, asked = Remembered(), Asked(1)
     for number in range(remembered._SCOPES + 1):
-        kept.scope(1, of(number), asked)
+        kept.scope(FIRST, of(number), asked)
     before = asked.times
-    kept.scope(1, of(1), asked)
+    kept.scope(FIRST, of(1), asked)
     assert asked.times == before
-    kept.scope(1, of(0), asked)
+    kept.scope(FIRST, of(0), asked)
     assert asked.times == before + 1
 
 
 def test_wide_scopes_are_few() -> None:
     kept, asked = Remembered(), Asked(remembered._DOCUMENTS // 2)
     for number in range(3):
-        kept.scope(1, of(number), asked)
+        kept.scope(FIRST, of(number), asked)
     for number in (2, 1):
-        kept.scope(1, of(number), asked)
+        kept.scope(FIRST, of(number), asked)
     assert asked.times == 3
-    kept.scope(1, of(0), asked)
+    kept.scope(FIRST, of(0), asked)
     assert asked.times == 4
 
 
 def test_one_scope_is_kept_however_wide_it_is() -> None:
     kept, asked = Remembered(), Asked(remembered._DOCUMENTS + 1)
     for _ in range(2):
-        kept.scope(1, of(0), asked)
+        kept.scope(FIRST, of(0), asked)
     assert asked.times == 1

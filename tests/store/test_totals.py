@@ -76,3 +76,28 @@ def test_two_ways_to_the_same_documents_have_one_name(shelf: Shelf, tmp_path: Pa
     other.write({"a.md": "two\n", "b.md": "one\n"})
     assert told(shelf)["content"] != told(other)["content"]
     other.store.close()
+
+
+def told_of_all(shelf: Shelf) -> dict[int, list[object]]:
+    return {each.number: [each.manifest[key] for key in KEYS] for each in shelf.store.generations()}
+
+
+@pytest.mark.parametrize("dead", [False, True])
+def test_what_is_erased_is_counted_in_no_generation(
+    shelf: Shelf, tmp_path: Path, dead: bool
+) -> None:
+    """Seen to fail when the totals of older generations stayed as they were recorded, and when
+    those of the newest one were added to with the erased still in them."""
+    shelf.write({"a.md": "# A\n\n[b](b.md) one\n", "b.md": "# B\n\ntwo\n"})
+    shelf.write({"a.md": "# A\n\nthree\n", "c.md": "# C\n\nfour\n"})
+    with shelf.session() as session:
+        shelf.fill(session, {"a.md": "# A\n\nfive\n"})
+        session.erase(["a.md", "c.md", "a.md", "never.md"], dead=dead)
+        session.activate({})
+    assert told(shelf) == counted(shelf)
+    without = Shelf(tmp_path / "other")
+    without.write({"b.md": "# B\n\ntwo\n"})
+    without.write({} if not dead else {"c.md": "# C\n\nfour\n"})
+    without.write({} if not dead else {"a.md": "# A\n\nfive\n"})
+    assert told_of_all(shelf) == told_of_all(without)
+    without.store.close()

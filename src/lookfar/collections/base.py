@@ -8,6 +8,7 @@ documents come from, and to rank.
 from __future__ import annotations
 
 import re
+import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -16,8 +17,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
+from heapq import nlargest
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeVar
@@ -26,6 +28,7 @@ from unicodedata import normalize
 from lookfar.errors import (
     IndexBusy,
     IndexCorrupt,
+    IndexHeld,
     InvalidArgument,
     IOFailed,
     LookfarError,
@@ -68,7 +71,7 @@ from lookfar.store.opening import Store, open_store
 
 if TYPE_CHECKING:
     from lookfar.config import Settings
-    from lookfar.index.build import OnProgress
+    from lookfar.index.build import OnProgress, Progress
     from lookfar.index.keeper import Keeper
     from lookfar.model import Section
     from lookfar.ports import Embedder, Place, Snapshot
@@ -83,6 +86,9 @@ PATIENCE: Final = 600.0
 REBUILD_PATIENCE: Final = 10.0
 """Seconds that a question waits in a server for an index that is built anew, before it says so."""
 
+ASK_AGAIN: Final = 0.1
+"""Seconds of waiting after which whoever waits is asked whether it still wants to."""
+
 KEEPER_PATIENCE: Final = 5.0
 """Seconds that the keeper waits for another writer before it tries again later."""
 
@@ -91,6 +97,12 @@ _LONGEST_REPORT = 2_000
 
 _LONGEST_NAME = 300
 """Characters of a name that others are compared with: comparing takes time."""
+
+_MOST_COMPARED = 300
+"""URIs that one is compared with letter by letter."""
+_LETTERS = 60
+"""At the end of a URI, by which these are chosen."""
+_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 T = TypeVar("T")
 
@@ -116,6 +128,8 @@ class Collection(ABC):
         self._building = Lock()
         self._began = ""
         self._closing = False
+        self.progress: Progress | None = None
+        """How far the pass that is under way here has come, where that is known."""
         self.failure: LookfarError | None = None
         """Why the last pass here failed; None once one succeeded."""
         self._keeper: Keeper | None = None
@@ -187,6 +201,51 @@ class Collection(ABC):
                     details={"since": self._began},
                 )
 
+    @contextmanager
+    def _held(self, on_progress: OnProgress | None, lock: Lock | None = None) -> Iterator[None]:
+        """A lock, that on building unless told otherwise, for as long as the caller wants it."""
+        lock = lock or self._building
+        self._await(lock, on_progress)
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _await(
+        self, lock: Lock, on_progress: OnProgress | None, patience: float = float("inf")
+    ) -> bool:
+        """Take a lock; gives whether it was free before patience was at an end."""
+        deadline = time.monotonic() + patience
+        while not lock.acquire(timeout=ASK_AGAIN):
+            if time.monotonic() >= deadline:
+                return False
+            self._still_wanted(on_progress)
+        return True
+
+    def _still_wanted(self, on_progress: OnProgress | None) -> None:
+        """Tell a call that waits how far others are. Raises where it was given up meanwhile: a
+        pass may take minutes, and whoever has left must not keep a thread for so long."""
+        if on_progress is not None:
+            from lookfar.index.build import Progress
+
+            on_progress(self.progress or Progress(0, 0, 0, 0))
+
+    def _when_free(
+        self, write: Callable[[float], T], wait_seconds: float, on_progress: OnProgress | None
+    ) -> T:
+        """What a writer gives that is told how long it may wait for other processes; it waits
+        in small pieces, as long as the caller wants it."""
+        deadline = time.monotonic() + wait_seconds
+        while True:
+            left = max(0.0, deadline - time.monotonic())
+            try:
+                return write(min(left, ASK_AGAIN))
+            except IndexBusy as busy:
+                begun = self.progress is not None
+                if begun or not left or isinstance(busy, IndexHeld):
+                    raise
+            self._still_wanted(on_progress)
+
     @property
     def building_since(self) -> str:
         """When the pass that is under way here began, in ISO form; empty where none is."""
@@ -194,11 +253,11 @@ class Collection(ABC):
 
     def _remove_index(self, wait_seconds: float) -> None:
         """Remove all that was made of the source, which is not touched."""
-        from lookfar.index.strategies import DIRTY_FILE
+        from lookfar.index.strategies import DIRTY_FILE, SEEN_FILE
 
         self._take_building()
         try:
-            self._store.delete((DIRTY_FILE,), wait_seconds)
+            self._store.delete((DIRTY_FILE, SEEN_FILE), wait_seconds)
             self._generation, self.failure = 0, None
         finally:
             self._building.release()
@@ -277,7 +336,7 @@ class Collection(ABC):
         if self.settings.store.read_only:
             raise damage
         try:
-            gone = self._remade(damage)
+            gone = self._remade(damage, on_progress)
             if gone is not None:
                 lacking = self._read_again(gone, on_progress) if gone else ""
                 detail = f"what was damaged of the index has been mended{lacking}"
@@ -299,11 +358,16 @@ class Collection(ABC):
     ) -> None:
         """Wait for an index that is built anew in the background, where that is done."""
 
-    def _remade(self, damage: IndexCorrupt) -> list[str] | None:
+    def _remade(
+        self, damage: IndexCorrupt, on_progress: OnProgress | None = None
+    ) -> list[str] | None:
         """Mend the index where it is, history and all; gives the documents that it lacks for it,
         or ``None`` where that cannot be done."""
         maker = self._maker()
-        return None if maker is None else self._store.repair(maker, damage.developer, PATIENCE)
+        if maker is None:
+            return None
+        repair = partial(self._store.repair, maker, damage.developer)
+        return self._when_free(repair, PATIENCE, on_progress)
 
     def _read_again(self, gone: list[str], on_progress: OnProgress | None) -> str:
         """Index documents again that were dropped; gives what answers have to say of them."""
@@ -398,10 +462,6 @@ class Collection(ABC):
         keeper = self._keeper
         return keeper.strategy if keeper is not None else ""
 
-    def _followed(self) -> bool:
-        state = self.watching()
-        return state is not None and state.healthy
-
     # -- reading -----------------------------------------------------------
 
     def read(self, target: str | Target, *, collection: str = "") -> Reading:
@@ -454,10 +514,8 @@ class Collection(ABC):
 
         def look() -> bool:
             with self._store.snapshot() as snapshot:
-                for uri in (target, parse_target(target, False).uri):
-                    if snapshot.document(spelt(snapshot, uri)) is not None:
-                        return True
-                return False
+                known = partial(_knows, snapshot)
+                return known(target) or known(parse_target(target, False, known).uri)
 
         return self._store.exists and self._healing(look)
 
@@ -805,7 +863,8 @@ def _meant(snapshot: Snapshot, target: str | Target) -> Target:
     if not isinstance(target, str):
         return target
     whole = spelt(snapshot, target)
-    wanted = parse_target(whole, exists=snapshot.document(whole) is not None)
+    is_document = snapshot.document(whole) is not None
+    wanted = parse_target(whole, is_document, partial(_knows, snapshot))
     wanted = replace(wanted, uri=spelt(snapshot, wanted.uri))
     if snapshot.document(wanted.uri) is None:
         found = only_definition(snapshot, target)
@@ -845,6 +904,11 @@ def stored(snapshot: Snapshot, uri: str) -> Document:
     )
 
 
+def _knows(snapshot: Snapshot, uri: str) -> bool:
+    """Whether a URI, however it is spelt, is that of a document."""
+    return snapshot.document(spelt(snapshot, uri)) is not None
+
+
 def spelt(snapshot: Snapshot, uri: str) -> str:
     """A URI as the index has it: macOS names files in another Unicode form than people type."""
     if uri.isascii() or snapshot.document(uri) is not None:
@@ -855,12 +919,30 @@ def spelt(snapshot: Snapshot, uri: str) -> str:
 
 
 def unknown(snapshot: Snapshot, uri: str) -> NotFound:
-    near = get_close_matches(uri[:_LONGEST_NAME], snapshot.uris(), n=3, cutoff=0.4)
+    some = _alike(uri, snapshot.uris())
+    named = [each for each in some if _HASH.fullmatch(each) is None]
+    near = get_close_matches(uri[:_LONGEST_NAME], named, n=3, cutoff=0.4)
+    # Hashes that look alike have nothing to do with each other.
+    plain = "Give its path below the folder." if named or not some else "Give its whole hash."
     return NotFound(
         f"There is no document {uri!r} in this index.",
-        hint=f"Nearest: {', '.join(near)}." if near else "Give its path below the folder.",
+        hint=f"Nearest: {', '.join(near)}." if near else plain,
         details={"candidates": near},
     )
+
+
+def _alike(uri: str, known: list[str]) -> list[str]:
+    """The URIs worth comparing with one: those with the most of its letters in a row, since
+    comparing every one takes seconds where there are many."""
+    if len(known) <= _MOST_COMPARED:
+        return known
+    end = uri[-_LETTERS:]
+    rows = {end[at : at + 3] for at in range(max(1, len(end) - 2))}
+
+    def shared(each: str) -> tuple[int, int]:
+        return sum(map(each.__contains__, rows)), -abs(len(each) - len(uri))
+
+    return nlargest(_MOST_COMPARED, known, key=shared)
 
 
 def _chunks(places: Iterable[Place], sections: Iterable[Section]) -> Iterator[PageChunk]:

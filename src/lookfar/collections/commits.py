@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from collections.abc import Collection as Several
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,10 +28,18 @@ from lookfar.collections.base import (
     stored,
     unknown,
 )
-from lookfar.errors import IndexBusy, IndexCorrupt, IOFailed, ModelUnavailable
+from lookfar.errors import (
+    IndexBusy,
+    IndexCorrupt,
+    IOFailed,
+    LookfarError,
+    ModelUnavailable,
+)
 from lookfar.model import CommitInfo, Document, Incomplete, IndexReport, Status
 from lookfar.retrieve.candidates import without_glob
 from lookfar.sources import git_history
+from lookfar.store import files
+from lookfar.store.records import packed, unpacked
 
 if TYPE_CHECKING:
     from lookfar.config import Settings
@@ -90,20 +99,26 @@ class Commits(Collection):
         nothing here: git says what is new.
         """
         how = {"wait_seconds": wait_seconds, "diffs": diffs, "let_go": let_go}
-        with self._building:
+        with self._held(on_progress):
             try:
                 return self._pass(on_progress, rebuild=rebuild, **how)
             except IndexCorrupt as damage:
                 self._store.set_aside(damage.developer, wait_seconds=wait_seconds)
                 return self._pass(on_progress, rebuild=rebuild, **how)
 
-    def _pass(self, on_progress: OnProgress | None, **how: Any) -> IndexReport:
+    def _pass(
+        self, on_progress: OnProgress | None, *, wait_seconds: float, **how: Any
+    ) -> IndexReport:
         from lookfar.index.history import HistoryBuild
 
         build = HistoryBuild(
             self.repository, self.name, self._store, self.settings, self.embedder, on_progress
         )
-        return self._passed(lambda: build.run(**how))
+
+        def write(wait: float) -> IndexReport:
+            return build.run(wait_seconds=wait, **how)
+
+        return self._passed(lambda: self._when_free(write, wait_seconds, on_progress))
 
     def delete(self, *, wait_seconds: float = 0.0) -> None:
         """Stop following the branches and remove the index. The repository is not touched."""
@@ -131,8 +146,10 @@ class Commits(Collection):
                 self.index(on_progress=on_progress, wait_seconds=PATIENCE, diffs=False)
             elif self._store.held() is None and self._moved():
                 stamp, settled = git_history.stamp_of(self.repository)
-                self.index(on_progress=on_progress, diffs=False, let_go=False)
+                report = self.index(on_progress=on_progress, diffs=False, let_go=False)
                 self._stamp = stamp if settled else ""
+                if settled:
+                    self._remember(report.generation, stamp)
         except IndexBusy:
             return [Incomplete("stale", "the history is being indexed at this moment")]
         except (IOFailed, ModelUnavailable) as error:
@@ -140,10 +157,12 @@ class Commits(Collection):
                 raise
             return [Incomplete("stale", f"the history could not be compared: {error.message}")]
         with self._store.snapshot() as snapshot:
-            thin = snapshot.manifest().get("thin", 0)
+            made = snapshot.manifest()
+        thin = made.get("thin", 0)
         if not thin:
             return []
-        detail = f"{thin:,} commits are searched without their diffs, which are read later"
+        why = "this partial clone does not have" if made.get("partial") else "are read later"
+        detail = f"{thin:,} commits are searched without their diffs, which {why}"
         return [Incomplete("no_diffs", detail)]
 
     def _moved(self) -> bool:
@@ -155,10 +174,27 @@ class Commits(Collection):
             made = snapshot.manifest()
         from lookfar.index.history import scope_of
 
-        if settled and made.get("stamp") == stamp and made.get("scope") == scope_of(self.settings):
+        same = made.get("stamp") == stamp or self._seen() == _seen(snapshot.generation, stamp)
+        if settled and same and made.get("scope") == scope_of(self.settings):
             self._stamp = stamp
             return False
         return True
+
+    def _remember(self, generation: int, stamp: str) -> None:
+        """A generation says where the branches stood; but not one that was made so soon after
+        they moved that it could not tell, nor does it learn that they only were packed."""
+        from lookfar.index.strategies import SEEN_FILE
+
+        with suppress(LookfarError):  # Then the next process asks git again.
+            files.write_shared(self._store.folder / SEEN_FILE, packed(_seen(generation, stamp)))
+
+    def _seen(self) -> object:
+        from lookfar.index.strategies import SEEN_FILE
+
+        try:
+            return unpacked((self._store.folder / SEEN_FILE).read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return None
 
     def source(self, uri: str) -> str | None:
         """What is stored of a commit is what it says, as long as it is there."""
@@ -323,6 +359,10 @@ class Commits(Collection):
         self._closing = True
         self.unwatch()
         self._store.close()
+
+
+def _seen(generation: int, stamp: str) -> dict[str, Any]:
+    return {"generation": generation, "stamp": stamp}
 
 
 def _commit(collection: str, snapshot: Snapshot, uri: str) -> CommitInfo:

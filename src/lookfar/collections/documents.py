@@ -345,7 +345,7 @@ class Documents(Collection):
         other ones than are there; with ``rebuild`` in any case.
         """
         started = time.perf_counter()
-        with self._building:
+        with self._held(on_progress):
             self.present()
 
             def run() -> IndexReport:

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from lookfar.index.strategies import Work
     from lookfar.model import Edit, EditResult, UndoStep, Validation
     from lookfar.ports import Snapshot
+    from lookfar.sources.git_history import Repository
     from lookfar.sources.walk import Walk
     from lookfar.store.epoch import EpochSnapshot
     from lookfar.store.repair import Maker
@@ -85,8 +86,12 @@ _SCRUB_AFTER = 900.0
 _SCRUB_PAUSE = 86_400.0
 """Seconds until that is done again."""
 _STOP_SECONDS = 2.0
+_PASS_PATIENCE = 3.0
+"""A question waits so long for a pass under way, so that what was just saved is found."""
 _LOOK_AGAIN = 0.5
 """Seconds between looks at how far a build in the background is."""
+_LOOK_BELOW = 10.0
+"""Seconds for which repositories below a folder are taken for all that there are."""
 _QUICK = 5.0
 """Seconds that a question waits for the keeper to index what just changed."""
 
@@ -125,7 +130,10 @@ class Folder(Collection):
         self._set_aside = False
         """Whether a damaged index was set aside here, to be built anew in the background."""
         self._histories: dict[str, Commits] = {}
-        self._looked_for_histories = False
+        self._repositories: dict[str, Repository] = {}
+        """Those below, as they were found last."""
+        self._looked_in: Walk | None = None
+        self._look_at = 0.0
         self._memories: Memories | None = None
         self._memories_at: tuple[str, int, int] | None = None
         self._databases: dict[str, Documents] = {}
@@ -135,8 +143,6 @@ class Folder(Collection):
         self._renew_at = 0.0
         self._scrub_at = time.monotonic() + _SCRUB_AFTER
         self._scrubber: Thread | None = None
-        self.progress: Progress | None = None
-        """How far the pass that is under way here has come."""
 
     @classmethod
     def open(
@@ -169,6 +175,12 @@ class Folder(Collection):
             root = Root.open(shown, allow_hard_links=True)
         return cls(root, resolved, resolve, files)
 
+    def settle(self) -> None:
+        """Take over settings that were edited since, before a question is made ready for it."""
+        self._settle()
+        if self._memories is not None:
+            self._memories.settle()
+
     def _settle(self) -> None:
         """Take over settings that were edited since; where the index lies stays as it was."""
         stamps = _stamps(self._settings_files)
@@ -180,11 +192,15 @@ class Folder(Collection):
             after = replace(after, index=replace(after.index, dir=before.index.dir))
             if after == before:
                 return
-            if after.embed != before.embed:
+            other_model = after.embed != before.embed
+            if other_model:
                 self.__dict__.pop("embedder", None)
+                self._without_model = ""
             self.settings, self._walk = after, None
             for each in self._histories.values():
                 each.settings = after
+                if other_model:  # It has that of the folder.
+                    each.__dict__.pop("embedder", None)
             # Not here: this may be the keeper's own thread.
             self._watch_again = self._watched_as is not None
 
@@ -218,7 +234,7 @@ class Folder(Collection):
         files than ``sources.max_files``.
         """
         self._refuse_sealed()
-        with self._building:
+        with self._held(on_progress):
             return self._index(
                 rebuild=rebuild,
                 only=only,
@@ -233,7 +249,7 @@ class Folder(Collection):
         try:
             return run()
         except IndexCorrupt as damage:
-            if self._remade(damage) is not None:
+            if self._remade(damage, how["on_progress"]) is not None:
                 return run()
             self._store.set_aside(damage.developer, wait_seconds=wait_seconds)
             return run()
@@ -287,7 +303,12 @@ class Folder(Collection):
         self._walk = None
 
     def _pass(
-        self, before: Walk | None, *, on_progress: OnProgress | None = None, **how: Any
+        self,
+        before: Walk | None,
+        *,
+        on_progress: OnProgress | None = None,
+        wait_seconds: float = 0.0,
+        **how: Any,
     ) -> IndexReport:
         """One pass, for whoever holds the lock on building."""
         self._mend_edits()
@@ -297,9 +318,12 @@ class Folder(Collection):
             if on_progress is not None:
                 on_progress(now)
 
+        def write(wait: float) -> tuple[IndexReport, Walk | None]:
+            return self._build(told).run(before=before, wait_seconds=wait, **how)
+
         def run() -> IndexReport:
             try:
-                report, self._walk = self._build(told).run(before=before, **how)
+                report, self._walk = self._when_free(write, wait_seconds, on_progress)
             finally:
                 self.progress = None
             return report
@@ -405,11 +429,14 @@ class Folder(Collection):
         with self._store.snapshot() as snapshot:
             # As recorded when it was made: counting takes a millisecond for 15,000 documents.
             if snapshot.manifest().get("documents", 0) > freshness.MOST_CHECKED:
-                return [freshness.FOLLOWING if self._followed() else freshness.UNCHECKED]
+                return [self._unsure()]
             if next(self._searches) % self.settings.index.check_every_searches:
                 return [freshness.NOT_THIS_TIME]
             known, left_out = snapshot.known(), snapshot.left_out()
-        with self._building:
+        if not self._await(self._building, on_progress, _PASS_PATIENCE):
+            detail = f"the index is being updated{self._how_far()}; what it was before answers"
+            return [Incomplete("rebuilding", detail)]
+        try:
             found = freshness.ensure(
                 self.root,
                 policy_from(self.settings, self.root.path),
@@ -421,6 +448,8 @@ class Folder(Collection):
                 0 if self._strategy() == "git" else self.settings.index.max_auto_files,
             )
             self._walk = found.walk
+        finally:
+            self._building.release()
         return found.notes()
 
     def _renew(self, on_progress: OnProgress | None) -> list[Incomplete]:
@@ -451,7 +480,7 @@ class Folder(Collection):
 
     def heal(self, damage: IndexCorrupt, on_progress: OnProgress | None = None) -> Incomplete:
         """One at a time: whoever comes second finds it mended, or under way."""
-        with self._mending:
+        with self._held(on_progress, self._mending):
             if self._rebuilding:
                 return Incomplete("healed", f"the index was damaged: {damage.developer}")
             return super().heal(damage, on_progress)
@@ -473,7 +502,9 @@ class Folder(Collection):
         """Wait for it, but not for long; then ``IndexBusy`` says how far it is."""
         deadline = time.monotonic() + patience
         while self._rebuilding:
-            with self._mending:  # Whoever found the damage may be about to begin.
+            with self._held(
+                on_progress, self._mending
+            ):  # Whoever found the damage may be about to begin.
                 background = self._background
             if background is None or not background.is_alive():
                 # Another process builds it, or nobody could: then the error shows here.
@@ -561,10 +592,18 @@ class Folder(Collection):
         """The keeper's pass: what is dirty, and never over a roll-back that someone chose."""
         self._settle()
 
+        def go_on(_: Progress) -> None:
+            if self._closing:
+                raise Closing
+
         def catch_up() -> IndexReport:
-            with self._building:
+            with self._held(go_on):
                 return self._pass(
-                    self._walk, only=work.only, let_go=False, wait_seconds=KEEPER_PATIENCE
+                    self._walk,
+                    only=work.only,
+                    on_progress=go_on,
+                    let_go=False,
+                    wait_seconds=KEEPER_PATIENCE,
                 )
 
         report = self._healing(catch_up)
@@ -614,6 +653,14 @@ class Folder(Collection):
             # What came after the question was asked is not its business.
             dirty = left if left is None or dirty is None else _still(dirty, left)
         return None if dirty is None else freshness.stale_notes(sorted(dirty))
+
+    def _unsure(self) -> Incomplete:
+        """Why an answer may lack what was written last, where the disk is not looked at."""
+        state = self.watching()
+        if state is None or not state.healthy:
+            return freshness.UNCHECKED
+        # Without fences, as on macOS and on a network, nothing that waits is no proof.
+        return freshness.FOLLOWING if state.everything or state.queued else freshness.UNPROVED
 
     def source(self, uri: str) -> str | None:
         """A document's normalised text as the disk has it now, or the store where that is all."""
@@ -719,7 +766,7 @@ class Folder(Collection):
             _, wanted = parse_address(target)
         else:
             plain = bool(edit.path) or of_all or self.root.contains(target)
-            wanted = parse_target(target, exists=plain)
+            wanted = parse_target(target, plain, self.root.contains)
         part = wanted.heading or wanted.lines or wanted.chars
         if isinstance(edit.path, str) and not edit.path.strip():
             # Who gives an empty path does not mean the whole document.
@@ -818,25 +865,44 @@ class Folder(Collection):
         from lookfar.collections.commits import Commits
         from lookfar.sources import git_history
 
-        found: list[tuple[str, git_history.Repository]] = []
         around = git_history.repository_around(self.root.path)
-        if around is not None:
-            found.append(("", around))
-        elif look and not self._looked_for_histories:
-            from lookfar.sources.walk import walk
-
-            self._walk = walked = walk(
-                self.root, policy_from(self.settings, self.root.path), before=self._walk
-            )
-            found += git_history.repositories_in(self.root.path, walked.memory.folders)
-            self._looked_for_histories = True
+        if around is None and look:
+            self._look_below()
+        gone: list[Commits] = []
         with self._settling:
-            for uri, repository in found:
+            below = self._repositories if around is None else {}
+            found = {uri: each for uri, each in below.items() if git_history.is_there(each)}
+            if around is not None:
+                found = {"": around}
+            for uri, known in list(self._histories.items()):
+                if found.get(uri) != known.repository:
+                    gone.append(self._histories.pop(uri))
+            for uri, repository in found.items():
                 if uri not in self._histories:
                     self._histories[uri] = Commits(
                         repository, self.name, self.settings, lambda: self.embedder
                     )
-            return dict(self._histories)
+            current = dict(self._histories)
+        for each in gone:
+            each.close()
+        return current
+
+    def _look_below(self) -> None:
+        """Find repositories below, again where folders may have come since."""
+        from lookfar.sources import git_history
+        from lookfar.sources.walk import walk
+
+        known, now = self._walk, time.monotonic()
+        if known is not None and known is self._looked_in and now < self._look_at:
+            return
+        if known is None or (known is self._looked_in and self._keeper is None):
+            # Else a pass has walked, and will again when a folder comes.
+            policy = policy_from(self.settings, self.root.path)
+            self._walk = known = walk(self.root, policy, before=known)
+        found = dict(git_history.repositories_in(self.root.path, known.memory.folders))
+        with self._settling:
+            self._repositories = found
+        self._looked_in, self._look_at = known, now + _LOOK_BELOW
 
     def _follow_histories(self) -> None:
         """With the keeper, once the folder itself is indexed."""

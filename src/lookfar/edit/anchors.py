@@ -17,10 +17,10 @@ from typing import Literal
 from urllib.parse import quote
 
 from lookfar.edit.headings import id_of
-from lookfar.edit.place import slug
 from lookfar.edit.shape import Change, applied
 from lookfar.model import Document, Link, Section
 from lookfar.parse.markdown import parse
+from lookfar.store.headings import slug
 from lookfar.store.naming import fold
 
 Style = Literal["own", "slug", "path"]

@@ -64,7 +64,9 @@ _TRASH: Final = ".trash"
 _LOCK: Final = ".memories.lock"
 _JOURNAL: Final = "journal.jsonl"
 _ENDING: Final = ".md"
-_VERSION: Final = re.compile(r"(?P<stem>.+)\.(?P<number>[0-9]{6,9})\.md", re.DOTALL)
+_VERSION: Final = re.compile(
+    r"(?P<stem>.+)\.(?P<number>[0-9]{6,9})(?P<ending>\.[Mm][Dd])", re.DOTALL
+)
 _RESERVED: Final = frozenset(
     ("con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10)))
 )
@@ -157,9 +159,8 @@ class MemoryFolder:
 
     def trash(self) -> list[Trashed]:
         """What is in the trash, by name and then the oldest first."""
-        alive = {_folded(each) for each in self._names()}
         return [
-            Trashed(name, number, _folded(name) not in alive)
+            Trashed(name, number, not os.path.lexists(self.folder / name))
             for name, numbers in sorted(self._versions().items())
             for number in numbers
         ]
@@ -265,18 +266,23 @@ class MemoryFolder:
         """
         with self._writing():
             wanted = _checked_name(name)
-            versions = {_folded(each): (each, nos) for each, nos in self._versions().items()}
-            stored, numbers = versions.get(_folded(wanted), (wanted, []))
+            versions, names = self._versions(), self._names()
+            now = _alike(wanted, names)
+            # Those of other memories that live are theirs, however alike the names are.
+            ours = [each for each in versions if each == now or each not in names]
+            stored = wanted if wanted in ours else _alike(now or wanted, ours) or wanted
+            numbers = versions.get(stored, [])
             if not numbers or (version is not None and version not in numbers):
                 raise NotFound(
                     f"The trash has no {wanted!r}" + (f" number {version}." if version else "."),
-                    hint=f"It has: {', '.join(sorted(self._versions())[:10]) or 'nothing'}.",
-                    details={"candidates": sorted(self._versions())[:10], "versions": numbers},
+                    hint=f"It has: {', '.join(sorted(versions)[:10]) or 'nothing'}.",
+                    details={"candidates": sorted(versions)[:10], "versions": numbers},
                 )
             number = numbers[-1] if version is None else version
             kept = self.folder / _TRASH / _version_name(stored, number)
             raw = self._bytes(f"{_TRASH}/{kept.name}")
-            now = self._lookup(wanted)
+            if stored == wanted and not os.path.lexists(self.folder / wanted):
+                now = None  # What lives is another one, and this disk tells them apart.
             if now is not None:
                 self._to_trash(now, move=False)
             self._put(now or stored, raw)
@@ -378,11 +384,13 @@ class MemoryFolder:
         files.write_atomic(self.folder / name, _fitting(raw))
 
     def _to_trash(self, name: str, *, move: bool) -> int:
-        stem = name.removesuffix(_ENDING)
-        numbers = self._versions().get(name, [])
-        number = max(numbers, default=0) + 1
+        versions = self._versions()
+        numbers = versions.get(name, [])
+        # Some disks take names for one that differ in case: there, too, no number comes twice.
+        alike = (each for each in versions if _folded(each) == _folded(name))
+        number = max((max(versions[each]) for each in alike), default=0) + 1
         trash = self.folder / _TRASH
-        files.write_atomic(trash / f"{stem}.{number:06}{_ENDING}", self._bytes(name))
+        files.write_atomic(trash / _version_name(name, number), self._bytes(name))
         if move:
             files.remove(self.folder / name)
         for old in numbers[: max(0, len(numbers) + 1 - _MOST_VERSIONS)]:
@@ -443,15 +451,13 @@ class MemoryFolder:
         for entry in entries:
             match = _VERSION.fullmatch(entry)
             if match is not None and _is_text(entry) and not entry.startswith("."):
-                found.setdefault(match["stem"] + _ENDING, []).append(int(match["number"]))
+                name = match["stem"] + match["ending"]
+                found.setdefault(name, []).append(int(match["number"]))
         return {name: sorted(numbers) for name, numbers in found.items()}
 
     def _lookup(self, name: str) -> str | None:
         """The file of that name, whichever way its letters are written."""
-        names = self._names()
-        if name in names:
-            return name
-        return next((each for each in names if _folded(each) == _folded(name)), None)
+        return _alike(name, self._names())
 
     def _found(self, name: str) -> str:
         wanted = _checked_name(name)
@@ -473,7 +479,7 @@ class MemoryFolder:
         taken = {_folded(each) for each in (*self._names(), *self._versions())}
         alive = {_folded(each) for each in self._names()}
         if name:
-            wanted = _checked_name(name)
+            wanted = f"{_stem(_checked_name(name))}{_ENDING}"
             if _folded(wanted) in alive:
                 raise InvalidArgument(
                     f"There is a memory {wanted!r} already.",
@@ -516,8 +522,23 @@ def _numbered(stem: str, number: int) -> str:
     return f"{stem}{_ENDING}" if number == 1 else f"{stem}-{number}{_ENDING}"
 
 
+def _stem(name: str) -> str:
+    """A name without its ending, in whichever case that is written."""
+    return name[: -len(_ENDING)] if name.lower().endswith(_ENDING) else name
+
+
 def _version_name(name: str, number: int) -> str:
-    return f"{name.removesuffix(_ENDING)}.{number:06}{_ENDING}"
+    """The ending stays as it is: of NAME.md and NAME.MD each has versions of its own."""
+    stem = _stem(name)
+    return f"{stem}.{number:06}{name[len(stem) :]}"
+
+
+def _alike(name: str, names: Iterable[str]) -> str | None:
+    """That name among others, or else the first whose letters are only written otherwise."""
+    known = sorted(names)
+    if name in known:
+        return name
+    return next((each for each in known if _folded(each) == _folded(name)), None)
 
 
 def _folded(name: str) -> str:
@@ -534,9 +555,9 @@ def _is_text(name: str) -> bool:
 
 
 def _checked_name(name: str) -> str:
-    """A file's name with its ending; ``OutsideRoot`` for one that is a path."""
+    """A file's name with its ending, the one given or ours; ``OutsideRoot`` for a path."""
     wanted = normalize("NFC", name) if _is_text(name) else ""
-    stem = wanted[: -len(_ENDING)] if wanted.lower().endswith(_ENDING) else wanted
+    stem = _stem(wanted)
     if "/" in wanted or "\\" in wanted or stem in (".", ".."):
         raise OutsideRoot(
             f"{name[:100]!r} is a path.", hint="Memories have plain names, like why-we-retry.md."
@@ -555,7 +576,7 @@ def _checked_name(name: str) -> str:
             f"{name[:100]!r} cannot be the name of a file everywhere.",
             hint="Use letters, digits, hyphens and spaces, like why-we-retry.md.",
         )
-    return f"{stem}{_ENDING}"
+    return wanted if wanted != stem else f"{stem}{_ENDING}"
 
 
 # --- values ---------------------------------------------------------------------------------------
@@ -667,7 +688,7 @@ def _memory(name: str, raw: bytes) -> Memory:
     heading = next((each.lstrip("# ") for each in text.split("\n") if each.startswith("# ")), "")
     return Memory(
         name=name,
-        title=word("title") or heading or name.removesuffix(_ENDING),
+        title=word("title") or heading or _stem(name),
         type=word("type"),
         status=word("status"),
         tags=tuple(dict.fromkeys(tag_names(said.get("tags", [])))),
@@ -710,9 +731,11 @@ def _edited(
         block = f"---\n{_block({**asked, **stamps})}---\n\n".replace("\n", end)
         head, rest = mark + block, rest.removeprefix(mark)
     if body is not None:
-        blank = end if head else ""
+        mark = "\ufeff" if not head and rest.startswith("\ufeff") else ""
+        # Without a blank line before it, a text could read as front matter, or as a mark.
+        blank = end if head or body.startswith(("---", "+++", "\ufeff")) else ""
         joint = "" if not head or head.endswith("\n") else end
-        rest = joint + blank + body.replace("\n", end) + end
+        rest = mark + joint + blank + body.replace("\n", end) + end
     return _encoded(head + rest)
 
 

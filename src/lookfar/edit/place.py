@@ -5,13 +5,11 @@ span. Refuses: to guess. What is not there is ``NotFound`` with the nearest ther
 several sections could be is ``Ambiguous`` with all of them, and a citation of what is no
 longer there is a ``Conflict``.
 
-Headings in a path are joined by `` > `` or `` → ``. Where a heading itself has such a sign, it
-may be written as it is as long as only one section fits, or with a backslash before it.
+How heading paths are written, ``store.headings`` knows.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -21,13 +19,8 @@ from unicodedata import normalize
 from lookfar.errors import Ambiguous, Conflict, InvalidArgument, NotFound
 from lookfar.lines import Lines
 from lookfar.model import Document, Section, Span
-from lookfar.store.naming import fold
+from lookfar.store.headings import called, freed, path_parts, shown
 
-_SEPARATOR = re.compile(r"(?:(?<=\s)|^)(?:>|→)(?=\s|$)|(?<!\\)→")
-_ESCAPED = re.compile(r"\\([>→\\])")
-_HELD = {">": "\ue000", "→": "\ue001", "\\": "\ue002"}
-"""Stand-ins for signs that were escaped; from an area that no text uses."""
-_FREED = {held: sign for sign, held in _HELD.items()}
 _SHOWN = 10
 
 
@@ -72,29 +65,8 @@ def find(document: Document, where: Where) -> Place:
     return Place(lines.span(0, len(document.text)), everything=True)
 
 
-def path_parts(path: str) -> list[tuple[str, ...]]:
-    """The ways to take a written path apart: at its separators, or not at all."""
-    held = _ESCAPED.sub(lambda sign: _HELD[sign[1]], path)
-    ways = [
-        tuple(_freed(part) for part in _SEPARATOR.split(held)),
-        tuple(_freed(part) for part in held.split("→")),
-        tuple(_freed(part) for part in re.split("[>→]", held)),
-        (_freed(held),),
-    ]
-    return [way for way in dict.fromkeys(ways) if all(way)]
-
-
-def shown(path: Sequence[str]) -> str:
-    """A heading path that means the same when it is given back."""
-    return " > ".join(re.sub(r"(?<!\S)>(?!\S)|[→\\]", r"\\\g<0>", title) for title in path)
-
-
-def _freed(part: str) -> str:
-    return " ".join("".join(_FREED.get(sign, sign) for sign in part).split())
-
-
 def _strictly(document: Document, path: str | Sequence[str]) -> Section:
-    ways = path_parts(path) if isinstance(path, str) else [tuple(map(_freed, path))]
+    ways = path_parts(path) if isinstance(path, str) else [tuple(map(freed, path))]
     wanted = [_composed(way) for way in ways]
     found = [each for each in document.sections if each.path and _composed(each.path) in wanted]
     text = path if isinstance(path, str) else shown(path)
@@ -102,20 +74,8 @@ def _strictly(document: Document, path: str | Sequence[str]) -> Section:
 
 
 def _loosely(document: Document, heading: str) -> Section:
-    ways = [tuple(map(_folded, way)) for way in path_parts(heading)]
     named = [section for section in document.sections if section.path]
-    found = [each for each in named if any(_ends_with(each.path, way) for way in ways)]
-    lengths = {len(way) for way in ways}
-    whole = [each for each in found if len(each.path) in lengths and _is_one_of(each, ways)]
-    exact = [each for each in whole if each.path in path_parts(heading)]
-    for some in (exact, whole):
-        if len(some) == 1:
-            return some[0]
-    return _only(document, found, heading)
-
-
-def _is_one_of(section: Section, ways: Sequence[tuple[str, ...]]) -> bool:
-    return any(len(section.path) == len(way) and _ends_with(section.path, way) for way in ways)
+    return _only(document, called(named, heading), heading)
 
 
 def _only(document: Document, found: Sequence[Section], wanted: str) -> Section:
@@ -184,25 +144,9 @@ def _is(text: str, sha: str) -> bool:
     return sha256(text.encode("utf-8")).hexdigest().startswith(sha)
 
 
-def _ends_with(path: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
-    return len(path) >= len(wanted) and all(
-        _folded(title) == part or slug(title) == part
-        for title, part in zip(path[-len(wanted) :], wanted, strict=True)
-    )
-
-
-def _folded(title: str) -> str:
-    return fold(" ".join(title.split()))
-
-
 def _composed(path: Sequence[str]) -> tuple[str, ...]:
     """A path whose accents are written in one way, as nobody sees in which they are."""
     return tuple(normalize("NFC", title) for title in path)
-
-
-def slug(title: str) -> str:
-    """The anchor that web renderings give a heading."""
-    return re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", title.lower()).strip())
 
 
 def refuse_no_section(place: Place, what: str) -> Section:

@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, get_args
 
 from lookfar.edit.headings import DEEPEST, checked_title, respelled
-from lookfar.edit.place import Place, refuse_no_section, shown
+from lookfar.edit.place import Place, refuse_no_section
 from lookfar.edit.shape import Change, Piece
 from lookfar.errors import Conflict, InvalidArgument
 from lookfar.model import Document, Link, Position, Section
 from lookfar.parse.markdown import parse
+from lookfar.store.headings import shown
 
 _NEW: Final = -1
 """Stands for what was not in the document before; as a parent, for whatever it will be."""
@@ -81,8 +82,7 @@ def replace(document: Document, place: Place, text: str, *, whole: bool) -> Draf
         return Draft((change,), tuple(kept), span=(change.start, change.start + len(new) + 1))
     start, end = place.span.start, place.span.end
     lines = document.text[end - 1 : end] == "\n" and document.text[start - 1 : start] in ("", "\n")
-    put = _line_ends(text) if not lines else f"{_line_ends(text).rstrip(chr(10))}\n" if text else ""
-    return _spanned(document, start, end, put)
+    return _spanned(document, start, end, _verbatim(text, lines=lines))
 
 
 def append(document: Document, place: Place, text: str) -> Draft:
@@ -101,7 +101,7 @@ def append(document: Document, place: Place, text: str) -> Draft:
         return Draft((Change(end, end, (*lead, f"{new}\n")),), tuple(entries), span=span)
     end = place.span.end
     at_line = document.text[end - 1 : end] == "\n"
-    return _spanned(document, end, end, f"{new}\n" if at_line else _line_ends(text))
+    return _spanned(document, end, end, _verbatim(text, lines=at_line))
 
 
 def insert(
@@ -335,6 +335,14 @@ def tidied(text: str) -> str:
     while lines and not lines[-1].strip():
         lines.pop()
     return "\n".join(lines)
+
+
+def _verbatim(text: str, *, lines: bool) -> str:
+    """A text as it is put in the place of a span: with the blank lines around it, since those
+    of a span are in it too. Where it takes the place of ``lines``, the last one ends.
+    """
+    put = _line_ends(text)
+    return f"{put}\n" if lines and put and not put.endswith("\n") else put
 
 
 def _line_ends(text: str) -> str:

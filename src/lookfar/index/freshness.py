@@ -39,6 +39,11 @@ NOT_THIS_TIME = Incomplete(
     "unchecked",
     "the folder was not compared with the disk for this search; see index.check_every_searches",
 )
+UNPROVED = Incomplete(
+    "unchecked",
+    "the folder is followed and nothing is known to wait, but here nobody can tell that every"
+    " change was noticed; run: lookfar index",
+)
 FOLLOWING = Incomplete(
     "stale", "many files changed since the last indexing; they are being compared with the disk"
 )

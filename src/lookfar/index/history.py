@@ -35,6 +35,7 @@ from lookfar.sources.git_history import (
     Commit,
     Repository,
     commits_of,
+    is_partial,
     present,
     read_commits,
     refs_of,
@@ -344,6 +345,7 @@ class HistoryBuild:
         self._count = embedder.count_tokens if embedder else _count_by_length
         self._on_progress = on_progress or (lambda _: None)
         self._tally: Counter[str] = Counter()
+        self._partial = is_partial(repository)
         policy = policy_from(settings)
         verdicts: dict[str, bool] = {}
 
@@ -403,6 +405,7 @@ class HistoryBuild:
                         "shallow": shallow,
                         "stamp": stamp if settled else "",
                         "thin": self._tally["thin"],
+                        "partial": self._partial,
                     }
                 )
             else:
@@ -451,7 +454,8 @@ class HistoryBuild:
             gone = sorted(set(known).difference(all_of_them))
         went = frozenset(gone)
         bare = [each for each, told in known.items() if not told.settled and each not in went]
-        thin = bare if diffs and chosen.diff_lines else []
+        # They stay wanted: a partial clone may be made a whole one.
+        thin = bare if diffs and chosen.diff_lines and not self._partial else []
         self._tally["thin"] = len(bare) - len(thin)
         return _Plan(new, gone, thin, tips, len(known) - len(gone) - len(thin))
 
@@ -459,7 +463,8 @@ class HistoryBuild:
         for uri in plan.gone:
             writer.remove(uri)
         lines = self._settings.git.diff_lines
-        at_once = bool(lines) and (diffs or len(plan.new) <= _FEW_COMMITS)
+        few = diffs or len(plan.new) <= _FEW_COMMITS
+        at_once = bool(lines) and few and not self._partial
         total = len(plan.new) + len(plan.thin)
         done = size = 0
         pace = Pace()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lookfar.config import Settings
     from lookfar.ports import Embedder
 
-CHUNKING = 1
+CHUNKING = 2
 """Raise whenever the same text and sizes would give other chunks."""
 
 

@@ -94,7 +94,7 @@ def stale(
     failed = {uri for uri, each in left_out.items() if each.failed}
     seen = {file.uri for file in walk.files}
     unlisted = {uri or "." for uri in walk.unreadable}
-    healed = {uri for uri in failed if uri not in seen | unlisted and not walk.unseen(uri)}
+    healed = {uri for uri in failed - seen - unlisted if not walk.unseen(uri)}
     return sorted(moved | set(changes.gone) | healed | (unlisted - failed))
 
 

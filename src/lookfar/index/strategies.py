@@ -36,6 +36,8 @@ Occasion = Literal["change", "start", "reconcile", "search", "commit", "request"
 
 STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
 DIRTY_FILE: Final = "dirty.json"
+SEEN_FILE: Final = "seen.json"
+"""Where the branches stood when a pass over them last found nothing new."""
 DEBOUNCE_MS: Final = (250, 30_000)
 
 DUE: Final[Mapping[Strategy, frozenset[Occasion]]] = {
@@ -117,13 +119,16 @@ class Dirty:
     def add(self, uris: Iterable[str] = (), *, everything: bool = False) -> bool:
         """Add names of files that could be documents; True when one was new."""
         with self._lock:
-            before = (len(self._uris), self._everything)
-            if not self._everything:
-                self._uris |= documents_among(uris)
-            if everything or len(self._uris) > MOST_NAMED:
-                self._everything = True
-                self._uris.clear()
-            return before != (len(self._uris), self._everything)
+            return self._add(uris, everything)
+
+    def _add(self, uris: Iterable[str], everything: bool) -> bool:
+        before = (len(self._uris), self._everything)
+        if not self._everything:
+            self._uris |= documents_among(uris)
+        if everything or len(self._uris) > MOST_NAMED:
+            self._everything = True
+            self._uris.clear()
+        return before != (len(self._uris), self._everything)
 
     def add_batch(self, batch: Batch) -> bool:
         return self.add(batch.uris, everything=batch.everything)
@@ -145,9 +150,10 @@ class Dirty:
     def put_back(self) -> None:
         """What was taken could not be indexed."""
         with self._lock:
+            # At once, or somebody who looks in between finds nothing to do.
             taken, self._taken = self._taken, None
-        if taken is not None:
-            self.add(taken.only or (), everything=taken.only is None)
+            if taken is not None:
+                self._add(taken.only or (), taken.only is None)
 
     # -- over restarts ---------------------------------------------------------
 

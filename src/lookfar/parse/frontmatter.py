@@ -43,12 +43,18 @@ _FENCES: tuple[tuple[str, Syntax, re.Pattern[str]], ...] = (
     ("---", "yaml", re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.MULTILINE)),
     ("+++", "toml", re.compile(r"^\+\+\+[ \t]*$", re.MULTILINE)),
 )
-# The first line that is neither blank nor a comment must read like `key:` or `key =`.
-# Otherwise a leading `---` is the thematic break that CommonMark says it is.
+# The first line that is neither blank nor a comment must read like `key:` or `key =`, and no
+# blank line may come before it in YAML. Otherwise a leading `---` is the thematic break that
+# CommonMark says it is.
+_KEY = r"[^\s#:>|\[*`!&%@-].*?:(?:\s|$)"
 _MAPPING = {
-    "yaml": re.compile(r"(?:[ \t]*(?:#.*)?\n)*[^\s#:>|\[*`!&%@-].*?:(?:\s|$)"),
+    "yaml": re.compile(rf"(?![ \t]*\n)(?:[ \t]*(?:#.*)?\n)*{_KEY}"),
     "toml": re.compile(r"(?:[ \t]*(?:#.*)?\n)*[ \t]*(?:\[|[\w\"'. -]+=)"),
 }
+# After a blank line: a heading that is no comment on a key, or a line that is none of YAML's.
+_PROSE = re.compile(
+    rf"^[ \t]*\n(?:#{{1,6}}[ \t].*\n(?!{_KEY})|(?![\s#}}\]]|{_KEY}).)", re.MULTILINE
+)
 
 
 def split(text: str) -> FrontMatter | None:
@@ -65,6 +71,8 @@ def split(text: str) -> FrontMatter | None:
         raw = text[start : end.start()]
         if raw.strip() and not _MAPPING[syntax].match(raw):
             return None
+        if syntax == "yaml" and _PROSE.search(raw) and _is_refused(raw):
+            return None  # A page between two thematic breaks: it must be found.
         return FrontMatter(syntax, raw, min(end.end() + 1, len(text)))
     return None
 
@@ -79,7 +87,8 @@ def parse(raw: str, syntax: Syntax) -> Parsed:
         if syntax == "toml":
             if DEEP_KEY.search(raw):
                 raise _too_deep()
-            return {key: _json_safe(value) for key, value in tomllib.loads(raw).items()}, ()
+            found = tomllib.loads(raw)
+            return {_encodable(key): _json_safe(value) for key, value in found.items()}, ()
         return _YamlReader(raw).mapping()
     except (_Refused, tomllib.TOMLDecodeError) as error:
         reason = str(error)
@@ -88,6 +97,11 @@ def parse(raw: str, syntax: Syntax) -> Parsed:
     except (RecursionError, ValueError) as error:
         reason = f"{type(error).__name__}"
     return {}, (f"front matter ignored: {reason}",)
+
+
+def _is_refused(raw: str) -> bool:
+    mapping, warnings = parse(raw, "yaml")
+    return not mapping and bool(warnings)
 
 
 class _Refused(Exception):
@@ -194,7 +208,9 @@ def _json_safe(value: Any, depth: int = 1) -> Any:
 
 
 def _encodable(text: str) -> str:
-    """PyYAML's own parser lets ``"\\ud800"`` through, which no UTF-8 file can hold."""
+    """PyYAML's own parser lets ``"\\ud800"`` through, which no UTF-8 file can hold; and a zero,
+    which no server's text can."""
+    text = text.replace("\0", "\ufffd")
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 

@@ -48,6 +48,8 @@ _HEADING_ID = re.compile(r" ?\{#[^{}]*\}$")
 _LINE_WITH_ID = re.compile(r"\{#[^{}`\n]*\}[ \t#]*$", re.MULTILINE)
 _DEEPEST_LINK_TEXT = 4
 """Images nest without limit, and each level would hold the text of all below it."""
+_LONGEST_TAG = 500
+"""Characters; what is longer is no tag, and a key of a server's index could not hold it."""
 
 
 def parse(uri: str, text: str) -> Document:
@@ -277,7 +279,7 @@ def _tags(metadata: Mapping[str, Any], inline: Iterable[str]) -> tuple[str, ...]
     names = set(inline)
     for key in ("tags", "tag"):
         names.update(tag_names(metadata.get(key)))
-    return tuple(sorted(names))
+    return tuple(sorted(name for name in names if len(name) <= _LONGEST_TAG))
 
 
 def _aliases(metadata: Mapping[str, Any]) -> tuple[str, ...]:

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from lookfar.ports import Place
 from lookfar.retrieve.intent import asks_for_history
 from lookfar.retrieve.paths import ends_in, path_in
-from lookfar.retrieve.ranking import Ranking, Stage
+from lookfar.retrieve.ranking import Ranking, Stage, within_reach
 from lookfar.store.analyser import terms_of
 
-_REACH = 5
 _FEW_FILES = 5
 _IN_HISTORY = 1.5
 """What a commit counts where a question asks what happened."""
@@ -28,17 +26,13 @@ def name_match(weight: float) -> Stage:
         wanted = frozenset(ranking.plan.terms)
         if not wanted or not weight:
             return ranking
-        # Whoever stands so far back that the full lift cannot bring it forward is not read.
-        seen = sorted(ranking.scores, reverse=True)[: _REACH * ranking.plan.top_k]
-        least = (seen[-1] if seen else 0.0) - weight
-        shares: dict[Place, float] = {}
-        added = [
-            weight * _share(each.place, wanted, shares)
-            if score >= least and each.place.lane != "code"  # Which has a ranking by names.
-            else 0.0
-            for each, score in zip(ranking.candidates, ranking.scores, strict=True)
-        ]
-        return ranking.plus("names", added, lambda c: f"{shares[c.place]:.0%} of the words")
+        shares = {
+            each: len(wanted & _names(place.uri, place.title, place.path)) / len(wanted)
+            for each in within_reach(ranking, weight)
+            if (place := each.place).lane != "code"  # Which has a ranking by names.
+        }
+        added = [weight * shares.get(each, 0.0) for each in ranking.candidates]
+        return ranking.plus("names", added, lambda c: f"{shares[c]:.0%} of the words")
 
     return boost
 
@@ -75,12 +69,6 @@ def lanes_weighed(weight: float) -> Stage:
         return ranking.plus("lane", added, lambda _: f"a commit counts {counts:g}")
 
     return weigh
-
-
-def _share(place: Place, wanted: frozenset[str], shares: dict[Place, float]) -> float:
-    share = len(wanted & _names(place.uri, place.title, place.path)) / len(wanted)
-    shares[place] = share
-    return share
 
 
 @lru_cache(maxsize=4096)

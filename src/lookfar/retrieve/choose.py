@@ -28,21 +28,31 @@ def choose(
     wanted = ranking.plan.top_k
     notes: list[Incomplete] = []
     text_of = partial(_text, sources, {})
-    found = passages(ranking, per_document=settings.per_document, merge_gap=settings.merge_gap)
+    found = passages(
+        ranking,
+        per_document=settings.per_document,
+        merge_gap=settings.merge_gap,
+        max_chars=settings.max_excerpt_chars,
+    )
     if settings.min_confidence:
         found = confident(found, settings.min_confidence)
     if settings.dedup_exact:
         found = fold_equal(found)
-    if settings.dedup_ngram:
-        found = fold_wordy(found, text_of, settings.ngram_threshold, wanted)
     if settings.dedup_semantic or settings.mmr:
         from lookfar.retrieve.meaning import cosines
         from lookfar.retrieve.mmr import POOL, spread
-
-        if settings.dedup_semantic:
-            found = fold_near(found, cosines(found, sources), settings.semantic_threshold)
-        if settings.mmr:
-            found = spread(found, cosines(found[:POOL], sources), settings.mmr_lambda)
+    if settings.dedup_semantic:
+        found = fold_near(found, cosines(found, sources), settings.semantic_threshold)
+    if settings.dedup_ngram:
+        # As deep as later stages look, whatever ``top_k`` is: at all that they put in another
+        # order and the first behind; and of each document all but one may be left out once they
+        # are widened.
+        of_one = (settings.per_document or len(found)) if settings.parents else 1
+        pool = max(POOL if settings.mmr else 0, settings.rerank_top if settings.rerank else 0)
+        deep = max(wanted * of_one, pool + 1)
+        found = fold_wordy(found, text_of, settings.ngram_threshold, deep)
+    if settings.mmr:
+        found = spread(found, cosines(found[:POOL], sources), settings.mmr_lambda)
     if settings.rerank:
         from lookfar.retrieve.rerank import reranked
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lookfar.retrieve.ranking import Candidate, Plan, Ranking, Stage
@@ -34,7 +35,6 @@ MARGINAL = 0.7
 """What examples, declarations and generated code count."""
 CROWDING = 0.5
 """What the second passage of a file counts, the third half of that, and so on."""
-_REACH = 3
 _NAME_ITSELF = 0.5
 """Share of a file's lift that does not depend on how much of the question its name says."""
 
@@ -56,7 +56,7 @@ _ABOUT_TESTS = frozenset(terms_of("test spec mock fixture"))
 Defined = Mapping[Candidate, Sequence["Definition"]]
 """What begins in each chunk."""
 Reader = Callable[[Sequence[Candidate]], Defined]
-"""Tells what chunks define; asked for a few, since the store has to be read for it."""
+"""Tells what chunks define; asked once for all of them, since the store is read for it."""
 Judge = Callable[[Ranking, Defined], Ranking]
 
 
@@ -82,15 +82,8 @@ def by_definitions(read: Reader, judges: Sequence[Judge]) -> Stage:
     def judge(ranking: Ranking) -> Ranking:
         if not judges or not _has_code(ranking):
             return ranking
-        # Whoever stands so far back that the full lift cannot bring it forward is not read.
-        best = sorted(ranking.scores, reverse=True)[: _REACH * ranking.plan.top_k]
-        least = (best[-1] if best else 0.0) - max(DEFINITION, EXACT_DEFINITION)
-        near = [
-            each
-            for each, score in zip(ranking.candidates, ranking.scores, strict=True)
-            if each.place.lane == "code" and score >= least
-        ]
-        defined = read(near)
+        # All of them: what stands far back now may be all that is left once tests are set aside.
+        defined = read([each for each in ranking.candidates if each.place.lane == "code"])
         for each in judges:
             ranking = each(ranking, defined)
         return ranking
@@ -159,12 +152,11 @@ class _Asked:
         self._rarity = {term: ranking.rarity.get(term, 1.0) for term in self._terms}
         self._all = sum(self._rarity.values()) or 1.0
         self._identifiers = identifiers(plan)
-        self._known: dict[str, frozenset[str]] = {}
 
     def file(self, uri: str) -> float:
         name = uri.rpartition("/")[2]
         stem = name.rpartition(".")[0] or name
-        words = self._words(stem)
+        words = _words(stem)
         hit = words & self._terms
         lift = 0.0
         if hit:
@@ -173,12 +165,12 @@ class _Asked:
         return lift + (EXACT_FILE if stem.lower() in self._identifiers else 0.0)
 
     def folder(self, uri: str) -> float:
-        return FOLDER_NAME * self._share(self._words(uri.rpartition("/")[0]) & self._terms)
+        return FOLDER_NAME * self._share(_words(uri.rpartition("/")[0]) & self._terms)
 
     def definition(self, name: str) -> float:
         if name.lower() in self._identifiers:
             return EXACT_DEFINITION
-        words = self._words(name)
+        words = _words(name)
         hit = words & self._terms
         return DEFINITION * len(hit) / len(words) * self._share(hit) if hit else 0.0
 
@@ -186,11 +178,12 @@ class _Asked:
         """How much of the question these terms are; rare ones say more."""
         return sum(self._rarity[term] for term in terms) / self._all
 
-    def _words(self, name: str) -> frozenset[str]:
-        """The words that a name is made of, without the name as a whole."""
-        if name not in self._known:
-            self._known[name] = frozenset(terms_of(name)).difference(names_in(name))
-        return self._known[name]
+
+@lru_cache(maxsize=16_384)
+def _words(name: str) -> frozenset[str]:
+    """The words that a name is made of, without the name as a whole; the same names come up
+    again and again, and hundreds of them in one question."""
+    return frozenset(terms_of(name)).difference(names_in(name))
 
 
 def identifiers(plan: Plan) -> frozenset[str]:

@@ -3,7 +3,7 @@
 Takes: a scored ranking. Gives: at most so many passages per document, where
 chunks that stand beside each other and answer about equally well are one passage; more
 than were asked for, since later stages fold some. Refuses: to let the number of hits asked
-for change what a hit spans.
+for change what a hit spans, or to join so much that the best of it is cut off.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from lookfar.retrieve.ranking import Ranking
 
 _POOL = 200
 _POOL_PER_DOCUMENT = 8
-_ENOUGH = 60
-"""Passages of an answer before copies are folded and the like."""
 _AS_GOOD = 0.75
 
 
@@ -53,13 +51,17 @@ class Passage:
         return replace(self, score=score, steps=(*self.steps, step))
 
 
-def passages(ranking: Ranking, *, per_document: int, merge_gap: int) -> list[Passage]:
-    """What may be in the answer, best first; with a gap below 0 each is one chunk."""
-    wanted = ranking.plan.top_k
+def passages(
+    ranking: Ranking, *, per_document: int, merge_gap: int, max_chars: int
+) -> list[Passage]:
+    """What may be in the answer, best first; with a gap below 0 each is one chunk.
+
+    None of several chunks is longer than ``max_chars``, where its excerpt would be cut.
+    """
     groups: dict[tuple[int, int], list[int]] = defaultdict(list)
     # A pool whose size does not follow ``top_k``, so that asking for one hit, for ten or for the
     # next ten cites the same spans; few per document, so that one cannot fill it.
-    left = max(_POOL, 2 * wanted)
+    left = max(_POOL, 2 * ranking.plan.top_k)
     crowd = max(_POOL_PER_DOCUMENT, per_document) if per_document else left
     for at in ranking.order():
         if not left:
@@ -73,16 +75,9 @@ def passages(ranking: Ranking, *, per_document: int, merge_gap: int) -> list[Pas
             group.append(at)
             left -= 1
     merged: list[Passage] = []
-    enough = max(_ENOUGH, 2 * wanted)
     for group in groups.values():
-        best = ranking.scores[group[0]]
-        if len(merged) >= enough:
-            # Documents come in the order of their best: none from here on could stand before.
-            before = [each for each in merged if each.score > best]
-            if len(before) >= enough:
-                merged = before
-                break
-        merged += _merged(ranking, group, merge_gap)[: _most(ranking, group, per_document)]
+        found = _merged(ranking, group, merge_gap, max_chars)
+        merged += found[: _most(ranking, group, per_document)]
     merged.sort(key=lambda each: (-each.score, each.place.uri, each.start, each.source))
     return merged
 
@@ -94,38 +89,60 @@ def _most(ranking: Ranking, group: Sequence[int], per_document: int) -> int | No
     return per_document or None
 
 
-def _merged(ranking: Ranking, group: Sequence[int], gap: int) -> list[Passage]:
+def _merged(ranking: Ranking, group: Sequence[int], gap: int, max_chars: int) -> list[Passage]:
     """Join chunks of one document whose spans nearly touch, if they answer alike; best first."""
-    found: list[Passage] = []
+    runs: list[list[int]] = []
+    best, end = -1, 0
     for at in sorted(group, key=lambda at: ranking.candidates[at].place.start):
-        place, score = ranking.candidates[at].place, ranking.scores[at]
-        last = found[-1] if found else None
-        beside = last is not None and gap >= 0 and place.start <= last.end + gap
-        if last is None or not beside or not _alike(ranking, at, last.best):
-            found.append(
-                Passage(
-                    best=at,
-                    score=score,
-                    place=place,
-                    source=ranking.candidates[at].source,
-                    start=place.start,
-                    end=place.end,
-                    start_line=place.start_line,
-                    end_line=place.end_line,
-                    texts=((0, place.sha),),
-                )
-            )
-            continue
-        joined = replace(
-            last,
-            end=max(last.end, place.end),
-            end_line=max(last.end_line, place.end_line),
-            chunks=last.chunks + 1,
-            texts=(*last.texts, (place.start - last.start, place.sha)),
-        )
-        better = score > last.score
-        found[-1] = replace(joined, best=at, score=score, place=place) if better else joined
+        place = ranking.candidates[at].place
+        if runs and gap >= 0 and place.start <= end + gap and _alike(ranking, at, best):
+            runs[-1].append(at)
+            best = at if ranking.scores[at] > ranking.scores[best] else best
+            end = max(end, place.end)
+        else:
+            runs.append([at])
+            best, end = at, place.end
+    found = [_joined(ranking, _around_the_best(ranking, run, max_chars)) for run in runs]
     return sorted(found, key=lambda passage: (-passage.score, passage.start))
+
+
+def _around_the_best(ranking: Ranking, run: Sequence[int], max_chars: int) -> Sequence[int]:
+    """The best of a run with the better of its neighbours, as long as all of it can be shown."""
+    places = [ranking.candidates[at].place for at in run]
+    if max(place.end for place in places) - places[0].start <= max_chars:
+        return run
+    scores = [ranking.scores[at] for at in run]
+    first = last = scores.index(max(scores))
+    start, end = places[first].start, places[first].end
+    while True:
+        beside = [at for at in (first - 1, last + 1) if 0 <= at < len(run)]
+        for at in sorted(beside, key=lambda at: -scores[at]):
+            wider = min(start, places[at].start), max(end, places[at].end)
+            if wider[1] - wider[0] <= max_chars:
+                start, end = wider
+                first, last = min(first, at), max(last, at)
+                break
+        else:
+            return run[first : last + 1]
+
+
+def _joined(ranking: Ranking, run: Sequence[int]) -> Passage:
+    """Chunks that follow each other as one passage, scored as the best of them."""
+    candidates = [ranking.candidates[at] for at in run]
+    best = max(run, key=lambda at: ranking.scores[at])
+    first = candidates[0].place
+    return Passage(
+        best=best,
+        score=ranking.scores[best],
+        place=ranking.candidates[best].place,
+        source=candidates[0].source,
+        start=first.start,
+        end=max(each.place.end for each in candidates),
+        start_line=first.start_line,
+        end_line=max(each.place.end_line for each in candidates),
+        chunks=len(run),
+        texts=tuple((each.place.start - first.start, each.place.sha) for each in candidates),
+    )
 
 
 def _alike(ranking: Ranking, left: int, right: int) -> bool:

@@ -41,6 +41,7 @@ _BY: Mapping[Likeness, str] = {
     "words": "nearly the same words",
     "meaning": "nearly the same meaning",
 }
+_LOOSER = tuple(_BY).index
 
 
 def fold_equal(passages: Sequence[Passage]) -> list[Passage]:
@@ -133,7 +134,7 @@ def _folded(passages: Sequence[Passage], into: Mapping[int, int], by: Likeness) 
     others: dict[int, list[tuple[Passage, Likeness]]] = defaultdict(list)
     for at, better in into.items():
         # What is equal to one that is merely alike is merely alike, too.
-        carried = [(each, by) for each, _ in passages[at].folded]
+        carried = [(each, max(by, known, key=_LOOSER)) for each, known in passages[at].folded]
         others[better] += [(replace(passages[at], folded=(), steps=()), by), *carried]
     return [
         _standing_for(each, others[at], by) if at in others else each

@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 from lookfar.model import Alike, Contribution, Hit, Incomplete, Span, State, shown_path
+from lookfar.retrieve.moved import moved_to
 
 if TYPE_CHECKING:
     from lookfar.model import Likeness
@@ -134,7 +135,7 @@ def _checked(passage: Passage, source: str | None, snapshot: Snapshot) -> tuple[
     text = stored[here.start : here.end] if stored is not None else ""
     if source is None:
         return text, here, "gone"
-    moved = source.find(text) if text else -1
+    moved = moved_to(text, here.start, source, stored)
     if moved < 0:
         return text, here, "changed"
     first = source.count("\n", 0, moved) + 1

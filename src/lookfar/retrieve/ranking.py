@@ -7,6 +7,8 @@ a stage can alter scores only by adding a step that says what it added and why.
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import add
@@ -159,6 +161,29 @@ class Ranking:
     def story(self, at: int) -> tuple[Contribution, ...]:
         """The same, with how the question was understood, which adds to no score."""
         return (*self.explain(at), Contribution("question", 0.0, self.plan.told()))
+
+
+DEPTH = 50
+"""Candidates of a lane whose order every lift is sure to reach; a number that no question changes,
+so that asking for one hit, for ten or for the next ten gives the same scores."""
+
+
+def within_reach(ranking: Ranking, lift: float) -> list[Candidate]:
+    """Those that do not stand so far back that the full lift could not bring them forward.
+
+    Each lane is measured by itself, since commits as a whole may count less later on. Code is
+    all within reach: tests and further passages of a file are set back later, so that what
+    stands behind a hundred of them now may still be the answer.
+    """
+    lanes: dict[str, list[float]] = defaultdict(list)
+    for each, score in zip(ranking.candidates, ranking.scores, strict=True):
+        lanes[each.place.lane].append(score)
+    least = {
+        lane: -math.inf if lane == "code" else sorted(scores, reverse=True)[:DEPTH][-1] - lift
+        for lane, scores in lanes.items()
+    }
+    scored = zip(ranking.candidates, ranking.scores, strict=True)
+    return [each for each, score in scored if score >= least[each.place.lane]]
 
 
 Stage = Callable[[Ranking], Ranking]

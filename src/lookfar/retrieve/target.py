@@ -10,7 +10,7 @@ all.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from hashlib import sha256
@@ -18,9 +18,13 @@ from hashlib import sha256
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound
 from lookfar.lines import Lines
 from lookfar.model import Document, Section, Span, State
+from lookfar.retrieve.moved import moved_to
 from lookfar.retrieve.symbols import matching
+from lookfar.store.headings import called, shown
 
 _LINES = re.compile(r"(?P<uri>.+):(?P<first>\d{1,12})(?:-(?P<last>\d{1,12}))?")
+_MOST_SIGNS = 16
+"""Signs in a target at which its URI may end."""
 _SEPARATOR = re.compile(r"\s*(?:>|→)\s*")
 
 
@@ -36,14 +40,27 @@ class Target:
     """Of the cited text, or the first digits of it."""
 
 
-def parse_target(text: str, exists: bool) -> Target:
-    """Take a target apart; ``exists`` says that ``text`` as it stands is a document's URI."""
+def parse_target(text: str, exists: bool, known: Callable[[str], bool] | None = None) -> Target:
+    """Take a target apart; ``exists`` says that ``text`` as it stands is a document's URI.
+
+    A path may have a ``#`` of its own, as ``C#/notes.md`` has: where ``known`` says what is a
+    document's URI, the longest such before a ``#``, or before lines, is meant. Otherwise the
+    first ``#`` begins the heading.
+    """
     if exists:
         return Target(text)
+    match = _LINES.fullmatch(text)
     uri, hash_sign, heading = text.partition("#")
+    if known is not None and hash_sign and (match is not None or "#" in heading):
+        *before, last = text.rsplit("#", _MOST_SIGNS)
+        while before:
+            if known(named := "#".join(before)):
+                return Target(named, last.strip())
+            last = f"{before.pop()}#{last}"
+        if match is not None and known(match["uri"]):
+            return Target(match["uri"], lines=line_range(match["first"], match["last"]))
     if hash_sign and heading.strip():
         return Target(uri, heading.strip())
-    match = _LINES.fullmatch(text)
     if match is None:
         return Target(uri)
     return Target(match["uri"], lines=line_range(match["first"], match["last"]))
@@ -100,10 +117,11 @@ def check_citation(
         return _path_at(document.sections, start), lines.span(start, end), "same"
     found = -1
     if indexed is not None and holds(indexed, start):
-        found = text.find(indexed[start:end])
+        found = moved_to(indexed[start:end], start, text, indexed)
     else:
         starts = (lines.start_of(number) for number in range(1, len(lines) + 1))
         found = next((at for at in starts if at + end - start <= len(text) and holds(text, at)), -1)
+        found = moved_to(text[found : found + end - start], start, text) if found >= 0 else -1
     if found >= 0:
         span = lines.span(found, found + end - start)
         return _path_at(document.sections, found), span, "moved"
@@ -112,15 +130,13 @@ def check_citation(
 
 
 def _section(document: Document, target: Target) -> Section:
-    wanted = tuple(_folded(part) for part in _SEPARATOR.split(target.heading))
     named = [section for section in document.sections if section.path]
-    found = matching(named, target.heading) if document.lane == "code" else []
-    found = found or [section for section in named if _ends_with(section.path, wanted)]
-    whole = [section for section in found if len(section.path) == len(wanted)]
-    if len(whole) == 1 or len(found) == 1:
-        return (whole if len(whole) == 1 else found)[0]
+    found = _defined(named, target.heading) if document.lane == "code" else []
+    found = found or called(named, target.heading)
+    if len(found) == 1:
+        return found[0]
     if not found:
-        titles = {" > ".join(section.path): None for section in named}
+        titles = {shown(section.path): None for section in named}
         near = get_close_matches(target.heading, list(titles), n=3, cutoff=0.3)
         raise NotFound(
             f"{document.uri} has no section {target.heading!r}.",
@@ -128,7 +144,7 @@ def _section(document: Document, target: Target) -> Section:
             details={"candidates": near},
         )
     candidates = [
-        f"{' > '.join(section.path)} (lines {section.span.start_line}-{section.span.end_line})"
+        f"{shown(section.path)} (lines {section.span.start_line}-{section.span.end_line})"
         for section in found
     ]
     raise Ambiguous(
@@ -138,20 +154,11 @@ def _section(document: Document, target: Target) -> Section:
     )
 
 
-def _ends_with(path: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
-    return len(path) >= len(wanted) and all(
-        _folded(title) == part or _slug(title) == part
-        for title, part in zip(path[-len(wanted) :], wanted, strict=True)
-    )
-
-
-def _folded(title: str) -> str:
-    return " ".join(title.casefold().split())
-
-
-def _slug(title: str) -> str:
-    """The anchor that web renderings give a heading."""
-    return re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", title.casefold()).strip())
+def _defined(named: Sequence[Section], name: str) -> list[Section]:
+    """The definitions of a name; one with as many outer ones as were named, where there is one."""
+    found = matching(named, name)
+    whole = [each for each in found if len(each.path) == len(_SEPARATOR.split(name))]
+    return whole if len(whole) == 1 else found
 
 
 def _path_at(sections: Iterable[Section], offset: int) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 from lookfar.ports import Place
-from lookfar.retrieve.ranking import Candidate, Ranking, Stage
+from lookfar.retrieve.ranking import Candidate, Ranking, Stage, within_reach
 from lookfar.store.analyser import analyse
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from lookfar.retrieve.excerpt import Source
     from lookfar.retrieve.ranking import Plan
 
-_REACH = 5
 _FARTHEST = 3
 """Positions from one word of a question to the next that still belong together."""
 _MOST_PAIRS = 8
@@ -39,7 +38,7 @@ def adjacency(weight: float, sources: Sequence[Source]) -> Stage:
     def lift(ranking: Ranking) -> Ranking:
         if not weight or ranking.plan.mode == "vector":
             return ranking
-        near = _within_reach(ranking, weight)
+        near = within_reach(ranking, weight)
         # Code is judged by its names.
         prose = [each for each in near if each.place.lane != "code"]
         shares = standing(ranking, sources, prose)
@@ -88,7 +87,7 @@ def widened(weight: float, sources: Sequence[Source]) -> Stage:
             groups.append({**near, **dict.fromkeys(plan.terms, 1.0)})
         if not groups or not weight or plan.mode == "vector":
             return ranking
-        among = _within_reach(ranking, weight)
+        among = within_reach(ranking, weight)
         found = _found(sources, among, lambda snapshot, at: snapshot.wording(groups, at))
         shares = {each: share / len(groups) for each, share in found.items()}
         return _lifted(ranking, weight, shares, "synonyms", "of the words or others for them")
@@ -112,14 +111,6 @@ def pairs_of(plan: Plan) -> list[tuple[str, str, int]]:
         if after - before <= _FARTHEST
     )
     return list(found) if len(found) <= _MOST_PAIRS else []
-
-
-def _within_reach(ranking: Ranking, weight: float) -> list[Candidate]:
-    """Those that do not stand so far back that the full lift could not bring them forward."""
-    seen = sorted(ranking.scores, reverse=True)[: _REACH * ranking.plan.top_k]
-    least = (seen[-1] if seen else 0.0) - weight
-    scored = zip(ranking.candidates, ranking.scores, strict=True)
-    return [each for each, score in scored if score >= least]
 
 
 def _found(

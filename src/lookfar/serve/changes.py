@@ -1,7 +1,8 @@
 """Telling clients that a document changed, in both eras of the protocol.
 
 Takes: addresses of changed documents, from any thread. Gives: a notification to each
-client that subscribed to one of them. Refuses: to keep a client that has gone.
+client that subscribed to one of them. Refuses: to keep a client that has gone or does not
+read, and to let anybody wait for one.
 
 In the older era a client subscribes to addresses on its connection; in the newer one it
 listens on a stream of its own, which the SDK's bus serves.
@@ -9,14 +10,14 @@ listens on a stream of its own, which the SDK's bus serves.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from concurrent.futures import Future
+from typing import Any, Final
 
 import anyio
-import anyio.from_thread
-import anyio.lowlevel
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
     ListenHandler,
@@ -25,6 +26,9 @@ from mcp.server.subscriptions import (
 )
 
 from lookfar.retrieve.address import document_of
+
+PATIENCE: Final = 1.0
+"""Seconds that a client has to take what is told to it at once, before it is told no more."""
 
 _log = logging.getLogger(__name__)
 
@@ -37,13 +41,14 @@ class Changes:
         self._streams = ListenHandler(self._bus)
         self._listened: Counter[str] = Counter()
         self._connections: dict[int, tuple[Any, set[str]]] = {}
-        self._token: Any = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._telling: set[Future[None]] = set()
         self.closed = False
         """Whether the server is about to leave."""
 
     def begin(self) -> None:
         """Remember the event loop that is running here: changes come from other threads."""
-        self._token = anyio.lowlevel.current_token()
+        self._loop = asyncio.get_running_loop()
 
     async def listen(self, context: Any, params: Any) -> Any:
         """Serve a stream of the newer era until its client leaves."""
@@ -72,33 +77,44 @@ class Changes:
             self._connections[id(connection)][1].discard(address)
 
     def tell(self, changed: Iterable[str], *, listed: bool) -> None:
-        """From another thread: these documents changed; with ``listed``, some came or went."""
-        if self._token is None:
+        """From another thread: these documents changed; with ``listed``, some came or went.
+
+        Returns at once: whoever tells holds the index, and a client may take its time.
+        """
+        if self._loop is None:
             return
+        telling = self._tell(frozenset(changed), listed)
         try:
-            anyio.from_thread.run(self._tell, frozenset(changed), listed, token=self._token)
-        except anyio.RunFinishedError:
-            self._token = None  # The server has ended, and with it whoever listened.
+            begun = asyncio.run_coroutine_threadsafe(telling, self._loop)
+        except RuntimeError:
+            telling.close()
+            self._loop = None  # The server has ended, and with it whoever listened.
+            return
+        self._telling.add(begun)  # Nobody else keeps it.
+        begun.add_done_callback(self._telling.discard)
 
     async def _tell(self, changed: frozenset[str], listed: bool) -> None:
         # Streams go by the very address that was asked for, which may name a part.
-        parts = {each for each in self._listened if document_of(each) in changed}
-        for address in sorted(changed | parts):
+        for address in sorted(each for each in self._listened if document_of(each) in changed):
             await self._bus.publish(ResourceUpdated(address))
         if listed:
             await self._bus.publish(ResourcesListChanged())
-        for connection, wanted in list(self._connections.values()):
-            # One client that is leaving must not keep the others from hearing it.
-            try:
-                for address in sorted(changed):
-                    if _meant(address, wanted):
-                        await connection.send_resource_updated(address)
+        async with anyio.create_task_group() as tasks:
+            for connection, wanted in list(self._connections.values()):
+                # Who watches a part of a document is concerned by a change of the document.
+                concerned = sorted(changed.intersection(map(document_of, wanted)))
+                tasks.start_soon(self._tell_one, connection, concerned, listed)
+
+    async def _tell_one(self, connection: Any, changed: Iterable[str], listed: bool) -> None:
+        # One client that is leaving must not keep the others from hearing it.
+        try:
+            with anyio.fail_after(PATIENCE):
+                for address in changed:
+                    await connection.send_resource_updated(address)
                 if listed:
                     await connection.send_resource_list_changed()
-            except Exception:
-                _log.debug("a subscriber left", exc_info=True)
-
-
-def _meant(address: str, wanted: set[str]) -> bool:
-    """Whether a change of a document concerns someone who watches it or a part of it."""
-    return any(document_of(each) == address for each in wanted)
+        except TimeoutError:
+            _log.warning("a subscriber does not read; it is told of no more changes")
+            self._connections.pop(id(connection), None)
+        except Exception:
+            _log.debug("a subscriber left", exc_info=True)

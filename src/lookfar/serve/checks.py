@@ -13,7 +13,6 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module, metadata
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from lookfar import __version__
 from lookfar.errors import IndexBusy, LookfarError, NotIndexed, how_many
 from lookfar.serve.options import quoted
+from lookfar.sources.mounts import FAR, mounted
 
 if TYPE_CHECKING:
     from lookfar.library import Library
@@ -46,13 +46,6 @@ _MOST_WATCHED: Final = 0.8
 _WATCHES: Final = Path("/proc/sys/fs/inotify/max_user_watches")
 _INSTANCES: Final = Path("/proc/sys/fs/inotify/max_user_instances")
 _MOUNTS: Final = Path("/proc/self/mounts")
-_FAR: Final = frozenset(
-    (
-        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre"),
-        *("fuse.sshfs", "fuse.rclone", "fuse.s3fs", "fuse.glusterfs", "davfs", "virtiofs"),
-    )
-)
-"""File systems whose files are elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,13 +279,13 @@ class Checks:
         if not _MOUNTS.exists():
             return
         home, root = _mounted(self._index_home), _mounted(Path(self._path))
-        if home in _FAR:
+        if home in FAR:
             yield Finding(
                 "file system", "error",
                 f"Indexes lie on a network file system ({home}), where SQLite cannot lock them.",
                 "Choose a folder on this machine: lookfar config set index.dir DIR",
             )  # fmt: skip
-        if root in _FAR:
+        if root in FAR:
             yield Finding(
                 "file system", "warning",
                 f"The folder lies on a network file system ({root}): changes that others make are"
@@ -300,7 +293,7 @@ class Checks:
                 "They are found every watch.reconcile_seconds, and by: lookfar index"
                 f" {self._named}",
             )  # fmt: skip
-        if home not in _FAR and root not in _FAR:
+        if home not in FAR and root not in FAR:
             yield Finding("file system", "ok", f"Index ({home}) and folder ({root}) are local.")
 
     def sqlite(self) -> Iterator[Finding]:
@@ -563,16 +556,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def _mounted(path: Path) -> str:
-    """The kind of file system that a path lies on, as the kernel calls it; empty if unknown."""
-    real = Path(os.path.realpath(_nearest(path)))
-    best, kind = -1, ""
-    for line in _MOUNTS.read_text("utf-8", "surrogateescape").splitlines():
-        with suppress(IndexError):
-            _, where, found, *_ = line.split(" ")
-            point = Path(where.encode().decode("unicode_escape"))
-            if (point == real or point in real.parents) and len(point.parts) >= best:
-                best, kind = len(point.parts), found
-    return kind
+    return mounted(_nearest(path), _MOUNTS)
 
 
 def _entry_of(client: Any, scope: str, place: Path) -> list[str] | None:

@@ -24,6 +24,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import anyio
+
 from lookfar.errors import LookfarError
 from lookfar.serve.statuses import (
     BodyTooLarge,
@@ -162,7 +164,7 @@ class Guard:
         with self._place(stream), self._holding() as held:
             await body.read(self._rules, held)
             if stream:
-                await self.app(scope, body.replay, send)
+                await self._stream(visit, scope, body, send)
                 return
             try:
                 async with asyncio.timeout(self._rules.request_seconds) as limit:
@@ -175,20 +177,39 @@ class Guard:
                     hint="Ask again: a first search builds the index, which goes on where it was.",
                 ) from None
 
+    async def _stream(self, visit: Visit, scope: Scope, body: _Body, send: Send) -> None:
+        """An answer that may last, but not longer than the token that it was asked for with."""
+
+        async def answer(message: Message) -> None:
+            if message.get("more_body") and not self._holds(visit):
+                # Not an error: those who stream would log it, and some would go on.
+                listening.cancel()
+            if not listening.cancel_called:
+                await send(message)
+
+        with anyio.CancelScope() as listening:
+            await self.app(scope, body.replay, answer)
+        if listening.cancel_called:
+            visit.code = Unauthorized.code
+            await send({"type": "http.response.body", "body": b""})
+
     # -- who asks ----------------------------------------------------------------------------
 
     def _check_names(self, scope: Scope) -> None:
         """No page of another site may reach us, not even one whose name leads here."""
         hosts = _values(scope, b"host")
+        # The address that the connection came in by, whatever the request says: a page that was
+        # opened by it is ours, and a name that leads here is none.
         local = (scope.get("server") or ("",))[0]
-        if len(hosts) != 1 or _name(hosts[0]) not in self._names | {_bracketed(local)}:
+        names = self._names | {_bracketed(local)}
+        if len(hosts) != 1 or _name(hosts[0]) not in names:
             raise Misdirected(
                 "This server does not answer to that name.",
                 hint="Use the address it listens at, or add the name to serve.hosts.",
             )
         for origin in _values(scope, b"origin"):
             scheme, _, name = origin.partition("://")
-            ours = scheme in ("http", "https") and _name(name) in self._names
+            ours = scheme in ("http", "https") and _name(name) in names
             if not ours and origin not in self._rules.origins:
                 raise ForeignOrigin(
                     "Pages of other sites may not ask this server.",
@@ -212,6 +233,11 @@ class Guard:
         visit.token, visit.may_write = token, token.may_write
         # Of this request's task, and so of all that it starts: also of a session that it begins.
         REACHABLE.set(token.collections)
+
+    def _holds(self, visit: Visit) -> bool:
+        """Whether what let a request in would let it in now."""
+        current = self._tokens.current()
+        return not self._tokens.needed or visit.token in current
 
     def _preflight(self, scope: Scope) -> bool:
         """Whether a browser asks if a page of an admitted site may ask."""
@@ -409,6 +435,8 @@ def _bracketed(address: str | None) -> str:
         found = ipaddress.ip_address(address or "")
     except ValueError:
         return LOOPBACK[0]
+    # A socket for both families has IPv4 addresses in the dress of IPv6.
+    found = getattr(found, "ipv4_mapped", None) or found
     return f"[{found}]" if found.version == 6 else str(found)
 
 

@@ -3,7 +3,7 @@
 Takes: a hello that says what to serve and how. Gives: an answering server until it is
 interrupted. Refuses, with a typed error before anything starts: an address that is taken,
 and one that others can reach while there is no token. Later it closes connections that
-send no whole request in time, and more of them than it can serve.
+send no whole request in time or do not read their answer, and more of them than it can serve.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ _KEPT_SECONDS: Final = 60
 """How long a connection without requests stays open."""
 _HEAD_SECONDS: Final = 10.0
 """How long the head of a request may take to arrive."""
+_UNREAD_SECONDS: Final = 60.0
+"""How long a client may take none of what waits for it."""
 _MOST_CONNECTIONS: Final = 1000
 _WAITING: Final = 512
 """Connections that the system takes before we do."""
@@ -68,14 +70,22 @@ class _Server(uvicorn.Server):
 
 
 class _Connection(H11Protocol):
-    """One that does not wait for ever: uvicorn by itself has no limit for the head of a request."""
+    """One that does not wait for ever.
+
+    Uvicorn by itself has no limit for the head of a request, and closing a connection waits until
+    all is read that was written.
+    """
 
     head_seconds: ClassVar[float] = _HEAD_SECONDS
+    unread_seconds: ClassVar[float] = _UNREAD_SECONDS
     most: ClassVar[int] = _MOST_CONNECTIONS
     _deadline: asyncio.TimerHandle | None = None
+    _reading: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        # Then writing pauses whenever something waits, be it ever so little.
+        transport.set_write_buffer_limits(0)
         if len(self.connections) > self.most:
             transport.abort()
         else:
@@ -96,9 +106,18 @@ class _Connection(H11Protocol):
         self._has_head()
         super().on_response_complete()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._await_reading()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._is_read()
+
     def connection_lost(self, exc: Exception | None) -> None:
-        self._has_head()
         super().connection_lost(exc)
+        self._has_head()
+        self._is_read()
 
     def send_400_response(self, msg: str) -> None:
         """What is no HTTP is refused in the shape of all our errors."""
@@ -126,6 +145,23 @@ class _Connection(H11Protocol):
     def _too_late(self) -> None:
         self._deadline = None
         self.transport.abort()
+
+    def _await_reading(self) -> None:
+        waiting = self.transport.get_write_buffer_size()
+        self._is_read()
+        self._reading = self.loop.call_later(self.unread_seconds, self._look, waiting)
+
+    def _is_read(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
+
+    def _look(self, waiting: int) -> None:
+        """Whoever reads slowly reads: only where nothing went is nobody there."""
+        if self.transport.get_write_buffer_size() < waiting:
+            self._await_reading()
+        else:
+            self.transport.abort()
 
 
 def listen(hello: Hello, tell: Callable[[str], None]) -> None:

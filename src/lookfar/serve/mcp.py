@@ -60,6 +60,13 @@ INSTRUCTIONS: Final = (
 _MODERN: Final = "2026-07-28"
 _PAGE: Final = 100
 _TELL_SECONDS: Final = 0.1
+_TELL_PATIENCE: Final = 1.0
+"""Seconds that a client has to take a word of progress, before it gets no more of them."""
+_TELL_SHARE: Final = 0.1
+"""Of the time of a pass, what may go into telling a client that reads slowly."""
+_ASK_SECONDS: Final = 300.0
+"""For a person to answer."""
+_THREADS: Final = 40
 _LONGEST_WORDS: Final = 2_000
 _LONGEST_CURSOR: Final = 12
 _ASKED: Final = "confirm"
@@ -84,8 +91,12 @@ def make_server(
     enhanced: bool = False,
     changes: Changes | None = None,
     on_client: Callable[[str], None] = lambda _: None,
+    threads: int = _THREADS,
 ) -> Server[Any]:
-    """The server of one session, or of all sessions that share one."""
+    """The server of one session, or of all sessions that share one.
+
+    At most ``threads`` of its calls are worked on at once, whatever other servers do.
+    """
     faces = _Faces(
         session,
         {
@@ -96,6 +107,7 @@ def make_server(
         enhanced,
         changes or Changes(),
         on_client,
+        anyio.CapacityLimiter(threads),
     )
     server = _Server(
         "lookfar",
@@ -176,6 +188,7 @@ class _Faces:
         enhanced: bool,
         changes: Changes,
         on_client: Callable[[str], None],
+        limiter: anyio.CapacityLimiter,
     ) -> None:
         self._session = session
         self._tools = tools
@@ -183,6 +196,10 @@ class _Faces:
         self._enhanced = enhanced
         self.changes = changes
         self._on_client = on_client
+        self._limiter = limiter
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await anyio.to_thread.run_sync(work, limiter=self._limiter)
 
     # -- tools -------------------------------------------------------------
 
@@ -202,9 +219,7 @@ class _Faces:
         call = _McpCall(context, params, client)
         arguments = params.arguments or {}
         try:
-            result = await anyio.to_thread.run_sync(
-                lambda: tool.run(self._session, arguments, call)
-            )
+            result = await self._in_thread(lambda: tool.run(self._session, arguments, call))
         except _Asked as asked:
             return asked.back
         except LookfarError as error:
@@ -222,7 +237,7 @@ class _Faces:
 
     async def list_resources(self, _context: Any, params: Any) -> types.ListResourcesResult:
         start = _page(params)
-        listed = await anyio.to_thread.run_sync(self._documents)
+        listed = await self._in_thread(self._documents)
         page = listed[start : start + _PAGE]
         more = str(start + _PAGE) if start + _PAGE < len(listed) else None
         return types.ListResourcesResult(
@@ -268,7 +283,7 @@ class _Faces:
         address = str(params.uri)
         try:
             _refuse_foreign(address)
-            found = await anyio.to_thread.run_sync(self._session.library.read, address)
+            found = await self._in_thread(lambda: self._session.library.read(address))
         except LookfarError as error:
             raise _protocol_error(error, uri=address) from error
         text = cut(found.text, MOST_TOKENS)
@@ -335,7 +350,7 @@ class _Faces:
 
     async def complete(self, _context: Any, params: Any) -> types.CompleteResult:
         given = dict((params.context.arguments if params.context else None) or {})
-        values = await anyio.to_thread.run_sync(
+        values = await self._in_thread(
             lambda: self._completions(params.argument.name, params.argument.value, given)
         )
         return types.CompleteResult(
@@ -384,22 +399,33 @@ class _McpCall:
         self.client = client
 
     def on_progress(self) -> OnProgress:
-        told, reached = 0.0, -1.0
+        due, reached, listening = 0.0, -1.0, True
 
         def tell(now: Progress) -> None:
-            nonlocal told, reached
+            nonlocal due, reached, listening
             anyio.from_thread.check_cancelled()
             clock = time.monotonic()
-            if clock - told < _TELL_SECONDS and now.files < now.total_files:
+            if not listening or not now.total_files:
+                return
+            if clock < due and now.files < now.total_files:
                 return
             fraction = now.bytes / max(now.total_bytes, 1)
             if fraction <= reached:
                 return  # The protocol wants it to grow, and a second folder begins anew.
-            told, reached = clock, fraction
+            reached = fraction
             message = f"{now.files:,} of {now.total_files:,} files"
-            anyio.from_thread.run(self._context.session.report_progress, fraction, 1.0, message)
+            listening = anyio.from_thread.run(self._report, fraction, message)
+            # The pass holds the index meanwhile, which others wait for.
+            took = time.monotonic() - clock
+            due = time.monotonic() + max(_TELL_SECONDS, took / _TELL_SHARE)
 
         return tell
+
+    async def _report(self, fraction: float, message: str) -> bool:
+        """Gives whether the client took it."""
+        with anyio.move_on_after(_TELL_PATIENCE) as patience:
+            await self._context.session.report_progress(fraction, 1.0, message)
+        return not patience.cancelled_caught
 
     def confirm(self, question: str) -> bool:
         offered = self._context.session.client_capabilities
@@ -422,9 +448,15 @@ class _McpCall:
         return answer.action == "accept" and (answer.content or {}).get(_ASKED) is True
 
     async def _elicit(self, question: str) -> types.ElicitResult:
-        asked: types.ElicitResult = await self._context.session.elicit_form(
-            question, _ASKS, related_request_id=self._context.request_id
-        )
+        try:
+            with anyio.fail_after(_ASK_SECONDS):
+                asked: types.ElicitResult = await self._context.session.elicit_form(
+                    question, _ASKS, related_request_id=self._context.request_id
+                )
+        except TimeoutError:
+            raise ConfirmationNeeded(
+                question, hint="Nobody answered. Call again with confirm: true to go ahead."
+            ) from None
         return asked
 
 

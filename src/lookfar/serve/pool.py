@@ -5,7 +5,8 @@ use too: one index, one model and one watcher per folder, however many ask. Refu
 nothing of its own; a folder that cannot be opened is the asker's error.
 
 A folder that nobody asked for a while lets go of its model; one that no session has open
-is closed after a while. Following starts once there is an index to keep true.
+is closed after a while. One that is being indexed is neither. Following starts once there is
+an index to keep true.
 """
 
 from __future__ import annotations
@@ -47,6 +48,11 @@ class _Shared:
     resting: bool = False
     busy: int = 0
     listeners: list[tuple[Changes, str]] = field(default_factory=list)
+
+    @property
+    def working(self) -> bool:
+        """Whether a call is under way, or a pass that outlives the call which began it."""
+        return bool(self.busy or self.folder.building_since)
 
 
 class Pool:
@@ -164,9 +170,9 @@ class Pool:
 
     @property
     def busy(self) -> bool:
-        """Whether some call is under way."""
+        """Whether some call or pass is under way."""
         with self._lock:
-            return any(shared.busy for shared in self._shared.values())
+            return any(shared.working for shared in self._shared.values())
 
     def _tend(self) -> None:
         pause = max(0.05, min(self._rest_seconds, self._close_seconds) / 4)
@@ -177,7 +183,7 @@ class Pool:
         """Put to rest what nobody asks, and close what nobody has open."""
         now = time.monotonic()
         with self._lock:
-            idle = [each for each in self._shared.values() if not each.busy]
+            idle = [each for each in self._shared.values() if not each.working]
             leaving = [
                 each for each in idle
                 if not each.users and now - each.used >= self._close_seconds

@@ -112,6 +112,8 @@ def _bar(name: str, at_once: bool) -> Iterator[Report]:
 
     def report(now: Any) -> None:
         nonlocal started, drawn
+        if not now.total_files:
+            return  # Nothing to read, or somebody else reads it and this one waits.
         clock = time.monotonic()
         if now.files == 0:
             started = clock
@@ -122,7 +124,7 @@ def _bar(name: str, at_once: bool) -> Iterator[Report]:
         bar.update(
             task,
             total=max(now.total_bytes, 1),
-            completed=now.bytes if now.total_files else 1,
+            completed=now.bytes,
             files=f"{now.files:,} of {now.total_files:,} files",
             speed=f"{now.bytes / _MB / max(clock - started, 1e-6):.1f} MB/s",
         )
@@ -143,7 +145,7 @@ def _lines(name: str) -> Report:
     def report(now: Progress) -> None:
         nonlocal last
         clock = time.monotonic()
-        if clock - last < _LINE_SECONDS:
+        if clock - last < _LINE_SECONDS or not now.total_files:
             return
         last = clock
         print(

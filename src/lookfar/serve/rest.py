@@ -6,7 +6,8 @@ the tools refuse, each error with its status; a token that may only read, where 
 changes something; a body that is no JSON object.
 
 Tools block, so they run in threads. A client that leaves, or a time that is up, is noticed
-by a pass of indexing at its next step; any other tool is done in a moment.
+by a pass of indexing at its next step, and by whoever waits for one; any other tool is done
+in a moment.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pydantic_core import from_json
 from starlette.requests import Request
 from starlette.responses import Response
 
+from lookfar.collections.base import Closing
 from lookfar.errors import ConfirmationNeeded, InvalidArgument, NotFound
 from lookfar.serve.statuses import NotJson, ScopeTooSmall, json_response
 from lookfar.serve.tool import Json, Result, Session, Tool
@@ -40,8 +42,8 @@ _THREADS: Final = 16
 _LONGEST_NAME: Final = 100
 
 
-class GivenUp(Exception):
-    """Nobody waits for this any more."""
+class GivenUp(Closing):
+    """Nobody waits for this any more; no damage is suspected behind it."""
 
     code: Final = "GIVEN_UP"
 
@@ -67,7 +69,8 @@ class HttpCall:
     def on_progress(self) -> OnProgress:
         def tell(now: Progress) -> None:
             self.check()
-            self._tell(now)
+            if now.total_files:  # Else it waits for others, and nothing can be told yet.
+                self._tell(now)
 
         return tell
 

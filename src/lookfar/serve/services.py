@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
 import mcp_types as types
@@ -48,6 +48,11 @@ _log = logging.getLogger(__name__)
 
 QUESTIONS = ("search", "read", "outline", "related", "statuses", "delete")
 """What the command line may ask."""
+
+_SESSION_THREADS: Final = 16
+"""Calls of one session that are worked on at once: it cannot take those of others."""
+
+T = TypeVar("T")
 
 
 def services() -> Services:
@@ -153,8 +158,7 @@ async def serve_mcp(pool: Pool, hello: Hello, read: Any, write: Any) -> None:
     changes = Changes()
     changes.begin()
     try:
-        roots = roots_of(hello)
-        offer = Offer.of(settings_of(hello, roots[0]).serve)
+        roots, offer = await _aside(partial(_meant, hello), abandon=True)
         opened = pool.session(
             roots,
             settings=explicit_of(hello),
@@ -162,16 +166,33 @@ async def serve_mcp(pool: Pool, hello: Hello, read: Any, write: Any) -> None:
             write=offer.write,
             changes=changes,
         )
-        session = await anyio.to_thread.run_sync(opened.__enter__)
+        session = await _aside(opened.__enter__)
     except LookfarError as error:
         _log.warning("a session without a library: %s", error.message)
-        await _converse(hello, Session(error), _offer_at_least(hello), changes, read, write)
+        least = await _aside(partial(_offer_at_least, hello), abandon=True)
+        await _converse(hello, Session(error), least, changes, read, write)
         return
     try:
         await _converse(hello, session, offer, changes, read, write)
     finally:
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(lambda: opened.__exit__(None, None, None))
+            await _aside(lambda: opened.__exit__(None, None, None))
+
+
+async def _aside(work: Callable[[], T], *, abandon: bool = False) -> T:
+    """Work that may wait or find a disk that hangs, in a thread that takes none from anybody.
+
+    With ``abandon`` a session that ends leaves it to itself.
+    """
+    return await anyio.to_thread.run_sync(
+        work, abandon_on_cancel=abandon, limiter=anyio.CapacityLimiter(1)
+    )
+
+
+def _meant(hello: Hello) -> tuple[list[str], Offer]:
+    """The folders of a session and what it shows."""
+    roots = roots_of(hello)
+    return roots, Offer.of(settings_of(hello, roots[0]).serve)
 
 
 def _offer_at_least(hello: Hello) -> Offer:
@@ -188,7 +209,7 @@ async def _converse(
     def named(client: str) -> None:
         hello.client = client
 
-    server = offer.server(session, changes, on_client=named)
+    server = offer.server(session, changes, on_client=named, threads=_SESSION_THREADS)
     await serve_dual_era_loop(
         server,
         read,
@@ -267,13 +288,15 @@ async def _questions(
     loop = asyncio.get_running_loop()
 
     def tell(now: Progress) -> None:
-        if writer.is_closing():
+        if writer.is_closing() or reader.at_eof():
             raise InvalidArgument("Whoever asked has left.", hint="Ask again.")
+        if not now.total_files:
+            return  # It waits for others, and nothing can be told yet.
         shape = {"progress": [now.files, now.total_files, now.bytes, now.total_bytes]}
         loop.call_soon_threadsafe(writer.write, json.dumps(shape).encode() + b"\n")
 
     while line := await reader.readline():
-        shape = await asyncio.to_thread(_answered, pool, hello, line, tell)
+        shape = await _aside(partial(_answered, pool, hello, line, tell), abandon=True)
         writer.write(json.dumps(shape).encode() + b"\n")
         await writer.drain()
 

@@ -83,6 +83,7 @@ STATUSES: Final[Mapping[type[LookfarError], int]] = {
     ForeignOrigin: 403,
     ScopeTooSmall: 403,
     WritesNotAllowed: 403,
+    errors.PermissionDenied: 403,
     errors.NotFound: 404,
     NoSuchMethod: 405,
     BodyTooSlow: 408,

@@ -61,7 +61,7 @@ def _read(folder: str, name: str, below: str, outer: Ignores | None) -> Ignores 
     return _rules(os.path.join(folder, name), data, f"{below}/" if below else "", outer)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=512)
 def _rules(uri: str, data: bytes, above: str, outer: Ignores | None) -> Ignores | None:
     rules = IgnoreFile(uri, data)
     return Ignores("", rules, outer, above) if len(rules) else outer

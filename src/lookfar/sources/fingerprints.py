@@ -18,6 +18,9 @@ HEAD_BYTES = 8192
 SETTLING_NS = 2_000_000_000
 """The coarsest timestamp step in common use (FAT): two writes may share one stamp for so long."""
 
+_MOST = (1 << 63) - 1
+"""The largest number that a catalogue can keep."""
+
 _WIDE_TEXT = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 """Byte-order marks of UTF-16 and UTF-32, whose ASCII half is full of zero bytes."""
 
@@ -25,9 +28,15 @@ _WIDE_TEXT = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 def fingerprint_of(info: os.stat_result) -> Fingerprint:
     """What a stat result says about a file's content.
 
-    Inode and ctime are part of it because an edit can keep size and mtime.
+    Inode and ctime are part of it because an edit can keep size and mtime. Disks give inodes
+    of 64 bits, and times beyond the year 2262; what is stored has 63 and a sign.
     """
-    return Fingerprint(info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino)
+    return Fingerprint(
+        info.st_size,
+        min(max(info.st_mtime_ns, -_MOST), _MOST),
+        min(max(info.st_ctime_ns, -_MOST), _MOST),
+        info.st_ino & _MOST,
+    )
 
 
 def unchanged(old: Fingerprint, new: Fingerprint) -> bool:

@@ -44,6 +44,8 @@ _KEPT_BYTES: Final = 2_000_000
 """Of one commit's record; what is behind is counted, not kept."""
 _LINE_BYTES: Final = 4096
 _MOST_FOLDERS: Final = 2_000
+_MOST_CONFIG_BYTES: Final = 1 << 20
+_PROMISED: Final = re.compile(rb"(?im)^\s*(?:partialclone|promisor)\s*=")
 _SETTLING_NS: Final = 2 * 10**9
 _LONGEST_LINE: Final = 400
 _HASH: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -164,6 +166,11 @@ def repositories_in(path: str, folders: Iterable[str]) -> list[tuple[str, Reposi
             known.add(git_dir)
             found.append((uri, Repository(git_dir, str(Path(path, uri)))))
     return found
+
+
+def is_there(repository: Repository) -> bool:
+    """Whether a repository that was found below a folder is still the one there."""
+    return _repository_at(Path(repository.top)) == repository.git_dir
 
 
 def _bare(folder: Path) -> Repository | None:
@@ -310,6 +317,23 @@ def shallow_of(repository: Repository) -> str:
     return sha256(data).hexdigest()[:32]
 
 
+def is_partial(repository: Repository) -> bool:
+    """Whether it is a clone that lacks contents until somebody needs them: what changed between
+    two of them cannot be told, and they are not fetched for it."""
+    shared = Path(repository.git_dir)
+    try:
+        with os.scandir(shared / "objects" / "pack") as packs:
+            if any(each.name.endswith(".promisor") for each in packs):
+                return True
+    except OSError:
+        pass
+    try:
+        with open(shared / "config", "rb") as file:
+            return _PROMISED.search(file.read(_MOST_CONFIG_BYTES)) is not None
+    except OSError:
+        return False
+
+
 def commits_of(
     repository: Repository, tips: Iterable[str], but: Iterable[str] = (), most: int = 0
 ) -> list[str]:
@@ -357,10 +381,13 @@ def read_commits(
 ) -> Iterator[Commit]:
     """These commits, as one stream in their order; with 0 ``diff_lines`` without diffs.
 
-    Paths that are ``hidden`` are named, and their diff is not shown.
+    Paths that are ``hidden`` are named, and their diff is not shown. Of a partial clone there
+    are no diffs, and what was renamed has come and gone: git ends at the first missing content.
     """
     if not commits:
         return
+    partial = is_partial(repository)
+    diff_lines = 0 if partial else diff_lines
     import secrets
 
     # No commit can know it, so nothing in one can be taken for the beginning of another.
@@ -368,6 +395,7 @@ def read_commits(
     command = [
         *("log", "--no-walk=unsorted", "--stdin", *_SHOWN),
         f"--format={mark}{'%x00'.join(_FIELDS)}%x00",
+        *(["--no-renames"] if partial else []),
         *(["--patch", "--unified=3"] if diff_lines else []),
         *(["--", repository.below] if repository.below else []),
     ]

@@ -15,7 +15,7 @@ import errno
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Event
 from typing import Final, Literal
 
@@ -58,6 +58,10 @@ class _Tree(InotifyWatchGroup):
     wanted: Callable[[str], bool] = lambda _: True
     _leaving: tuple[int, bytes] | None = None
     """A folder that was moved away, until the next event says where to."""
+    _identities: dict[WatchDescriptor, tuple[int, int]] = field(default_factory=dict)
+    """Which folder each watch is on: one that is removed and held open keeps its watch."""
+    _refused: set[bytes] = field(default_factory=set)
+    """Folders that may not be read; whoever lets us in changes their attributes first."""
 
     def on_event(self, event: InotifyEvent) -> None:
         with self._lock:
@@ -84,6 +88,13 @@ class _Tree(InotifyWatchGroup):
             self._leaving = event.cookie, path
         elif event.is_directory and (event.is_create or event.is_moved_to):
             self._add_all_callbacks(path)
+        elif event.is_directory and event.is_attrib and self._let_in(path):
+            with suppress(OSError):  # A root that is gone is told by its own event.
+                self._add_all_callbacks(path)
+
+    def _let_in(self, path: bytes) -> bool:
+        below = path + b"/"
+        return any(each == path or each.startswith(below) for each in self._refused)
 
     def _forget(self, path: bytes) -> None:
         below = path + b"/"
@@ -105,18 +116,35 @@ class _Tree(InotifyWatchGroup):
                 self._add_callback(os.path.join(folder, name))
 
     def _add_callback(self, path: bytes) -> None:
-        if path in self._active_callbacks_by_path:
-            return
+        here, known = _identity(path), self._active_callbacks_by_path.get(path)
+        if known is not None:
+            if here is None or here == self._identities.get(known):
+                return
+            # Another folder under that name; the kernel keeps the watch on the former one for
+            # as long as somebody holds it open.
+            self._remove_callbacks([known])
         try:
             wd = self._inotify_fd.add_callback(path, self.event_mask, self, self._id)
+            if wd < 0:  # So watchdog says that it may not be read.
+                self._inotify_fd.remove_callbacks([(wd, self._id)])
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         except OSError as error:
             if path == self.path:
                 raise
+            if error.errno == errno.EACCES:
+                self._refused.add(path)
             if error.errno in (errno.ENOSPC, errno.ENOMEM):
                 self.troubled("limit")
             return
+        self._refused.discard(path)
         self._active_callbacks_by_path[path] = wd
         self._active_callbacks_by_watch[wd] = path
+        if here is not None:
+            self._identities[wd] = here
+
+    def _remove_watch_internally(self, wd: WatchDescriptor) -> None:
+        self._identities.pop(wd, None)
+        super()._remove_watch_internally(wd)
 
     def extend(self) -> None:
         """Watch the folders that are wanted now and were not before."""
@@ -133,6 +161,14 @@ class _Tree(InotifyWatchGroup):
     def on_queue_overflow(self) -> None:
         super().on_queue_overflow()
         self.troubled("overflow")
+
+
+def _identity(path: bytes) -> tuple[int, int] | None:
+    try:
+        info = os.lstat(path)
+    except OSError:
+        return None
+    return info.st_dev, info.st_ino
 
 
 class _Fence(WatchCallback):

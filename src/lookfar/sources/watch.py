@@ -23,8 +23,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lookfar.config import PROJECT_FILE
 from lookfar.errors import LookfarError, OutsideRoot
+from lookfar.sources.around import ignores_around
 from lookfar.sources.confine import components
 from lookfar.sources.ignore import IGNORE_FILES
+from lookfar.sources.mounts import is_far
 from lookfar.sources.walk import rules_of
 
 if TYPE_CHECKING:
@@ -42,6 +44,8 @@ ROOT_GONE: Final = "the folder is gone"
 _LIMIT: Final = "the system's limit of watched folders is reached (fs.inotify.max_user_watches)"
 _INSTANCES: Final = "the system's limit of watchers is reached (fs.inotify.max_user_instances)"
 _RETRY_SECONDS: Final = 10.0
+_LIMIT_SECONDS: Final = 60.0
+"""Until it is seen whether the limit was raised, which takes a look at every folder."""
 _STORE: Final = re.compile(r".*-[0-9a-f]{16}", re.DOTALL)
 """How the folder of an index is called, among those of other collections."""
 _GIT: Final = ".git"
@@ -185,6 +189,8 @@ class FolderWatcher:
         below = f"{root.path.rstrip(os.sep)}{os.sep}"
         self._apart = apart if f"{apart}{os.sep}".startswith(below) else ""
         self._retry_at = 0.0
+        self._refusals = 0
+        """How often the limit of watched folders was met."""
         self._root = root
         self._policy = policy
         self._exact = exact
@@ -197,6 +203,10 @@ class FolderWatcher:
         self._problem = "not started"
         self._ruling = RLock()
         self._rules: dict[str, tuple[Ignores | None, Verdict | None]] = {}
+        self._far = False
+        """Whether others may change it without an event here, so that no fence proves anything."""
+        self._around: Ignores | None = None
+        """The rules that lie outside the root, as they were when they were last looked at."""
 
     # -- its life ------------------------------------------------------------
 
@@ -237,6 +247,30 @@ class FolderWatcher:
                 self._begin()
                 if self._watch is not None:
                     self._everything()
+            elif self._problem == _LIMIT and time.monotonic() >= self._retry_at:
+                self._try_the_limit()
+            if self._watch is not None:
+                self._look_around()
+
+    def _look_around(self) -> None:
+        """Rules that lie outside the root have no events of their own, so they are compared."""
+        if not self._policy.respect_ignore_files:
+            return
+        found = ignores_around(self._root.path)
+        with self._ruling:
+            before, self._around = self._around, found
+        if found is not before:
+            self._everything()
+
+    def _try_the_limit(self) -> None:
+        """Watch the folders that had no room, if somebody made some."""
+        watch, before = self._watch, self._refusals
+        self._retry_at = time.monotonic() + _LIMIT_SECONDS
+        if watch is not None:
+            watch.extend()
+            if self._refusals == before:
+                self._everything()  # What happened in them meanwhile was told to nobody.
+                self._problem = ""
 
     def _retried(self) -> bool:
         """Whether a watch that is not there is worth another attempt."""
@@ -252,6 +286,8 @@ class FolderWatcher:
             self._problem = ROOT_GONE
             return
         self._problem = ""
+        self._far = is_far(self._root.path)
+        self._around = ignores_around(self._root.path)
         try:
             self._watch = self._observe()
         except OSError as error:
@@ -293,7 +329,10 @@ class FolderWatcher:
 
     def fence(self, timeout: float) -> bool:
         watch = self._watch
-        return watch is not None and self.healthy and watch.fence(timeout) and self.healthy
+        if watch is None or self._far:
+            return False
+        self._look_around()
+        return self.healthy and watch.fence(timeout) and self.healthy
 
     # -- called by the watching thread ------------------------------------------
 
@@ -330,7 +369,11 @@ class FolderWatcher:
             self._problem = ROOT_GONE
             self._wake()
         elif what == "limit":
+            self._refusals += 1
+            if self._problem == _LIMIT:
+                return  # It was told: looking at everything brings us here again.
             self._problem = _LIMIT
+            self._retry_at = time.monotonic() + _LIMIT_SECONDS
         self._everything()
 
     def _everything(self) -> None:

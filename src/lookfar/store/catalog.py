@@ -11,6 +11,7 @@ import json
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
+from string import ascii_lowercase, ascii_uppercase
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from lookfar.errors import IndexCorrupt
@@ -28,9 +29,12 @@ _PLACE = """
     FROM chunks c JOIN documents d ON d.id = c.document
 """
 MODEL = "model"
+_MOVES = "moves"
+"""How often times of documents changed under a generation that stayed."""
 END = 1 << 62
 """Beyond the last character of any text."""
 _MOST_VARIABLES = 500
+_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 _BUFFERED_DOCUMENTS = 128
 
 T = TypeVar("T")
@@ -135,6 +139,11 @@ def touch(connection: Connection, document: int, disk: Fingerprint, settled: boo
     )
 
 
+def record_move(connection: Connection) -> None:
+    """Times of documents are others now: what was made of them is not to be used again."""
+    record(connection, _MOVES, moves(connection) + 1)
+
+
 def replace_left_out(connection: Connection, files: Sequence[LeftOut]) -> None:
     connection.execute("DELETE FROM left_out")
     connection.executemany(
@@ -195,6 +204,11 @@ def high_marks(connection: Connection) -> Marks:
         number(connection, "last_key"),
         vector_rows(connection) - 1,
     )
+
+
+def moves(connection: Connection) -> int:
+    """Grows whenever times of documents changed in place, whichever generation serves."""
+    return number(connection, _MOVES)
 
 
 def keywords_stamp(connection: Connection) -> int:
@@ -433,10 +447,10 @@ def defining(connection: Connection, generation: int, name: str) -> list[tuple[s
     rows = connection.execute(
         "SELECT d.id, d.uri, s.ordinal FROM sections s JOIN documents d ON d.id = s.document"
         f" WHERE d.lane = 'code' AND {ALIVE} AND s.level > 0"
-        " AND (lower(s.title) = lower(:name) OR (length(s.title) > length(:name)"
-        " AND lower(substr(s.title, length(s.title) - length(:name))) = lower('.' || :name)))"
+        " AND (lower(s.title) = :name OR (length(s.title) > length(:name)"
+        " AND lower(substr(s.title, length(s.title) - length(:name))) = '.' || :name))"
         " ORDER BY d.uri, s.start",
-        {"g": generation, "name": name},
+        {"g": generation, "name": _lowered(name)},
     ).fetchall()
     of: dict[int, list[Section]] = {}
     for document, _, _ in rows:
@@ -499,11 +513,17 @@ def documents_ending_in(
     """Live documents whose URI ends in ``path``, whatever its case; none if they are many."""
     rows = connection.execute(
         f"SELECT d.id FROM documents d WHERE {ALIVE} AND"
-        " (instr(lower('/' || d.uri || '\n'), lower('/' || :path || '\n')) > 0"
-        "  OR instr(lower('/' || d.uri), lower('/' || :path || '.')) > 0) LIMIT :most",
-        {"g": generation, "path": path, "most": most + 1},
+        " (instr(lower('/' || d.uri || '\n'), '/' || :path || '\n') > 0"
+        "  OR instr(lower('/' || d.uri), '/' || :path || '.') > 0) LIMIT :most",
+        {"g": generation, "path": _lowered(path), "most": most + 1},
     ).fetchall()
     return [identifier for (identifier,) in rows] if len(rows) <= most else []
+
+
+def _lowered(text: str) -> str:
+    """Text as ``lower`` makes it of a column: of ASCII alone. Of a parameter a server would make
+    what its database's language says."""
+    return text.translate(_LOWER)
 
 
 def has_text(connection: Connection, text_sha: bytes) -> bool:

@@ -44,12 +44,14 @@ _PAUSE = 0.2
 
 
 class Segment(NamedTuple):
-    """The bits of rows that lie beside each other, as mapped."""
+    """The bits of rows that lie beside each other, as mapped; all else is a copy."""
 
     first: int
+    told: bytes
+    """Its numbers, as they stood in the file when it was found sound."""
     mean: NDArray[np.float32]
-    spread: NDArray[np.float32]
-    """One number: the mean distance of a row from ``mean``."""
+    spread: float
+    """The mean distance of a row from ``mean``."""
     planes: NDArray[np.uint64]
     """The first 64 bits of every row, then the next ones, and so on."""
 
@@ -107,20 +109,25 @@ class CoarseFile:
 
     def _segment(self, number: int) -> Segment | None:
         """One that is sound. A checksum that does not fit may be one that is being written."""
-        found = self._sound.get(number)
-        if found is not None:
-            return found
         data = self._bytes_of(number)
         if data is None:
             return None
-        checksum, named, _ = _NUMBERS.unpack(data[: _NUMBERS.size].tobytes())
+        # Another process forgets a segment, or writes it anew, in the same place.
+        told = data[: _NUMBERS.size].tobytes()
+        found = self._sound.get(number)
+        if found is not None and found.told == told:
+            return found
+        self._sound.pop(number, None)
+        checksum, named, spread = _NUMBERS.unpack(told)
+        # Before the checksum is made: a mean that is changed in between does not fit it.
+        mean = data[_NUMBERS.size : _NUMBERS.size + 4 * self._dimensions].copy().view(np.float32)
         if named != number + 1 or checksum != self._checksum(data.data):
             return None
-        spread, mean = 8, _NUMBERS.size
         found = Segment(
             first=number * self.segment_rows,
-            mean=data[mean : mean + 4 * self._dimensions].view(np.float32),
-            spread=data[spread : spread + 4].view(np.float32),
+            told=told,
+            mean=mean,
+            spread=spread,
             planes=data[self._head :].view(np.uint64).reshape(self._words, self.segment_rows),
         )
         self._sound[number] = found
@@ -199,7 +206,7 @@ class CoarseFile:
     ) -> NDArray[np.float64]:
         """What similarity each count of differing bits stands for: the fewer, the greater."""
         towards = query - segment.mean
-        lengths = float(np.linalg.norm(towards)) * float(segment.spread[0])
+        lengths = float(np.linalg.norm(towards)) * segment.spread
         angles = np.minimum(np.arange(bits + 1) / np.count_nonzero(_telling(towards)), 1.0) * np.pi
         return float(query @ segment.mean) + lengths * np.cos(angles)
 

@@ -195,9 +195,14 @@ class CollectionStore(Changing):
                 files.remove(old)
             self._note(why)
             self.close()
-            if _EPOCH.fullmatch(name) and (self.folder / name).is_dir():
-                # Should it come back, it is found damaged again.
-                files.rename(self.folder / name, self.folder / f"{_DAMAGED}{name}", sync=False)
+            if _EPOCH.fullmatch(name):
+                # Its name stays taken: who still waits for the lock means this epoch by it.
+                aside = self.folder / f"{_DAMAGED}{name}"
+                if (self.folder / name).is_dir():
+                    # Should it come back, it is found damaged again.
+                    files.rename(self.folder / name, aside, sync=False)
+                else:
+                    files.make_folder(aside, sync=False)
             files.remove(self.folder / _CURRENT)
 
     def _note(self, why: str) -> None:
@@ -441,7 +446,9 @@ class CollectionStore(Changing):
 
     def _next_folder(self, serving: str) -> Path:
         """A name that no epoch here has had."""
-        names = (serving, *(path.name for path in self._epoch_folders()))
+        aside = (path.name for path in self.folder.glob(f"{_DAMAGED}*"))
+        old = [name for each in aside if _EPOCH.fullmatch(name := each.removeprefix(_DAMAGED))]
+        names = (serving, *old, *(path.name for path in self._epoch_folders()))
         return self.folder / f"epoch-{max(map(_number, names)) + 1}"
 
     def _clear(self, wanted: set[str]) -> None:

@@ -51,7 +51,7 @@ from lookfar.store.graph import Graph
 from lookfar.store.keywords import KEYWORDS, KeywordIndex, KeywordView, Streams
 from lookfar.store.migrations import FORMAT, FORMAT_RECORD, FORMAT_WITH_NAMES, check, migrate
 from lookfar.store.owners import Owners
-from lookfar.store.remembered import Remembered
+from lookfar.store.remembered import Remembered, State
 from lookfar.store.scope import Scope, resolve
 from lookfar.store.seals import TABLES, seal
 from lookfar.store.sql import Connection
@@ -274,6 +274,7 @@ class EpochSnapshot:
         self._keywords = keywords
         self._rows = rows
         self._manifest: Mapping[str, Any] | None = None
+        self._moves: int | None = None
         self.generation = generation
 
     def keyword_search(
@@ -390,7 +391,12 @@ class EpochSnapshot:
     def _scope(self, filters: Filters) -> Scope | None:
         if not filters:
             return None
-        return self._epoch.scope(self.generation, filters, self._resolved)
+        return self._epoch.scope(self._state(), filters, self._resolved)
+
+    def _state(self) -> State:
+        if self._moves is None:
+            self._moves = catalog.moves(self._connection)
+        return State(self.generation, self._moves)
 
     def _resolved(self, filters: Filters) -> Scope:
         if not filters.phrases and not filters.without:
@@ -445,7 +451,7 @@ class EpochSnapshot:
         return self._keywords.wording(groups, _keys(places))
 
     def kept(self, name: str, make: Callable[[], T]) -> T:
-        return self._epoch.kept(self.generation, name, make)
+        return self._epoch.kept(self._state(), name, make)
 
     def vocabulary(self, prefix: str = "", most: int | None = None) -> list[tuple[str, int]]:
         return self._keywords.vocabulary(prefix, most)

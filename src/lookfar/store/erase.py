@@ -72,10 +72,11 @@ def erase_rows(connection: Connection, uris: Sequence[str], dead: bool = False) 
     """Remove every version of these documents, whichever generation shows it, or only ``dead``
     ones, inside the caller's transaction; gives how many chunks the live ones had.
     """
+    gone = (identifier for uri in uris for identifier, _ in _versions(connection, uri, dead))
+    generations.discount(connection, list(dict.fromkeys(gone)))
     chunks = 0
     for uri in uris:
-        found = connection.execute("SELECT id, died FROM documents WHERE uri = ?", (uri,))
-        versions = [row for row in found.fetchall() if not dead or row[1] is not None]
+        versions = _versions(connection, uri, dead)
         rows: set[int] = set()
         for identifier, died in versions:
             having = connection.execute(
@@ -94,6 +95,12 @@ def erase_rows(connection: Connection, uris: Sequence[str], dead: bool = False) 
                 )
     catalog.record(connection, TRACES, 1)
     return chunks
+
+
+def _versions(connection: Connection, uri: str, dead: bool) -> list[tuple[int, int | None]]:
+    """Number and end of each version of a document, or of those that have ended."""
+    found = connection.execute("SELECT id, died FROM documents WHERE uri = ?", (uri,))
+    return [row for row in found.fetchall() if not dead or row[1] is not None]
 
 
 def blank_name(row: int) -> bytes:

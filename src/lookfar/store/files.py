@@ -30,6 +30,8 @@ from lookfar.locks import try_lock
 _LEFT_SECONDS = 600.0
 _PLAIN = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _WITHOUT_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
+_WITHOUT_FULL_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOTTY)
+"""What disks on other machines answer to a sync that goes down to the drive."""
 _MOST_AT_ONCE = 1 << 26
 
 on_point: Callable[[str, str, int], int] | None = None
@@ -114,6 +116,17 @@ def _write(descriptor: int, data: bytes | memoryview, name: str) -> None:
 
 def _sync(descriptor: int, name: str) -> None:
     point("sync", name)
+    if sys.platform == "darwin":
+        # There fsync() leaves the bytes in the drive's own memory.
+        import fcntl
+
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+        except OSError as error:
+            if error.errno not in _WITHOUT_FULL_SYNC:
+                raise
+        else:
+            return
     os.fsync(descriptor)
 
 

@@ -123,10 +123,32 @@ def forget_totals(connection: Connection) -> None:
     told = ("documents", "content", *_TABLES, _COUNTED)
     for each in listed(connection):
         left = {key: value for key, value in each.manifest.items() if key not in told}
-        connection.execute(
-            "UPDATE generations SET manifest = ? WHERE number = ?",
-            (json.dumps(left, sort_keys=True), each.number),
-        )
+        _write_manifest(connection, each.number, left)
+
+
+def discount(connection: Connection, documents: Sequence[int]) -> None:
+    """These versions are about to go from every generation: what each recorded is less by them."""
+    for each in listed(connection):
+        if each.manifest.get(_COUNTED) != _WAY:
+            continue
+        found = dict(each.manifest)
+        for some in catalog.batches(documents):
+            where = (
+                f"id IN ({','.join(map(str, some))})"  # Integers of our own.
+                " AND born <= ? AND (died IS NULL OR died > ?)"
+            )
+            values = (each.number, each.number)
+            found |= _named(connection, where, values, found, -1)
+            for table in _TABLES:
+                found[table] -= _rows(connection, table, where, values)
+        _write_manifest(connection, each.number, found)
+
+
+def _write_manifest(connection: Connection, number: int, manifest: Mapping[str, Any]) -> None:
+    connection.execute(
+        "UPDATE generations SET manifest = ? WHERE number = ?",
+        (json.dumps(manifest, sort_keys=True), number),
+    )
 
 
 def _rows(connection: Connection, table: str, where: str = "", values: Sequence[int] = ()) -> int:

@@ -42,6 +42,9 @@ _ALL_FIELDS = frozenset((*FIELDS, *PAGE_FIELDS))
 
 MOST_PAIRS = 20
 """Pairs of words that one question looks for."""
+_MOST_EQUAL = 4096
+"""Entries with the score of the last one wanted that are looked at. More than these are as alike
+as a word in one line of a log."""
 _HEAP_BYTES = 96_000_000
 _REMEMBERED = 20_000
 """Terms whose frequency a view remembers."""
@@ -433,12 +436,15 @@ class KeywordView:
         with _reading(self._folder):
             owners = self._searcher.fast_field_values("document", addresses)
             keys = self._searcher.fast_field_values("key", addresses)
+        rows = sorted(
+            (-float(score), int(key), int(owner))
+            for owner, key, (score, _) in zip(owners, keys, found, strict=True)
+            if owner is not None and key is not None
+        )
         best: dict[int, tuple[int, float]] = {}
-        for owner, key, (score, _) in zip(owners, keys, found, strict=True):
-            if owner is None or key is None:
-                continue
-            if admits is None or admits(int(key)):
-                best.setdefault(int(owner), (int(key), float(score)))
+        for score, key, owner in rows[: 6 * len(documents)]:
+            if admits is None or admits(key):
+                best.setdefault(owner, (key, -score))
         return list(best.values())
 
     def search_pages(
@@ -467,7 +473,7 @@ class KeywordView:
             for name, (score, _) in zip(names, found, strict=True)
             if name is not None
         ]
-        return sorted(hits, key=lambda hit: (-hit[1], hit[0]))
+        return sorted(hits, key=lambda hit: (-hit[1], hit[0]))[:limit]
 
     def _found(
         self,
@@ -476,6 +482,9 @@ class KeywordView:
         limit: int,
         documents: Sequence[int] | None,
     ) -> list[tuple[float, tantivy.DocAddress]]:
+        """The best ``limit``, and whatever scores as the last of them: which of equals come first
+        depends on the order of segments, and that on chance.
+        """
         with _reading(self._folder):
             scoring = self._scoring(terms, weights)
             if scoring is None or (documents is not None and not documents):
@@ -485,7 +494,10 @@ class KeywordView:
                 scoring = Query.boolean_query(
                     [(Occur.Must, scoring), (Occur.Must, Query.const_score_query(among, 0.0))]
                 )
-            return self._searcher.search(scoring, limit=limit, count=False).hits
+            found = self._searcher.search(scoring, limit=limit + 1, count=False).hits
+            if len(found) <= limit or found[limit][0] < found[limit - 1][0]:
+                return found[:limit]
+            return self._searcher.search(scoring, limit=limit + _MOST_EQUAL, count=False).hits
 
     def _scoring(self, terms: Terms, weights: Mapping[str, float]) -> Query | None:
         clauses: list[tuple[Occur, Query]] = []

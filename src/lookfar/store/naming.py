@@ -35,6 +35,10 @@ _LEAST_LEFT = 2
 _BY_END = 10
 """Matches by the end of a path, of which there may be several as good; see ``Bearers``."""
 
+_LONGEST = 255
+"""Characters of what is compared as a name: any file's name has them, and twice as many fit into
+a key of a server's index. Longer titles and links are compared by how they begin."""
+
 Match = tuple[int, ...]
 """How well a document fits a link; the lowest fits best."""
 
@@ -59,15 +63,15 @@ def names_of(uri: str, title: str, aliases: Iterable[str]) -> list[Name]:
     """All names of a document."""
     path = Path.of(uri)
     found = {
-        Name(_last(path.page) or _ROOT, BY_PATH, ""): None,
-        Name(_last(path.stem), BY_PATH, ""): None,
+        Name(_last(path.page)[:_LONGEST] or _ROOT, BY_PATH, ""): None,
+        Name(_last(path.stem)[:_LONGEST], BY_PATH, ""): None,
     }
     for way, texts in ((BY_ALIAS, aliases), (BY_TITLE, (title,))):
         for text in texts:
             whole = fold(" ".join(text.split()))
-            name = _last(Path.of(whole).stem)
+            name = _last(Path.of(whole).stem)[:_LONGEST]
             if name:
-                found.setdefault(Name(name, way, whole))
+                found.setdefault(Name(name, way, whole[:_LONGEST]))
     return list(found)
 
 
@@ -76,7 +80,8 @@ def link_name(source: str, kind: str, target: str) -> str:
     meant = _meant(folder_of(source), kind, target)
     if meant is None:
         return ""
-    return _last(meant.path.stem) if meant.wiki else _last(meant.path.page) or _ROOT
+    name = _last(meant.path.stem) if meant.wiki else _last(meant.path.page) or _ROOT
+    return name[:_LONGEST]
 
 
 def is_attachment(kind: str, target: str) -> bool:
@@ -192,7 +197,7 @@ def _meant(folder: str, kind: str, target: str) -> _Meant | None:
         path = Path.of(target.strip("/"))
         if not path.stem or "://" in target:
             return None
-        return _Meant(True, path, fold(target), None, target.startswith("/"), False)
+        return _Meant(True, path, fold(target)[:_LONGEST], None, target.startswith("/"), False)
     if not target or _EXTERNAL.match(target):
         return None
     target = target.partition("?")[0]

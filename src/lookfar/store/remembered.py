@@ -7,7 +7,7 @@ what is of an earlier generation.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from lookfar.store import graph
 
@@ -24,23 +24,30 @@ _DOCUMENTS = 500_000
 """Of all scopes together; some 70 bytes each."""
 
 
+class State(NamedTuple):
+    """What was made of one may be used for the same again."""
+
+    generation: int
+    moves: int
+    """How often times of documents have changed in place: a file that was touched, or written
+    anew with the same text, makes no generation."""
+
+
 class Remembered:
     """Scopes, the link graph, and whatever else is made once for each generation."""
 
     def __init__(self) -> None:
-        self._scopes: dict[tuple[int, Filters], Scope] = {}
+        self._scopes: dict[tuple[State, Filters], Scope] = {}
         self._graphs: dict[int, Graph] = {}
-        self._kept: tuple[int, dict[str, object]] = (0, {})
+        self._kept: tuple[State, dict[str, object]] = (State(0, 0), {})
 
-    def scope(
-        self, generation: int, filters: Filters, resolved: Callable[[Filters], Scope]
-    ) -> Scope:
+    def scope(self, state: State, filters: Filters, resolved: Callable[[Filters], Scope]) -> Scope:
         """What filters admit, remembered for the next page of the same query."""
-        asked = (generation, filters)
+        asked = (state, filters)
         found = self._scopes.get(asked)
         if found is None:
             found = resolved(filters)
-            self._scopes = _bounded({**self._scopes, asked: found}, generation)
+            self._scopes = _bounded({**self._scopes, asked: found}, state)
         return found
 
     def graph(self, connection: Connection, generation: int) -> Graph:
@@ -52,11 +59,11 @@ class Remembered:
             self._graphs = {generation: found}
         return found
 
-    def kept(self, generation: int, name: str, make: Callable[[], T]) -> T:
-        """What was made of a generation, made once; that of an earlier one is forgotten."""
-        kept = self._kept  # Once: another thread may ask for another generation meanwhile.
-        if kept[0] != generation:
-            kept = self._kept = (generation, {})
+    def kept(self, state: State, name: str, make: Callable[[], T]) -> T:
+        """What was made of a state, made once; that of an earlier one is forgotten."""
+        kept = self._kept  # Once: another thread may ask for another state meanwhile.
+        if kept[0] != state:
+            kept = self._kept = (state, {})
         made = kept[1]
         if name not in made:
             made[name] = make()
@@ -64,10 +71,10 @@ class Remembered:
 
 
 def _bounded(
-    scopes: dict[tuple[int, Filters], Scope], generation: int
-) -> dict[tuple[int, Filters], Scope]:
-    """The last ones of this generation, and the very last in any case."""
-    here = [(asked, scope) for asked, scope in scopes.items() if asked[0] == generation]
+    scopes: dict[tuple[State, Filters], Scope], state: State
+) -> dict[tuple[State, Filters], Scope]:
+    """The last ones of this state, and the very last in any case."""
+    here = [(asked, scope) for asked, scope in scopes.items() if asked[0] == state]
     kept = here[-_SCOPES:]
     while len(kept) > 1 and sum(len(scope.documents) for _, scope in kept) > _DOCUMENTS:
         del kept[0]

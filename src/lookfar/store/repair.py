@@ -101,6 +101,8 @@ def _versions(connection: sqlite3.Connection) -> list[str]:
         connection.execute("DELETE FROM documents WHERE id = ?", (number,))
         # Their entries are removed from the keyword index by whoever writes next.
         connection.execute("INSERT OR IGNORE INTO graves VALUES (?)", (number,))
+    # A damaged grave may name what lives: its entries would go, and it would not be found.
+    connection.execute("DELETE FROM graves WHERE document IN (SELECT id FROM documents)")
     for table in ("sections", "chunks", "links", "names", "tags", "checks"):
         connection.execute(f"DELETE FROM {table} WHERE document NOT IN (SELECT id FROM documents)")
     connection.execute("DELETE FROM texts WHERE sha NOT IN (SELECT text_sha FROM documents)")

@@ -71,25 +71,38 @@ def _with_programs(
     connection: Connection, generation: int, filters: Filters
 ) -> dict[int, list[tuple[int, int]]]:
     """Documents of prose with programs in one of the languages, and where those stand."""
-    asked = replace(filters, languages=())
-    listed = ",".join(map(str, _documents(connection, generation, asked)))
-    if not listed:
+    admitted = _documents(connection, generation, replace(filters, languages=()))
+    if not admitted:
         return {}
+    # Metadata is taken apart here: a server's JSON refuses what ours allows, such as a zero.
     rows = connection.execute(
-        "SELECT id, json_extract(metadata, '$.programs') FROM documents"
-        f" WHERE id IN ({listed}) AND metadata LIKE '%\"programs\": {{%'"
+        f"SELECT d.id, d.metadata FROM documents d WHERE {catalog.ALIVE}"
+        " AND d.metadata LIKE '%\"programs\": {%'",
+        {"g": generation},
     )
     wanted = frozenset(filters.languages)
     found: dict[int, list[tuple[int, int]]] = {}
-    for identifier, programs in rows:
+    for identifier, metadata in rows:
+        if identifier not in admitted:
+            continue
         spans = [
             (start, end)
-            for language, places in json.loads(programs or "{}").items()
+            for language, places in _programs(connection, identifier, metadata).items()
             if language in wanted
             for start, end in places
         ]
         if spans:
             found[identifier] = spans
+    return found
+
+
+def _programs(
+    connection: Connection, document: int, metadata: str
+) -> Mapping[str, Sequence[tuple[int, int]]]:
+    try:
+        found: Mapping[str, Sequence[tuple[int, int]]] = json.loads(metadata).get("programs") or {}
+    except (AttributeError, TypeError, ValueError) as error:
+        raise catalog.damaged_row(connection, f"document {document}: {error}") from error
     return found
 
 

@@ -42,6 +42,9 @@ it stores, and no more, so that one edit among a hundred thousand pages stays qu
 class EpochWriter:
     """A write session: one transaction, invisible until ``activate``."""
 
+    _moved = False
+    """Whether it gave a stored document another time."""
+
     def __init__(
         self,
         epoch: Epoch,
@@ -205,6 +208,11 @@ class EpochWriter:
 
     def touch(self, document: int, fingerprint: Fingerprint, settled: bool) -> None:
         with typed_errors(self._epoch.catalogue):
+            if not self._moved:
+                before = catalog.modified(self._connection, [document])
+                self._moved = before != {document: fingerprint.mtime_ns}
+                if self._moved:
+                    catalog.record_move(self._connection)
             catalog.touch(self._connection, document, fingerprint, settled)
 
     def remove(self, uri: str) -> None:
@@ -221,7 +229,6 @@ class EpochWriter:
         with typed_errors(self._epoch.catalogue):
             self._inserts.flush()  # What was put in this session may share their vectors.
             self._links_changed = True
-            self._since = None  # What is erased was counted, and leaves no row to tell of it.
             graph.forget_communities(self._connection, uris)
             return erase_rows(self._connection, uris, dead)
 

@@ -7,13 +7,16 @@ fails here.
 
 from __future__ import annotations
 
+import asyncio
+import http.client
 import json
 import os
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +25,18 @@ import uvicorn
 from asking import Served, serving
 from click.testing import CliRunner
 from processes import DEADLINE, eventually
+from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
+from uvicorn.protocols.http.flow_control import FlowControl
 
 from lookfar import config
 from lookfar.errors import NotFound
 from lookfar.serve.cli import cli
-from lookfar.serve.guard import Buckets, Guard, Rules, _name
+from lookfar.serve.guard import Buckets, Guard, Rules, _bracketed, _name
 from lookfar.serve.http import make_app
-from lookfar.serve.listen import _bound
+from lookfar.serve.listen import _bound, _Connection
 from lookfar.serve.mcp import make_server
 from lookfar.serve.tokens import Tokens
 from lookfar.serve.tool import Session
@@ -258,12 +263,14 @@ def test_a_refused_client_that_trickles_is_let_go(closed: Served) -> None:
 # --- what a new route gets ----------------------------------------------------------------------
 
 
-def started(app: Any) -> Iterator[int]:
+def started(app: Any, **more: Any) -> Iterator[int]:
     """An application on a port of its own."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         bound.listen()
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="on", ws="none"))
+        server = uvicorn.Server(
+            uvicorn.Config(app, log_config=None, lifespan="on", ws="none", **more)
+        )
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
         thread.start()
         eventually(lambda: server.started, "the server starts")
@@ -367,6 +374,7 @@ def test_a_page_of_an_admitted_site_may_ask(added: Served) -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
 def test_what_others_can_reach_does_not_start_without_a_token(tmp_path: Path, host: str) -> None:
+    """Seen to fail when no address asked for a token."""
     result = CliRunner().invoke(cli, ["serve", str(tmp_path), "--host", host, "--port", "0"])
     assert result.exit_code == 2
     assert "TOKEN_NEEDED" in result.stderr
@@ -379,6 +387,47 @@ def test_with_a_token_it_does(tmp_path: Path) -> None:
         assert served.ask("GET", "/health", token=WRITE).status == 200
         named = {"Host": "files.example"}
         assert served.ask("GET", "/health", headers=named, token=WRITE).status == 421
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="all of 127.0.0.0/8 is this machine")
+def test_a_page_that_was_opened_by_an_address_may_ask(tmp_path: Path) -> None:
+    """Where the server listens at all addresses, its own is the one the connection came in by.
+
+    Seen to fail when Origin was compared with the configured names alone, and, the other way
+    round, when it was compared with the Host of the request.
+    """
+    with serving(tmp_path, "--host", "0.0.0.0", env={"LOOKFAR_TOKENS": WRITE}) as served:
+        here = "127.0.0.2"
+
+        def asked(host: str, origin: str) -> int:
+            connection = http.client.HTTPConnection(here, served.port, timeout=DEADLINE)
+            with closing(connection):
+                headers = {"Host": host, "Origin": origin, "Authorization": f"Bearer {WRITE}"}
+                headers["Content-Type"] = "application/json"
+                connection.request("POST", "/api/search", '{"query": "key"}', headers)
+                return connection.getresponse().status
+
+        port = served.port
+        assert asked(f"{here}:{port}", f"http://{here}:{port}") == 200
+        assert asked(f"{here}:{port}", f"http://127.0.0.3:{port}") == 403
+        assert asked(f"{here}:{port}", "http://evil.example") == 403
+        assert asked(f"{here}:{port}", f"http://{here}.evil.example") == 403
+        # A name of another site that leads here, and an address that is not the one.
+        assert asked(f"evil.example:{port}", f"http://evil.example:{port}") == 421
+        assert asked(f"evil.example:{port}", f"http://{here}:{port}") == 421
+        assert asked("127.0.0.3", "http://127.0.0.3") == 421
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        ("192.0.2.7", "192.0.2.7"), ("2001:db8::1", "[2001:db8::1]"),
+        ("::ffff:192.0.2.7", "192.0.2.7"), ("", "127.0.0.1"), (None, "127.0.0.1"),
+    ],
+)  # fmt: skip
+def test_the_name_of_an_address(address: str | None, name: str) -> None:
+    """Seen to fail when a mapped address, as sockets for both families have, kept its dress."""
+    assert _bracketed(address) == name
 
 
 def test_further_names_can_be_given(tmp_path: Path) -> None:
@@ -477,3 +526,72 @@ def test_connections_that_say_nothing_are_closed(tmp_path: Path) -> None:
         assert slow.recv(20).startswith(b"HTTP/1.1 200")
         slow.close()
         assert served.ask("GET", "/health").status == 200
+
+
+@pytest.mark.parametrize("more", [40_000, 1 << 24])
+def test_a_client_that_never_reads_is_cut(more: int) -> None:
+    """Seen to fail without the limit, and, with what is little, when only a full buffer counted."""
+    held: list[Any] = []
+
+    class Quick(_Connection):
+        unread_seconds = 0.2
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            # The system takes little: what it does not take waits here.
+            taken = transport.get_extra_info("socket")
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+            held.append(self)
+
+        def unread(self) -> int:
+            return self.transport.get_write_buffer_size()
+
+    async def app(scope: Any, _: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        protocol = held[-1]
+        while not protocol.unread():
+            await send({"type": "http.response.body", "body": b"x" * 4096, "more_body": True})
+        await send({"type": "http.response.body", "body": b"x" * more})
+
+    for port in started(Starlette(routes=[Mount("/", app)]), http=Quick, timeout_keep_alive=1):
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.connect(("127.0.0.1", port))
+            client.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            eventually(lambda: held and not held[0].connections, "the connection is cut")
+
+
+def test_a_client_that_reads_slowly_is_not_cut() -> None:
+    """Seen to fail when the limit held for the whole of what waits."""
+    waiting, ends = [3000], []
+
+    class Transport:
+        def get_write_buffer_size(self) -> int:
+            return waiting[0]
+
+        def abort(self) -> None:
+            ends.append(waiting[0])
+
+    class Looking(_Connection):
+        def __init__(self) -> None:
+            self.transport = Transport()  # type: ignore[assignment]
+            self.flow = FlowControl(self.transport)  # type: ignore[arg-type]
+            self.loop = asyncio.get_running_loop()
+
+    async def go() -> None:
+        connection = Looking()
+        connection.pause_writing()
+        for left in (2000, 1000):
+            first, waiting[0] = connection._reading, left
+            assert first is not None
+            first._callback(*first._args)  # type: ignore[attr-defined]
+            assert not ends
+        last = connection._reading
+        assert last is not None
+        last._callback(*last._args)  # type: ignore[attr-defined]
+        assert ends == [1000]
+        connection.pause_writing()
+        connection.resume_writing()
+        assert connection._reading is None
+
+    asyncio.run(go())

@@ -133,6 +133,7 @@ def test_a_tool_that_must_be_confirmed_says_how(open_server: Served) -> None:
 
 
 def test_what_writes_files_is_not_offered_without_being_allowed(open_server: Served) -> None:
+    """Seen to fail when tools that write were offered to everybody."""
     refused = open_server.tool("remember", text="a")
     assert refused.status == 404
     assert "--write" in refused.error["hint"]

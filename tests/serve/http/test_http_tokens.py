@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import socket
 import stat
+import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from asking import Served, serving
 from click.testing import CliRunner, Result
-from processes import eventually
+from processes import DEADLINE, eventually
 
 from lookfar import config
 from lookfar.errors import InvalidArgument, InvalidConfig, NotFound, PermissionDenied
@@ -177,6 +180,95 @@ def test_a_server_that_runs_notices_each_change(tmp_path: Path) -> None:
         file.unlink()
         assert served.ask("GET", "/health", token=new).status == 401
         assert_log_has_no(served, old, new)
+
+
+# A stream of the SDK says every now and then that it is there.
+OFTEN = (
+    "import sys, sse_starlette; sse_starlette.EventSourceResponse.DEFAULT_PING_INTERVAL = 0.1;"
+    "from lookfar.serve.web import live; live._QUIET_SECONDS = 0.1;"
+    "from lookfar.serve.entry import main; sys.exit(main())"
+)
+BEGIN = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    },
+}
+ENDED = b"0\r\n\r\n"
+
+
+def listening(served: Served, path: str, **headers: str) -> socket.socket:
+    """A connection that has heard something."""
+    connection = served.connect()
+    sent = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
+    connection.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{sent}\r\n".encode())
+    heard = b""
+    while b"\n: " not in heard:
+        part = connection.recv(4096)
+        assert part, heard
+        heard += part
+    return connection
+
+
+def to_the_end(connection: socket.socket) -> None:
+    heard, until = b"", time.monotonic() + DEADLINE
+    while not heard.endswith(ENDED):
+        assert time.monotonic() < until, "it goes on"
+        part = connection.recv(4096)
+        assert part, heard
+        heard += part
+
+
+def test_whoever_listens_hears_no_more_when_the_token_goes(tmp_path: Path) -> None:
+    """On the page's stream and on MCP's. Seen to fail when a token was looked at only when a
+    request came, and when the end was an error: then the stream is cut off in its middle.
+    """
+    file = tmp_path / "tokens.json"
+    old, new = add(file, "old", "read"), add(file, "new", "read")
+    given = ("--set", f"serve.tokens_file={file}")
+    with serving(tmp_path, *given, start=["-c", OFTEN]) as served, ExitStack() as opened:
+        spoken = {"Accept": "application/json, text/event-stream"}
+        heard = {}
+        for token in (old, new):
+            begun = served.ask("POST", "/mcp", BEGIN, spoken, token=token)
+            session = begun.headers["mcp-session-id"]
+            bearer = f"Bearer {token}"
+            heard[token] = [
+                listening(served, "/api/events?follow=1", Authorization=bearer),
+                listening(
+                    served, "/mcp", Authorization=bearer, Accept="text/event-stream",
+                    Mcp_Session_Id=session,
+                ),
+            ]  # fmt: skip
+            for each in heard[token]:
+                opened.enter_context(each)
+        remove(file, "old")
+        for each in heard[old]:
+            to_the_end(each)
+        for each in heard[new]:
+            assert not each.recv(1 << 16).endswith(ENDED)
+            assert each.recv(4096), "the other goes on"
+        for route in ("/mcp", "/api/events"):
+            assert served.logged(route=route, code="UNAUTHORIZED")["client"] == "old"
+        assert not [each for each in served.log if each.get("level") in ("error", "warning")]
+        assert not [line for line in served.lines if "Traceback" in line]
+        assert served.ask("GET", "/health", token=new).status == 200
+
+
+def test_whoever_listens_without_a_token_hears_no_more_once_one_is_needed(tmp_path: Path) -> None:
+    """Seen to fail when only streams that came with a token were looked at."""
+    file = tmp_path / "tokens.json"
+    given = ("--set", f"serve.tokens_file={file}")
+    with (
+        serving(tmp_path, *given, start=["-c", OFTEN]) as served,
+        listening(served, "/api/events?follow=1") as connection,
+    ):
+        add(file, "first", "read")
+        to_the_end(connection)
 
 
 def assert_log_has_no(served: Served, *secrets: str) -> None:

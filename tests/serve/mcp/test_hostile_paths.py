@@ -46,19 +46,22 @@ def test_no_path_leads_out(agent: Agent, tmp_path: Path) -> None:
     assert len(hostile) >= 200
     before = outside_of(tmp_path / "place", agent.root)
     agent.raw("create_index", {"confirm": True})
-    tried, at, bad = 0, 0, []
+    answers(agent)
+    tried, at, fewest, bad = 0, 0, len(hostile), []
     for tool in TOOLS.values():
         for place in places(tool):
             turns = range(at, at + min(EACH, len(hostile)))
-            for value in dict.fromkeys((*ALWAYS, *(hostile[n % len(hostile)] for n in turns))):
+            given = dict.fromkeys((*ALWAYS, *(hostile[n % len(hostile)] for n in turns)))
+            fewest = min(fewest, len(given))
+            for value in given:
                 at += 1
                 tried += 1
                 problem = escape(agent, tool, arguments(tool, place, value, at))
                 if problem:
                     bad.append((tool.name, place, value, problem))
     report(
-        "hostile paths (MCP)", trials=tried, faults=len(hostile), failures=len(bad),
-        note=f"{sum(len(list(places(tool))) for tool in TOOLS.values())} arguments",
+        "hostile paths (MCP)", trials=tried, faults=fewest, failures=len(bad),
+        note=f"{arguments_tried()} arguments, each with so many paths as faults are said",
     )  # fmt: skip
     assert bad == []
     assert outside_of(tmp_path / "place", agent.root) == before
@@ -66,6 +69,16 @@ def test_no_path_leads_out(agent: Agent, tmp_path: Path) -> None:
                for path in agent.root.rglob("*"))  # fmt: skip
     assert {path.name for path in tmp_path.iterdir()} <= {"home", "index", "place"}
     assert strangers(tmp_path / "index") == []
+    answers(agent)
+
+
+def answers(agent: Agent) -> None:
+    """A good path is answered: nothing is proved by a server that refuses all."""
+    assert "The harbour keeps boats." in agent.call("read", target="a/guide.md").model_dump_json()
+
+
+def arguments_tried() -> int:
+    return sum(len(list(places(tool))) for tool in TOOLS.values())
 
 
 def strangers(index: Path) -> list[Path]:

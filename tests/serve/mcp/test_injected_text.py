@@ -70,8 +70,11 @@ def given(tool: Tool) -> dict[str, Any]:
 
 
 def test_what_documents_say_is_never_said_by_us(session: Session) -> None:
-    """Our own words hold none of a document; what does is where a passage points."""
-    tried, bad = 0, []
+    """Our own words hold none of a document; what does is where a passage points.
+
+    Seen to fail when searches found nothing.
+    """
+    tried, bad, raised, showed = 0, [], set(), set()
     for tool in tools_of(("all",)):
         if tool.writes:
             continue
@@ -80,15 +83,24 @@ def test_what_documents_say_is_never_said_by_us(session: Session) -> None:
             result = tool.run(session, given(tool), Quiet())
         except Exception as error:
             text = str(error)
+            raised.add(tool.name)
             if ORDER in text:
                 bad.append((tool.name, text))
             continue
+        if ORDER in json.dumps(result.data, ensure_ascii=False, default=str):
+            showed.add(tool.name)
         if ORDER in result.text:
             bad.append((tool.name, result.text))
         if not result.verbatim:
             bad += [(tool.name, at) for at in _outside_passages(result)]
-    report("injected text", trials=tried * len(TEXTS), faults=len(TEXTS), failures=len(bad))
+    report(
+        "injected text", trials=tried, faults=len(TEXTS), failures=len(bad),
+        note=f"a call of each tool over {len(TEXTS)} texts, which {len(showed)} tools showed",
+    )  # fmt: skip
     assert bad == []
+    # Nothing is proved by tools that refuse or find nothing.
+    assert raised == {"read_memory"}, "there is no memory"
+    assert showed >= {"search", "read", "get_page", "msrl.query", "query_documents"}
 
 
 def _outside_passages(result: Result) -> list[tuple[Any, ...]]:

@@ -428,7 +428,7 @@ COMMANDS = [
     ["read", "guide.md#Nowhere"],
     ["outline", "nowhere.md"],
     ["related", "nowhere.md"],
-    ["search", "key", "--top-k", "0"],
+    ["search", "key", "--top-k", "1001"],
     ["search", "key", "--glob", "["],
     ["search", "key", "--as-of", "99"],
 ]

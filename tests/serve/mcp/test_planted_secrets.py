@@ -12,7 +12,10 @@ leak that this test found).
 from __future__ import annotations
 
 import os
+import sqlite3
+import zlib
 from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +159,7 @@ def test_none_of_sixty_secrets_can_be_had(agent: Agent, home: Home) -> None:
     assert "guide.md" in agent.raw("search", {"query": "harbour boats"}).model_dump_json()
     history = agent.raw("search_git_history", {"query": "Rename the settings"}).model_dump_json()
     assert "Rename the settings" in history
+    answered(agent, home)
     leaked, calls = set(), 0
     state = ("status", "get_config", "get_index_status", "get_memory_stats", "msrl.status")
     questions = [
@@ -172,7 +176,8 @@ def test_none_of_sixty_secrets_can_be_had(agent: Agent, home: Home) -> None:
     for arguments in (("search", "harbour", agent.root), ("status", agent.root)):
         ended = home.command(*arguments)
         assert ended.returncode != 0
-        leaked |= {("command", each) for each in VALUES.values() if each in ended.stderr}
+        told = ended.stdout + ended.stderr
+        leaked |= {("command", each) for each in VALUES.values() if each in told}
     leaked |= set(_written(home))
     report("planted secrets", trials=calls + 2, faults=len(SECRETS), failures=len(leaked))
     assert sorted(leaked) == []
@@ -181,6 +186,7 @@ def test_none_of_sixty_secrets_can_be_had(agent: Agent, home: Home) -> None:
 def _written(home: Home) -> Iterator[tuple[str, str]]:
     """What of them stands in any file of ours: indexes, logs, state, memories apart from those
     that were planted there."""
+    found = False
     files = [path for path in home.folder.rglob("*") if path.is_file() and not path.is_symlink()]
     assert any("epoch" in str(path) for path in files)
     assert any(path.suffix == ".log" for path in files)
@@ -188,6 +194,48 @@ def _written(home: Home) -> Iterator[tuple[str, str]]:
         if path.parent.parent.name == "memory" and path.name in AMONG_MEMORIES:
             continue
         data = path.read_bytes()
+        if path.name == "catalogue.db":
+            data += b"\n".join(_inflated(path))
+        found = found or b"The harbour keeps boats." in data
         for each in VALUES.values():
             if each.encode() in data:
                 yield path.name, each
+    assert found, "what is indexed would not be seen here, either"
+
+
+def _inflated(path: Path) -> Iterator[bytes]:
+    """Every value of a catalogue; texts are compressed there."""
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        for (table,) in tables.fetchall():
+            for row in connection.execute(f'SELECT * FROM "{table}"'):
+                for value in row:
+                    if isinstance(value, bytes):
+                        yield value
+                        with suppress(zlib.error):
+                            yield zlib.decompress(value)
+                    elif isinstance(value, str):
+                        yield value.encode("utf-8", "replace")
+
+
+def answered(agent: Agent, home: Home) -> None:
+    """The same questions about what is no secret are answered, whatever tool is asked."""
+    refused = set()
+    for tool, given in asked(0, "guide.md"):
+        good = {**given, "query": "harbour"} if "query" in given else given
+        good = {**good, "heading_path": "Guide"} if "heading_path" in good else good
+        if agent.raw(tool, good).is_error:
+            refused.add(tool)
+    assert refused == {"read_memory"}, "that is no memory"
+    kept = (home.folder / ".local/share/lookfar/memory").glob("project-*/*.md")
+    [memory] = [path.name for path in kept if not path.is_symlink()]
+    said = agent.raw("read_memory", {"filename": memory}).model_dump_json()
+    assert "Boats are kept in the harbour." in said
+    for tool, given in (
+        ("search", {"query": "harbour", "uris": ["guide.md"]}),
+        ("read", {"target": "guide.md"}),
+        ("get_page", {"file_path": "guide.md"}),
+        ("msrl.query", {"query": "harbour", "filters": {"doc_uris": ["guide.md"]}}),
+        ("query_documents", {"query": "harbour boats"}),
+    ):
+        assert "The harbour keeps boats." in agent.raw(tool, given).model_dump_json(), tool

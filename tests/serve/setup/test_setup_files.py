@@ -503,6 +503,72 @@ def test_secrets_around_our_lines_are_not_repeated(own_home: Path, setup: Setup)
     assert "do-not-repeat" not in shown
 
 
+SECRETS = {
+    "a comma comes behind it": ("claude-code", """{
+  "theme": "dark",
+  "apiKey": "sk-SECRET"
+}
+"""),
+    "all in one line": ("claude-code", """{"mcpServers": {"g": {"env": {\
+"GITHUB_TOKEN": "SECRET-1", "PAT": "SECRET-2\\"SECRET-3"}, "apiKey": "SECRET-4"}}}"""),
+    "in arguments": ("claude-code", """{"mcpServers": {"g": {"command": "npx", "args": [
+  "--api-key", "SECRET-1", "--token=SECRET-2",
+  "--header", "Authorization: Bearer SECRET-3"]}}}
+"""),
+    "with comments": ("cursor", """{
+  "mcpServers": {
+    "g": {
+      "keys": [
+        "SECRET-1",
+        "SECRET-2"
+      ]
+      /* don't */, "headers": { "X-Pass": "SECRET-3" } } // "apiKey": "SECRET-4"
+  }
+}
+"""),
+    "TOML": ("codex", """\
+[mcp_servers.g]
+command = "g"
+bearer_token = '''
+SECRET-1
+SECRET-2'''
+"""),
+    "one line of TOML": ("codex", """\
+[mcp_servers.g]
+http_headers = { "X-Pass" = "SECRET-1" }
+env = { A = "SECRET-2", B = 'SECRET-3' }
+"""),
+    "a table of TOML": ("codex", "[mcp_servers.g.env]\nPAT = 'SECRET-1'\nKEY = \"SECRET\\\"2\""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SECRETS)
+def test_secrets_in_lines_that_change_are_not_repeated(
+    case: str, own_home: Path, setup: Setup, told: Told
+) -> None:
+    """Nor in the object, nor when the entry goes. Seen to fail when only the lines around ours
+    were masked, and when the lines were masked one by one.
+    """
+    client, text = SECRETS[case]
+    path = written(own_home / LINUX[client], text.encode())
+    shown = setup("--client", client, "--dry-run").stdout
+    assert "+" in shown
+    assert "SECRET" not in shown
+    [change] = told("--client", client)["changes"]
+    assert "SECRET" not in "".join(change["diff"])
+    assert any(line.startswith("+") and "lookfar" in line for line in change["diff"])
+    assert path.read_text().count("SECRET") == text.count("SECRET"), "the file keeps them"
+    [change] = told("--client", client, "--undo")["changes"]
+    assert "SECRET" not in "".join(change["diff"])
+
+
+def test_our_own_lines_are_shown_as_they_are(own_home: Path, told: Told) -> None:
+    """Seen to fail when every value of a text was masked."""
+    [change] = told("--client", "claude-code", "--dry-run")["changes"]
+    assert f'+      "command": "{LAUNCH}",' in change["diff"]
+    assert not any('"..."' in line for line in change["diff"])
+
+
 def test_of_an_endless_line_only_what_differs_is_shown(own_home: Path, told: Told) -> None:
     long = '{"a":"' + "x" * 5000 + '","mcpServers":{"b":{}}}'
     written(own_home / LINUX["claude-code"], long.encode())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ import pytest
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.library import Library
 from lookfar.retrieve.pack import tokens
-from lookfar.serve.tool import Tool
-from lookfar.serve.toolsets.ragdocs import TOOLS
+from lookfar.serve.tool import REACHABLE, Session, Tool
+from lookfar.serve.toolsets.ragdocs import TOOLS, _given
 from lookfar.store.epoch import EpochSnapshot
 
 Ask = Callable[..., dict[str, Any]]
@@ -166,7 +167,7 @@ def test_an_empty_folder_gives_nothing(ask: Ask, docs: Path, tool: str) -> None:
         path.unlink()
     found = ask(tool, **{TEXT[tool]: "zebra"})
     assert found["results"] == []
-    assert "note" not in found
+    assert "nothing here is indexed" in found["note"]
 
 
 def test_parts_of_a_long_section_have_its_headings(ask: Ask, put: Put) -> None:
@@ -408,3 +409,37 @@ def test_no_result_is_over_the_budget(ask: Ask, put: Put, tool: str) -> None:
     assert "top_n" in found["note"]
     if "compression_stats" in found:
         assert found["compression_stats"]["after_dedup"] == len(found["results"])
+
+
+def test_names_are_those_of_what_the_caller_reaches(docs: Path, tmp_path: Path, put: Put) -> None:
+    """One session, asked by somebody who reaches all and by somebody who reaches one folder.
+
+    Seen to fail (KeyError) when names were remembered by the generations of an answer alone: an
+    answer for all has none of a folder whose index is being rebuilt.
+    """
+    other = tmp_path / "other"
+    put({"plain.md": "# Plain\n\nA zebra elsewhere.\n"}, other)
+    settings = {"embed.provider": "hash", "index.workers": 1}
+    with Library.open(docs, other, index_dir=tmp_path / "index", settings=settings) as library:
+        session = Session(library)
+        every = library.search("narwhals", top_k=5)
+        without = replace(
+            every,
+            hits=tuple(hit for hit in every.hits if hit.collection == "docs"),
+            generations={"docs": every.generations["docs"]},
+        )
+        named = {
+            each["file_path"]: each["doc_id"]
+            for each in _given(session, without, {}, without.hits).data["results"]
+        }
+        assert named["docs/plain.md"] == "docs/plain"
+        reached = REACHABLE.set(("docs",))
+        try:
+            answer = session.library.search("narwhals", top_k=5)
+            assert answer.generations == without.generations
+            found = _given(session, answer, {}, answer.hits).data["results"]
+        finally:
+            REACHABLE.reset(reached)
+        assert {each["file_path"]: each["doc_id"] for each in found}["plain.md"] == "plain"
+        again = _given(session, without, {}, without.hits).data["results"]
+        assert {each["file_path"]: each["doc_id"] for each in again} == named

@@ -407,6 +407,34 @@ def test_a_hostile_document_is_shown_as_it_is(page: Page, site: Served) -> None:
     assert HOSTILE_NAME in uris(page)
 
 
+HOSTILE_LINES = [
+    *("[", "[[", "[a", "[[a", "[[a|", "[](", "[](a ", "[](#", "[](<", "`", "` ", "**", "** a"),
+    *("__", "_", "`a`", "**a**"),
+]
+
+
+def test_a_hostile_line_does_not_hold_the_page_up(page: Page, tmp_path: Path) -> None:
+    """Seen to fail with repeats that overlap: a line of 5,000 brackets took minutes. Then the
+    browser does not answer any more.
+    """
+    root = tmp_path / "docs"
+    root.mkdir()
+    for each in ("guide", "lamp"):
+        (root / f"{each}.md").write_text(f"# {each}\n\nHow to begin.\n", encoding="utf-8")
+    end = "Of [a guide](guide.md#guide 'so'), [[lamp|so]], ``co`de``, `**`, **bold** and __too__."
+    lines = ["x " + each * (4_900 // len(each)) for each in HOSTILE_LINES]
+    lines += ["[" * 50_000, "x " + "".join("`" * n + " " for n in range(1, 98)), end]
+    (root / "hostile.md").write_text("\n\n".join(lines), encoding="utf-8")
+    with serving(tmp_path) as served:
+        page.open(f"{served.address}/#/read?c=docs&u=hostile.md")
+        page.wait("document.querySelector('.text .ln:last-child a')")
+        last = "[...document.querySelectorAll('.text .ln:last-child %s')].map((e) => e.textContent)"
+        assert page.eval(last % "a") == ["[a guide](guide.md#guide 'so')", "[[lamp|so]]"]
+        assert page.eval(last % "code") == ["``co`de``", "`**`"]
+        assert page.eval(last % "strong") == ["**bold**", "__too__"]
+        assert page.eval("document.querySelector('.text .ln:last-child').textContent") == end
+
+
 def test_the_browser_refuses_what_our_own_code_never_asks_for(
     browser: Chrome, site: Served
 ) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import random
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from threading import Event, Thread
+from threading import Event, Thread, current_thread
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
@@ -26,6 +29,10 @@ from lookfar.store.collection import CollectionStore
 from lookfar.store.epoch import EpochSnapshot
 from lookfar.store.erase import Written
 from lookfar.store.keywords import FIELDS, NAMES
+from lookfar.store.scope import resolve
+
+if TYPE_CHECKING:
+    from lookfar.store.sql import Connection
 
 GUIDE = """---
 tags: [howto, fast]
@@ -143,6 +150,73 @@ def test_odd_names_and_texts_survive(shelf: Shelf) -> None:
         ]
     assert shelf.found("café") == ["Ünïcode.md"]
     assert shelf.found("検索") == ["日本語/ファイル.md"]
+    assert shelf.store.verify() == []
+
+
+def test_a_zero_in_metadata_is_no_trouble(shelf: Shelf) -> None:
+    """Seen to fail with the programs taken out of the metadata by the server."""
+    with shelf.session() as session:
+        version = shelf.version("guide.md", GUIDE, session)
+        told = json.loads(version.metadata)
+        version.metadata = json.dumps({**told, "odd": "a\0b"}, sort_keys=True)
+        session.put(version)
+        session.activate({})
+    assert shelf.found("crimson", languages=("python",)) == ["guide.md"]
+    assert shelf.found("crimson", languages=("rust",)) == []
+    with shelf.store.snapshot() as snapshot:
+        known = snapshot.document("guide.md")
+        assert known is not None
+        assert known["odd"] == "a\0b"
+
+
+def test_a_language_is_asked_for_without_a_list_of_all_documents(shelf: Shelf) -> None:
+    """Seen to fail with the documents listed in the statement."""
+    program = "```python\nstart_engine()\n```\n"
+    shelf.write({f"{n}.md": f"# N{n}\n\n{program}" for n in range(400)})
+    asked: list[str] = []
+
+    class Noted:
+        def __init__(self, connection: Any) -> None:
+            self._connection = connection
+
+        def execute(self, sql: str, *values: Any) -> Any:
+            asked.append(sql)
+            return self._connection.execute(sql, *values)
+
+    with shelf.store.snapshot() as snapshot:
+        noted = cast("Connection", Noted(snapshot._connection))
+        found = resolve(noted, snapshot.generation, Filters(languages=("python",), prefix="1"))
+    assert len(found.documents) == len(found.blocks) == 111
+    assert asked
+    assert max(map(len, asked)) < 500
+
+
+def test_long_titles_are_names_by_how_they_begin(shelf: Shelf) -> None:
+    """Titles and tags that no key of a server's index can hold.
+
+    Seen to fail with names as long as titles, and with all tags: the server takes no such row; and
+    with the links' names, or what they mean, not cut alike: they led nowhere.
+    """
+    chance = random.Random(7)
+    title = "".join(chance.choices("abcdefghijklmnopqrstuvwxyzäöüßéèñç日本語見出索引", k=6000))
+    alias = "".join(chance.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=5000))
+    texts = {
+        "long.md": f"---\naliases: [{alias}]\ntags: [short, {alias[1:]}]\n---\n"
+        f"# {title}\n\ncrimson #{alias}\n",
+        "by-title.md": f"# A\n\n[[{title}]]\n",
+        "by-alias.md": f"# B\n\n[[{alias.upper()}]]\n",
+        "elsewhere.md": f"# C\n\n[[{title[1:]}]]\n",
+    }
+    shelf.write(texts)
+    with shelf.store.snapshot() as snapshot:
+        assert {edge.source for edge in snapshot.links_to("long.md")} == {
+            "by-title.md",
+            "by-alias.md",
+        }
+        known = snapshot.document("long.md")
+        assert known is not None
+        assert known["title"] == title, "nothing but what is compared is cut"
+        assert known["tags"] == ["short"]
     assert shelf.store.verify() == []
 
 
@@ -698,6 +772,39 @@ def test_an_index_is_deleted_or_set_aside_and_built_again(filled: Shelf) -> None
     filled.store.delete()
     filled.write({"a.md": "# A\n"})
     assert filled.found("crimson") == []
+
+
+def test_what_was_built_anew_meanwhile_is_not_set_aside(
+    filled: Shelf, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two front ends find the same damage: one builds anew while the other waits for the lock.
+
+    Seen to fail without a look at what serves once the lock is held.
+    """
+    other, waiting = Shelf(opened()), Event()
+    assert other.everything() == TEXTS
+    plain = time.sleep
+
+    def slept(seconds: float) -> None:
+        if current_thread() is late:
+            waiting.set()
+        plain(seconds)
+
+    def set_aside() -> None:
+        other.store.set_aside("found by the other", wait_seconds=30.0)
+
+    late = Thread(target=set_aside)
+    monkeypatch.setattr(time, "sleep", slept)
+    with filled.session(rebuild=True) as session:
+        late.start()
+        assert waiting.wait(30)
+        filled.fill(session, {"new.md": "# New\n\nsilver\n"})
+        session.activate({})
+    late.join(30)
+    assert not late.is_alive()
+    assert filled.everything() == {"new.md": "# New\n\nsilver\n"}
+    assert other.found("silver") == ["new.md"]
+    assert other.store.damage() == ""
 
 
 def test_verify_finds_nothing_after_many_changes(shelf: Shelf) -> None:

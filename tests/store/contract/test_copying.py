@@ -23,6 +23,7 @@ from lookfar.errors import (
     StoreUnavailable,
 )
 from lookfar.index.copying import Copied, Shelves, Skipped, chosen, copy
+from lookfar.model import Filters
 from lookfar.serve.cli import cli
 from lookfar.serve.statuses import status_of
 from lookfar.store.postgres.server import server_at
@@ -105,6 +106,20 @@ def test_there_and_back_again_is_the_same(folder: Path, tmp_path: Path, url: str
     (again,) = moved(here, url)
     assert isinstance(again, Copied)
     assert again.copied == 0, "what is there is not copied twice"
+
+
+def test_a_zero_in_front_matter_is_copied(folder: Path, tmp_path: Path, url: str) -> None:
+    """Seen to fail with escapes taken as they are: the hashes differed each time."""
+    here = tmp_path / "here"
+    odd = '---\ntitle: "Odd\\0title"\ntags: ["a\\0b"]\nx: "\\0"\n---\n\nsilver\n'
+    (folder / "odd.md").write_text(odd)
+    with opened(folder, here) as library:
+        library.index()
+    (there,) = moved(here, url)
+    assert isinstance(there, Copied)
+    with opened(folder, tmp_path / "unused", store__url=url) as library:
+        found = library.search("start_engine", filters=Filters(languages=("python",))).hits
+        assert {hit.uri for hit in found} >= {"guide.md", "engine.py"}
 
 
 def test_a_copy_made_again_takes_what_changed(folder: Path, tmp_path: Path, url: str) -> None:

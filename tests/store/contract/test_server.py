@@ -22,6 +22,7 @@ from lookfar.errors import (
     IndexReadOnly,
     IndexTooNew,
     InvalidConfig,
+    IOFailed,
     LookfarError,
     StoreUnavailable,
 )
@@ -157,6 +158,42 @@ def test_a_snapshot_is_not_continued_in_another_state(pg: PgServer, made: Made) 
     with pytest.raises(StoreUnavailable):
         mixed()
     assert shelf.everything() == state(2)
+
+
+def test_a_snapshot_is_not_continued_without_what_was_pruned(pg: PgServer, made: Made) -> None:
+    """Seen to fail while a state was known by its generation alone: an old text was missing."""
+    shelf, writer = made(), made()
+    for number in (1, 2):
+        shelf.write(state(number))
+
+    def pruned() -> list[str | None]:
+        with shelf.store.snapshot(1) as snapshot:
+            first = snapshot.text("0.md")
+            assert writer.store.prune(1)[0] == 1
+            lose(pg)
+            return [first, snapshot.text("1.md")]
+
+    with pytest.raises(StoreUnavailable) as raised:
+        pruned()
+    assert raised.value.details["retry"] is True
+    assert shelf.everything() == state(2)
+
+
+def test_a_front_end_sets_aside_what_it_saw_and_nothing_newer(made: Made) -> None:
+    """Seen to fail while whatever served at the moment of setting aside was taken for it."""
+    one, other = made(), made()
+    one.write(state(1))
+    for front in (one, other):
+        assert front.everything() == state(1)
+    one.store.set_aside("both found it damaged")
+    one.write(state(2))
+    other.store.set_aside("both found it damaged, and this one is late")
+    assert one.everything() == state(2)
+    assert "late" not in one.store.damage()
+    assert other.everything() == state(2)
+    other.store.set_aside("this, too, is damaged")
+    assert not one.store.exists
+    assert "too" in one.store.damage()
 
 
 def test_a_writer_that_loses_its_connection_loses_its_lock(pg: PgServer, made: Made) -> None:
@@ -416,6 +453,44 @@ def test_marks_are_translated_and_nothing_else() -> None:
     assert translated("a::bigint") == "a::bigint"
 
 
+def test_long_statements_are_translated_and_not_kept() -> None:
+    """Seen to fail with every translation kept."""
+    before = server._remembered.cache_info().currsize
+    listed = ",".join(map(str, range(5000)))
+    assert translated(f"SELECT ? WHERE a IN ({listed})") == f"SELECT %s WHERE a IN ({listed})"
+    assert server._remembered.cache_info().currsize == before
+    translated(f"SELECT ? -- {before} and one more")
+    assert server._remembered.cache_info().currsize == min(before + 1, 1024)
+
+
+def test_case_is_that_of_ascii_whatever_the_database_speaks(pg: PgServer, tmp_path: Path) -> None:
+    """Seen to fail with the server's ``lower`` of what is asked for: ``Ärger.md`` was not found."""
+    try:
+        pg.execute(
+            "DROP DATABASE IF EXISTS spoken WITH (FORCE)",
+            "CREATE DATABASE spoken OWNER lookfar TEMPLATE template0 LOCALE 'C.UTF-8'",
+            database="postgres",
+        )
+    except psycopg.errors.WrongObjectType:
+        pytest.skip("this machine has no such locale")
+    pg.execute("CREATE EXTENSION vector", database="spoken")
+    assert pg.execute("SELECT lower('Ä')", database="spoken") == [("ä",)], "it speaks"
+    connections = Server(pg.url(database="spoken"))
+    try:
+        shelf = Shelf(PostgresStore(connections, "spoken", tmp_path))
+        code = "class Öfen:\n    def Ändern(self):\n        return 1\n"
+        shelf.write({"sub/Ärger.md": "# A\n", "öl.py": code})
+        with shelf.store.snapshot() as snapshot:
+            for asked in ("Ärger.md", "ÄRGER.MD", "sub/Ärger"):
+                found = snapshot.ending_in(asked, Filters())
+                assert [each.uri for each in found] == ["sub/Ärger.md"], asked
+            assert [uri for uri, _ in snapshot.defining("ÄNDERN")] == ["öl.py"]
+            assert [uri for uri, _ in snapshot.defining("ÖFEN")] == ["öl.py"]
+    finally:
+        connections.close()
+        pg.execute("DROP DATABASE spoken WITH (FORCE)", database="postgres")
+
+
 def test_blocks_come_back_as_they_were() -> None:
     chance = np.random.default_rng(5)
     for size in (1, 7, postings.MOST, postings.MOST + 1, 10_000):
@@ -524,6 +599,33 @@ def test_many_vectors_have_an_index_that_finds_the_nearest(
     shelf.store.delete()
 
 
+def test_vectors_of_an_unfinished_writer_do_not_stand_in_the_way(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They lie in the index that puts candidates forward, and nobody sees them yet.
+
+    Seen to fail while fewer candidates than wanted were taken for all there is.
+    """
+    monkeypatch.setattr("lookfar.store.postgres.collection.EXACT_BELOW", 50)
+    monkeypatch.setattr(epoch, "_CANDIDATES", 20)
+    shelf, writer = made(), made()
+    shelf.write({f"{n}.md": f"# N{n}\n\nword{n} common\n" for n in range(60)})
+    vector = shelf.embedder.embed_query("silver birch")
+    with writer.session() as session:
+        near = {f"near{n}.md": f"# Silver birch\n\nsilver birch {n}\n" for n in range(150)}
+        writer.fill(session, near)
+        with shelf.store.snapshot() as snapshot:
+            snapshot._server.ask("SET LOCAL enable_sort = off")  # type: ignore[attr-defined]
+            assert snapshot.vector_pass().method == "coarse"
+            every = snapshot.vector_search(vector, 500, Filters())
+            assert len(every) == snapshot.counts().chunks
+            found = snapshot.vector_search(vector, 10, Filters())
+            assert [score for _, score in found] == pytest.approx(
+                [score for _, score in every[:10]], abs=1e-3
+            )
+    shelf.store.delete()
+
+
 def test_damage_on_the_server_is_found(made: Made, pg: PgServer, name: str) -> None:
     shelf = made()
     shelf.write(state(1))
@@ -549,6 +651,20 @@ def test_damage_on_the_server_is_found(made: Made, pg: PgServer, name: str) -> N
     assert shelf.store.verify() == []
 
 
+def test_what_is_too_long_for_the_server_is_said_so(made: Made) -> None:
+    """Seen to fail when it was told as a server that cannot be reached: whoever tried again did
+    so for ever."""
+    shelf, chance = made(), random.Random(3)
+    shelf.write(state(1))
+    folder = "".join(chance.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=6000))
+    with pytest.raises(IOFailed) as raised:
+        shelf.write({f"{folder}/a.md": "# A\n"})
+    assert raised.value.code == "IO_ERROR"
+    assert "too long" in raised.value.message
+    assert "retry" not in raised.value.details
+    assert shelf.everything() == state(1)
+
+
 def test_errors_of_the_server_are_typed() -> None:
     for raised, code in (
         (psycopg.errors.DiskFull(), "DISK_FULL"),
@@ -556,6 +672,7 @@ def test_errors_of_the_server_are_typed() -> None:
         (psycopg.errors.DeadlockDetected(), "INDEX_BUSY"),
         (psycopg.errors.AdminShutdown(), "STORE_UNAVAILABLE"),
         (psycopg.errors.TooManyConnections(), "STORE_UNAVAILABLE"),
+        (psycopg.errors.ProgramLimitExceeded(), "IO_ERROR"),
     ):
 
         def fail(error: psycopg.Error = raised) -> None:

@@ -24,10 +24,26 @@ from lookfar.serve.setup.malformed import Malformed
 BOM: Final = b"\xef\xbb\xbf"
 _LARGEST: Final = 64_000_000
 _LONG_LINE: Final = 300
-_SECRET: Final = re.compile(
-    r"""(?ix) ( (?:key|token|secret|passw(?:or)?d|auth\w*|credential\w*) ["']? \s* [:=] \s* )
-    (?: "[^"]*" | '[^']*' )"""
+_WORDS: Final = r"(?:key|token|secret|passw(?:or)?d|passphrase|auth|credential|cookie)"
+_STRING: Final = (
+    r"""(?: \"{3} [\s\S]*? \"{3} | '{3} [\s\S]*? '{3} | "(?:[^"\\\n]|\\.)*" | '[^'\n]*' )"""
 )
+_SECRET: Final = re.compile(
+    rf"""(?ix)
+    (   {_WORDS} [\w.-]{{0,64}} ["']? \s* [:=] \s*
+    |   -[\w-]{{0,64}}? {_WORDS} [\w-]{{0,64}} ["'] \s* , \s* )  # an option before its value
+    (?: {_STRING}
+    |   \[ (?: {_STRING} | [^\[\]{{}}"'] )* \]
+    |   \d [\w.+-]* (?= \s* [,}}\]\n\#] | \s* \Z )
+    |   (?! (?:true|false|null)\b | // | /\* ) [^\s"'\[{{,}}\]] [^"'\n]* )  # inside a string"""
+)
+_VALUE: Final = re.compile(rf"(?x) ( [:=] \s* ) {_STRING}")
+_VARIABLES: Final = re.compile(
+    r"""(?imx)
+        \b (?:env|\w*headers) ["']? \s* [:=] \s* \{ (?: "(?:[^"\\\n]|\\.)*" | [^{}"] )* \}
+    |   ^ [ \t]* \[ [^\]\n]* \b (?:env|\w*headers) ["']? \s* \] [\s\S]*? (?= ^ [ \t]* \[ | \Z )"""
+)
+"""What a server is started or asked with, as JSON or a table of TOML: secrets by any name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,11 +212,24 @@ def _invalid(target: Target, why: str) -> InvalidConfig:
 def difference(edit: Edit, shown: str) -> list[str]:
     """The lines of a unified diff. Secrets that stand around our lines are not repeated."""
     old, new = text_of(edit.target, edit.before), text_of(edit.target, edit.after)
-    lines = list(_unified(old, new, edit, shown))
+    # Before they are compared: a comma behind a secret makes its line differ, and a secret may
+    # go over several lines.
+    lines = list(_unified(_masked(old), _masked(new), edit, shown))
     if any(len(line) > _LONG_LINE for line in lines):
-        lines = [*lines[:2], *_middle(old, new)]
-    lines = [_SECRET.sub(r'\1"..."', line) if line.startswith(" ") else line for line in lines]
+        lines = [*lines[:2], *map(_masked, _middle(old, new))]
     return [line.replace("\t", "    ") for line in lines]
+
+
+def _masked(text: str) -> str:
+    """The text with dots for its secrets, and with as many lines."""
+    text = _VARIABLES.sub(lambda found: _VALUE.sub(_dots, found[0]), text)
+    return _SECRET.sub(_dots, text)
+
+
+def _dots(found: re.Match[str]) -> str:
+    name = found[1]
+    value = found[0][len(name) :]
+    return name + ('"..."' if value[0] in "\"'[" else "...") + "\n" * value.count("\n")
 
 
 def _unified(old: str, new: str, edit: Edit, shown: str) -> Iterator[str]:

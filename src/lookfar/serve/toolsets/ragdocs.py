@@ -99,10 +99,10 @@ def _given(
     shape["results"] = [
         {
             "chunk_id": hit.chunk_id,
-            "doc_id": names[shown(library, hit.collection, hit.uri)],
+            "doc_id": names.get(path := shown(library, hit.collection, hit.uri), path),
             "score": hit.score,
             "header_path": " > ".join(hit.path),
-            "file_path": shown(library, hit.collection, hit.uri),
+            "file_path": path,
             "content": hit.text,
         }
         for hit in hits
@@ -116,7 +116,11 @@ def _given(
 def _doc_ids(session: Session, answer: Answer) -> Mapping[str, str]:
     """What each path is called: the shortest of its names that no other path has."""
     library = session.library
-    known: tuple[Mapping[str, int], dict[str, str]] | None = session.memory.get(_NAMES)
+    # Whoever reaches other collections knows the same paths by other names.
+    every: dict[tuple[str, ...], tuple[Mapping[str, int], dict[str, str]]]
+    every = session.memory.setdefault(_NAMES, {})
+    reached = tuple(library.collections)
+    known = every.get(reached)
     if known is not None and known[0] == answer.generations:
         return known[1]
     paths = [
@@ -135,7 +139,7 @@ def _doc_ids(session: Session, answer: Answer) -> Mapping[str, str]:
         stem = PurePosixPath(path).stem
         longer = _bare(path) if bare[_bare(path)] == 1 else path
         chosen[path] = stem if stems[stem] == 1 else longer
-    session.memory[_NAMES] = (dict(answer.generations), chosen)
+    every[reached] = (dict(answer.generations), chosen)
     return chosen
 
 

@@ -79,6 +79,8 @@ class PostgresStore(Changing):
         self.name = name
         self._server = server
         self._epoch: PostgresEpoch | None = None
+        self._seen: int | None = None
+        """The number that was last read or written here: what is damaged where something is."""
 
     # -- reading ---------------------------------------------------------------
 
@@ -103,6 +105,7 @@ class PostgresStore(Changing):
         with self._server.reading(self.name, str(self.folder)) as (connection, serving):
             if serving is None:
                 raise not_indexed(self.name)
+            self._seen = serving.collection
             yield connection, serving
 
     def _ask(self, ask: Callable[[Reading], T]) -> T:
@@ -221,6 +224,7 @@ class PostgresStore(Changing):
             return None
         _name(connection, row[0])
         collection, fingerprint, dimensions, model = row
+        self._seen = int(collection)
         active = generations.active(connection)
         return Serving(collection, fingerprint, dimensions, model, active)
 
@@ -299,6 +303,7 @@ class PostgresStore(Changing):
         with closing(session):
             yield session
         if session.activated:
+            self._seen = number
             self._settle(connection, number, dimensions, session.changes)
 
     def _settle(
@@ -431,8 +436,18 @@ class PostgresStore(Changing):
         del maker, why, wait_seconds
 
     def set_aside(self, why: str, wait_seconds: float = 0.0) -> None:
-        """Take a damaged index out of service; its rows are removed."""
+        """Take a damaged index out of service; its rows are removed.
+
+        Nothing happens when another front end has replaced it meanwhile.
+        """
+        damaged = self._seen
+        if damaged is None:
+            with closing(self._server.writing()) as raw, typed_errors():
+                damaged = self._serving_number(ServerConnection(raw, str(self.folder)))
         with self._locked(wait_seconds) as connection:
+            serving = self._serving_number(connection)
+            if serving is not None and serving != damaged:
+                return
             record = f"{datetime.now(UTC).isoformat(timespec='seconds')}: {why}"
             connection.ask("DELETE FROM damage WHERE name = %s", (self.name,))
             connection.ask("INSERT INTO damage (name, told) VALUES (%s, %s)", (self.name, record))

@@ -110,9 +110,9 @@ class PostgresSnapshot(EpochSnapshot):
         scope = self._scope(filters)
         listed = self._listed(scope)
         among = None if listed is None else self._vector_rows(listed).tolist()
-        fetch = limit
+        fetch, exact = limit, False
         while True:
-            rows = nearest(self._server, self._collection, query, fetch, among)
+            rows, exact = nearest(self._server, self._collection, query, fetch, among, exact=exact)
             alive = catalog.places_by_vector(
                 self._connection, [row for row, _ in rows], self.generation
             )
@@ -122,9 +122,14 @@ class PostgresSnapshot(EpochSnapshot):
                 for place in alive.get(row, ())
                 if scope is None or scope.admits(place)
             ]
-            if len(kept) >= limit or len(rows) < fetch:
+            if len(kept) >= limit:
                 return kept[:limit]
-            fetch *= 4
+            if len(rows) == fetch:
+                fetch *= 4
+            elif exact:
+                return kept
+            else:  # That the index put fewer forward does not say that there are no more.
+                exact = True
 
     def vector_scores(self, query: NDArray[np.float32], places: Sequence[Place]) -> list[float]:
         summed = query if query.ndim == 1 else query.sum(axis=0)
@@ -162,13 +167,16 @@ def nearest(
     query: NDArray[np.float32],
     limit: int,
     among: Sequence[int] | None = None,
-) -> list[tuple[int, float]]:
-    """Rows and similarities of the nearest vectors, best first and ties by row."""
+    *,
+    exact: bool = False,
+) -> tuple[list[tuple[int, float]], bool]:
+    """Rows and similarities of the nearest vectors, best first and ties by row; and whether all
+    were compared. The index sees candidates, of which some are of uncommitted writers."""
     asked = Halfvec(query.astype("<f2").tobytes())
     similar, where, values = "-(vector <#> %s)", "", []
     if among is not None:
         where, values = " AND row = ANY(%s::bigint[])", [list(among)]
-    elif limit <= _CANDIDATES and index_name(collection) in _indexes(connection):
+    elif not exact and limit <= _CANDIDATES and index_name(collection) in _indexes(connection):
         connection.ask(
             "SELECT set_config('hnsw.ef_search', %s, true)",
             (str(_CANDIDATES),),
@@ -179,13 +187,13 @@ def nearest(
             f" ORDER BY vector::halfvec({len(query)}) <#> %s LIMIT %s",
             (asked, asked, limit),
         )
-        return sorted(((int(row), float(score)) for row, score in found), key=_by_score)
+        return sorted(((int(row), float(score)) for row, score in found), key=_by_score), False
     found = connection.ask(
         f"SELECT row, {similar} AS score FROM embeddings WHERE vector IS NOT NULL{where}"
         " ORDER BY score DESC, row LIMIT %s",
         (asked, *values, limit),
     )
-    return [(int(row), float(score)) for row, score in found]
+    return [(int(row), float(score)) for row, score in found], True
 
 
 def _by_score(hit: tuple[int, float]) -> tuple[float, int]:

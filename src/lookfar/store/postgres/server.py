@@ -24,6 +24,7 @@ from lookfar.errors import (
     IndexCorrupt,
     IndexReadOnly,
     InvalidConfig,
+    IOFailed,
     LookfarError,
     ModelUnavailable,
     NotIndexed,
@@ -48,6 +49,8 @@ _CONNECT_SECONDS: Final = 10
 _BORROW_SECONDS: Final = 30.0
 _MANY: Final = 4
 """Rows from which one statement for all of them is worth its making."""
+_LONGEST_REMEMBERED: Final = 2000
+"""Characters of a statement whose translation is kept."""
 _MARK = re.compile(r"%|\?|(?<![:\w]):([a-z_]\w*)")
 _INSERT = re.compile(r"INSERT INTO (\w+)(?: \(([\w, ]+)\))? VALUES \(([?, NUL]+)\)")
 
@@ -75,16 +78,22 @@ def _plain(value: Any) -> Any:
     return value
 
 
-@lru_cache(maxsize=1024)
 def translated(statement: str) -> str:
     """A shared statement as psycopg wants it: ``%s`` and ``%(name)s`` for marks."""
+    # One that lists numbers is not asked again, and may be megabytes long.
+    return (_remembered if len(statement) <= _LONGEST_REMEMBERED else _translated)(statement)
 
+
+def _translated(statement: str) -> str:
     def mark(found: re.Match[str]) -> str:
         if found[0] == "%":
             return "%%"
         return f"%({found[1]})s" if found[1] else "%s"
 
     return _MARK.sub(mark, statement)
+
+
+_remembered = lru_cache(maxsize=1024)(_translated)
 
 
 class ServerConnection:
@@ -178,6 +187,8 @@ class Serving(NamedTuple):
     dimensions: int
     model: str
     generation: int
+    commit: str = ""
+    """Of the words, as it is kept: what was pruned left with one, and the generation stayed."""
 
 
 _SERVING = (
@@ -322,9 +333,10 @@ def _begin(raw: psycopg.Connection[Any], name: str) -> Serving | None:
         return None
     collection, fingerprint, dimensions, model = row
     name_locally(raw, collection)
-    active = raw.execute("SELECT value FROM meta WHERE key = 'active'").fetchone()
-    number = int(active[0]) if active else 0
-    return Serving(collection, fingerprint, dimensions, model, number)
+    known = "SELECT key, value FROM meta WHERE key IN ('active', 'keywords_stamp')"
+    told = dict(raw.execute(known).fetchall())
+    active, commit = int(told.get("active", 0)), told.get("keywords_stamp", "")
+    return Serving(collection, fingerprint, dimensions, model, active, commit)
 
 
 def name_locally(raw: psycopg.Connection[Any], collection: int) -> None:
@@ -402,6 +414,14 @@ def _typed(error: psycopg.Error) -> LookfarError | None:
         return InvalidConfig(
             "The role in store.url may not do that on the server.",
             hint="It needs to own the schema lookfar: GRANT CREATE ON DATABASE ... TO the role.",
+            developer=f"{developer}: {error.diag.message_primary}",
+        )
+    if isinstance(error, errors.ProgramLimitExceeded):
+        # An operational error like a lost connection, but it comes again each time.
+        return IOFailed(
+            "Something that is to be indexed is too long for the store's server.",
+            hint="It keeps addresses and tags of up to about 2,600 bytes: shorten the longest, or"
+            " leave that file out.",
             developer=f"{developer}: {error.diag.message_primary}",
         )
     if isinstance(error, errors.DeadlockDetected | errors.LockNotAvailable):

@@ -14,8 +14,11 @@ const STATES = {
   changed: "This file has changed since it was indexed or cited.",
   gone: "This file is gone from the disk.",
 };
-const LINK = /!?\[[^\]\n]*\]\(\s*<?([^)>\s#]*)(?:#[^)>\s]*)?>?[^)\n]*\)|!?\[\[([^\]|#\n]*)[^\]\n]*\]\]/g;
-const DRESS = /(`+)(?!`)[^\n]*?[^`]\1(?!`)|\*\*[^*\n]+\*\*|(?<!\w)__[^_\n]+__(?!\w)/g;
+// What may repeat is bounded and ends where another match could begin, so that no hostile line is
+// read over and over.
+const LINK = /!?\[[^[\]\n]{0,400}\]\(\s{0,9}<?([^()<>\s#]{0,1000})(?:#[^()<>\s]{0,400})?>?(?:\s[^)\n]{0,400})?\)|!?\[\[([^[\]|#\n]{0,400})(?:[|#][^[\]\n]{0,400})?\]\]/g;
+const BOLD = /\*\*[^*\n]{1,1000}\*\*|(?<!\w)__[^_\n]{1,1000}__(?!\w)/g;
+const LONGEST = 5000;
 
 export function show(main, params, frame) {
   const given = { collection: params.get("c") || "", uri: params.get("u") || "", query: params.get("q") || "" };
@@ -119,12 +122,12 @@ export function show(main, params, frame) {
       while (mark < marks.length && marks[mark][1] <= at) mark += 1;
       for (let each = mark; each < marks.length && marks[each][0] < end; each += 1) spans.push(["mark", ...marks[each]]);
       if (part && part[0] < end && part[1] > at) spans.push(["part", ...part]);
-      if (markdown && kind !== "code") {
+      if (markdown && kind !== "code" && line.length <= LONGEST) {
         for (const match of line.matchAll(LINK)) {
           const lead = leads.get(decoded(match[1] ?? match[2]));
           if (lead) spans.push(["link", at + match.index, at + match.index + match[0].length, lead]);
         }
-        for (const match of line.matchAll(DRESS)) spans.push([match[0][0] === "`" ? "tick" : "bold", at + match.index, at + match.index + match[0].length]);
+        for (const [sort, start, length] of dressed(line)) spans.push([sort, at + start, at + start + length]);
       }
       const whole = part && part[0] <= at && part[1] >= end && part[1] > at;
       made.push(h("div", { class: `ln ${kind}${whole ? " within" : ""}`, "data-n": index + 1 },
@@ -142,14 +145,44 @@ export function show(main, params, frame) {
     }
   };
 
-  // A line, cut wherever something begins or ends.
+  // Code between equal runs of backticks, and what is bold outside of it.
+  function dressed(line) {
+    const runs = [...line.matchAll(/`+/g)];
+    const [next, last] = [[], new Map()];
+    for (let each = runs.length - 1; each >= 0; each -= 1) {
+      next[each] = last.get(runs[each][0].length);
+      last.set(runs[each][0].length, each);
+    }
+    const found = [];
+    let [rest, copied] = ["", 0];
+    for (let each = 0; each < runs.length; each += 1) {
+      if (next[each] === undefined) continue;
+      const start = runs[each].index;
+      each = next[each];
+      const end = runs[each].index + runs[each][0].length;
+      found.push(["tick", start, end - start]);
+      rest += line.slice(copied, start) + "`".repeat(end - start);
+      copied = end;
+    }
+    rest += line.slice(copied);
+    for (const match of rest.matchAll(BOLD)) found.push(["bold", match.index, match[0].length]);
+    return found;
+  }
+
+  // A line, cut wherever something begins or ends. Spans of one kind come in their order.
   function pieces(line, offset, spans, found) {
     if (!spans.length) return shown(line);
+    const kinds = { mark: [], tick: [], bold: [], part: [], link: [] };
+    for (const span of spans) kinds[span[0]].push(span);
+    const far = { mark: 0, tick: 0, bold: 0, part: 0, link: 0 };
     const cuts = [...new Set([offset, offset + line.length, ...spans.flatMap(([, a, b]) => [a, b])])]
       .filter((cut) => cut >= offset && cut <= offset + line.length).sort((a, b) => a - b);
     return cuts.slice(0, -1).map((start, index) => {
-      const here = spans.filter(([, a, b]) => a <= start && b > start);
-      const has = (kind) => here.find((each) => each[0] === kind);
+      const has = (kind) => {
+        while (kinds[kind][far[kind]]?.[2] <= start) far[kind] += 1;
+        const first = kinds[kind][far[kind]];
+        return first && first[1] <= start ? first : null;
+      };
       let node = shown(line.slice(start - offset, cuts[index + 1] - offset));
       if (has("mark")) node = h("mark", null, node);
       if (has("tick")) node = h("code", null, node);

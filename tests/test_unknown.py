@@ -1,0 +1,66 @@
+"""What is said of a document that nobody knows: the nearest names, without comparing them all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lookfar.collections import base
+from lookfar.collections.base import unknown
+
+
+class Known:
+    """A snapshot, as far as it is asked here."""
+
+    def __init__(self, uris: list[str]) -> None:
+        self._uris = uris
+
+    def uris(self) -> list[str]:
+        return self._uris
+
+
+def named(uris: list[str], asked: str) -> tuple[list[str], str]:
+    error = unknown(Known(uris), asked)  # type: ignore[arg-type]
+    return error.details["candidates"], error.hint or ""
+
+
+MANY = [f"docs/part{number % 97}/page{number:05}.md" for number in range(20_000)]
+
+
+def test_few_names_are_compared_letter_by_letter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen to fail where all of them were: a wrong name cost 5 seconds among 50,000."""
+    compared: list[int] = []
+    real = base.get_close_matches
+
+    def noting(word: str, among: Any, **how: Any) -> list[str]:
+        compared.append(len(among))
+        return real(word, among, **how)
+
+    monkeypatch.setattr(base, "get_close_matches", noting)
+    near, _ = named([*MANY, "guides/installation.md"], "guide/instalation.md")
+    assert near[0] == "guides/installation.md"
+    assert compared == [base._MOST_COMPARED]
+
+
+@pytest.mark.parametrize("asked", ["installation.md", "gudes/installation.md", "guides/instal.md"])
+def test_a_name_is_found_among_many(asked: str) -> None:
+    assert named([*MANY, "guides/installation.md"], asked)[0][0] == "guides/installation.md"
+
+
+def test_the_same_few_are_found_as_ever() -> None:
+    assert named(["guide.md", "security/keys.md"], "gide.md") == (
+        ["guide.md"],
+        "Nearest: guide.md.",
+    )
+
+
+@pytest.mark.parametrize("number", [3, 1_000])
+def test_no_hash_is_offered_for_another(number: int) -> None:
+    """Seen to fail where any two were compared."""
+    known = [f"{each:040x}" for each in range(number)]
+    assert named(known, f"{number:040x}") == ([], "Give its whole hash.")
+
+
+def test_an_empty_name_among_many() -> None:
+    assert named(MANY, "")[0] == []
