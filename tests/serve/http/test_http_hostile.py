@@ -17,6 +17,7 @@ from harness import amount, report
 from hostile import ALWAYS, SECRET, arguments, outside_of, paths, places, plant
 from lookfar.serve.toolsets import tools_of
 
+ANY_NUMBER = ("--set", "serve.requests_per_second=0")
 STARTS = ("/", "/tools/", "/mcp/", "/openapi.json/")[: amount(2, 4)]
 ALL = amount(0, 1)
 """Whether every argument is given every path, or only the worst."""
@@ -25,7 +26,7 @@ ALL = amount(0, 1)
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
     plant(tmp_path / "place")
-    with serving(tmp_path / "place", "--toolset", "all", "--write") as served:
+    with serving(tmp_path / "place", "--toolset", "all", "--write", *ANY_NUMBER) as served:
         yield served
 
 
