@@ -259,8 +259,8 @@ def test_a_clone_that_is_deepened_gets_its_past(repo: Any, tmp_path: Path) -> No
 
 
 def test_a_partial_clone_is_searched_without_diffs(repo: Any, tmp_path: Path) -> None:
-    """Seen to fail where git was asked for diffs: it ends at the first content that is missing,
-    and there was no history at all; and, with ``--find-renames``, at the first renamed file."""
+    """Seen to fail where renames were looked for, or diffs were asked for at once: git ends at
+    the first content that is missing, and there was no history at all."""
     repo.git("mv", "guide.md", "manual.md")
     repo.commit("Call it a manual", {"manual.md": "# Guide\n\nThe parser reads tables, too.\n"})
     repo.git("config", "uploadpack.allowFilter", "true")

@@ -502,9 +502,8 @@ class Folder(Collection):
         """Wait for it, but not for long; then ``IndexBusy`` says how far it is."""
         deadline = time.monotonic() + patience
         while self._rebuilding:
-            with self._held(
-                on_progress, self._mending
-            ):  # Whoever found the damage may be about to begin.
+            # Whoever found the damage may be about to begin.
+            with self._held(on_progress, self._mending):
                 background = self._background
             if background is None or not background.is_alive():
                 # Another process builds it, or nobody could: then the error shows here.

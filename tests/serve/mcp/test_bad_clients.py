@@ -317,9 +317,8 @@ def test_a_question_does_not_wait_for_a_long_pass(
 def test_http_clients_that_leave_take_no_thread_with_them(
     pool: Pool, docs: Path, settings: dict[str, Any], gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever types in the page leaves a question behind with each letter. Seen to fail when
-    waiting for a build did not notice it, and when the whole index was checked for damage
-    because a call was given up."""
+    """Whoever types in the page leaves a question behind with each letter. Seen to fail when the
+    whole index was checked for damage because a call was given up."""
     suspected: list[Exception] = []
     monkeypatch.setattr(Folder, "suspected", lambda _, error: suspected.append(error))
     named = {tool.name: tool for tool in tools_of(("default",))}
