@@ -91,6 +91,8 @@ def _most(ranking: Ranking, group: Sequence[int], per_document: int) -> int | No
 
 def _merged(ranking: Ranking, group: Sequence[int], gap: int, max_chars: int) -> list[Passage]:
     """Join chunks of one document whose spans nearly touch, if they answer alike; best first."""
+    if len(group) == 1:  # As most are.
+        return [_alone(ranking, group[0])]
     runs: list[list[int]] = []
     best, end = -1, 0
     for at in sorted(group, key=lambda at: ranking.candidates[at].place.start):
@@ -102,7 +104,12 @@ def _merged(ranking: Ranking, group: Sequence[int], gap: int, max_chars: int) ->
         else:
             runs.append([at])
             best, end = at, place.end
-    found = [_joined(ranking, _around_the_best(ranking, run, max_chars)) for run in runs]
+    found = [
+        _joined(ranking, _around_the_best(ranking, run, max_chars))
+        if len(run) > 1
+        else _alone(ranking, run[0])
+        for run in runs
+    ]
     return sorted(found, key=lambda passage: (-passage.score, passage.start))
 
 
@@ -124,6 +131,23 @@ def _around_the_best(ranking: Ranking, run: Sequence[int], max_chars: int) -> Se
                 break
         else:
             return run[first : last + 1]
+
+
+def _alone(ranking: Ranking, at: int) -> Passage:
+    """One chunk as a passage."""
+    candidate = ranking.candidates[at]
+    place = candidate.place
+    return Passage(
+        best=at,
+        score=ranking.scores[at],
+        place=place,
+        source=candidate.source,
+        start=place.start,
+        end=place.end,
+        start_line=place.start_line,
+        end_line=place.end_line,
+        texts=((0, place.sha),),
+    )
 
 
 def _joined(ranking: Ranking, run: Sequence[int]) -> Passage:
