@@ -92,7 +92,7 @@ def _most(ranking: Ranking, group: Sequence[int], per_document: int) -> int | No
 def _merged(ranking: Ranking, group: Sequence[int], gap: int, max_chars: int) -> list[Passage]:
     """Join chunks of one document whose spans nearly touch, if they answer alike; best first."""
     if len(group) == 1:  # As most are.
-        return [_alone(ranking, group[0])]
+        return [joined(ranking, group)]
     runs: list[list[int]] = []
     best, end = -1, 0
     for at in sorted(group, key=lambda at: ranking.candidates[at].place.start):
@@ -104,12 +104,7 @@ def _merged(ranking: Ranking, group: Sequence[int], gap: int, max_chars: int) ->
         else:
             runs.append([at])
             best, end = at, place.end
-    found = [
-        _joined(ranking, _around_the_best(ranking, run, max_chars))
-        if len(run) > 1
-        else _alone(ranking, run[0])
-        for run in runs
-    ]
+    found = [joined(ranking, _around_the_best(ranking, run, max_chars)) for run in runs]
     return sorted(found, key=lambda passage: (-passage.score, passage.start))
 
 
@@ -150,8 +145,10 @@ def _alone(ranking: Ranking, at: int) -> Passage:
     )
 
 
-def _joined(ranking: Ranking, run: Sequence[int]) -> Passage:
+def joined(ranking: Ranking, run: Sequence[int]) -> Passage:
     """Chunks that follow each other as one passage, scored as the best of them."""
+    if len(run) == 1:
+        return _alone(ranking, run[0])
     candidates = [ranking.candidates[at] for at in run]
     best = max(run, key=lambda at: ranking.scores[at])
     first = candidates[0].place

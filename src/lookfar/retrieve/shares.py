@@ -14,10 +14,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lookfar.retrieve.diversify import Passage
+from lookfar.retrieve.diversify import Passage, joined
 from lookfar.retrieve.excerpt import Source, cite
 from lookfar.retrieve.ranking import Ranking
 from lookfar.retrieve.search import candidates_of
@@ -69,38 +68,15 @@ def _joined(ranking: Ranking, best: Sequence[int], gap: int) -> list[Passage]:
     documents: dict[tuple[int, int], list[int]] = defaultdict(list)
     for at in best:
         documents[ranking.candidates[at].document].append(at)
-    found: list[Passage] = []
+    runs: list[list[int]] = []
     for group in documents.values():
-        last: Passage | None = None
+        end = -1
         for at in sorted(group, key=lambda at: ranking.candidates[at].place.start):
-            each = _passage(ranking, at)
-            if last is None or each.start >= last.end + gap:
-                found += [last] if last else []
-                last = each
-                continue
-            better = each if each.score > last.score else last
-            last = replace(
-                better,
-                start=last.start,
-                start_line=last.start_line,
-                end=max(last.end, each.end),
-                end_line=max(last.end_line, each.end_line),
-                chunks=last.chunks + 1,
-            )
-        found += [last] if last else []
+            place = ranking.candidates[at].place
+            if end >= 0 and place.start < end + gap:
+                runs[-1].append(at)
+            else:
+                runs.append([at])
+            end = max(end, place.end)
+    found = [joined(ranking, run) for run in runs]
     return sorted(found, key=lambda each: (-each.score, each.place.uri, each.start, each.source))
-
-
-def _passage(ranking: Ranking, at: int) -> Passage:
-    candidate = ranking.candidates[at]
-    place = candidate.place
-    return Passage(
-        best=at,
-        score=ranking.scores[at],
-        place=place,
-        source=candidate.source,
-        start=place.start,
-        end=place.end,
-        start_line=place.start_line,
-        end_line=place.end_line,
-    )

@@ -72,6 +72,7 @@ export function show(main, params, frame) {
     const mine = asked;
     document.body.toggleAttribute("data-searching", Boolean(wanted.q.trim()));
     if (!wanted.q.trim()) {
+      main.removeAttribute("aria-busy");
       clear();
       overview();
       return;
@@ -336,6 +337,7 @@ export function show(main, params, frame) {
   function typed() {
     wanted.q = field.value;
     history.replaceState(null, "", link("search", wanted));
+    main.setAttribute("aria-busy", "true"); // What is shown is no longer what was asked for.
     clearTimeout(timer);
     timer = setTimeout(run, WAIT);
   }
@@ -366,6 +368,7 @@ export function show(main, params, frame) {
     leave() {
       asked?.abort();
       clearTimeout(timer);
+      main.removeAttribute("aria-busy");
       resized.disconnect();
       document.body.removeAttribute("data-searching");
     },
