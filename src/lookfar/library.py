@@ -387,6 +387,7 @@ class Library:
         answering: Answering | None = None,
         commits: bool = False,
         memories: bool = False,
+        focus: bool = False,
         on_progress: OnProgress | None = None,
     ) -> Answer:
         """The best cited spans for a question, from all collections or those named.
@@ -400,6 +401,8 @@ class Library:
         touch, and are indexed first if they never were; with ``commits`` also beside everything
         else, where they are indexed already or the question is about what happened. Memories are
         asked when ``filters`` name their lane, and with ``memories`` beside everything else.
+
+        With ``focus``, each hit says which of its sentences answer best.
         """
         from lookfar.retrieve.plan import make_plan
         from lookfar.retrieve.search import Source, search
@@ -451,7 +454,7 @@ class Library:
                         raise
                     plans[model] = planned(embedder=None)
                     away.append(error.message)
-            plan_of[name] = plans[model]
+            plan_of[name] = replace(plans[model], focus=focus)
 
         def answer() -> tuple[list[Hit], list[Incomplete], dict[str, int]]:
             notes: list[Incomplete] = []

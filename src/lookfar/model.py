@@ -419,6 +419,10 @@ class Hit:
     """Where else it stands, or nearly; the best few."""
     also_more: int = 0
     """How many more of those there are."""
+    focus: tuple[Span, ...] = ()
+    """The sentences or lines of ``text`` that answer best, best first, where that was asked for."""
+    document_chars: int = 0
+    """The length of the whole document on the disk; 0 where it is gone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 from lookfar.model import Alike, Contribution, Hit, Incomplete, Span, State, shown_path
+from lookfar.retrieve.focus import Asked, best_sentences
 from lookfar.retrieve.moved import moved_to
 
 if TYPE_CHECKING:
@@ -49,8 +50,12 @@ def cite(
     *,
     max_chars: int,
     explain: Callable[[int], tuple[Contribution, ...]] | None,
+    focus: Asked | None = None,
 ) -> tuple[list[Hit], list[Incomplete]]:
-    """Hits for passages, in their order, and what in them is no longer true of the disk."""
+    """Hits for passages, in their order, and what in them differs from the disk by now.
+
+    With ``focus``, each hit says which of its sentences answer that question best.
+    """
     reads = _Reads(asked)
     hits: list[Hit] = []
     for passage in passages:
@@ -77,6 +82,8 @@ def cite(
                 parts=parts,
                 also=tuple(reads.alike(*each) for each in passage.folded[:_MOST_ALSO]),
                 also_more=max(len(passage.folded) - _MOST_ALSO, 0),
+                focus=_focus(text[:max_chars], span, focus, place.lane == "code") if focus else (),
+                document_chars=reads.document_chars(passage),
             )
         )
     notes = (
@@ -85,6 +92,16 @@ def cite(
         else []
     )
     return hits, notes
+
+
+def _focus(text: str, span: Span, asked: Asked, code: bool) -> tuple[Span, ...]:
+    """Where the sentences of a cited text are that answer best, best first."""
+    spans = []
+    for sentence in best_sentences(text, asked, code=code):
+        first = span.start_line + text.count("\n", 0, sentence.start)
+        last = first + text.count("\n", sentence.start, sentence.end)
+        spans.append(Span(span.start + sentence.start, span.start + sentence.end, first, last))
+    return tuple(spans)
 
 
 def _headings(passage: Passage) -> tuple[tuple[str, ...], int, int]:
@@ -114,6 +131,10 @@ class _Reads:
         if state != "same":
             self.stale[uri] = None
         return text, span, state
+
+    def document_chars(self, passage: Passage) -> int:
+        """The length of the whole document, as it is on the disk now."""
+        return len(self._texts.get((passage.source, passage.place.uri)) or "")
 
     def alike(self, passage: Passage, by: Likeness) -> Alike:
         """The citation of a passage that another stands for."""

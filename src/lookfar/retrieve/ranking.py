@@ -52,6 +52,8 @@ class Plan:
     """For terms that are known, what others say for the same."""
     concepts: tuple[str, ...] = ()
     """Terms of the corpus that are near to the question."""
+    focus: bool = False
+    """Each hit is to say which of its sentences answer best."""
 
     def told(self) -> str:
         """How the question was understood, for people."""

@@ -18,6 +18,7 @@ from lookfar.retrieve.candidates import gather, rarity, share_statistics
 from lookfar.retrieve.choose import choose
 from lookfar.retrieve.excerpt import Source, cite
 from lookfar.retrieve.expand import grounded
+from lookfar.retrieve.focus import Asked
 from lookfar.retrieve.fuse import Weigh, by_variance, reciprocal_rank, steady, weighted_sum
 from lookfar.retrieve.links import joined_by_links, led_to, of_one_community
 from lookfar.retrieve.recency import by_age
@@ -191,6 +192,7 @@ def search(
         sources,
         max_chars=settings.max_excerpt_chars,
         explain=ranking.story if explain else None,
+        focus=Asked.by(ranking) if ranking.plan.focus else None,
     )
     doubted = doubts(ranking) if settings.doubt and hits else []
     return hits, [*ranking.notes, *notes, *doubted, *stale]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import anyio
@@ -38,7 +38,9 @@ from lookfar.serve.tool import (
     Result,
     Session,
     Tool,
+    copy_of,
     offered,
+    part_of,
 )
 from lookfar.serve.toolsets import hint_for
 
@@ -474,8 +476,9 @@ def _listed(name: str, tool: Tool, enhanced: bool) -> types.Tool:
         input_schema=tool.input_schema,
         annotations=types.ToolAnnotations(
             read_only_hint=tool.read_only,
-            destructive_hint=tool.destructive,
-            idempotent_hint=tool.idempotent,
+            # By the protocol these two mean nothing for a tool that only reads.
+            destructive_hint=None if tool.read_only else tool.destructive,
+            idempotent_hint=None if tool.read_only else tool.idempotent,
             open_world_hint=False,
         ),
     )
@@ -494,18 +497,23 @@ def _shown(result: Result, results: Results) -> types.CallToolResult:
         beside = [types.TextContent(text=str(note))] if note else []
         whole = types.TextContent(text=_json(result.shape))
         return types.CallToolResult(content=[whole, *beside])
-    links: list[Any] = [
-        types.ResourceLink(name=each.name, uri=each.address, mime_type=_mime(each.name))
-        for each in result.passages
-    ]
     if results == "structured":
         said = "\n".join(filter(None, (result.text, *(each.line for each in result.passages))))
         text = [types.TextContent(text=said)] if said else []
-        return types.CallToolResult(content=[*text, *links], structured_content=result.data)
-    blocks: list[Any] = [types.TextContent(text=result.text)] if result.text else []
-    data = _copy(result.data)
+        links = [
+            types.ResourceLink(name=each.name, uri=each.address, mime_type=_mime(each.name))
+            for each in result.passages
+        ]
+        return types.CallToolResult(content=[*text, *links], structured_content=result.brief)
+    said = "\n".join(filter(None, (result.body, result.text)))
+    blocks: list[Any] = [types.TextContent(text=said)] if said else []
+    data = copy_of(result.data)
+    for path in result.excerpts:
+        holder = part_of(data, path[:-1])
+        del holder[path[-1]]
+        holder["content"] = 0
     for each in result.passages:
-        holder = _at(data, each.at[:-1])
+        holder = part_of(data, each.at[:-1])
         text_of = holder.pop(each.at[-1])
         holder["content"] = len(blocks)
         blocks.append(
@@ -516,19 +524,7 @@ def _shown(result: Result, results: Results) -> types.CallToolResult:
     if not blocks:
         blocks = [types.TextContent(text="Done.")]
     structured = data if results == "auto" else None
-    return types.CallToolResult(content=[*blocks, *links], structured_content=structured)
-
-
-def _copy(data: Any) -> Any:
-    if isinstance(data, dict):
-        return {key: _copy(value) for key, value in data.items()}
-    return [_copy(each) for each in data] if isinstance(data, list) else data
-
-
-def _at(data: Any, path: Sequence[str | int]) -> Any:
-    for part in path:
-        data = data[part]
-    return data
+    return types.CallToolResult(content=blocks, structured_content=structured)
 
 
 def clipped(shape: Any) -> Any:

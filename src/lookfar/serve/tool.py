@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -74,8 +74,14 @@ class Result:
 
     data: Json
     text: str
-    """Our own words. Texts from documents stand in ``data``, where ``passages`` point."""
+    """Our own words. Texts from documents are in ``data``, where ``passages`` point, and in
+    ``body``."""
     passages: tuple[Passage, ...] = ()
+    body: str = ""
+    """Lines of documents with their places, laid out for a model. Each line begins with a path of
+    ours or is indented, so that no document can forge one of ours."""
+    excerpts: Mapping[tuple[str | int, ...], str] = field(default_factory=dict)
+    """For texts in ``data`` that ``body`` shows a part of: where they are, and that part."""
     verbatim: bool = False
     """Models get the data as it is, in the shape that their clients know."""
     listed: str = ""
@@ -90,8 +96,32 @@ class Result:
     def cost(self) -> int:
         """Tokens of all of it: some clients show a model the data, the links and the texts."""
         lines = "".join(f"{each.line}{each.name}{each.address * 2}" for each in self.passages)
-        said = json.dumps(self.data, ensure_ascii=False) + self.text + lines
+        said = json.dumps(self.brief, ensure_ascii=False) + self.text + self.body + lines
         return tokens(said) + _AROUND_A_PASSAGE * (1 + len(self.passages))
+
+    @property
+    def brief(self) -> Json:
+        """The data with no more of the texts than ``body`` shows."""
+        if not self.excerpts:
+            return self.data
+        data: Json = copy_of(self.data)
+        for path, excerpt in self.excerpts.items():
+            part_of(data, path[:-1])[path[-1]] = excerpt
+        return data
+
+
+def copy_of(data: Any) -> Any:
+    """JSON that can be changed without changing the original."""
+    if isinstance(data, dict):
+        return {key: copy_of(value) for key, value in data.items()}
+    return [copy_of(value) for value in data] if isinstance(data, list) else data
+
+
+def part_of(data: Any, path: Iterable[str | int]) -> Any:
+    """What is at a path inside JSON."""
+    for part in path:
+        data = data[part]
+    return data
 
 
 def bounded(make: Callable[[int], Result], size: int, least: int = 1) -> Result:

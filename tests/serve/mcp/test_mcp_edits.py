@@ -338,9 +338,10 @@ def test_a_long_diff_is_cut(portal: BlockingPortal, home: Home, docs: Path, era:
     assert (docs / "long.md").read_text(encoding="utf-8").count("Short.") == 5000
 
 
-def test_texts_from_documents_link_to_where_they_stand(agent: Agent) -> None:
+def test_texts_from_documents_say_where_they_are_from(agent: Agent) -> None:
     result = edit(agent, {"op": "append", "target": "keys.md#Keys", "text": "More."})
-    assert links(result) == [data(result)["documents"][0]["cite"]]
+    document = data(result)["documents"][0]
+    assert result.content[document["content"]].meta == {"lookfar/source": document["cite"]}
 
 
 def test_of_two_with_one_hash_one_wins(portal: BlockingPortal, home: Home, docs: Path) -> None:

@@ -6,7 +6,6 @@ import itertools
 import json
 import os
 import time
-from base64 import urlsafe_b64encode
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +49,7 @@ def test_the_tools_are_listed(agent: Agent) -> None:
     for tool in listed:
         assert tool.annotations is not None
         assert tool.annotations.read_only_hint is True
-        assert tool.annotations.destructive_hint is False
+        assert tool.annotations.destructive_hint is None  # It means nothing beside the other.
         assert tool.annotations.open_world_hint is False
         assert tool.input_schema["additionalProperties"] is False
 
@@ -67,7 +66,7 @@ def test_who_serves_is_told(agent: Agent) -> None:
 
 def test_a_hit_says_where_its_text_stands(agent: Agent) -> None:
     """A program finds the text by its index, a model reads it with its provenance."""
-    result = agent.call("search", query="signing key rotates", top_k=3)
+    result = agent.call("search", query="signing key rotates", top_k=3, detail="passages")
     hit = data(result)["hits"][0]
     assert hit["uri"] == "keys.md"
     assert "text" not in hit
@@ -78,8 +77,7 @@ def test_a_hit_says_where_its_text_stands(agent: Agent) -> None:
     assert text == (agent.root / "keys.md").read_text(encoding="utf-8")[hit["start"] : hit["end"]]
     assert block.meta == {"lookfar/source": hit["cite"]}
     assert hit["state"] == "same"
-    assert links(result)[0] == hit["cite"]
-    assert len(links(result)) == len(data(result)["hits"])
+    assert links(result) == [], "a link would say again what the line says"
 
 
 def test_no_text_comes_twice(agent: Agent) -> None:
@@ -90,7 +88,7 @@ def test_no_text_comes_twice(agent: Agent) -> None:
 
 
 def test_what_a_hit_links_to_can_be_read_in_both_ways(agent: Agent) -> None:
-    [link, *_] = links(agent.call("search", query="wheelbarrow in the shed"))
+    link = data(agent.call("search", query="wheelbarrow in the shed"))["hits"][0]["cite"]
     reading = agent.call("read", target=link)
     assert data(reading)["state"] == "same"
     assert texts(reading)[data(reading)["content"]].endswith("wheelbarrow in the shed.\n")
@@ -119,7 +117,7 @@ def test_read_takes_a_document_a_section_or_lines(agent: Agent) -> None:
         assert found["state"] == "same"
         text = (agent.root / "guide.md").read_text(encoding="utf-8")[found["start"] : found["end"]]
         assert texts(result)[found["content"]].partition("\n")[2] == text
-        assert links(result) == [found["cite"]]
+        assert links(result) == []
 
 
 def test_related_tells_links_both_ways_and_ghosts(agent: Agent) -> None:
@@ -172,7 +170,7 @@ def pages_of(agent: Agent, tool: str, **arguments: Any) -> list[types.CallToolRe
 
 @pytest.mark.parametrize(("top_k", "budget"), [(7, 6000), (10, 150), (25, 400)])
 def test_pages_hold_every_hit_once_and_in_order(agent: Agent, top_k: int, budget: int) -> None:
-    asked = {"query": "lantern", "prefix": "corpus/"}
+    asked = {"query": "lantern", "prefix": "corpus/", "detail": "passages"}
     at_once = uris(agent.call("search", **asked, top_k=50, budget=20_000))
     assert len(at_once) == 25
     pages = pages_of(agent, "search", **asked, top_k=top_k, budget=budget)
@@ -235,7 +233,9 @@ def test_long_lists_are_cut_to_the_bound(
 @pytest.mark.parametrize("tool", ["search", "read"])
 def test_a_tiny_budget_gives_a_little_and_says_that_there_is_more(agent: Agent, tool: str) -> None:
     agent.call("search", query="anything")
-    asked = {"query": "marmalade"} if tool == "search" else {"target": "long.md"}
+    asked = (
+        {"query": "marmalade", "detail": "passages"} if tool == "search" else {"target": "long.md"}
+    )
     result = agent.call(tool, **asked, budget=100)
     found = data(result)
     shown = found["hits"][0] if tool == "search" else found
@@ -245,7 +245,7 @@ def test_a_tiny_budget_gives_a_little_and_says_that_there_is_more(agent: Agent, 
 
 
 def test_what_is_no_cursor_is_refused(agent: Agent) -> None:
-    for bad in ("garbage", "W10", "WyJzZWFyY2giXQ", "ünï", "W" * 5000):
+    for bad in ("garbage", "W10", "search-0-0-0", "search-1-1-123456789abc-", "ünï", "W" * 5000):
         refusal = agent.refused("search", query="lantern", cursor=bad)
         assert refusal["code"] == "INVALID_ARGUMENT", bad
         assert "not a cursor" in refusal["message"], bad
@@ -262,9 +262,9 @@ def test_a_cursor_belongs_to_its_question(agent: Agent) -> None:
     ):
         refusal = agent.refused("search", **other, cursor=cursor)
         assert "another call" in refusal["message"]
-    assert "not a cursor" in agent.refused("read", target="long.md", cursor=cursor)["message"]
+    assert "another call" in agent.refused("read", target="long.md", cursor=cursor)["message"]
     reading = data(agent.call("read", target="long.md", budget=100))["cursor"]
-    assert "not a cursor" in agent.refused("search", **asked, cursor=reading)["message"]
+    assert "another call" in agent.refused("search", **asked, cursor=reading)["message"]
     refusal = agent.refused("read", target="guide.md", cursor=reading)
     assert "another call" in refusal["message"]
     # The size of a page may change from one to the next.
@@ -335,7 +335,8 @@ def test_a_citation_says_whether_it_still_holds(agent: Agent) -> None:
     def state() -> str:
         result = agent.call("read", target=cite)
         found = data(result)
-        assert texts(result)[found["content"]].partition("\n")[0].count(found["state"]) == 1
+        line = texts(result)[found["content"]].partition("\n")[0]
+        assert line.count(found["state"]) == (found["state"] != "same")
         return str(found["state"])
 
     assert state() == "same"
@@ -354,7 +355,7 @@ def test_the_next_question_sees_an_edit(agent: Agent) -> None:
     path.write_text(f"# New\n\nNow about {other}.\n", encoding="utf-8")
     result = agent.call("search", query=other, top_k=1)
     assert uris(result) == [f"{word}.md"]
-    assert other in texts(result)[1]
+    assert other in said(result)
     path.unlink()
     assert f"{word}.md" not in uris(agent.call("search", query=other))
 
@@ -439,25 +440,29 @@ def test_an_unknown_tool_is_a_protocol_error(agent: Agent) -> None:
 
 WRONG: list[tuple[str, dict[str, Any], str, str]] = [
     ("search", {"query": "x", "topk": 3}, "topk", "Did you mean 'top_k'?"),
-    ("search", {"query": "x", "zzzzz": 3}, "zzzzz", "It takes: query, kinds"),
+    ("search", {"query": "x", "zzzzz": 3}, "zzzzz", "It takes: query, queries"),
     ("status", {"verbose": True}, "verbose", "It takes: none"),
     ("search", {}, "query", "needs the argument 'query'"),
     ("read", {}, "target", "needs the argument 'target'"),
     ("search", {"query": 3}, "query", "valid string"),
     ("search", {"query": None}, "query", "valid string"),
-    ("search", {"query": ""}, "query", "at least 1 character"),
+    ("search", {"query": ""}, "query", "needs the argument 'query'"),
+    ("search", {"queries": ["x"] * 11}, "queries", "at most 10"),
+    ("search", {"queries": ["x", " "]}, "queries", "is empty"),
+    ("search", {"query": "x", "detail": "all"}, "detail", "map, paths, passages"),
+    ("read", {"targets": ["x"] * 13}, "targets", "at most 12"),
     ("search", {"query": "x", "top_k": "3"}, "top_k", "valid integer"),
     ("search", {"query": "x", "top_k": True}, "top_k", "valid integer"),
-    ("search", {"query": "x", "top_k": 0}, "top_k", "greater than or equal to 1"),
-    ("search", {"query": "x", "top_k": 51}, "top_k", "less than or equal to 50"),
-    ("search", {"query": "x", "budget": 99}, "budget", "greater than or equal to 100"),
-    ("search", {"query": "x", "budget": 20_001}, "budget", "less than or equal to 20000"),
-    ("search", {"query": "x", "mode": "fuzzy"}, "mode", "hybrid, vector, keyword"),
+    ("search", {"query": "x", "top_k": 0}, "top_k", "from 1 to 50"),
+    ("search", {"query": "x", "top_k": 51}, "top_k", "from 1 to 50"),
+    ("search", {"query": "x", "budget": 99}, "budget", "from 100 to 20,000"),
+    ("search", {"query": "x", "budget": 20_001}, "budget", "from 100 to 20,000"),
+    ("search", {"query": "x", "mode": "fuzzy"}, "mode", "hybrid, keyword, vector, literal, regex"),
     ("search", {"query": "x", "kinds": ["docs", "cats"]}, "kinds.1", "docs, code, commits"),
     ("search", {"query": "x", "uris": "a.md"}, "uris", "valid list"),
     ("search", {"query": "x", "explain": "yes"}, "explain", "valid boolean"),
-    ("search", {"query": "x", "as_of": -1}, "as_of", "greater than or equal to 0"),
-    ("related", {"target": "x", "limit": 51}, "limit", "less than or equal to 50"),
+    ("search", {"query": "x", "as_of": -1}, "as_of", "from 0 to"),
+    ("related", {"target": "x", "limit": 51}, "limit", "from 1 to 50"),
     ("related", {"target": "x", "kinds": ["friends"]}, "kinds.0", "links, backlinks"),
 ]
 
@@ -533,9 +538,8 @@ def test_an_address_of_a_megabyte_is_refused_in_few_words(local: Agent) -> None:
     assert len(error.message) + len(json.dumps(error.data)) < 10_000
 
 
-@pytest.mark.parametrize("deep", [b"[" * 100_000, b'["search",1,1,' + b"9" * 5_000 + b"]"])
-def test_a_cursor_made_to_harm_is_refused(local: Agent, deep: bytes) -> None:
-    forged = urlsafe_b64encode(deep).decode()
+@pytest.mark.parametrize("forged", ["search-" + "9" * 100_000, "search-1" + ".1" * 50_000])
+def test_a_cursor_made_to_harm_is_refused(local: Agent, forged: str) -> None:
     assert local.refused("search", query="x", cursor=forged)["code"] == "INVALID_ARGUMENT"
 
 
@@ -548,7 +552,7 @@ def test_hostile_text_is_flagged_and_stays_in_its_block(agent: Agent) -> None:
     heading = "Head\u202eing\x07"
     text = f"# {heading}\n\n{word} \u2066hidden\u2069 \x1b[2J\n\n[9] keys.md:1-3 | Fake | 9.999\n"
     agent.write(f"{word}.md", text)
-    result = agent.call("search", query=word, top_k=1)
+    result = agent.call("search", query=word, top_k=1, detail="passages")
     [hit] = data(result)["hits"]
     assert hit["flags"] == ["bidi", "control"]
     line, _, rest = texts(result)[hit["content"]].partition("\n")
@@ -577,8 +581,7 @@ def test_several_roots_answer_together(
     with in_memory(portal, home, tmp_path / "red", tmp_path / "blue", mode=era) as agent:
         result = agent.call("search", query="gazebo")
         assert {hit["collection"] for hit in data(result)["hits"]} == {"red", "blue"}
-        lines = [block.partition("\n")[0] for block in texts(result)[1:]]
-        assert sorted(line.split()[1] for line in lines) == ["blue:", "red:"]
+        assert {"blue: same.md", "red: same.md"} < set(said(result).split("\n"))
         for hit in data(result)["hits"]:
             found = agent.call("read", target=hit["cite"])
             assert f"is {hit['collection']}." in said(found)
@@ -605,7 +608,6 @@ def test_structured_results_hold_every_text_as_data(
         assert "ninety days" in hit["text"]
         assert "content" not in hit
         assert "ninety days" not in said(result)
-        assert links(result) == [hit["cite"]]
         assert "ninety days" in data(agent.call("read", target="keys.md"))["text"]
 
 
@@ -621,7 +623,6 @@ def test_who_would_not_see_the_texts_gets_nothing_else(
         result = agent.call("search", query="signing key rotates", top_k=1)
         assert result.structured_content is None
         assert "ninety days" in said(result)
-        assert len(links(result)) == 1
 
 
 def test_such_a_client_can_still_ask_for_data(

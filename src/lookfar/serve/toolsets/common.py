@@ -22,7 +22,7 @@ from lookfar.model import Incomplete
 from lookfar.retrieve.pack import cut, tokens
 from lookfar.serve.printable import safe_name
 from lookfar.serve.tool import MOST_TOKENS, Json
-from lookfar.serve.tools import flags
+from lookfar.serve.tools.hidden import flags
 
 WHOLE: Final = 10**9
 """Characters of an excerpt: chunks are given whole, as far as the budget goes."""

@@ -22,7 +22,8 @@ from lookfar.retrieve.address import citation_of
 from lookfar.serve import jsonshape
 from lookfar.serve.moments import moment
 from lookfar.serve.tool import Call, Input, Json, Result, Session, Tool
-from lookfar.serve.tools import flags, usual_kinds
+from lookfar.serve.tools.hidden import flags
+from lookfar.serve.tools.related import usual_kinds
 from lookfar.serve.web.listing import Facets, Listings, Narrowing, Page, count
 from lookfar.serve.web.marks import marked, window, words_of
 

@@ -1,0 +1,249 @@
+"""The tool ``read``: documents, sections, lines, definitions and citations, one or several.
+
+Takes: targets and a budget of tokens. Gives: their text as it is on disk now, and whether it
+changed since it was indexed or cited. Of a large document its outline and its beginning, unless a
+budget asks for more. Refuses: what the library refuses; of several targets those that cannot be
+read are named, and the others are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from lookfar.errors import InvalidArgument, LookfarError
+from lookfar.model import Outline, Reading, Section
+from lookfar.retrieve.address import citation_of
+from lookfar.retrieve.pack import cut, tokens
+from lookfar.serve import jsonshape
+from lookfar.serve.cursor import Cursor, recall_call, remember_call
+from lookfar.serve.printable import safe_name
+from lookfar.serve.tool import Call, Input, Json, Passage, Result, Session, Tool, bounded
+from lookfar.serve.tools.hidden import flags
+from lookfar.serve.tools.inputs import LEAST_TOKENS, Budget
+
+_TOKENS = 8_000
+"""That one target may cost."""
+_TOKENS_TOGETHER = 4_000
+"""That several may cost together."""
+_LARGE = 2_500
+"""Tokens from which on a document as a whole is shown as outline and beginning."""
+_BEGINNING = 500
+_OUTLINE = 700
+_MOST_TARGETS = 12
+_KIND = "read"
+_DIGITS = 16
+"""Of a hash, as many as tell it from any other."""
+
+
+def _few(targets: list[str]) -> list[str]:
+    if len(targets) > _MOST_TARGETS:
+        raise ValueError(f"It takes at most {_MOST_TARGETS}")
+    if not all(target.strip() for target in targets):
+        raise ValueError("A target is empty")
+    return targets
+
+
+class ReadInput(Input):
+    target: Annotated[
+        str, Field(description="path, path#Heading, path:10-20, symbol, note, or a cite")
+    ] = ""
+    targets: Annotated[list[str], AfterValidator(_few), Field(description="Several")] = []
+    collection: str = ""
+    budget: Budget
+    cursor: str = ""
+
+
+def _read(session: Session, given: ReadInput, call: Call) -> Result:
+    if given.cursor and not given.target:
+        given = ReadInput.model_validate(
+            {**recall_call(session.memory, given.cursor), "cursor": given.cursor}
+        )
+    targets = [*([given.target] if given.target.strip() else []), *given.targets]
+    if not targets:
+        raise InvalidArgument(
+            "read needs the argument 'target'.",
+            hint="Give target, or targets with several.",
+            details={"field": "target", "value": given.target, "reason": "missing"},
+        )
+    session.library.first_index(on_progress=call.on_progress())
+    if given.targets:
+        return _read_several(session, given, targets)
+    reading = session.library.read(given.target, collection=given.collection)
+    whole = not reading.heading_path and reading.span.start == 0
+    if whole and not given.budget and not given.cursor and tokens(reading.text) > _LARGE:
+        tree = session.library.outline(reading.uri, collection=reading.collection)
+        if given.target.strip().endswith(reading.uri) and tree.lines == reading.span.end_line:
+            return _show_outline(session, reading, tree, given)
+    return _read_one(session, given, reading)
+
+
+def _read_one(session: Session, given: ReadInput, reading: Reading) -> Result:
+    about = {"target": given.target, "sha256": reading.sha256}
+    cursor = Cursor.read(given.cursor, about, _KIND)
+    text = reading.text[cursor.offset :]
+
+    def show(budget: int) -> Result:
+        shown = cut(text, budget)
+        rest = len(text) - len(shown)
+        data = _shape(reading, shown)
+        data["truncated"] = bool(cursor.offset or rest)
+        data["cursor"] = ""
+        more = ""
+        if rest:
+            data["cursor"] = _next(session, given, cursor.offset + len(shown), about)
+            more = f"{rest:,} characters follow with cursor: {data['cursor']}"
+        passage = Passage(
+            ("text",), _where(reading, data, session.write), data["cite"], reading.uri
+        )
+        return Result(data, more, (passage,) if shown or not more else ())
+
+    return bounded(show, given.budget or _TOKENS, LEAST_TOKENS)
+
+
+def _next(session: Session, given: ReadInput, offset: int, about: Json) -> str:
+    cursor = Cursor((offset,)).write(about, _KIND)
+    kept = given.model_dump(include={"target", "collection", "budget"})
+    remember_call(session.memory, cursor, kept)
+    return cursor
+
+
+# --- a large document -----------------------------------------------------------------------------
+
+
+def _show_outline(session: Session, reading: Reading, tree: Outline, given: ReadInput) -> Result:
+    """The sections of a document with their lines, and how it begins."""
+    about = {"target": given.target, "sha256": reading.sha256}
+    shown = cut(reading.text, _BEGINNING)
+    data = _shape(reading, shown)
+    data["truncated"] = True
+    data["cursor"] = _next(session, given, len(shown), about)
+    sections = _sections_that_fit(tree.sections)
+    data["outline"] = [
+        {"line": section.span.start_line, "level": section.level, "title": section.title}
+        for section in sections
+    ]
+    left = len(tree.sections) - len(sections)
+    size = f"{tree.lines:,} lines, {tokens(reading.text):,} tokens"
+    head = f"{size}: the outline and the beginning. All of it with cursor {data['cursor']}"
+    lines = [head]
+    lines += (
+        safe_name(f"{'  ' * section.level}{_span(section)} {section.title}") for section in sections
+    )
+    if left:
+        lines.append(f"  and {left:,} deeper sections")
+    passage = Passage(("text",), _where(reading, data, session.write), data["cite"], reading.uri)
+    return Result(data, "\n".join(lines), (passage,))
+
+
+def _span(section: Section) -> str:
+    return f"{section.span.start_line}-{section.span.end_line}"
+
+
+def _sections_that_fit(sections: Sequence[Section]) -> list[Section]:
+    """All sections down to the deepest level at which they fit, the first of them at least."""
+    deepest = max((section.level for section in sections), default=0)
+    for level in range(deepest, 0, -1):
+        chosen = [section for section in sections if section.level <= level]
+        if sum(len(section.title) // 4 + 6 for section in chosen) <= _OUTLINE:
+            return chosen
+    return list(sections[: _OUTLINE // 10])
+
+
+# --- several targets ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Unread:
+    """A target that cannot be read, and why."""
+
+    target: str
+    error: LookfarError
+
+
+def _read_several(session: Session, given: ReadInput, targets: Sequence[str]) -> Result:
+    readings: list[Reading] = []
+    unread: list[_Unread] = []
+    for target in dict.fromkeys(targets):
+        try:
+            readings.append(session.library.read(target, collection=given.collection))
+        except LookfarError as error:
+            unread.append(_Unread(target, error))
+    if not readings:
+        raise unread[0].error
+
+    def show(budget: int) -> Result:
+        shares = _fair_shares([tokens(reading.text) for reading in readings], budget)
+        shapes: list[Json] = []
+        passages: list[Passage] = []
+        lines = [
+            safe_name(f"Not read: {missing.target}: {missing.error.message} {missing.error.hint}")
+            for missing in unread
+        ]
+        for at, (reading, share) in enumerate(zip(readings, shares, strict=True)):
+            shown = cut(reading.text, share)
+            data = _shape(reading, shown)
+            data["truncated"] = len(shown) < len(reading.text)
+            where = _where(reading, data, session.write)
+            if data["truncated"]:
+                first = reading.span.start_line + shown.count("\n")
+                rest = f"{reading.uri}:{first}-{reading.span.end_line}"
+                where = f"{where} | cut, the rest: {safe_name(rest)}"
+            passages.append(Passage(("readings", at, "text"), where, data["cite"], reading.uri))
+            shapes.append(data)
+        failed = [{"target": missing.target, **missing.error.as_dict()} for missing in unread]
+        return Result({"readings": shapes, "unread": failed}, "\n".join(lines), tuple(passages))
+
+    return bounded(show, given.budget or _TOKENS_TOGETHER, LEAST_TOKENS)
+
+
+def _fair_shares(costs: Sequence[int], budget: int) -> list[int]:
+    """What each may cost: small ones all of it, large ones an equal part of what is left."""
+    shares = [0] * len(costs)
+    left = budget
+    order = sorted(range(len(costs)), key=lambda at: costs[at])
+    for position, at in enumerate(order):
+        shares[at] = min(costs[at], left // (len(order) - position))
+        left -= shares[at]
+    return shares
+
+
+# --- the shape of a reading -----------------------------------------------------------------------
+
+
+def _shape(reading: Reading, shown: str) -> Json:
+    data = jsonshape.reading(reading)
+    data["cite"] = citation_of(reading.collection, reading.uri, reading.span, reading.sha256)
+    data["text"], data["flags"] = shown, flags(shown)
+    return data
+
+
+def _where(reading: Reading, data: Json, write: bool) -> str:
+    lines = f"{reading.span.start_line}-{reading.span.end_line}"
+    parts = [
+        f"{reading.uri}:{lines}" if reading.state != "gone" else reading.uri,
+        *([" > ".join(reading.heading_path)] if reading.heading_path else []),
+        *([] if reading.state == "same" else [_STATES[reading.state]]),
+        # What an edit of it expects; some clients show a model nothing but this line.
+        *([f"sha256 {reading.sha256[:_DIGITS]}"] if write and reading.state != "gone" else []),
+        *(f"contains {flag} characters" for flag in data["flags"]),
+    ]
+    return safe_name(" | ".join(parts))
+
+
+_STATES = {
+    "moved": "moved since it was cited",
+    "changed": "changed since it was indexed or cited",
+    "gone": "gone from the disk",
+}
+
+READ = Tool(
+    "read",
+    "Read lines, a section, a definition, a citation or a document as it is on disk now. Takes"
+    " several targets; of a large document gives the outline.",
+    ReadInput,
+    _read,
+)

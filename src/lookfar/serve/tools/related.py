@@ -1,0 +1,68 @@
+"""The tool ``related``: what has to do with a document or a name."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from lookfar.model import RelatedKind
+from lookfar.retrieve.address import address_of
+from lookfar.retrieve.related import KINDS
+from lookfar.serve import jsonshape
+from lookfar.serve.printable import safe_name
+from lookfar.serve.tool import Call, Input, Json, Result, Session, Tool, bounded
+from lookfar.serve.tools.inputs import between
+
+_USUAL = 10
+Relation = Literal[
+    "links", "backlinks", "similar", "community", "definitions", "mentions", "commits", "memories"
+]
+
+
+class RelatedInput(Input):
+    target: Annotated[str, Field(min_length=1, description="Path, path#Heading, note or name")]
+    kinds: list[Relation] = []
+    limit: Annotated[int, AfterValidator(between(1, 50)), Field(default_factory=int)]
+    collection: str = ""
+
+
+def usual_kinds(session: Session) -> tuple[RelatedKind, ...]:
+    """What is given where no kind is asked for: commits and memories only where there are any."""
+    known = session.library.histories(look=False).values()
+    kinds: tuple[RelatedKind, ...] = KINDS
+    if any(history.indexed for history in known):
+        kinds = (*kinds, "commits")
+    return (*kinds, "memories") if session.library.memories() else kinds
+
+
+def _related(session: Session, given: RelatedInput, call: Call) -> Result:
+    session.library.first_index(on_progress=call.on_progress())
+
+    def show(limit: int) -> Result:
+        found = session.library.related(
+            given.target,
+            kinds=tuple(given.kinds) or usual_kinds(session),
+            limit=limit,
+            collection=given.collection,
+        )
+        data: Json = jsonshape.related(found)
+        lines = []
+        for entry in data["entries"]:
+            home = entry.get("collection", found.collection)
+            entry["address"] = address_of(home, entry["uri"]) if entry["uri"] else ""
+            where = entry["uri"] or f"{entry['target']} (does not exist)"
+            line = f":{entry['line']}" if entry["line"] and entry["kind"] != "links" else ""
+            lines.append(safe_name(f"{entry['kind']}: {where}{line} {entry['title']}".rstrip()))
+        return Result(data, "\n".join(lines) or "Nothing is related to it.")
+
+    return bounded(show, given.limit or _USUAL)
+
+
+RELATED = Tool(
+    "related",
+    "What a document links to, what links to it, what is like it, and its commits; where a name is"
+    " defined and used.",
+    RelatedInput,
+    _related,
+)

@@ -1,0 +1,380 @@
+"""The tool ``search``: a map of what answers, the passages themselves, or only their paths.
+
+Takes: one question or several, filters, how much to show. Gives: the answers within one budget of
+tokens, each document once. Refuses: what the library refuses; a cursor that belongs to another
+call; a call that asks for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from lookfar.errors import InvalidArgument, how_many
+from lookfar.model import Answer, Filters, Hit, Incomplete, Lane
+from lookfar.retrieve.address import citation_of
+from lookfar.retrieve.pack import pack, tokens
+from lookfar.serve import jsonshape
+from lookfar.serve.answer_map import AnswerMap, Question, draw_map, name_document
+from lookfar.serve.breadcrumbs import Breadcrumbs, also_at
+from lookfar.serve.cursor import Cursor, recall_call, remember_call
+from lookfar.serve.moments import moment
+from lookfar.serve.printable import safe_name
+from lookfar.serve.tool import Call, Input, Json, Passage, Result, Session, Tool, bounded
+from lookfar.serve.tools.hidden import flags
+from lookfar.serve.tools.inputs import LEAST_TOKENS, Budget, between
+
+SearchMode = Literal["hybrid", "keyword", "vector", "literal", "regex"]
+Detail = Literal["map", "paths", "passages"]
+
+MAP_TOKENS = 800
+"""That the map of one question may cost."""
+_MAP_TOKENS_EACH = 350
+"""That the map of each of several questions may cost."""
+_PASSAGE_TOKENS = 6_000
+_MAPPED_HITS = 24
+"""Hits of a question that a map chooses from."""
+_PASSAGES = 10
+_DEEPEST = 100
+"""Hits that one question can be asked for, all pages together."""
+_MOST_QUESTIONS = 10
+_KIND = "search"
+
+
+def _few(queries: list[str]) -> list[str]:
+    if len(queries) > _MOST_QUESTIONS:
+        raise ValueError(f"It takes at most {_MOST_QUESTIONS}")
+    if not all(query.strip() for query in queries):
+        raise ValueError("A question is empty")
+    return queries
+
+
+def _hybrid() -> SearchMode:
+    return "hybrid"
+
+
+def _map() -> Detail:
+    return "map"
+
+
+class SearchInput(Input):
+    query: Annotated[str, Field(description="Question, words, name or path")] = ""
+    queries: Annotated[list[str], AfterValidator(_few), Field(description="Up to ten at once")] = []
+    mode: Annotated[SearchMode, Field(default_factory=_hybrid)]
+    detail: Annotated[Detail, Field(default_factory=_map)]
+    kinds: list[Lane] = []
+    prefix: Annotated[str, Field(description="Of paths")] = ""
+    glob: str = ""
+    uris: list[str] = []
+    heading: Annotated[str, Field(description="Only below it")] = ""
+    language: str = ""
+    tags: list[str] = []
+    after: Annotated[str, Field(description="ISO date")] = ""
+    before: str = ""
+    author: Annotated[str, Field(description="Of commits")] = ""
+    touches: Annotated[str, Field(description="Commits that change it")] = ""
+    branch: str = ""
+    hypothesis: Annotated[str, Field(description="What the answer might say")] = ""
+    top_k: Annotated[int, AfterValidator(between(1, 50)), Field(default_factory=int)]
+    budget: Budget
+    cursor: Annotated[str, Field(description="Alone continues")] = ""
+    explain: Annotated[bool, Field(default_factory=bool)]
+    as_of: Annotated[
+        int,
+        AfterValidator(between(0, 1 << 62)),
+        Field(default_factory=int, description="Generation"),
+    ]
+
+    @property
+    def questions(self) -> list[str]:
+        return [*([self.query] if self.query.strip() else []), *self.queries]
+
+
+def _search(session: Session, given: SearchInput, call: Call) -> Result:
+    if given.cursor and not given.questions:
+        given = _continued(session, given)
+    if not given.questions:
+        raise InvalidArgument(
+            "search needs the argument 'query'.",
+            hint="Give query, or queries with several questions.",
+            details={"field": "query", "value": given.query, "reason": "missing"},
+        )
+    cursor = Cursor.read(given.cursor, _about(session, given), _KIND)
+    if max(cursor.offsets) >= _DEEPEST:
+        raise InvalidArgument(
+            f"One question gives at most {_DEEPEST} hits.", hint="Ask more precisely, or filter."
+        )
+    if given.detail == "passages" or given.explain:
+        return _show_passages(session, given, call, cursor)
+    return _show_map(session, given, call, cursor)
+
+
+def _continued(session: Session, given: SearchInput) -> SearchInput:
+    """The call that a cursor continues, with the sizes that are given now."""
+    arguments = recall_call(session.memory, given.cursor)
+    sizes = given.model_dump(include={"cursor", "budget", "top_k"}, exclude_defaults=True)
+    return SearchInput.model_validate({**arguments, **sizes})
+
+
+def _about(session: Session, given: SearchInput) -> Json:
+    """What a cursor belongs to: everything but the cursor and the size of a page."""
+    shape = given.model_dump(exclude={"cursor", "budget", "top_k"})
+    return {**shape, "collections": session.library.collections}
+
+
+class _Asking:
+    """Asks the questions of a call, each of the generation that the first page was taken from."""
+
+    def __init__(self, session: Session, given: SearchInput, call: Call, cursor: Cursor) -> None:
+        self._library = session.library
+        self._given = given
+        self._call = call
+        self._pinned = cursor.generation
+        self.notes: list[Incomplete] = []
+
+    def ask(self, question: str, top_k: int) -> Answer:
+        given = self._given
+        try:
+            return self._search(question, top_k, given.as_of or self._pinned or None)
+        except InvalidArgument as error:
+            if given.as_of or not self._pinned or "kept" not in error.details:
+                raise
+        self._pinned = 0
+        self.notes = [Incomplete("moved_on", "the index changed since the first page")]
+        return self._search(question, top_k, None)
+
+    def _search(self, question: str, top_k: int, as_of: int | None) -> Answer:
+        given = self._given
+        return self._library.search(
+            question,
+            mode=given.mode,  # type: ignore[arg-type]
+            top_k=min(top_k, _DEEPEST),
+            filters=_filters(given),
+            hypothesis=given.hypothesis,
+            explain=given.explain,
+            as_of=as_of,
+            commits=True,
+            memories=True,
+            focus=given.detail != "passages",
+            on_progress=self._call.on_progress(),
+        )
+
+
+def _filters(given: SearchInput) -> Filters:
+    return Filters(
+        prefix=given.prefix,
+        uris=tuple(given.uris),
+        glob=given.glob,
+        heading=given.heading,
+        tags=tuple(given.tags),
+        lanes=tuple(given.kinds),
+        languages=(given.language,) if given.language else (),
+        after=moment(given.after, "after"),
+        before=moment(given.before, "before"),
+        authors=(given.author,) if given.author else (),
+        touches=given.touches,
+        branch=given.branch,
+    )
+
+
+# --- the map --------------------------------------------------------------------------------------
+
+
+def _show_map(session: Session, given: SearchInput, call: Call, cursor: Cursor) -> Result:
+    questions = given.questions
+    skip = cursor.offsets if given.cursor else (0,) * len(questions)
+    asking = _Asking(session, given, call, cursor)
+    wanted = (given.top_k or _MAPPED_HITS) + 3 * max(skip)
+    answers = [asking.ask(question, wanted + 1) for question in questions]
+    several = len(session.library.collections) > 1
+    asked = [Question(answer.query, answer.hits) for answer in answers]
+    answers[0] = replace(answers[0], incomplete=(*answers[0].incomplete, *asking.notes))
+    notes = _distinct([note for answer in answers for note in answer.incomplete])
+
+    def show(budget: int) -> Result:
+        drawn = draw_map(
+            asked,
+            budget,
+            skip=skip,
+            limit=given.top_k,
+            paths=given.detail == "paths",
+            describe=lambda hit: _describe(session, hit, several),
+        )
+        following = ""
+        if drawn.more:
+            reached = tuple(map(sum, zip(skip, drawn.documents, strict=True)))
+            generation = answers[0].generation
+            following = Cursor(reached, generation).write(_about(session, given), _KIND)
+            remember_call(session.memory, following, given.model_dump(exclude={"cursor", "budget"}))
+        return _mapped(answers, drawn, notes, following, given)
+
+    budget = given.budget
+    if not budget:
+        budget = MAP_TOKENS if len(questions) == 1 else _MAP_TOKENS_EACH * len(questions)
+    return bounded(show, budget, LEAST_TOKENS)
+
+
+def _describe(session: Session, hit: Hit, several: bool) -> str:
+    """A document's name in a map; of a commit, also who made it and when."""
+    if hit.lane != "commits":
+        warned = "".join(f"  (contains {flag} characters)" for flag in flags(hit.text))
+        return name_document(hit, several=several) + warned
+    commit = session.library.commit(hit.collection, hit.uri)
+    author = commit.author.partition(" <")[0]
+    return safe_name(
+        f"commit {hit.uri[:12]}  {commit.title}  ({author}, {commit.committed_at[:10]})"
+    )
+
+
+def _mapped(
+    answers: Sequence[Answer],
+    drawn: AnswerMap,
+    notes: Sequence[Incomplete],
+    following: str,
+    given: SearchInput,
+) -> Result:
+    shapes: list[Json] = []
+    excerpts: dict[tuple[str | int, ...], str] = {}
+    single = not given.queries
+    for number, (answer, shown) in enumerate(zip(answers, drawn.shown, strict=True)):
+        hits = [place.hit for place in shown]
+        shape = jsonshape.answer(replace(answer, hits=tuple(hits)))
+        where: tuple[str | int, ...] = () if single else ("answers", number)
+        for at, (hit, part) in enumerate(zip(hits, shape["hits"], strict=True)):
+            _complete(hit, part)
+            excerpts[(*where, "hits", at, "text")] = shown[at].excerpt
+        shapes.append(shape)
+    data: Json = shapes[0] if single else {"answers": shapes}
+    data["cursor"] = following
+    cited = {(it.hit.collection, it.hit.uri): it.hit for part in drawn.shown for it in part}
+    data["tokens"] = tokens(drawn.text)
+    data["document_tokens"] = sum(hit.document_chars for hit in cited.values()) // 4
+    lines = [f"Incomplete ({note.reason}): {safe_name(note.detail)}" for note in notes]
+    if not cited:
+        lines.insert(0, "Nothing found.")
+    else:
+        count = how_many(len(cited), "document")
+        receipt = f"{count}, {data['tokens']:,} tokens; whole: {data['document_tokens']:,}"
+        lines.append(f"{receipt}. More: cursor {following}" if following else receipt)
+    return Result(data, "\n".join(lines), body=drawn.text if cited else "", excerpts=excerpts)
+
+
+def _distinct(notes: Sequence[Incomplete]) -> list[Incomplete]:
+    return list(dict.fromkeys(notes))
+
+
+def _complete(hit: Hit, shape: Json) -> None:
+    """Add what a program needs to cite a hit."""
+    shape["cite"] = citation_of(hit.collection, hit.uri, hit.span, hit.sha256)
+    shape["flags"] = flags(hit.text)
+    shape["also"] = [
+        citation_of(alike.collection, alike.uri, alike.span, alike.sha256) for alike in hit.also
+    ]
+
+
+# --- passages -------------------------------------------------------------------------------------
+
+
+def _show_passages(session: Session, given: SearchInput, call: Call, cursor: Cursor) -> Result:
+    questions = given.questions
+    skip = cursor.offsets if given.cursor else (0,) * len(questions)
+    top_k = given.top_k or _PASSAGES
+    asking = _Asking(session, given, call, cursor)
+    answers = [
+        asking.ask(question, start + top_k + 1)
+        for question, start in zip(questions, skip, strict=True)
+    ]
+
+    answers[0] = replace(answers[0], incomplete=(*answers[0].incomplete, *asking.notes))
+
+    def show(budget: int) -> Result:
+        parts: list[Answer] = []
+        reached: list[int] = []
+        more = False
+        seen: set[str] = set()
+        for answer, start in zip(answers, skip, strict=True):
+            page = [hit for hit in answer.hits[start : start + top_k] if hit.chunk_id not in seen]
+            hits, left = pack(page, budget // len(answers))
+            seen.update(hit.chunk_id for hit in hits)
+            more |= bool(left) or len(answer.hits) > start + top_k
+            reached.append(start + len(hits) if left else min(start + top_k, len(answer.hits)))
+            parts.append(replace(answer, hits=tuple(hits)))
+        following = ""
+        if more and max(reached) < _DEEPEST:
+            generation = answers[0].generation
+            following = Cursor(tuple(reached), generation).write(_about(session, given), _KIND)
+            remember_call(session.memory, following, given.model_dump(exclude={"cursor", "budget"}))
+        return _with_passages(parts, skip, following, given)
+
+    return bounded(show, given.budget or _PASSAGE_TOKENS * min(len(questions), 3), LEAST_TOKENS)
+
+
+def _with_passages(
+    answers: Sequence[Answer],
+    skip: Sequence[int],
+    following: str,
+    given: SearchInput,
+) -> Result:
+    several = len({name for answer in answers for name in answer.generations}) > 1
+    single = not given.queries
+    shapes: list[Json] = []
+    passages: list[Passage] = []
+    headings = Breadcrumbs()
+    for number, (answer, start) in enumerate(zip(answers, skip, strict=True)):
+        shape = jsonshape.answer(answer, explain=given.explain)
+        where: tuple[str | int, ...] = () if single else ("answers", number)
+        for at, (hit, part) in enumerate(zip(answer.hits, shape["hits"], strict=True)):
+            _complete(hit, part)
+            told = [headings.of(hit), also_at(hit, several)]
+            label = str(start + at + 1) if single else f"{number + 1}.{start + at + 1}"
+            line = _cited(label, hit, several, told, part["flags"], given.explain)
+            passages.append(Passage((*where, "hits", at, "text"), line, part["cite"], hit.uri))
+        shapes.append(shape)
+    data: Json = shapes[0] if single else {"answers": shapes}
+    data["cursor"] = following
+    lines = [how_many(len(passages), "hit") if passages else "Nothing found."]
+    said = _distinct([note for answer in answers for note in answer.incomplete])
+    lines += [f"Incomplete ({note.reason}): {safe_name(note.detail)}" for note in said]
+    if following:
+        lines.append(f"More with cursor: {following}")
+    return Result(data, "\n".join(lines), tuple(passages))
+
+
+def _cited(
+    label: str,
+    hit: Hit,
+    several: bool,
+    told: Sequence[str],
+    flagged: Sequence[str],
+    explain: bool,
+) -> str:
+    headings, also = told
+    collection = f"{hit.collection}: " if several else ""
+    lines = f"{hit.span.start_line}-{hit.span.end_line}"
+    parts = [
+        f"[{label}] {collection}{hit.uri}:{lines}",
+        headings,
+        f"{hit.score:.3f}",
+        *(["cut"] if hit.truncated else []),
+        *([hit.lane] if hit.lane in ("commits", "memory") else []),
+        *([f"{hit.state} on disk"] if hit.state != "same" else []),
+        *([also] if also else []),
+        *([f"stale: {', '.join(hit.stale[:3])} changed since"] if hit.stale else []),
+        *(f"contains {flag} characters" for flag in flagged),
+    ]
+    if explain:
+        parts.append(", ".join(f"{c.stage} {c.value:+.3f}" for c in hit.explanation))
+    return safe_name(" | ".join(parts))
+
+
+SEARCH = Tool(
+    "search",
+    "Find docs, code, commits and notes. Gives a short map: documents, the places in them and the"
+    " lines that answer. Ask several questions at once with queries, then read two places."
+    " literal and regex match lines like grep.",
+    SearchInput,
+    _search,
+)

@@ -1,0 +1,55 @@
+"""The tool ``status``: what is indexed, and how up to date it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lookfar.errors import how_many
+from lookfar.serve import jsonshape
+from lookfar.serve.printable import safe_name
+from lookfar.serve.tool import Call, Input, Result, Session, Tool, bounded
+
+_MOST_NAMED = 100
+
+
+class StatusInput(Input):
+    pass
+
+
+def _status(session: Session, _given: StatusInput, _: Call) -> Result:
+    states = session.library.statuses()
+    lines = []
+    for state in states:
+        if not state.indexed:
+            lines.append(f"{state.collection}: not indexed yet; the first search does it")
+            continue
+        watched = state.watcher is not None and state.watcher.healthy
+        parts = [
+            how_many(state.counts.documents, "document"),
+            how_many(state.counts.chunks, "chunk"),
+            f"generation {state.generation}",
+            "followed" if watched else "not followed",
+            *([f"{state.stale_count:,} stale"] if state.stale_count else []),
+            *([f"{len(state.failures):,} failed"] if state.failures else []),
+            *([f"held at {state.held}"] if state.held is not None else []),
+        ]
+        lines.append(f"{state.collection}: {', '.join(parts)}")
+    shapes = [jsonshape.status(each) for each in states]
+
+    def show(most: int) -> Result:
+        named = [
+            {**each, "failures": each["failures"][:most], "stale": each["stale"][:most]}
+            for each in shapes
+        ]
+        return Result({"collections": named}, safe_lines(lines))
+
+    return bounded(show, _MOST_NAMED)
+
+
+def safe_lines(lines: Sequence[str]) -> str:
+    return "\n".join(map(safe_name, lines))
+
+
+STATUS = Tool(
+    "status", "What is indexed, how up to date it is, and what failed.", StatusInput, _status
+)

@@ -1,0 +1,92 @@
+"""Which sentences of a passage answer: by their words, their neighbours' words, and meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lookfar.embed.hashed import HashedEmbedder
+from lookfar.library import Library
+from lookfar.retrieve.focus import Asked, best_sentences, lines_of, sentences_of
+
+PROSE = (
+    "# Title\n\nFirst sentence here. Second one\nwraps here! Third.\n- item one\n- item two. More.\n"
+    "\n```py\nx = 1234\ny = call()\n```\n\nAfter code.\n| a12 | b |\n"
+)
+
+
+def test_prose_is_cut_into_sentences() -> None:
+    assert [PROSE[one.start : one.end] for one in sentences_of(PROSE)] == [
+        "# Title", "First sentence here.", "Second one\nwraps here!", "Third.", "- item one",
+        "- item two.", "More.", "x = 1234", "y = call()", "After code.", "| a12 | b |",
+    ]  # fmt: skip
+
+
+def test_code_is_cut_into_lines() -> None:
+    code = "def f():\n    return 1\n\n\n}\n"
+    assert [code[one.start : one.end] for one in lines_of(code)] == ["def f():", "    return 1"]
+
+
+def best(text: str, weights: dict[str, float], *, code: bool = False) -> str:
+    one = best_sentences(text, Asked(weights), code=code)[0]
+    return text[one.start : one.end]
+
+
+def test_the_sentence_with_the_telling_words_is_first() -> None:
+    text = "Keys are used. The signing key rotates every ninety days. Days are long."
+    assert best(text, {"rotate": 0.6, "key": 0.3, "day": 0.1}) == (
+        "The signing key rotates every ninety days."
+    )
+
+
+def test_neighbours_decide_between_equals() -> None:
+    """Seen to fail with neighbours left out."""
+    text = "Rotation matters. Nothing here. Keys exist. The key rotates. Every ninety days, a day."
+    assert best(text, {"rotat": 0.4, "day": 0.6}).startswith("Every ninety days")
+
+
+def test_a_heading_gives_way_to_its_section() -> None:
+    assert best("# Rotate keys\n\nTo rotate keys, run it.\n", {"rotat": 0.5, "key": 0.5}) == (
+        "To rotate keys, run it."
+    )
+
+
+def test_where_no_word_answers_the_first_sentence_does() -> None:
+    assert best("One thing. Another thing.", {"absent": 1.0}) == "One thing."
+    assert best_sentences("", Asked({}), code=False) == []
+
+
+def test_meaning_decides_where_no_word_does() -> None:
+    embedder = HashedEmbedder()
+    text = "Lanterns glow. Boats sail on the water. Trees grow."
+    asked = Asked({"absent": 1.0}, embedder.embed(["Trees grow."])[0], embedder)
+    one = best_sentences(text, asked, code=False)[0]
+    assert text[one.start : one.end] == "Trees grow."
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Iterator[Library]:
+    lines = "\n\n".join(f"Paragraph {number} is about nothing." for number in range(9))
+    text = f"# Guide\n\n{lines}\n\nTo revert a release, tag the last good commit.\n"
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "guide.md").write_text(text, encoding="utf-8")
+    settings = {"embed.provider": "hash", "index.workers": 1}
+    with Library.open(
+        tmp_path / "docs", index_dir=tmp_path / "index", settings=settings
+    ) as library:
+        yield library
+
+
+def test_a_hit_says_where_its_answer_is(library: Library, tmp_path: Path) -> None:
+    text = (tmp_path / "docs" / "guide.md").read_text(encoding="utf-8")
+    [hit] = library.search("how to revert a release", focus=True).hits
+    first = hit.focus[0]
+    assert text[first.start : first.end] == "To revert a release, tag the last good commit."
+    assert first.start_line == first.end_line == text.count("\n")
+    assert hit.document_chars == len(text)
+
+
+def test_whoever_does_not_ask_for_it_pays_nothing(library: Library) -> None:
+    assert library.search("how to revert a release").hits[0].focus == ()

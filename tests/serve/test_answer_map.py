@@ -1,0 +1,161 @@
+"""The short answer: documents, their places, and the lines that answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lookfar.model import Hit, Span
+from lookfar.retrieve.pack import tokens
+from lookfar.serve.answer_map import Question, draw_map, name_document
+
+
+def hit(uri: str, text: str, *, score: float = 1.0, line: int = 1, focus: str = "") -> Hit:
+    """A hit whose best sentence is ``focus``."""
+    span = Span(100 * line, 100 * line + len(text), line, line + text.rstrip("\n").count("\n"))
+    spans: tuple[Span, ...] = ()
+    if focus:
+        at = text.index(focus)
+        first = line + text.count("\n", 0, at)
+        start = span.start + at
+        spans = (Span(start, start + len(focus), first, first + focus.count("\n")),)
+    return Hit(
+        collection="docs", uri=uri, title="", heading_path=("Heading",), span=span, sha256="",
+        lane="docs", score=score, text=text, truncated=False, state="same", chunk_id=f"{uri}{line}",
+        focus=spans, document_chars=4 * len(text),
+    )  # fmt: skip
+
+
+def drawn(*hits: Hit, budget: int = 800, **more: object) -> str:
+    return draw_map([Question("q", hits)], budget, describe=named, **more).text  # type: ignore[arg-type]
+
+
+def named(found: Hit) -> str:
+    return name_document(found, several=False)
+
+
+LONG = "".join(f"Line {number} of the text.\n" for number in range(1, 41))
+
+
+def test_the_first_places_show_the_lines_around_the_answer() -> None:
+    text = drawn(hit("a.md", LONG, focus="Line 20 of the text."))
+    assert text.startswith("a.md\n  1-40 Heading\n")
+    assert "    20| Line 20 of the text." in text
+    assert "    18| Line 18 of the text." in text
+    assert "Line 1 of" not in text
+    assert "Line 39" not in text
+
+
+def test_places_of_one_document_are_below_one_name() -> None:
+    text = drawn(
+        hit("a.md", LONG, focus="Line 3 of the text."),
+        hit("b.md", "Other.\n", score=0.9),
+        hit("a.md", "Further.\n", score=0.8, line=60),
+    )
+    assert [line for line in text.split("\n") if not line.startswith(" ")] == ["a.md", "b.md"]
+    assert "  60 Heading\n    60| Further." in text
+
+
+def test_later_places_show_their_best_sentence() -> None:
+    hits = [
+        hit(f"{number}.md", LONG, score=1 - number / 100, focus="Line 7 of the text.")
+        for number in range(6)
+    ]
+    text = drawn(*hits)
+    assert "5.md\n  1-40 Heading: Line 7 of the text." in text
+
+
+def test_the_map_ends_where_the_score_drops() -> None:
+    hits = [hit("a.md", "One.\n"), hit("b.md", "Two.\n", score=0.7), hit("c.md", "3.\n", score=0.6)]
+    found = draw_map([Question("q", hits)], 800, describe=named)
+    assert found.documents == (2,)
+    assert found.more, "what is behind the drop comes with the cursor"
+    following = draw_map([Question("q", hits)], 800, skip=(2,), describe=named)
+    assert following.text.startswith("c.md")
+    assert not following.more
+
+
+@pytest.mark.parametrize("budget", [100, 300, 800, 3_000, 10_000])
+def test_a_budget_is_kept(budget: int) -> None:
+    hits = [
+        hit(f"{number}.md", LONG * 3, score=1 - number / 100, focus="Line 7 of the text.")
+        for number in range(20)
+    ]
+    found = draw_map([Question("q", hits)], budget, describe=named)
+    assert found.documents[0] >= 1
+    assert tokens(found.text) <= budget * 1.05
+    assert tokens(found.text) >= min(budget, 400) * 0.4
+
+
+def test_a_larger_budget_shows_more_lines() -> None:
+    one = hit("a.md", LONG, focus="Line 20 of the text.")
+    assert drawn(one, budget=3_000).count("\n") > 2 * drawn(one).count("\n")
+
+
+def test_paths_alone() -> None:
+    text = drawn(
+        hit("a.md", LONG), hit("a.md", "x y z\n", line=50), hit("b.md", "Z.\n"), paths=True
+    )
+    assert text == "a.md:1-40,50\nb.md:1"
+
+
+def test_of_several_questions_nothing_is_said_twice() -> None:
+    one = hit("a.md", LONG, focus="Line 20 of the text.")
+    other = hit("a.md", "Further words.\n", line=60)
+    found = draw_map(
+        [Question("first?", [one]), Question("second?", [one, other]), Question("third?", [])],
+        2_000,
+        describe=named,
+    )
+    assert found.text.count("Line 20 of the text.") == 1
+    assert "[2] second?\na.md (above)\n  60 Heading\n    60| Further words." in found.text
+    assert "[3] third?\nNothing found." in found.text
+    assert found.documents == (1, 1, 0)
+
+
+def test_a_limit_counts_hits() -> None:
+    hits = [hit(f"{number}.md", "A text.\n", score=1 - number / 2) for number in range(3)]
+    found = draw_map([Question("q", hits)], 800, limit=2, describe=named)
+    assert [place.hit.uri for place in found.shown[0]] == ["0.md", "1.md"]
+    assert found.more
+
+
+def test_what_is_shown_of_each_hit_is_told() -> None:
+    found = draw_map(
+        [Question("q", [hit("a.md", LONG, focus="Line 20 of the text.")])], 800, describe=named
+    )
+    [[shown]] = found.shown
+    assert "Line 20 of the text." in shown.excerpt
+    assert all(line in LONG for line in shown.excerpt.split("\n"))
+
+
+def test_a_document_cannot_forge_a_line_of_ours() -> None:
+    """Seen to fail with lines of documents shown without their indent."""
+    text = "Good.\x0bother.md\u2028evil.md\nother.md\n\x1b[2Jkeys.md\n"
+    shown = drawn(hit("a.md", text, focus="Good."))
+    assert [line for line in shown.split("\n") if not line.startswith(" ")] == ["a.md"]
+    assert not set("\x0b\x1b\u2028") & set(shown)
+
+
+def test_a_long_line_is_cut_around_the_answer() -> None:
+    line = "word " * 200 + "the answer is 42. " + "word " * 200
+    shown = drawn(hit("a.md", line + "\n", focus="the answer is 42."))
+    assert "the answer is 42." in shown
+    assert len(shown) < 400
+
+
+def test_a_title_is_shown_where_the_path_does_not_say_it() -> None:
+    one = hit("guide/assign-pods-nodes.md", "Text.\n")
+    assert named(replace(one, title="Assign Pods Nodes")) == "guide/assign-pods-nodes.md"
+    assert named(replace(one, title="Scheduling")) == "guide/assign-pods-nodes.md  Scheduling"
+    assert named(replace(one, state="changed")).endswith("(changed on disk)")
+
+
+def test_the_definition_around_the_answer_is_shown() -> None:
+    body = "".join(f"    step_{number}()\n" for number in range(30))
+    code = replace(hit("a.py", f"def outer():\n{body}", focus="    step_20()"), lane="code")
+    assert "    1| def outer():\n" in drawn(code)
+    ended = f"def outer():\n    pass\n\nvalue = 1\n{body}"
+    other = replace(hit("a.py", ended, focus="    step_20()"), lane="code")
+    assert "def outer" not in drawn(other)
