@@ -7,8 +7,9 @@ DIR has one checkout with history per repository of ``agent_questions.toml``, at
 there; nothing is fetched. Each is indexed with its commits, then ``lookfar mcp`` is started and
 asked by the official SDK's client as an agent would: ``search`` with the question and otherwise
 default arguments (``--search KEY=VALUE`` adds to them); where the document is listed but its
-answering lines are not shown, ``read`` of the place that covers them, then of the document; else
-the next wording of the question. Until the lines were seen, every result counts.
+answering lines are not shown, ``read`` of the place that covers them, then of the document, then
+of thirty lines, as one who has seen its outline opens a part of it; else the next wording of the
+question. Until the lines were seen, every result counts.
 
 A token is four characters of what a model gets to see of a result: its text blocks, and of every
 resource link the name and the address. Structured content does not count: Lookfar sends no text
@@ -42,14 +43,17 @@ from statistics import mean
 from typing import Any
 
 PANEL = Path(__file__).parent / "agent_questions.toml"
+RIPGREP = PANEL.with_name("agent_ripgrep.conf")
+"""Sorts by path, so that what ``head`` leaves is the same in every run."""
 COMMIT = re.compile(r"[0-9a-f]{7,40}")
-# "[3] httpx@git: 4fb95...:1-14 | ..." of passages, or "docs/ssl.md:3-19 ..." of a map.
+# "[3] httpx@git: 4fb95...:1-14 | ..." names a passage, "docs/ssl.md  SSL" and "commit 4fb95..."
+# name documents in a map.
 LISTED = re.compile(
-    r"^\W*(?:\d+\W+)?(?:[\w.@-]+: )?(?P<document>[^\s:|]+)"
+    r"^(?:\[?\d+[\].]\s)?(?:commit |[\w.@-]+: )?(?P<document>[^\s:|]+)"
     r"(?::(?P<first>\d+)(?:-(?P<last>\d+))?)?(?=[\s|,]|$)"
 )
-BELOW = re.compile(r"^\s+(?:L|lines? |:)?(?P<first>\d+)-(?P<last>\d+)(?![-\w])")
-"""A further place of the document named above it; a date is not one."""
+BELOW = re.compile(r"^\s+(?P<first>\d+)(?:-(?P<last>\d+))?(?=[\s:]|$)")
+"""A place of the document that a map names above it."""
 
 
 @dataclass(frozen=True)
@@ -180,20 +184,24 @@ def load_panel(path: Path) -> tuple[dict[str, dict[str, str]], list[Question]]:
 
 def list_places(text: str, checkout: Checkout) -> Iterator[Place]:
     """Yield what an answer lists, in its order, each with the text up to the next one."""
-    document, first, last = "", 0, 0
+    document, in_map = "", False
+    first = last = 0
     lines: list[str] = []
     for line in text.split("\n"):
-        named, below = LISTED.match(line), BELOW.match(line) if document else None
-        match = named if named and checkout.resolve(named["document"]) else below
+        match = LISTED.match(line)
+        named = checkout.resolve(match["document"]) if match else ""
+        if not named:
+            match = BELOW.match(line) if in_map else None
         if match is None:
             lines.append(line)
             continue
         if document:
             yield Place(document, first, last, "\n".join(lines))
-        if match is named:
-            document = checkout.resolve(match["document"])
+        document = named or document
         first = int(match["first"] or 0)
         last = int(match["last"] or first)
+        # A passage is named with its lines, and numbers below are its own.
+        in_map = not first if named else in_map
         lines = [line]
     if document:
         yield Place(document, first, last, "\n".join(lines))
@@ -288,13 +296,14 @@ async def ask(
 
 
 async def open_places(agent: Agent, answer: Answer, line: int, places: Sequence[Place]) -> bool:
-    """Read the place that covers the answer, else the document, as far as it is shown."""
+    """Read the place that covers the answer, else the document, else the lines around it."""
     covering = [
         place.target
         for place in places
         if place.document == answer.document and place.first <= line <= place.last
     ]
-    for target in dict.fromkeys([*covering[:1], answer.document]):
+    around = f"{answer.document}:{max(1, line - 10)}-{line + 20}"
+    for target in dict.fromkeys([*covering[:1], answer.document, around]):
         if has_lines(await agent.call("read", target=target), answer.lines):
             return True
     return False
@@ -310,7 +319,11 @@ def ask_ripgrep(question: Question, checkout: Checkout, outcome: Outcome) -> Non
     seen = ""
     for command in question.ripgrep:
         run = subprocess.run(
-            ["sh", "-c", command], cwd=checkout.folder, capture_output=True, check=False
+            ["sh", "-c", command],
+            cwd=checkout.folder,
+            env={**os.environ, "RIPGREP_CONFIG_PATH": str(RIPGREP)},
+            capture_output=True,
+            check=False,
         )
         output = (run.stdout + run.stderr).decode("utf-8", "replace")
         seen += output

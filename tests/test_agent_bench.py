@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -64,7 +63,6 @@ def run(folder: Path, work: Path, *questions: Any) -> tuple[int, list[Any]]:
     return asyncio.run(agent.run(checkout, questions, work, {}))
 
 
-@pytest.mark.skipif(not shutil.which("sed"), reason="the baseline needs sed")
 def test_answers_are_found_and_wrong_expectations_are_not(folder: Path, tmp_path: Path) -> None:
     """Protects against a benchmark that calls everything found.
 
@@ -98,13 +96,16 @@ def test_answers_are_found_and_wrong_expectations_are_not(folder: Path, tmp_path
 PASSAGES = """2 hits
 [1] harbour: tide.py:1-2 | (root) | 1.2
 def next_tide(now):
+  12 hours later
 [2] harbour: docs/guide.md:7-9 | Fees | 0.9 | cut
 A berth costs twelve
+docs/guide.md lookfar://harbour/docs/guide.md?chars=70-140
 """
 MAP = """tide.py  Tides
   1-2 next_tide: def next_tide(now):
 docs/guide.md  Harbour guide
-  7-9 Fees: A berth costs twelve
+  9 Fees
+    9| A berth costs twelve crowns a night
   3-5 Opening hours
 """
 CITATIONS = """1. tide.py:1-2 next_tide
@@ -116,15 +117,18 @@ A berth costs twelve
 
 @pytest.mark.parametrize("text", [PASSAGES, MAP, CITATIONS], ids=["passages", "map", "citations"])
 def test_places_are_read_from_the_text_of_an_answer(folder: Path, text: str) -> None:
-    """Protects ranks: passages, a map by document, and dates that look like line numbers.
+    """Protects ranks: passages, a map by document, and texts that look like line numbers.
 
-    Seen to fail without ``BELOW``, with a ``BELOW`` that takes a date for lines, with ``shows``
-    that looks into the passages of any document, and with places that are counted from 2.
+    Seen to fail without ``BELOW``, with ``BELOW`` in passages, too, with a ``LISTED`` that knows
+    no collections, with ``shows`` that looks into the passages of any document, and with places
+    that are counted from 2.
     """
     checkout = agent.Checkout.open(folder)
     places = list(agent.list_places(text, checkout))
     answer = agent.Answer("docs/guide.md", ("A berth costs twelve",))
     assert agent.shows(places, answer)
+    with_lines = [place for place in places if place.first]
+    assert [place.target for place in with_lines][:1] == ["tide.py:1-2"]
     assert agent.rank_of(places, answer, 9) == (2, 2)
     assert agent.rank_of(places, agent.Answer("absent.md", ("x",)), 1) == (0, 0)
     assert not agent.shows(places, agent.Answer("tide.py", ("A berth costs twelve",)))
