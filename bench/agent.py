@@ -400,18 +400,22 @@ def show(outcomes: Sequence[Outcome], overhead: int) -> None:
 
 
 def sum_up(name: str, outcomes: Sequence[Outcome]) -> None:
-    """Print the means of a category. ``first``: the document is first in the answer."""
+    """Print the means of a category. ``first``: the document is first in the answer.
+
+    Questions with a wrong expectation count as not found and cost nothing that could be averaged.
+    """
     count = len(outcomes)
     ranks = [outcome.document_rank for outcome in outcomes]
-    tokens = mean(outcome.tokens for outcome in outcomes)
-    ripgrep = mean(outcome.ripgrep_tokens for outcome in outcomes)
+    asked = [outcome for outcome in outcomes if not outcome.problem] or outcomes
+    tokens = mean(outcome.tokens for outcome in asked)
+    ripgrep = mean(outcome.ripgrep_tokens for outcome in asked)
     print(f"{name:11}{count:6}{sum(outcome.found for outcome in outcomes):6}"
           f"{sum(outcome.full for outcome in outcomes) / count:6.0%}"
           f"{sum(rank == 1 for rank in ranks) / count:7.0%}"
           f"{mean(1 / rank if rank else 0.0 for rank in ranks):6.2f}"
-          f"{mean(outcome.answer_tokens for outcome in outcomes):8,.0f}{tokens:8,.0f}"
-          f"{mean(outcome.calls for outcome in outcomes):6.1f}{ripgrep:7,.0f}"
-          f"{mean(outcome.ripgrep_calls for outcome in outcomes):6.1f}"
+          f"{mean(outcome.answer_tokens for outcome in asked):8,.0f}{tokens:8,.0f}"
+          f"{mean(outcome.calls for outcome in asked):6.1f}{ripgrep:7,.0f}"
+          f"{mean(outcome.ripgrep_calls for outcome in asked):6.1f}"
           f"{tokens / ripgrep if ripgrep else 0:7.2f}")  # fmt: skip
 
 
