@@ -184,27 +184,33 @@ def load_panel(path: Path) -> tuple[dict[str, dict[str, str]], list[Question]]:
 
 def list_places(text: str, checkout: Checkout) -> Iterator[Place]:
     """Yield what an answer lists, in its order, each with the text up to the next one."""
-    document, in_map = "", False
-    first = last = 0
-    lines: list[str] = []
-    for line in text.split("\n"):
-        match = LISTED.match(line)
-        named = checkout.resolve(match["document"]) if match else ""
-        if not named:
-            match = BELOW.match(line) if in_map else None
+    rows = [(line, match_document(line, checkout)) for line in text.split("\n")]
+    # Passages are named with their lines; any other name is then part of what they show.
+    passages = any(match and match["first"] for _, match in rows)
+    document, first, last = "", 0, 0
+    shown: list[str] = []
+    for line, named in rows:
+        if passages:
+            match = named if named and named["first"] else None
+        else:
+            match = named or (BELOW.match(line) if document else None)
         if match is None:
-            lines.append(line)
+            shown.append(line)
             continue
         if document:
-            yield Place(document, first, last, "\n".join(lines))
-        document = named or document
+            yield Place(document, first, last, "\n".join(shown))
+        document = checkout.resolve(named["document"]) if named else document
         first = int(match["first"] or 0)
         last = int(match["last"] or first)
-        # A passage is named with its lines, and numbers below are its own.
-        in_map = not first if named else in_map
-        lines = [line]
+        shown = [line]
     if document:
-        yield Place(document, first, last, "\n".join(lines))
+        yield Place(document, first, last, "\n".join(shown))
+
+
+def match_document(line: str, checkout: Checkout) -> re.Match[str] | None:
+    """Match a line that begins with the name of a document."""
+    match = LISTED.match(line)
+    return match if match and checkout.resolve(match["document"]) else None
 
 
 def shows(places: Sequence[Place], answer: Answer) -> bool:

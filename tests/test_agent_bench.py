@@ -44,6 +44,7 @@ def folder(tmp_path: Path) -> Path:
     folder = tmp_path / "harbour"
     (folder / "docs").mkdir(parents=True)
     (folder / "docs/guide.md").write_text(GUIDE, encoding="utf-8")
+    (folder / "README.md").write_text("# Harbour\n")
     (folder / "tide.py").write_text("def next_tide(now):\n    return now + 6 * 3600\n")
     run = ["git", "-C", str(folder), "-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
     subprocess.run([*run, "init", "-q"], check=True)
@@ -97,6 +98,7 @@ PASSAGES = """2 hits
 [1] harbour: tide.py:1-2 | (root) | 1.2
 def next_tide(now):
   12 hours later
+README.md says more.
 [2] harbour: docs/guide.md:7-9 | Fees | 0.9 | cut
 A berth costs twelve
 docs/guide.md lookfar://harbour/docs/guide.md?chars=70-140
@@ -119,9 +121,9 @@ A berth costs twelve
 def test_places_are_read_from_the_text_of_an_answer(folder: Path, text: str) -> None:
     """Protects ranks: passages, a map by document, and texts that look like line numbers.
 
-    Seen to fail without ``BELOW``, with ``BELOW`` in passages, too, with a ``LISTED`` that knows
-    no collections, with ``shows`` that looks into the passages of any document, and with places
-    that are counted from 2.
+    Seen to fail without ``BELOW``, with ``passages`` that is never true, with a ``LISTED`` that
+    knows no collections, with ``shows`` that looks into the passages of any document, and with
+    places that are counted from 2.
     """
     checkout = agent.Checkout.open(folder)
     places = list(agent.list_places(text, checkout))
