@@ -527,6 +527,11 @@ class Library:
             answered = "keyword"  # Where there is no model, half of it was never asked.
         return Answer(query, answered, tuple(hits), generations, took, tuple(notes))
 
+    def record_answer(self, collection: str, tokens: int, document_tokens: int) -> None:
+        """Count an answer that somebody was given: its tokens, and those of the files it cites."""
+        folder = self._folders.get(collection) or next(iter(self._folders.values()))
+        folder.receipts.add(tokens, document_tokens)
+
     def _asked(
         self,
         collections: Sequence[str],

@@ -835,6 +835,22 @@ class Verified:
 
 
 @dataclass(frozen=True, slots=True)
+class Receipts:
+    """What answers cost whoever read them, and what the files they cite would have cost."""
+
+    answers: int = 0
+    tokens: int = 0
+    document_tokens: int = 0
+
+    def __add__(self, other: Receipts) -> Receipts:
+        return Receipts(
+            self.answers + other.answers,
+            self.tokens + other.tokens,
+            self.document_tokens + other.document_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """What is indexed, where, and how well."""
 
@@ -863,6 +879,8 @@ class Status:
     """None where nobody watches in this process."""
     vectors: VectorPass | None = None
     """None where there are no vectors."""
+    receipts: Receipts | None = None
+    """Of the answers given to agents; None where none are counted."""
 
 
 EditOp = Literal["create", "replace", "append", "insert", "move", "rename", "delete", "fix"]

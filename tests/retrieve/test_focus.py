@@ -12,8 +12,8 @@ from lookfar.library import Library
 from lookfar.retrieve.focus import Asked, best_sentences, lines_of, sentences_of
 
 PROSE = (
-    "# Title\n\nFirst sentence here. Second one\nwraps here! Third.\n- item one\n- item two. More.\n"
-    "\n```py\nx = 1234\ny = call()\n```\n\nAfter code.\n| a12 | b |\n"
+    "# Title\n\nFirst sentence here. Second one\nwraps here! Third.\n- item one\n- item two. More."
+    "\n\n```py\nx = 1234\ny = call()\n```\n\nAfter code.\n| a12 | b |\n"
 )
 
 

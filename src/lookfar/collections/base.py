@@ -64,6 +64,7 @@ from lookfar.model import (
 )
 from lookfar.parse.formats import parser_for
 from lookfar.retrieve.drawing import drawn
+from lookfar.retrieve.notes import is_link, resolve_note
 from lookfar.retrieve.related import KINDS, SYMBOL_KINDS, Part, related
 from lookfar.retrieve.symbols import definitions_of, only_definition
 from lookfar.retrieve.target import Target, check_citation, locate, parse_target
@@ -253,11 +254,13 @@ class Collection(ABC):
 
     def _remove_index(self, wait_seconds: float) -> None:
         """Remove all that was made of the source, which is not touched."""
+        from lookfar.collections.receipts import RECEIPTS_FILE, RECEIPTS_LOCK
         from lookfar.index.strategies import DIRTY_FILE, SEEN_FILE
 
         self._take_building()
         try:
-            self._store.delete((DIRTY_FILE, SEEN_FILE), wait_seconds)
+            beside = (DIRTY_FILE, SEEN_FILE, RECEIPTS_FILE, RECEIPTS_LOCK)
+            self._store.delete(beside, wait_seconds)
             self._generation, self.failure = 0, None
         finally:
             self._building.release()
@@ -515,7 +518,8 @@ class Collection(ABC):
         def look() -> bool:
             with self._store.snapshot() as snapshot:
                 known = partial(_knows, snapshot)
-                return known(target) or known(parse_target(target, False, known).uri)
+                uri = parse_target(target, False, known).uri
+                return known(target) or known(uri) or resolve_note(snapshot, target) is not None
 
         return self._store.exists and self._healing(look)
 
@@ -859,9 +863,11 @@ def _refuse_kinds(kinds: Several[str]) -> None:
 
 
 def _meant(snapshot: Snapshot, target: str | Target) -> Target:
-    """A target taken apart; a name that no document has may be that of a definition."""
+    """A target taken apart. What is not a URI may be the name of a definition or of a note."""
     if not isinstance(target, str):
         return target
+    if is_link(target):
+        return resolve_note(snapshot, target) or Target(target)
     whole = spelt(snapshot, target)
     is_document = snapshot.document(whole) is not None
     wanted = parse_target(whole, is_document, partial(_knows, snapshot))
@@ -870,6 +876,7 @@ def _meant(snapshot: Snapshot, target: str | Target) -> Target:
         found = only_definition(snapshot, target)
         if found is not None:
             return Target(found.uri, " > ".join(found.section.path))
+        return resolve_note(snapshot, target) or wanted
     return wanted
 
 

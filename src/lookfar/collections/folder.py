@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Collection as Several
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from lookfar.collections.commits import Commits
     from lookfar.collections.documents import Documents
     from lookfar.collections.memories import Memories
+    from lookfar.collections.receipts import ReceiptBook
     from lookfar.edit.documents import Asked, Editor
     from lookfar.index.build import Build, OnProgress, Progress
     from lookfar.index.keeper import Pass
@@ -834,7 +835,15 @@ class Folder(Collection):
 
         fingerprint = epoch_fingerprint(self.settings, self.embedder)
         looked = stale_in if check and not self.sealed else None
-        return self._status(collection, self.root.path, fingerprint, looked)
+        state = self._status(collection, self.root.path, fingerprint, looked)
+        return replace(state, receipts=self.receipts.total())
+
+    @cached_property
+    def receipts(self) -> ReceiptBook:
+        """What its answers cost whoever read them."""
+        from lookfar.collections.receipts import ReceiptBook
+
+        return ReceiptBook(self.index_dir)
 
     @property
     def _made_of(self) -> str:
@@ -979,6 +988,7 @@ class Folder(Collection):
             self._scrubber.join(_STOP_SECONDS)
         for each in self._others():
             each.close()
+        self.receipts.close()
         self._store.close()
 
 

@@ -34,13 +34,15 @@ _MOST_PLACES = 3
 _DROP = 0.65
 """A document whose best place has less than this share of the best score ends the map. On public
 questions about documentation, one right page in a hundred is behind that."""
-_WINDOWS = (9, 6, 4)
-"""Lines that the first places show."""
+_WINDOWS = (10, 8, 6, 5, 4, 4, 4, 4)
+"""Lines that the first place of each document shows, the best document first."""
 _WINDOWS_AMONG_SEVERAL = (4,)
-_WIDER = (16, 40, 400)
-"""Lines that places show where the budget leaves room."""
-_ROOM_FOR_WIDER = 1_200
-"""Tokens of a budget that asks for more than the usual map."""
+_WIDER: tuple[tuple[int, ...], ...] = ((24, 12, 8, 8, 4, 4, 4, 4), (60, 24, 12))
+"""Lines that the best places show where the budget leaves room, in turn."""
+_WIDEST: tuple[tuple[int, ...], ...] = ((40, 40, 20), (400,) * 50)
+"""The same where a larger budget asks for it, in turn."""
+_LARGER = 1_200
+"""Tokens of such a budget."""
 _TOKENS_A_DOCUMENT = 150
 """Of a larger budget, for each further document."""
 _FOR_DOCUMENTS = 0.75
@@ -225,8 +227,8 @@ def _lay_out(
 ) -> _Part:
     """Decide how many documents are shown, and how much of each place.
 
-    First every document gets one sentence, then the first places get their lines, then further
-    places a sentence; what is left widens all places in turn. With ``everything`` that was asked
+    First every document gets one sentence, then the first place of each its lines, then further
+    places a sentence; what is left widens the best places. With ``everything`` that was asked
     for, documents are shown however far their scores drop.
     """
     most = _MOST_AMONG_SEVERAL if among_several else MOST_DOCUMENTS
@@ -244,15 +246,20 @@ def _lay_out(
         shown.append(document)
         spent += cost
     ranked = sorted((place for each in shown for place in each.places), key=lambda it: it.rank)
-    windows = _WINDOWS_AMONG_SEVERAL if among_several else _WINDOWS
-    for place, lines in zip(ranked, windows, strict=False):
-        spent += _grow(place, lines, budget - spent)
-    for place in ranked:
-        if not place.lines:
-            spent += _grow(place, 1, budget - spent)
-    for lines in _WIDER if budget > _ROOM_FOR_WIDER else ():
-        for place in ranked:
-            spent += _grow(place, lines, budget - spent)
+    firsts = [place for place in ranked if place.lines]
+    further = [place for place in ranked if not place.lines]
+    steps: list[tuple[Sequence[_Place], Sequence[int]]] = [
+        (firsts, _WINDOWS_AMONG_SEVERAL if among_several else _WINDOWS),
+        (further, [1] * len(further)),
+    ]
+    if not among_several:
+        steps += [(ranked, windows) for windows in _WIDER]
+    if budget > _LARGER:
+        steps += [(ranked, windows) for windows in _WIDEST]
+    for places, windows in steps:
+        for place, lines in zip(places, windows, strict=False):
+            if lines > place.lines:
+                spent += _grow(place, lines, budget - spent)
     return _Part(shown)
 
 
@@ -293,7 +300,7 @@ def _excerpt(place: _Place) -> str:
 
 def _heading(hit: Hit) -> str:
     """The last headings above a hit, without the title of its document."""
-    path = [part for part in hit.heading_path if part not in (hit.title, ROOT_HEADING)]
+    path = [part for part in hit.path if part not in (hit.title, ROOT_HEADING)]
     return _cut(" > ".join(path[-2:]), _LONGEST_NAME)
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Outline,
         Pruned,
         Reading,
+        Receipts,
         Related,
         Ruling,
         Section,
@@ -96,6 +97,7 @@ def hit(found: Hit, *, explain: bool = False) -> Json:
             for each in found.also
         ],
         "also_more": found.also_more,
+        "focus": [_span(span) for span in found.focus],
     }
     if explain:
         shape["explanation"] = _contributions(found.explanation)
@@ -271,6 +273,18 @@ def status(state: Status) -> Json:
         "stale_count": state.stale_count,
         "watcher": watcher(state.watcher),
         "vectors": _vector_pass(state.vectors),
+        "receipts": _receipts(state.receipts),
+    }
+
+
+def _receipts(sums: Receipts | None) -> Json | None:
+    """What answers cost, and what the files they cite would have."""
+    if sums is None:
+        return None
+    return {
+        "answers": sums.answers,
+        "tokens": sums.tokens,
+        "document_tokens": sums.document_tokens,
     }
 
 

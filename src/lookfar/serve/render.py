@@ -16,6 +16,7 @@ from lookfar.errors import how_many
 from lookfar.model import ROOT_HEADING
 from lookfar.serve.breadcrumbs import Breadcrumbs, also_at
 from lookfar.serve.printable import safe_name, safe_text
+from lookfar.serve.receipts import saved
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -338,6 +339,11 @@ def status(state: Status) -> str:
         ("model", model),
         ("index", f"{state.index_dir} ({_size(state.disk_bytes)})"),
         *_vectors(state.vectors),
+        *(
+            [("answers", saved(state.receipts))]
+            if state.receipts and state.receipts.answers
+            else []
+        ),
     ]
     lines += [styled((f"{name:<11}", "dim"), (value, "")) for name, value in rows]
     if state.held is not None:

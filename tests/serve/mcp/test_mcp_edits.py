@@ -24,7 +24,6 @@ from served import (
     Home,
     connected,
     http,
-    links,
     said,
     stdio,
     texts,

@@ -30,7 +30,7 @@ from lookfar.serve.tools.inputs import LEAST_TOKENS, Budget, between
 SearchMode = Literal["hybrid", "keyword", "vector", "literal", "regex"]
 Detail = Literal["map", "paths", "passages"]
 
-MAP_TOKENS = 800
+MAP_TOKENS = 950
 """That the map of one question may cost."""
 _MAP_TOKENS_EACH = 350
 """That the map of each of several questions may cost."""
@@ -214,7 +214,10 @@ def _show_map(session: Session, given: SearchInput, call: Call, cursor: Cursor) 
     budget = given.budget
     if not budget:
         budget = MAP_TOKENS if len(questions) == 1 else _MAP_TOKENS_EACH * len(questions)
-    return bounded(show, budget, LEAST_TOKENS)
+    result = bounded(show, budget, LEAST_TOKENS)
+    first = next((hit.collection for answer in answers for hit in answer.hits), "")
+    session.library.record_answer(first, result.data["tokens"], result.data["document_tokens"])
+    return result
 
 
 def _describe(session: Session, hit: Hit, several: bool) -> str:
