@@ -22,8 +22,8 @@ def hit(uri: str, text: str, *, score: float = 1.0, line: int = 1, focus: str = 
         spans = (Span(start, start + len(focus), first, first + focus.count("\n")),)
     return Hit(
         collection="docs", uri=uri, title="", heading_path=("Heading",), path=("Heading",),
-        span=span, sha256="", lane="docs", score=score, text=text, truncated=False, state="same", chunk_id=f"{uri}{line}",
-        focus=spans, document_chars=4 * len(text),
+        span=span, sha256="", lane="docs", score=score, text=text, truncated=False, state="same",
+        chunk_id=f"{uri}{line}", focus=spans, document_chars=4 * len(text),
     )  # fmt: skip
 
 
@@ -62,7 +62,7 @@ def test_later_places_show_their_best_sentence() -> None:
         hit(f"{number}.md", LONG, score=1 - number / 100, focus="Line 7 of the text.")
         for number in range(6)
     ]
-    text = drawn(*hits, budget=300)
+    text = drawn(*hits, budget=120)
     assert "5.md\n  1-40 Heading: Line 7 of the text." in text
 
 
@@ -90,7 +90,7 @@ def test_a_budget_is_kept(budget: int) -> None:
 
 def test_a_larger_budget_shows_more_lines() -> None:
     one = hit("a.md", LONG, focus="Line 20 of the text.")
-    assert drawn(one, budget=3_000).count("\n") > 1.5 * drawn(one, budget=300).count("\n")
+    assert drawn(one, budget=3_000).count("\n") > 1.5 * drawn(one, budget=150).count("\n")
 
 
 def test_paths_alone() -> None:
@@ -155,7 +155,7 @@ def test_a_title_is_shown_where_the_path_does_not_say_it() -> None:
 def test_the_definition_around_the_answer_is_shown() -> None:
     body = "".join(f"    step_{number}()\n" for number in range(30))
     code = replace(hit("a.py", f"def outer():\n{body}", focus="    step_20()"), lane="code")
-    assert "    1| def outer():\n" in drawn(code)
+    assert "    1| def outer():\n" in drawn(code, budget=150)
     ended = f"def outer():\n    pass\n\nvalue = 1\n{body}"
     other = replace(hit("a.py", ended, focus="    step_20()"), lane="code")
-    assert "def outer" not in drawn(other)
+    assert "def outer" not in drawn(other, budget=150)
