@@ -71,6 +71,11 @@ class Question:
     answers: tuple[Answer, ...]
     ripgrep: tuple[str, ...]
 
+    @property
+    def page(self) -> bool:
+        """Whether it asks for a page, which its name answers."""
+        return self.category == "page"
+
 
 @dataclass(frozen=True)
 class Place:
@@ -213,9 +218,10 @@ def match_document(line: str, checkout: Checkout) -> re.Match[str] | None:
     return match if match and checkout.resolve(match["document"]) else None
 
 
-def shows(places: Sequence[Place], answer: Answer) -> bool:
-    of_document = (place.text for place in places if place.document == answer.document)
-    return has_lines("\n".join(of_document), answer.lines)
+def shows(places: Sequence[Place], answer: Answer, page: bool) -> bool:
+    """Return whether an answer is shown: its lines, or where a page is asked for, its name."""
+    of_document = [place.text for place in places if place.document == answer.document]
+    return bool(of_document) if page else has_lines("\n".join(of_document), answer.lines)
 
 
 def rank_of(places: Sequence[Place], answer: Answer, line: int) -> tuple[int, int]:
@@ -284,12 +290,12 @@ async def ask(
         best = min(
             question.answers,
             key=lambda answer: (
-                not shows(places, answer),
+                not shows(places, answer, question.page),
                 rank_of(places, answer, lines[answer])[0] or len(places) + 1,
             ),
         )
         ranks = rank_of(places, best, lines[best])
-        outcome.found = shows(places, best)
+        outcome.found = shows(places, best, question.page)
         if agent.calls == 1:
             outcome.answer_tokens, outcome.full = agent.tokens, outcome.found
             outcome.document_rank, outcome.place_rank = ranks
@@ -335,7 +341,8 @@ def ask_ripgrep(question: Question, checkout: Checkout, outcome: Outcome) -> Non
         seen += output
         outcome.ripgrep_tokens += count_tokens(output)
         outcome.ripgrep_calls += 1
-        if any(has_lines(seen, answer.lines) for answer in question.answers):
+        named = question.page and any(answer.document in seen for answer in question.answers)
+        if named or any(has_lines(seen, answer.lines) for answer in question.answers):
             outcome.ripgrep_found = True
             return
 
