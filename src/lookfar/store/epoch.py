@@ -35,6 +35,7 @@ from lookfar.ports import (
     Lead,
     LeftOut,
     Member,
+    Need,
     Place,
     Statistics,
     Terms,
@@ -52,7 +53,7 @@ from lookfar.store.keywords import KEYWORDS, KeywordIndex, KeywordView, Streams
 from lookfar.store.migrations import FORMAT, FORMAT_RECORD, FORMAT_WITH_NAMES, check, migrate
 from lookfar.store.owners import Owners
 from lookfar.store.remembered import Remembered, State
-from lookfar.store.scope import Scope, resolve
+from lookfar.store.scope import Scope, overlaps, resolve
 from lookfar.store.seals import TABLES, seal
 from lookfar.store.sql import Connection
 from lookfar.store.vectors import COARSE_ABOVE, VECTORS, VectorFile
@@ -553,6 +554,37 @@ class EpochSnapshot:
     def text(self, uri: str) -> str | None:
         found = self.document(uri)
         return catalog.text(self._connection, found["text_sha"]) if found else None
+
+    def documents_with(self, need: Need, filters: Filters) -> list[int]:
+        """The admitted documents that may hold what is needed, in order; those that do are
+        among them."""
+        scope = self._scope(filters)
+        if scope is not None:
+            admitted = sorted(scope.documents)
+        else:
+            admitted = self.kept(
+                "documents", lambda: catalog.live_documents(self._connection, self.generation)
+            )
+        return self._narrowed(admitted, need)
+
+    def _narrowed(self, documents: list[int], need: Need) -> list[int]:  # noqa: ARG002
+        return documents
+
+    def texts(self, documents: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+        """The normalised texts of these documents as UTF-8, in any order."""
+        return catalog.texts(self._connection, documents)
+
+    def admitted_parts(self, document: int, filters: Filters) -> list[tuple[int, int]] | None:
+        """The parts of an admitted document that pass the filters; None for all of it."""
+        scope = self._scope(filters)
+        if scope is None:
+            return None
+        parts = scope.parts(document)
+        if scope.only is None and not scope.without:
+            return parts
+        chunks = catalog.neighbours(self._connection, document, 0, catalog.END)
+        held = [(each.start, each.end) for each in chunks if scope.admits_words(each.key)]
+        return held if parts is None else overlaps(parts, held)
 
     def definitions(self, documents: Sequence[int]) -> dict[int, list[Definition]]:
         return catalog.definitions(self._connection, documents)
