@@ -876,8 +876,8 @@ class Damage:
     """One thing in an index that is not as it was written."""
 
     artefact: str
-    """``catalogue``, ``texts``, ``vectors`` or ``keywords``; ``beside`` for the small files beside
-    the index, and ``index`` where it cannot be opened."""
+    """``catalogue``, ``texts``, ``vectors``, ``keywords`` or ``signatures``; ``beside`` for the
+    small files beside the index, and ``index`` where it cannot be opened."""
     detail: str
 
 

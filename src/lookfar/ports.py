@@ -137,6 +137,8 @@ class Version:
     """Float16 vectors of chunk contents that the store did not have."""
     adopted: dict[bytes, bytes] = field(default_factory=dict)
     """The same, but found in another index of the model and not made anew."""
+    signature: bytes = b""
+    """Bits of its text, by which search by line passes over it; where empty, the store makes it."""
 
 
 class Known(NamedTuple):

@@ -501,6 +501,16 @@ def live_documents(connection: Connection, generation: int) -> list[int]:
     return [identifier for (identifier,) in rows]
 
 
+def text_hashes(connection: Connection, generation: int | None = None) -> dict[int, bytes]:
+    """The hash of the text of every document, or of those of a generation, by their numbers."""
+    alive = "" if generation is None else f" WHERE {ALIVE}"
+    values = {} if generation is None else {"g": generation}
+    rows = connection.execute(
+        f"SELECT d.id, d.text_sha FROM documents d{alive} ORDER BY d.id", values
+    )
+    return dict(rows.fetchall())
+
+
 def texts(connection: Connection, documents: Sequence[int]) -> Iterator[tuple[int, bytes]]:
     """The stored normalised texts of these documents as UTF-8, checked against their hashes."""
     for some in batches(documents):
@@ -568,6 +578,11 @@ def document_count(connection: Connection, generation: int) -> int:
         f"SELECT count(*) FROM documents d WHERE {ALIVE}", {"g": generation}
     ).fetchone()
     return int(row[0])
+
+
+def document_count_of_all(connection: Connection) -> int:
+    """Documents of all generations."""
+    return int(connection.execute("SELECT count(*) FROM documents").fetchone()[0])
 
 
 def highest_document(connection: Connection) -> int:
