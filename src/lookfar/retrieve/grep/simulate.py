@@ -95,7 +95,7 @@ class Program:
         for at in range(start, len(line) + 1):
             if best is None:
                 self._follow(threads, 0, at, line, at)
-            if not threads:
+            elif not threads:
                 break
             char = line[at : at + 1]
             following: dict[int, int] = {}
