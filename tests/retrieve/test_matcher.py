@@ -12,11 +12,11 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import harness
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import harness
 from lookfar.errors import InvalidArgument
 from lookfar.retrieve.grep.literals import need_of
 from lookfar.retrieve.grep.matcher import make_matcher
@@ -34,7 +34,8 @@ Found = list[tuple[int, list[tuple[int, int]]]]
 
 def matched(lines: list[str], pattern: str, **how: object) -> Found:
     text = "".join(f"{line}\n" for line in lines)
-    matcher = make_matcher(pattern, **{"regex": False, "case": "sensitive", "whole_words": False, **how})  # type: ignore[arg-type]  # fmt: skip
+    usual = {"regex": False, "case": "sensitive", "whole_words": False}
+    matcher = make_matcher(pattern, **{**usual, **how})  # type: ignore[arg-type]
     raw = text.encode()
     found: Found = []
     for line in matcher.lines(raw):
@@ -91,11 +92,16 @@ def _parts_of(lines: list[str]) -> st.SearchStrategy[str]:
     return st.one_of(st.sampled_from(sorted(parts)), anything) if parts else anything
 
 
+def _has_width(expression: str) -> bool:
+    """How often nothing is repeated, Python sees in another way than all others."""
+    return bool(re._parser.parse(expression).getwidth()[0])  # type: ignore[attr-defined]
+
+
 def _expressions() -> st.SearchStrategy[str]:
     """Expressions that Python and ripgrep read in the same way."""
     atoms = st.sampled_from(
         ["a", "b", "k", "S", "\u017f", "é", "ß", "日", "x", r"\.", ".", r"\w", r"\d", r"\s", r"\W",
-         "[ab]", "[^ab]", "[^é]", r"[\w.]", r"[^\W_]", "[a-k]", r"\b", r"\B", "^", "$", "λ", " ", "_"]
+         "[ab]", "[^ab]", "[^é]", r"[\w.]", r"[^\W_]", "[a-k]", r"\b", r"\B", "^", "$", " ", "_"]
     )  # fmt: skip
     return st.recursive(
         atoms,
@@ -103,7 +109,8 @@ def _expressions() -> st.SearchStrategy[str]:
             st.lists(inner, min_size=1, max_size=3).map("".join),
             st.lists(inner, min_size=2, max_size=3).map(lambda parts: f"(?:{'|'.join(parts)})"),
             st.tuples(
-                inner, st.sampled_from(["*", "+", "?", "{2}", "{1,2}", "{0,}", "*?", "+?", "??"])
+                inner.filter(_has_width),
+                st.sampled_from(["*", "+", "?", "{2}", "{1,2}", "{0,}", "*?", "+?", "??"]),
             ).map(lambda pair: f"(?:{pair[0]}){pair[1]}"),
         ),
         max_leaves=6,

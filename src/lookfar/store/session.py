@@ -152,8 +152,7 @@ class EpochWriter:
             self._embed(version.embedded)
             if self._is_new_text(version.text_sha):
                 self._inserts.text(version.text_sha, version.text)
-            signature = version.signature or sign(zlib.decompress(version.text))
-            self._signed.append(Signed(self._next_document, version.text_sha, signature))
+            self._sign(version)
             self._inserts.version(
                 self._next_document, version, self._generation, self._next_key, self._row_of
             )
@@ -162,6 +161,10 @@ class EpochWriter:
         )
         self._next_key += len(version.chunks)
         self._next_document += 1
+
+    def _sign(self, version: Version) -> None:
+        signature = version.signature or sign(zlib.decompress(version.text))
+        self._signed.append(Signed(self._next_document, version.text_sha, signature))
 
     def _bury(self, uri: str) -> None:
         """What was live until now is not part of this generation, even if this session put it."""

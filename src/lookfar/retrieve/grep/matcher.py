@@ -8,9 +8,10 @@ ones, and those that :mod:`lookfar.retrieve.grep.syntax` refuses.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, get_args
 
 from lookfar.errors import InvalidArgument
+from lookfar.model import Case
 from lookfar.retrieve.grep.literals import need_of, need_of_literal
 from lookfar.retrieve.grep.syntax import (
     LONGEST,
@@ -26,7 +27,6 @@ from lookfar.retrieve.grep.syntax import (
 )
 
 if TYPE_CHECKING:
-    from lookfar.model import Case
     from lookfar.ports import Need
 
 _MOST_MEMORY: Final = 32 << 20
@@ -71,6 +71,9 @@ class Matcher(NamedTuple):
 def make_matcher(pattern: str, *, regex: bool, case: Case, whole_words: bool) -> Matcher:
     """Read a pattern."""
     _check(pattern)
+    if case not in get_args(Case):
+        cases = ", ".join(get_args(Case))
+        raise InvalidArgument(f"There is no case {case!r}.", hint=f"Cases: {cases}.")
     if not regex:
         return _literal(pattern, _folds(case, pattern, pattern != ""), whole_words)
     parsed = parse(pattern)
