@@ -128,12 +128,12 @@ def test_places_are_read_from_the_text_of_an_answer(folder: Path, text: str) -> 
     checkout = agent.Checkout.open(folder)
     places = list(agent.list_places(text, checkout))
     answer = agent.Answer("docs/guide.md", ("A berth costs twelve",))
-    assert agent.shows(places, answer)
+    assert agent.shows(places, answer, page=False)
     with_lines = [place for place in places if place.first]
     assert [place.target for place in with_lines][:1] == ["tide.py:1-2"]
     assert agent.rank_of(places, answer, 9) == (2, 2)
     assert agent.rank_of(places, agent.Answer("absent.md", ("x",)), 1) == (0, 0)
-    assert not agent.shows(places, agent.Answer("tide.py", ("A berth costs twelve",)))
+    assert not agent.shows(places, agent.Answer("tide.py", ("A berth costs twelve",)), page=False)
 
 
 def test_commits_are_known_by_the_beginning_of_their_hash(folder: Path) -> None:

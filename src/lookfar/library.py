@@ -39,6 +39,7 @@ from lookfar.errors import (
 )
 from lookfar.model import (
     Answer,
+    Case,
     CommitInfo,
     Edit,
     EditResult,
@@ -50,6 +51,7 @@ from lookfar.model import (
     IndexReport,
     LinkGraph,
     Listed,
+    Matches,
     Mode,
     Outline,
     Page,
@@ -84,6 +86,7 @@ if TYPE_CHECKING:
     from lookfar.index.keeper import Pass
     from lookfar.ports import Reranker
     from lookfar.retrieve.excerpt import Source
+    from lookfar.retrieve.grep.search import Found
     from lookfar.retrieve.ranking import Plan
     from lookfar.retrieve.shares import Answering
 
@@ -405,7 +408,7 @@ class Library:
         With ``focus``, each hit says which of its sentences answer best.
         """
         from lookfar.retrieve.plan import make_plan
-        from lookfar.retrieve.search import Source, search
+        from lookfar.retrieve.search import search
 
         started = time.perf_counter()
         for each in self._folders.values():
@@ -420,11 +423,7 @@ class Library:
             memories and as_of is None,
             history=beside and asks_for_history(query),
         )
-        if as_of is not None and len(asked) > 1:
-            raise InvalidArgument(
-                "as_of names a generation, and each collection counts its own.",
-                hint=f"Name one collection: {', '.join(asked)}.",
-            )
+        _refuse_several(asked, as_of)
         if hypothesis and not chosen.hypothesis:
             raise InvalidArgument(
                 "Searching by hypothesis is turned off.",
@@ -457,53 +456,10 @@ class Library:
             plan_of[name] = replace(plans[model], focus=focus)
 
         def answer() -> tuple[list[Hit], list[Incomplete], dict[str, int]]:
-            notes: list[Incomplete] = []
-            sources: list[Source] = []
-            rebuilding: LookfarError | None = None
             with ExitStack() as pinned:
-                for name, folder in asked.items():
-                    plan = plan_of[name]  # As it was: another may be chosen meanwhile.
-                    try:
-                        if _is_history(folder):
-                            plan = replace(plan, filters=folder.narrowed(plan.filters))
-                        context = folder.asked(plan, as_of, on_progress)
-                        snapshot, said = pinned.enter_context(context)
-                        plan = folder.fitted(plan, snapshot)
-                    except (IOFailed, IndexBusy, NotFound) as error:
-                        # What cannot be read beside the folders costs nobody the rest, nor
-                        # does a folder whose index is being rebuilt.
-                        anew = bool(error.details.get("rebuilding"))
-                        if len(asked) == 1 or (name in self._folders and not anew):
-                            raise
-                        rebuilding = error if anew else rebuilding
-                        missing = _MISSING.get(folder.kind, "no_documents")
-                        reason = "rebuilding" if anew else missing
-                        notes.append(Incomplete(reason, f"{name}: {error.message}"))
-                        continue
-                    aside = _is_history(folder) and not filters.lanes
-                    recent = folder.recent if _is_memory(folder) else None
-                    sources.append(
-                        Source(
-                            name,
-                            plan,
-                            snapshot,
-                            folder.reader(snapshot),
-                            aside,
-                            recent,
-                            self._reranker,
-                        )
-                    )
-                    notes += said if len(asked) == 1 else _of(name, said)
-                if not sources and rebuilding is not None:
-                    raise rebuilding
-                if not sources and "documents" in filters.lanes:
-                    detail = "no documents have been inserted yet"
-                    return [], [*notes, Incomplete("no_documents", detail)], {}
-                if not sources and filters.lanes == ("memory",):
-                    return [], [*notes, Incomplete("no_memory", "nothing is remembered yet")], {}
+                sources, notes = self._sources(asked, plan_of, filters, as_of, pinned, on_progress)
                 if not sources:
-                    detail = "no git repository was found at, above or below the folder"
-                    return [], [*notes, Incomplete("no_history", detail)], {}
+                    return [], notes, {}
                 usual = search
                 # Comments belong into the answer unless code does: there they stand in it.
                 if chosen.comments and "docs" in filters.lanes and "code" not in filters.lanes:
@@ -511,9 +467,8 @@ class Library:
                 hits, stale = (answering or usual)(sources, chosen, explain)
                 generations = {each.collection: each.snapshot.generation for each in sources}
                 hits = [self._aged(hit, asked[hit.collection]) for hit in hits]
-                if not hits and not any(each.snapshot.counts().documents for each in sources):
-                    detail = "nothing here is indexed: lookfar status tells what was left out"
-                    notes.append(Incomplete("no_documents", detail))
+                if not hits:
+                    notes += _why_nothing(filters, sources)
             return hits, [*notes, *stale], generations
 
         (hits, notes, generations), healed = self._healing(answer, asked, on_progress)
@@ -531,6 +486,121 @@ class Library:
         """Count an answer that somebody was given: its tokens, and those of the files it cites."""
         folder = self._folders.get(collection) or next(iter(self._folders.values()))
         folder.receipts.add(tokens, document_tokens)
+
+    def grep(
+        self,
+        pattern: str,
+        *,
+        regex: bool = False,
+        case: Case = "sensitive",
+        whole_words: bool = False,
+        filters: Filters | None = None,
+        collections: Sequence[str] = (),
+        context: int | tuple[int, int] = 0,
+        max_matches_per_file: int = 20,
+        limit: int = 50,
+        offset: int = 0,
+        as_of: int | None = None,
+        commits: bool = False,
+        memories: bool = False,
+        on_progress: OnProgress | None = None,
+    ) -> Matches:
+        """Every line that holds a text or, with ``regex``, matches an expression, as ripgrep
+        finds them: lines are matched one by one, and case counts unless ``case`` says otherwise
+        (``smart``: it counts where the pattern has an upper-case letter).
+
+        Documents come by collection and URI: ``limit`` of them from ``offset`` on, with at most
+        ``max_matches_per_file`` lines each (0: counts alone) and ``context`` lines around, or
+        before and after. Counts are of all that match. Expressions have the syntax of ripgrep;
+        look-around and back references are refused, so that time stays linear.
+
+        ``filters``, ``collections``, ``as_of``, ``commits`` and ``memories`` as in :meth:`search`.
+        """
+        from lookfar.retrieve.grep.matcher import make_matcher
+        from lookfar.retrieve.grep.search import grep, shown_of
+        from lookfar.retrieve.plan import plan_lines
+
+        started = time.perf_counter()
+        matcher = make_matcher(pattern, regex=regex, case=case, whole_words=whole_words)
+        shown = shown_of(offset, limit, max_matches_per_file, context)
+        filters = filters or Filters()
+        plan = plan_lines(pattern, filters)
+        for folder in self._folders.values():
+            folder.settle()
+        beside = as_of is None
+        asked = self._asked(
+            collections, filters, commits and beside, memories and beside, history=False
+        )
+        _refuse_several(asked, as_of)
+
+        def answer() -> tuple[Found, list[Incomplete], dict[str, int]]:
+            with ExitStack() as pinned:
+                plans = dict.fromkeys(asked, plan)
+                sources, notes = self._sources(asked, plans, filters, as_of, pinned, on_progress)
+                found = grep(sources, matcher, shown, _pausing(on_progress))
+                if not found.matches and sources:
+                    notes += _why_nothing(filters, sources)
+                return found, notes, {one.collection: one.snapshot.generation for one in sources}
+
+        (found, notes, generations), healed = self._healing(answer, asked, on_progress)
+        return Matches(
+            pattern=pattern,
+            mode="regex" if regex else "literal",
+            case=matcher.case,
+            files=tuple(found.files),
+            matches=found.matches,
+            matched_files=found.matched_files,
+            offset=offset,
+            generations=generations,
+            took_ms=(time.perf_counter() - started) * 1000,
+            incomplete=(*healed, *notes, *found.notes),
+        )
+
+    def _sources(
+        self,
+        asked: Mapping[str, AnyCollection],
+        plan_of: Mapping[str, Plan],
+        filters: Filters,
+        as_of: int | None,
+        pinned: ExitStack,
+        on_progress: OnProgress | None,
+    ) -> tuple[list[Source], list[Incomplete]]:
+        """A snapshot of each collection that is asked, until ``pinned`` is left, and what may be
+        missing; no source where there is nothing to ask."""
+        from lookfar.retrieve.excerpt import Source
+
+        notes: list[Incomplete] = []
+        sources: list[Source] = []
+        rebuilding: LookfarError | None = None
+        for name, folder in asked.items():
+            plan = plan_of[name]  # As it was: another may be chosen meanwhile.
+            try:
+                if _is_history(folder):
+                    plan = replace(plan, filters=folder.narrowed(plan.filters))
+                context = folder.asked(plan, as_of, on_progress)
+                snapshot, said = pinned.enter_context(context)
+                plan = folder.fitted(plan, snapshot)
+            except (IOFailed, IndexBusy, NotFound) as error:
+                # What cannot be read beside the folders costs nobody the rest, nor
+                # does a folder whose index is being rebuilt.
+                anew = bool(error.details.get("rebuilding"))
+                if len(asked) == 1 or (name in self._folders and not anew):
+                    raise
+                rebuilding = error if anew else rebuilding
+                missing = _MISSING.get(folder.kind, "no_documents")
+                reason = "rebuilding" if anew else missing
+                notes.append(Incomplete(reason, f"{name}: {error.message}"))
+                continue
+            aside = _is_history(folder) and not filters.lanes
+            recent = folder.recent if _is_memory(folder) else None
+            read = folder.reader(snapshot)
+            sources.append(Source(name, plan, snapshot, read, aside, recent, self._reranker))
+            notes += said if len(asked) == 1 else _of(name, said)
+        if not sources and rebuilding is not None:
+            raise rebuilding
+        if not sources:
+            notes.append(_nothing_to_ask(filters))
+        return sources, notes
 
     def _asked(
         self,
@@ -1134,6 +1204,45 @@ def _about(target: str) -> tuple[str, str]:
     if set(wanted.uri) & set("[]|#\\") or set(wanted.heading) & set("[]|"):
         return name, f"[{quote(wanted.uri)}](<{quote(wanted.uri)}>)"
     return name, f"[[{place}{lines}]]"
+
+
+def _refuse_several(asked: Mapping[str, AnyCollection], as_of: int | None) -> None:
+    if as_of is not None and len(asked) > 1:
+        raise InvalidArgument(
+            "as_of names a generation, and each collection counts its own.",
+            hint=f"Name one collection: {', '.join(asked)}.",
+        )
+
+
+def _nothing_to_ask(filters: Filters) -> Incomplete:
+    """Why no collection could be asked."""
+    if "documents" in filters.lanes:
+        return Incomplete("no_documents", "no documents have been inserted yet")
+    if filters.lanes == ("memory",):
+        return Incomplete("no_memory", "nothing is remembered yet")
+    detail = "no git repository was found at, above or below the folder"
+    return Incomplete("no_history", detail)
+
+
+def _why_nothing(filters: Filters, sources: Sequence[Source]) -> list[Incomplete]:
+    """What to say of an empty answer: nothing is indexed, or no path matches the glob."""
+    from lookfar.retrieve.admission import note_unmatched_glob
+
+    if not any(each.snapshot.counts().documents for each in sources):
+        detail = "nothing here is indexed: lookfar status tells what was left out"
+        return [Incomplete("no_documents", detail)]
+    return note_unmatched_glob(filters, sources)
+
+
+def _pausing(on_progress: OnProgress | None) -> Callable[[], None]:
+    """A chance to stop for whoever reports progress: nothing is indexed, so nothing is counted."""
+    from lookfar.index.build import Progress
+
+    def pause() -> None:
+        if on_progress is not None:
+            on_progress(Progress(0, 0, 0, 0))
+
+    return pause
 
 
 def _of(collection: str, notes: Sequence[Incomplete]) -> list[Incomplete]:

@@ -16,6 +16,9 @@ from typing import Any, Literal
 
 Lane = Literal["docs", "code", "commits", "memory", "documents"]
 Mode = Literal["hybrid", "vector", "keyword"]
+LineMode = Literal["literal", "regex"]
+"""How :meth:`lookfar.Library.grep` reads its pattern."""
+Case = Literal["sensitive", "insensitive", "smart"]
 State = Literal["same", "moved", "changed", "gone"]
 Likeness = Literal["text", "words", "meaning"]
 LinkKind = Literal["wikilink", "embed", "link", "image"]
@@ -452,6 +455,67 @@ class Answer:
         return next(iter(self.generations.values())) if len(self.generations) == 1 else 0
 
 
+@dataclass(frozen=True, slots=True)
+class MatchedLine:
+    """A line that matches a pattern, as a citation of its own."""
+
+    number: int
+    text: str
+    """The line without its line break; of a very long one the part around the first match."""
+    column: int
+    """Where ``text`` begins in the line: 0 unless it was cut."""
+    spans: tuple[tuple[int, int], ...]
+    """The matches as half-open columns of the line, counted in characters from 0."""
+    heading_path: tuple[str, ...]
+    """The headings above the line, or in code the definitions around it; may be empty."""
+    span: Span
+    """The whole line with its line break, as ``read URI:NUMBER`` gives it."""
+    sha256: str
+    """Of the UTF-8 bytes of that span."""
+    state: State
+    """How the line compares with the disk at the moment of answering."""
+    before: tuple[str, ...] = ()
+    """Context lines that directly precede it and are not shown with the line before."""
+    after: tuple[str, ...] = ()
+    truncated: bool = False
+    """``text`` is not the whole line, or ``spans`` are not all its matches."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileMatches:
+    """A document with lines that match a pattern."""
+
+    collection: str
+    uri: str
+    title: str
+    lane: Lane
+    language: str
+    count: int
+    """How many of its lines match; ``lines`` may be fewer."""
+    lines: tuple[MatchedLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """The lines that match a pattern, by collection and then by URI."""
+
+    pattern: str
+    mode: LineMode
+    case: Literal["sensitive", "insensitive"]
+    """How it was matched, after ``smart`` was decided."""
+    files: tuple[FileMatches, ...]
+    """As many as were asked for, from ``offset`` on."""
+    matches: int
+    """Lines that match in all documents, shown or not."""
+    matched_files: int
+    """Documents with such lines, shown or not."""
+    offset: int
+    generations: Mapping[str, int]
+    """Which state of each collection answered."""
+    took_ms: float
+    incomplete: tuple[Incomplete, ...] = ()
+
+
 Verdict = Literal["shown", "outranked", "folded", "unmatched", "filtered", "not_indexed"]
 
 
@@ -816,8 +880,8 @@ class Damage:
     """One thing in an index that is not as it was written."""
 
     artefact: str
-    """``catalogue``, ``texts``, ``vectors`` or ``keywords``; ``beside`` for the small files beside
-    the index, and ``index`` where it cannot be opened."""
+    """``catalogue``, ``texts``, ``vectors``, ``keywords`` or ``signatures``; ``beside`` for the
+    small files beside the index, and ``index`` where it cannot be opened."""
     detail: str
 
 

@@ -6,7 +6,7 @@ sentence of contract, and the records that cross them. Refuses: implementations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
@@ -137,6 +137,8 @@ class Version:
     """Float16 vectors of chunk contents that the store did not have."""
     adopted: dict[bytes, bytes] = field(default_factory=dict)
     """The same, but found in another index of the model and not made anew."""
+    signature: bytes = b""
+    """Bits of its text, by which search by line passes over it; where empty, the store makes it."""
 
 
 class Known(NamedTuple):
@@ -264,6 +266,25 @@ Terms = Mapping[str, float] | Sequence[str]
 """Keyword terms, with how much each counts; without, all count alike."""
 
 
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """All of these; of none, every document."""
+
+    parts: tuple[Need, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """At least one of these."""
+
+    parts: tuple[Need, ...]
+
+
+Need = bytes | AllOf | AnyOf
+"""A condition on documents: the UTF-8 of a text in lower case that they hold."""
+EVERYTHING = AllOf(())
+
+
 class Statistics(NamedTuple):
     """How common words are, by which BM25 weighs them."""
 
@@ -355,6 +376,18 @@ class Snapshot(Protocol):
     def sections(self, uri: str) -> list[Section]: ...
 
     def text(self, uri: str) -> str | None: ...
+
+    def documents_with(self, need: Need, filters: Filters) -> list[int]:
+        """The admitted documents that may hold what is needed; those that do are among them."""
+        ...
+
+    def texts(self, documents: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+        """The normalised texts of these documents as UTF-8, in any order."""
+        ...
+
+    def admitted_parts(self, document: int, filters: Filters) -> list[tuple[int, int]] | None:
+        """The parts of an admitted document that pass the filters; None for all of it."""
+        ...
 
     def definitions(self, documents: Sequence[int]) -> dict[int, list[Definition]]:
         """What each of these documents defines or heads, in order."""

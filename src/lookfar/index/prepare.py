@@ -26,6 +26,7 @@ from lookfar.parse.text import normalise
 from lookfar.ports import PATH_SEPARATOR, ChunkRow, SectionRow, Version
 from lookfar.store.analyser import analyse
 from lookfar.store.naming import link_name, names_of
+from lookfar.store.signatures import sign
 
 if TYPE_CHECKING:
     from lookfar.ports import Embedder
@@ -94,6 +95,7 @@ def prepare(
         name_terms=name_terms,
         entries=entries,
         embedded={},
+        signature=sign(encoded),
     )  # fmt: skip
     shown = code.embedded_text if is_code else embedded_text
     texts = {each.content: shown(document, each) for each in chunks}

@@ -104,6 +104,21 @@ def make_plan(
     )
 
 
+def plan_lines(pattern: str, filters: Filters) -> Plan:
+    """A plan for search by line: the pattern is nobody's question, so no part of it is read."""
+    _check_types(pattern, "keyword", 1, filters)
+    return Plan(
+        text=pattern,
+        mode="keyword",
+        top_k=1,
+        filters=filters,
+        terms=(),
+        names={},
+        vector=None,
+        vector_trust=0.0,
+    )
+
+
 def with_words(plan: Plan, words: Sequence[str]) -> Plan:
     """The same plan, asking for these words, too."""
     text = " ".join((plan.text, *words))

@@ -41,7 +41,8 @@ from lookfar.serve.verify import verify
 
 if TYPE_CHECKING:
     from lookfar.library import Library
-    from lookfar.model import RelatedKind
+    from lookfar.model import Filters, Matches, RelatedKind
+    from lookfar.serve.remote import RemoteLibrary
 
 _HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -101,16 +102,50 @@ def _indexed(library: Library, quiet: bool, as_json: bool, *, rebuild: bool) -> 
     'lookfar search "how do I rotate the signing key" docs',
     'lookfar search "parse a date" --kind code -k 3',
     'lookfar search "login" --glob "guide/**" --json',
+    'lookfar search "raise Conflict(" --mode literal -C 2',
 )
 @cli.command()
 @click.argument("query")
 @click.argument("path", nargs=-1)
-@click.option("--top-k", "-k", type=click.IntRange(1), metavar="N", help="Number of hits.")
+@click.option(
+    "--top-k",
+    "-k",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Number of hits; of literal and regex, of documents.",
+)
 @click.option(
     "--mode",
-    type=click.Choice(("hybrid", "vector", "keyword")),
-    help="Search by meaning (vector), by words (keyword), or both (hybrid).",
+    type=click.Choice(("hybrid", "vector", "keyword", "literal", "regex")),
+    help="By meaning (vector), by words (keyword), both (hybrid); or every line that holds the "
+    "text (literal) or matches the expression (regex).",
 )
+@click.option(
+    "--case",
+    type=click.Choice(("sensitive", "insensitive", "smart")),
+    default="sensitive",
+    show_default=True,
+    help="Of literal and regex: whether case counts; smart: if QUERY has an upper-case letter.",
+)
+@click.option("--words", is_flag=True, help="Of literal and regex: match whole words only.")
+@click.option(
+    "--context",
+    "-C",
+    type=click.IntRange(0, 100),
+    default=0,
+    metavar="N",
+    help="Of literal and regex: show N lines around each match.",
+)
+@click.option(
+    "--max-lines",
+    type=click.IntRange(1),
+    default=20,
+    metavar="N",
+    show_default=True,
+    help="Of literal and regex: most lines shown of a document.",
+)
+@click.option("--paths", is_flag=True, help="Of literal and regex: show the documents only.")
+@click.option("--count", is_flag=True, help="Of literal and regex: show lines per document only.")
 @click.option("--prefix", default="", metavar="TEXT", help="Only URIs that start with this.")
 @click.option("--glob", default="", metavar="GLOB", help="Only URIs that match, like guide/**.")
 @click.option("--uri", "uris", multiple=True, metavar="URI", help="Only this document. Repeatable.")
@@ -151,6 +186,7 @@ def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> 
     """
     from lookfar.model import Filters
 
+    by_line = options["mode"] in ("literal", "regex")
     filters = Filters(
         prefix=_utf8(options["prefix"]),
         uris=tuple(map(_utf8, options["uris"])),
@@ -173,6 +209,10 @@ def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> 
         if first:
             click.echo("This folder is not indexed yet: indexing it first.", err=True)
         with progress.shown(", ".join(library.collections), at_once=first) as tell:
+            if by_line:
+                _write_matches(_grepped(library, _utf8(query), filters, options, tell), options,
+                               as_json)  # fmt: skip
+                return
             found = library.search(
                 _utf8(query),
                 mode=options["mode"],
@@ -191,6 +231,51 @@ def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> 
         from lookfar.serve import render
 
         write(render.answer(found, explain=options["explain"]))
+
+
+_SHOWN_FILES = 20
+_LISTED_FILES = 1_000
+"""Documents of which paths or counts are shown."""
+
+
+def _grepped(
+    library: Library | RemoteLibrary,
+    pattern: str,
+    filters: Filters,
+    options: dict[str, Any],
+    tell: Any,
+) -> Matches:
+    """Search by line, with the options of the command."""
+    listed = options["paths"] or options["count"]
+    return library.grep(
+        pattern,
+        regex=options["mode"] == "regex",
+        case=options["case"],
+        whole_words=options["words"],
+        filters=filters,
+        context=options["context"],
+        max_matches_per_file=0 if listed else options["max_lines"],
+        limit=options["top_k"] or (_LISTED_FILES if listed else _SHOWN_FILES),
+        as_of=options["as_of"],
+        memories=True,
+        commits=True,
+        on_progress=tell,
+    )
+
+
+def _write_matches(found: Matches, options: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        write_json(jsonshape.matches(found))
+        return
+    from lookfar.serve import matchview
+
+    if not options["paths"] and not options["count"]:
+        write(matchview.matches(found))
+        return
+    # Another program may read these: what is to be said besides goes to people.
+    write(matchview.counts(found) if options["count"] else matchview.paths(found))
+    for note in found.incomplete:
+        click.echo(f"incomplete ({note.reason}): {note.detail}", err=True)
 
 
 def _folders_of(query: str, paths: tuple[str, ...]) -> tuple[str, ...]:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
         Hit,
         Incomplete,
         IndexReport,
+        MatchedLine,
+        Matches,
         Outline,
         Pruned,
         Reading,
@@ -108,6 +110,49 @@ def _contributions(explanation: Sequence[Contribution]) -> list[Json]:
     return [
         {"stage": each.stage, "value": float(each.value), "note": each.note} for each in explanation
     ]
+
+
+def matches(found: Matches) -> Json:
+    """The result of ``lookfar search --mode literal --json``, and of ``--mode regex``."""
+    return {
+        "pattern": found.pattern,
+        "mode": found.mode,
+        "case": found.case,
+        "files": [
+            {
+                "collection": file.collection,
+                "uri": file.uri,
+                "title": file.title,
+                "lane": file.lane,
+                "language": file.language,
+                "count": file.count,
+                "lines": [_matched_line(line) for line in file.lines],
+            }
+            for file in found.files
+        ],
+        "matches": found.matches,
+        "matched_files": found.matched_files,
+        "offset": found.offset,
+        "generations": dict(found.generations),
+        "took_ms": round(found.took_ms, 3),
+        "incomplete": incomplete(found.incomplete),
+    }
+
+
+def _matched_line(line: MatchedLine) -> Json:
+    return {
+        "number": line.number,
+        "text": line.text,
+        "column": line.column,
+        "spans": [list(span) for span in line.spans],
+        "heading_path": list(line.heading_path),
+        **_span(line.span),
+        "sha256": line.sha256,
+        "state": line.state,
+        "before": list(line.before),
+        "after": list(line.after),
+        "truncated": line.truncated,
+    }
 
 
 def report(done: IndexReport, index_dir: str) -> Json:

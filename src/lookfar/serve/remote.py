@@ -12,7 +12,7 @@ from typing import Any
 
 from lookfar import errors
 from lookfar.errors import IOFailed, LookfarError
-from lookfar.model import Answer, Filters, Outline, Reading, Related, Status
+from lookfar.model import Answer, Filters, Matches, Outline, Reading, Related, Status
 from lookfar.serve.endpoint import Connection, find, make_hello
 from lookfar.serve.plain import from_plain, to_plain
 
@@ -51,6 +51,10 @@ class RemoteLibrary:
     def search(self, query: str, *, filters: Filters, on_progress: Any, **given: Any) -> Answer:
         asked = {"query": query, "filters": to_plain(filters), **given}
         return from_plain(Answer, self._ask("search", asked, on_progress))
+
+    def grep(self, pattern: str, *, filters: Filters, on_progress: Any, **given: Any) -> Matches:
+        asked = {"pattern": pattern, "filters": to_plain(filters), **given}
+        return from_plain(Matches, self._ask("grep", asked, on_progress))
 
     def read(self, target: str) -> Reading:
         return from_plain(Reading, self._ask("read", {"target": target}))

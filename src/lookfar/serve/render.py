@@ -69,7 +69,7 @@ _FUNCTION_WORDS = frozenset(
     )
 )
 
-_STATES = {
+STATES = {
     "moved": "moved within its file since it was indexed",
     "changed": "CHANGED on the disk since it was indexed: this is the indexed text",
     "gone": "GONE from the disk since it was indexed: this is the indexed text",
@@ -134,10 +134,10 @@ def answer(found: Answer, *, explain: bool = False) -> str:
     state = state if several else str(found.generation)
     footer = f"{count} in {found.took_ms:.0f} ms, {found.mode}, generation {state}"
     lines.append(styled((footer, "dim")))
-    return printed([*lines, *_notes(found.incomplete)])
+    return printed([*lines, *notes(found.incomplete)])
 
 
-def _notes(incomplete: Sequence[Incomplete]) -> Iterator[Text]:
+def notes(incomplete: Sequence[Incomplete]) -> Iterator[Text]:
     for note in incomplete:
         yield styled((f"incomplete ({note.reason}): {note.detail}", "yellow"))
         for uri in _some(note.uris, _NAMED_FAILURES):
@@ -156,7 +156,7 @@ def _hit(
     if also := also_at(hit, several):
         yield styled(("   " + also, "dim"))
     if hit.state != "same":
-        yield styled((f"   {_STATES[hit.state]}", "bold red"))
+        yield styled((f"   {STATES[hit.state]}", "bold red"))
     if hit.comment:
         yield styled(("   a comment in source code", "dim"))
     if hit.stale:
@@ -290,7 +290,7 @@ def related(found: Related) -> str:
         lines += [styled(), styled((_RELATED[kind], "bold"), (f"  {len(entries):,}{more}", "dim"))]
         for each in entries:
             lines += _related(each)
-    lines += _notes(found.incomplete)
+    lines += notes(found.incomplete)
     return printed(lines)
 
 
@@ -399,7 +399,7 @@ def history(
                 lines.append(line)
     if not found:
         lines.append(styled(("No such commit.", "bold")))
-    return printed([*lines, *_notes(incomplete)])
+    return printed([*lines, *notes(incomplete)])
 
 
 def snapshots(kept: Sequence[GenerationInfo], held: int | None) -> str:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-QUESTIONS = ("search", "read", "outline", "related", "statuses", "delete")
+QUESTIONS = ("search", "grep", "read", "outline", "related", "statuses", "delete")
 """What the command line may ask."""
 
 _SESSION_THREADS: Final = 16
@@ -327,7 +327,7 @@ def _ask(library: Library, asked: dict[str, Any], tell: Callable[[Progress], Non
         )
     asks = getattr(library, name)
     try:
-        if name == "search":
+        if name in ("search", "grep"):
             given["filters"] = from_plain(Filters, given["filters"])
             given["on_progress"] = tell
         signature(asks).bind(**given)

@@ -27,6 +27,7 @@ _STEPS = {
     "texts": "texts and spans",
     "vectors": "vectors",
     "keywords": "keyword files",
+    "signatures": "signatures of texts",
 }
 
 

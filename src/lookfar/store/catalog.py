@@ -478,15 +478,48 @@ def definitions(connection: Connection, documents: Sequence[int]) -> dict[int, l
 def text(connection: Connection, text_sha: bytes) -> str:
     """The stored normalised text, checked against its hash."""
     row = connection.execute("SELECT body FROM texts WHERE sha = ?", (text_sha,)).fetchone()
-    if row is None:
+    return _unpacked(connection, text_sha, row[0] if row else None).decode("utf-8")
+
+
+def _unpacked(connection: Connection, text_sha: bytes, body: bytes | None) -> bytes:
+    if body is None:
         raise damaged_row(connection, f"text {text_sha.hex()}: missing")
     try:
-        raw = zlib.decompress(row[0])
+        raw = zlib.decompress(body)
     except (zlib.error, TypeError) as error:
         raise damaged_row(connection, f"text {text_sha.hex()}: {error}") from error
     if sha256(raw).digest() != text_sha:
         raise damaged_row(connection, f"text {text_sha.hex()}: hash differs")
-    return raw.decode("utf-8")
+    return raw
+
+
+def live_documents(connection: Connection, generation: int) -> list[int]:
+    """The numbers of all live documents, in order."""
+    rows = connection.execute(
+        f"SELECT d.id FROM documents d WHERE {ALIVE} ORDER BY d.id", {"g": generation}
+    )
+    return [identifier for (identifier,) in rows]
+
+
+def text_hashes(connection: Connection, generation: int | None = None) -> dict[int, bytes]:
+    """The hash of the text of every document, or of those of a generation, by their numbers."""
+    alive = "" if generation is None else f" WHERE {ALIVE}"
+    values = {} if generation is None else {"g": generation}
+    rows = connection.execute(
+        f"SELECT d.id, d.text_sha FROM documents d{alive} ORDER BY d.id", values
+    )
+    return dict(rows.fetchall())
+
+
+def texts(connection: Connection, documents: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+    """The stored normalised texts of these documents as UTF-8, checked against their hashes."""
+    for some in batches(documents):
+        rows = connection.execute(
+            "SELECT d.id, d.text_sha, t.body FROM documents d LEFT JOIN texts t"
+            f" ON t.sha = d.text_sha WHERE d.id IN ({','.join(map(str, some))})"
+        )
+        for document, text_sha, body in rows.fetchall():
+            yield document, _unpacked(connection, text_sha, body)
 
 
 def vectors_between(
@@ -545,6 +578,11 @@ def document_count(connection: Connection, generation: int) -> int:
         f"SELECT count(*) FROM documents d WHERE {ALIVE}", {"g": generation}
     ).fetchone()
     return int(row[0])
+
+
+def document_count_of_all(connection: Connection) -> int:
+    """Documents of all generations."""
+    return int(connection.execute("SELECT count(*) FROM documents").fetchone()[0])
 
 
 def highest_document(connection: Connection) -> int:

@@ -28,6 +28,7 @@ from lookfar.model import (
     VectorPass,
 )
 from lookfar.ports import (
+    EVERYTHING,
     Definition,
     Edge,
     Facts,
@@ -35,6 +36,7 @@ from lookfar.ports import (
     Lead,
     LeftOut,
     Member,
+    Need,
     Place,
     Statistics,
     Terms,
@@ -52,8 +54,15 @@ from lookfar.store.keywords import KEYWORDS, KeywordIndex, KeywordView, Streams
 from lookfar.store.migrations import FORMAT, FORMAT_RECORD, FORMAT_WITH_NAMES, check, migrate
 from lookfar.store.owners import Owners
 from lookfar.store.remembered import Remembered, State
-from lookfar.store.scope import Scope, resolve
+from lookfar.store.scope import Scope, overlaps, resolve
 from lookfar.store.seals import TABLES, seal
+from lookfar.store.signatures import (
+    SIGNATURES,
+    Documents,
+    SignatureFile,
+    Signed,
+    signed_texts,
+)
 from lookfar.store.sql import Connection
 from lookfar.store.vectors import COARSE_ABOVE, VECTORS, VectorFile
 from lookfar.store.verify import OnStep, unfinished, verify
@@ -75,6 +84,10 @@ _MOST_LISTED = 5_000
 _APART = 4
 """Terms that a name may put between two words."""
 _MOST_READ = 500
+_MOST_SIGNED = 2_000
+"""Documents without a signature that a write session gives one, so that an edit stays quick."""
+_MOST_SEGMENTS = 1_000
+_SPARE_ROWS = 1_000
 
 
 class Epoch(Remembered):
@@ -95,6 +108,7 @@ class Epoch(Remembered):
             self._readers.close()
             raise
         self.vectors = VectorFile(folder / VECTORS, dimensions, coarse_above)
+        self.signatures = SignatureFile(folder / SIGNATURES)
         self._owners = Owners()
 
     def _files(self) -> list[tuple[int, int]] | None:
@@ -227,6 +241,30 @@ class Epoch(Remembered):
         with self._readers.borrow() as connection:
             view = self._pinned_keywords(connection)
             return verify(connection, self.vectors, self.folder / KEYWORDS, view, on_step)
+
+    def tend_signatures(self, connection: Connection) -> None:
+        """Give some documents that lack a signature one, and write the file anew where most of
+        it is of documents that are gone; for the holder of the writer lock."""
+        known = catalog.document_count_of_all(connection)
+        rows, segments = self.signatures.size()
+        if known <= rows <= 2 * known + _SPARE_ROWS and segments <= _MOST_SEGMENTS:
+            return
+        signed, lacking = self._signed(connection)
+        signed += signed_texts(connection, lacking[:_MOST_SIGNED])
+        self.signatures.rewrite(signed)
+
+    def _signed(self, connection: Connection) -> tuple[list[Signed], list[int]]:
+        """All sound signatures of documents that are kept, and the documents that lack one."""
+        kept = catalog.text_hashes(connection)
+        documents = self.signatures.documents(list(kept), kept.values())
+        signed = self.signatures.signatures(documents, list(kept.values()))
+        have = {each.document for each in signed}
+        return signed, [number for number in kept if number not in have]
+
+    def renew_signatures(self, connection: Connection) -> None:
+        """Write the file anew, of the documents that are kept and of nothing else."""
+        signed, lacking = self._signed(connection)
+        self.signatures.rewrite([*signed, *signed_texts(connection, lacking)])
 
     def has_traces(self) -> bool:
         """Whether something was erased whose bytes may still lie in the files."""
@@ -553,6 +591,47 @@ class EpochSnapshot:
     def text(self, uri: str) -> str | None:
         found = self.document(uri)
         return catalog.text(self._connection, found["text_sha"]) if found else None
+
+    def documents_with(self, need: Need, filters: Filters) -> list[int]:
+        """The admitted documents that may hold what is needed, in order; those that do are
+        among them."""
+        scope = self._scope(filters)
+        admitted = None if scope is None else sorted(scope.documents)
+        if need != EVERYTHING and admitted != []:
+            return self._narrowed(need, admitted)
+        return admitted if admitted is not None else self._every_document()
+
+    def _every_document(self) -> list[int]:
+        return self.kept(
+            "documents", lambda: catalog.live_documents(self._connection, self.generation)
+        )
+
+    def _narrowed(self, need: Need, admitted: list[int] | None) -> list[int]:
+        """Those of the admitted documents, or of all, whose signature does not rule them out."""
+        known = self.kept("signatures", self._signatures)
+        among = None if admitted is None else np.array(admitted, dtype=np.int64)
+        numbers: list[int] = known.holding(need, among).tolist()
+        return numbers
+
+    def _signatures(self) -> Documents:
+        hashes = catalog.text_hashes(self._connection, self.generation)
+        return self._epoch.signatures.documents(list(hashes), hashes.values())
+
+    def texts(self, documents: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+        """The normalised texts of these documents as UTF-8, in any order."""
+        return catalog.texts(self._connection, documents)
+
+    def admitted_parts(self, document: int, filters: Filters) -> list[tuple[int, int]] | None:
+        """The parts of an admitted document that pass the filters; None for all of it."""
+        scope = self._scope(filters)
+        if scope is None:
+            return None
+        parts = scope.parts(document)
+        if scope.only is None and not scope.without:
+            return parts
+        chunks = catalog.neighbours(self._connection, document, 0, catalog.END)
+        held = [(each.start, each.end) for each in chunks if scope.admits_words(each.key)]
+        return held if parts is None else overlaps(parts, held)
 
     def definitions(self, documents: Sequence[int]) -> dict[int, list[Definition]]:
         return catalog.definitions(self._connection, documents)

@@ -125,6 +125,7 @@ def remove_traces(epoch: Epoch, again: Again) -> None:
             )
         ]
         epoch.vectors.blank(rows, catalog.vector_rows(connection))
+        epoch.renew_signatures(connection)
         graves = generations.graves(connection)
         stamp = epoch.keywords.rewrite(
             catalog.high_marks(connection).document,

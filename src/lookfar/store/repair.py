@@ -26,6 +26,7 @@ from lookfar.store.erase import Kept, blank_name
 from lookfar.store.graph import COMMUNITIES_OF
 from lookfar.store.keywords import KEYWORDS, KeywordIndex, Streams
 from lookfar.store.seals import TABLES, broken_tables, broken_versions, seal
+from lookfar.store.signatures import SIGNATURES, SignatureFile, signed_texts
 from lookfar.store.vectors import VECTORS, VectorFile, checksum
 from lookfar.store.verify import (
     catalogue_damage,
@@ -73,6 +74,7 @@ def repair(folder: Path, maker: Maker) -> list[str] | None:
             return None
         vectors = VectorFile(folder / VECTORS, catalog.number(connection, "dimensions"))
         if _vectors(connection, vectors, maker) and _keywords(connection, folder, maker):
+            _signatures(connection, folder)
             return gone
         return None
 
@@ -233,6 +235,15 @@ def _damaged_keywords(connection: sqlite3.Connection, folder: Path) -> bool:
         return True
     behind = view.stamp < catalog.keywords_stamp(connection)
     return behind or bool(keyword_damage(folder, view, connection))
+
+
+# -- signatures ----------------------------------------------------------------
+
+
+def _signatures(connection: sqlite3.Connection, folder: Path) -> None:
+    signatures = SignatureFile(folder / SIGNATURES)
+    if signatures.damage(connection):
+        signatures.rewrite(signed_texts(connection, list(catalog.text_hashes(connection))))
 
 
 def _documents(

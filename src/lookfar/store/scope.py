@@ -42,6 +42,14 @@ class Scope:
             return False
         return self.spans is None or _touches(place, self.spans[place.document])
 
+    def parts(self, document: int) -> list[tuple[int, int]] | None:
+        """Where in an admitted document the heading and the language apply; None for all of it."""
+        spans = None if self.spans is None else list(self.spans[document])
+        if document not in self.blocks:
+            return spans
+        blocks = list(self.blocks[document])
+        return blocks if spans is None else overlaps(spans, blocks)
+
     def admits_words(self, key: int) -> bool:
         """Whether a chunk holds what it must, and nothing of what it must not."""
         return key not in self.without and (self.only is None or key in self.only)
@@ -49,6 +57,14 @@ class Scope:
 
 def _touches(place: Place, spans: Sequence[tuple[int, int]]) -> bool:
     return any(place.start < end and start < place.end for start, end in spans)
+
+
+def overlaps(
+    some: Sequence[tuple[int, int]], others: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """What is in one of ``some`` and in one of ``others``."""
+    shared = [(max(a, c), min(b, d)) for a, b in some for c, d in others]
+    return [(start, end) for start, end in shared if start < end]
 
 
 def resolve(connection: Connection, generation: int, filters: Filters) -> Scope:

@@ -11,6 +11,7 @@ session may make checkpoints: after a death the next one goes on from the last o
 from __future__ import annotations
 
 import sqlite3
+import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -24,6 +25,7 @@ from lookfar.store.database import commit, connect, typed_errors
 from lookfar.store.erase import erase_rows
 from lookfar.store.migrations import create_indexes
 from lookfar.store.seals import seal
+from lookfar.store.signatures import Signed, sign
 from lookfar.store.vectors import checksum
 
 if TYPE_CHECKING:
@@ -70,6 +72,7 @@ class EpochWriter:
         self._texts: set[bytes] = set()
         self._put: set[str] = set()
         self._buffer: list[bytes] = []
+        self._signed: list[Signed] = []
         self._connection = connect(epoch.catalogue, write=True)
         try:
             with typed_errors(epoch.catalogue):
@@ -149,6 +152,7 @@ class EpochWriter:
             self._embed(version.embedded)
             if self._is_new_text(version.text_sha):
                 self._inserts.text(version.text_sha, version.text)
+            self._sign(version)
             self._inserts.version(
                 self._next_document, version, self._generation, self._next_key, self._row_of
             )
@@ -157,6 +161,10 @@ class EpochWriter:
         )
         self._next_key += len(version.chunks)
         self._next_document += 1
+
+    def _sign(self, version: Version) -> None:
+        signature = version.signature or sign(zlib.decompress(version.text))
+        self._signed.append(Signed(self._next_document, version.text_sha, signature))
 
     def _bury(self, uri: str) -> None:
         """What was live until now is not part of this generation, even if this session put it."""
@@ -271,6 +279,8 @@ class EpochWriter:
         self._flush_vectors()
         self._epoch.vectors.sync()
         self._extend_coarse()
+        self._epoch.signatures.append(self._signed)
+        self._signed.clear()
         return self._epoch.keywords.commit()
 
     def _extend_coarse(self) -> None:
@@ -297,6 +307,7 @@ class EpochWriter:
         with typed_errors(self._epoch.catalogue):
             self._inserts.flush()
             create_indexes(self._connection)
+            self._epoch.tend_signatures(self._connection)
             totals = generations.totals(self._connection, self._since)
             self._record_links(totals["links"])
             generations.activate(

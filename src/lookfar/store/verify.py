@@ -40,6 +40,7 @@ from lookfar.store.migrations import (
     migrate,
     recorded,
 )
+from lookfar.store.signatures import SIGNATURES, SignatureFile
 from lookfar.store.sql import Connection
 
 if TYPE_CHECKING:
@@ -78,7 +79,13 @@ def verify(
         tell("vectors")
         found += _vectors(vectors, connection)
         tell("keywords")
-        return [*found, *keyword_damage(folder, keywords, connection)]
+        found += keyword_damage(folder, keywords, connection)
+        if not found:
+            tell("signatures")
+            path = folder.parent / SIGNATURES
+            damage = SignatureFile(path).damage(connection)
+            found += [Damage("signatures", f"{path.name}: {each}") for each in damage[:_MOST_TOLD]]
+        return found
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         return [Damage("catalogue", f"{type(error).__name__}: {error}")]
 

@@ -23,7 +23,7 @@ from lookfar.errors import (
     NotIndexed,
 )
 from lookfar.model import Filters, Fingerprint
-from lookfar.ports import LeftOut
+from lookfar.ports import EVERYTHING, AllOf, LeftOut
 from lookfar.store.analyser import terms_of
 from lookfar.store.collection import CollectionStore
 from lookfar.store.epoch import EpochSnapshot
@@ -855,3 +855,40 @@ def test_both_stores_score_alike(opened: Open, tmp_path_factory: pytest.TempPath
                 )
         for shelf in shelves:
             shelf.store.close()
+
+
+# -- search by line --------------------------------------------------------------
+
+
+def test_documents_that_may_hold_a_text_are_given_with_their_texts(asked: EpochSnapshot) -> None:
+    """All that hold it are among them, in every store; what filters refuse is not."""
+    for need in (EVERYTHING, b"crimson", AllOf((b"engine", b"tea"))):
+        numbers = asked.documents_with(need, Filters())
+        texts = {
+            each.uri: dict(asked.texts(numbers))[each.document] for each in asked.facts(numbers)
+        }
+        assert {"guide.md", "notes.md"} <= texts.keys() <= TEXTS.keys()
+        assert all(texts[uri] == TEXTS[uri].encode() for uri in texts)
+    admitted = asked.documents_with(b"crimson", Filters(prefix="notes"))
+    assert [each.uri for each in asked.facts(admitted)] == ["notes.md"]
+    assert asked.documents_with(b"crimson", Filters(uris=("nowhere.md",))) == []
+
+
+def test_filters_admit_parts_of_a_document(asked: EpochSnapshot) -> None:
+    guide = next(each.document for each in asked.facts() if each.uri == "guide.md")
+    setup, end = GUIDE.index("## Setup"), GUIDE.index("## Teardown")
+    program = GUIDE.index("```python")
+
+    def parts(**filters: Any) -> list[tuple[int, int]] | None:
+        return asked.admitted_parts(guide, Filters(**filters))
+
+    assert parts() is None
+    assert parts(prefix="guide") is None
+    assert parts(heading="Setup") == [(setup, end)]
+    ((start, stop),) = parts(languages=("python",)) or []
+    assert start == program
+    assert GUIDE[start:stop].rstrip().endswith("```")
+    assert parts(heading="Teardown", languages=("python",)) == []
+    held = parts(phrases=("crimson engine",))
+    assert held is not None
+    assert all("crimson engine" in GUIDE[first:last] for first, last in held)

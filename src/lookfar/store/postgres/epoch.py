@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lookfar.model import Filters
-    from lookfar.ports import Place
+    from lookfar.ports import Need, Place
 
 EXACT_BELOW: Final = 30_000
 """Vectors up to which all are compared; more have an index."""
@@ -80,6 +80,10 @@ class PostgresSnapshot(EpochSnapshot):
     @property
     def dimensions(self) -> int:
         return self._dimensions
+
+    def _narrowed(self, need: Need, admitted: list[int] | None) -> list[int]:  # noqa: ARG002
+        """All of them: there are no signatures on a server."""
+        return self._every_document() if admitted is None else admitted
 
     def streams(self, uri: str) -> Streams | None:
         known = self.document(uri)

@@ -24,6 +24,7 @@ from lookfar.store.session import EpochWriter
 if TYPE_CHECKING:
     import sqlite3
 
+    from lookfar.ports import Version
     from lookfar.store.epoch import Epoch
 
 _VECTOR_COLUMNS: Final = (
@@ -140,6 +141,9 @@ class PostgresWriter(EpochWriter):
 
     def _flush_vectors(self) -> None:
         self._buffer.clear()
+
+    def _sign(self, version: Version) -> None:
+        """Search by line reads every text that filters admit: a server has no signatures."""
 
     def commit_touches(self) -> int:
         active = generations.active(self._server)

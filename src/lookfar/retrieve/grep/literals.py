@@ -1,0 +1,113 @@
+"""What a document must hold for an expression to match in it.
+
+Takes: a parsed expression or a literal. Gives: a condition over texts, for an index that can say
+which documents may hold a text. Refuses: to guess; where nothing is certain, the condition is
+that of every document.
+
+The condition is about texts in lower case (:func:`lookfar.store.signatures.fold`), so that it is
+the same whether or not case counts. It is necessary and never sufficient.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lookfar.ports import EVERYTHING, AllOf, AnyOf, Need
+from lookfar.retrieve.grep.syntax import Char, CharSet, Choice, Node, Repeat, Sequence
+from lookfar.store.signatures import SHORTEST, fold
+
+_MOST_TEXTS: Final = 16
+_LONGEST: Final = 200
+
+Exact = tuple[str, ...]
+"""All texts that a part matches, where they are known and few."""
+
+
+def need_of(node: Node) -> Need:
+    """The condition of an expression."""
+    exact, need = _analyse(node)
+    return _all_of([need, _one_of(exact)]) if exact is not None else need
+
+
+def need_of_literal(text: str, *, fold: bool) -> Need:
+    """The condition of a text; with ``fold`` in whatever case."""
+    if not fold:
+        return _one_of((text,))
+    return need_of(Sequence(tuple(Char(char, fold=char.lower() != char.upper()) for char in text)))
+
+
+def _analyse(node: Node) -> tuple[Exact | None, Need]:
+    """The texts that a part matches, where these are few, and what else must be there."""
+    if isinstance(node, Char):
+        return _letters(node.char, node.fold), EVERYTHING
+    if isinstance(node, CharSet):
+        if not node.few:
+            return None, EVERYTHING
+        letters = [_letters(char, node.fold) for char in node.few]
+        known = [text for each in letters if each is not None for text in each]
+        return (tuple(known) if None not in letters else None), EVERYTHING
+    if isinstance(node, Sequence):
+        return _analyse_sequence(node)
+    if isinstance(node, Choice):
+        return _analyse_choice(node)
+    if isinstance(node, Repeat):
+        if node.least == 0:
+            return None, EVERYTHING
+        exact, need = _analyse(node.part)
+        if (node.least, node.most) == (1, 1):
+            return exact, need
+        return None, _all_of([need, _one_of(exact)]) if exact is not None else need
+    return ("",), EVERYTHING  # A condition on a position matches no character.
+
+
+def _letters(char: str, fold: bool) -> Exact | None:
+    """A character in lower case; None where its other cases are not ASCII's."""
+    if fold and not char.isascii():
+        return None
+    return (char,)
+
+
+def _analyse_sequence(node: Sequence) -> tuple[Exact | None, Need]:
+    needs: list[Need] = []
+    run: Exact = ("",)
+    whole = True
+    for part in node.parts:
+        exact, need = _analyse(part)
+        needs.append(need)
+        joined = None if exact is None else tuple(
+            dict.fromkeys(before + after for before in run for after in exact)
+        )  # fmt: skip
+        if joined is not None and len(joined) <= _MOST_TEXTS and len(joined[0]) <= _LONGEST:
+            run = joined
+            continue
+        needs.append(_one_of(run))
+        whole = False
+        run = exact if exact is not None else ("",)
+    if whole:
+        return run, _all_of(needs)
+    needs.append(_one_of(run))
+    return None, _all_of(needs)
+
+
+def _analyse_choice(node: Choice) -> tuple[Exact | None, Need]:
+    branches = [_analyse(part) for part in node.parts]
+    exacts = [exact for exact, _ in branches if exact is not None]
+    together = tuple(dict.fromkeys(text for exact in exacts for text in exact))
+    if len(exacts) == len(branches) and len(together) <= _MOST_TEXTS:
+        needs = [need for _, need in branches]
+        return together, AnyOf(tuple(needs)) if EVERYTHING not in needs else EVERYTHING
+    needs = [need if exact is None else _all_of([need, _one_of(exact)]) for exact, need in branches]
+    return None, EVERYTHING if EVERYTHING in needs else AnyOf(tuple(needs))
+
+
+def _one_of(texts: Exact) -> Need:
+    """One of these texts; those that are too short to be looked up say nothing."""
+    folded = list(dict.fromkeys(fold(text.encode()) for text in texts))
+    if any(len(text) < SHORTEST for text in folded):
+        return EVERYTHING
+    return folded[0] if len(folded) == 1 else AnyOf(tuple(folded))
+
+
+def _all_of(needs: list[Need]) -> Need:
+    telling = tuple(dict.fromkeys(need for need in needs if need != EVERYTHING))
+    return telling[0] if len(telling) == 1 else AllOf(telling)

@@ -1,0 +1,317 @@
+"""The lines of one text that match a pattern, as ripgrep would find them.
+
+Takes: a pattern, how to read it, and texts as UTF-8 with ``\\n`` line ends. Gives: which lines
+match and where, in time that is linear in the text. Refuses: patterns with a line break, empty
+ones, and those that :mod:`lookfar.retrieve.grep.syntax` refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, get_args
+
+from lookfar.errors import InvalidArgument
+from lookfar.model import Case
+from lookfar.retrieve.grep.literals import need_of, need_of_literal
+from lookfar.retrieve.grep.syntax import (
+    LONGEST,
+    WORD_CHARACTER,
+    Assertion,
+    Char,
+    Node,
+    Sequence,
+    has_boundary,
+    is_between_words,
+    parse,
+    spell,
+)
+
+if TYPE_CHECKING:
+    from lookfar.ports import Need
+
+_MOST_MEMORY: Final = 32 << 20
+"""Of RE2 for one expression."""
+_NEWLINE: Final = b"\n"
+
+
+class FoundLine(NamedTuple):
+    """A line that matches: where it begins and ends in the text, without its line break."""
+
+    start: int
+    end: int
+
+
+Find = Callable[[bytes, int], int]
+"""Where the first match at or after an offset begins that is not beyond the last line; or -1."""
+Spans = Callable[[bytes], Iterator[tuple[int, int]]]
+"""The matches in one line, as bytes of it, from left to right."""
+
+
+class Matcher(NamedTuple):
+    """A pattern, ready to be looked for."""
+
+    case: Literal["sensitive", "insensitive"]
+    need: Need
+    """What a document must hold to have a match."""
+    find: Find
+    spans: Spans
+
+    def lines(self, text: bytes) -> Iterator[FoundLine]:
+        """The lines that match, in order."""
+        at, find = 0, self.find
+        while (hit := find(text, at)) >= 0:
+            start = text.rfind(_NEWLINE, at, hit) + 1 or at
+            end = text.find(_NEWLINE, hit)
+            if end < 0:
+                end = len(text)
+            yield FoundLine(start, end)
+            at = end + 1
+
+
+def make_matcher(pattern: str, *, regex: bool, case: Case, whole_words: bool) -> Matcher:
+    """Read a pattern."""
+    _check(pattern)
+    if case not in get_args(Case):
+        cases = ", ".join(get_args(Case))
+        raise InvalidArgument(f"There is no case {case!r}.", hint=f"Cases: {cases}.")
+    if not regex:
+        return _literal(pattern, _folds(case, pattern, pattern != ""), whole_words)
+    parsed = parse(pattern)
+    smart = case == "smart" and parsed.has_literal and not parsed.has_upper
+    fold = case == "insensitive" or smart
+    node = parse(pattern, fold=True).node if fold else parsed.node
+    return _expression(node, fold, whole_words)
+
+
+def _check(pattern: object) -> None:
+    if not isinstance(pattern, str):
+        raise InvalidArgument("The pattern is not a text.", hint="Pass a str.")
+    if not pattern:
+        raise InvalidArgument("The pattern is empty.", hint="Give a text or an expression.")
+    if len(pattern) > LONGEST:
+        raise InvalidArgument(
+            f"The pattern has {len(pattern):,} characters.", hint=f"Use at most {LONGEST:,}."
+        )
+    if any("\ud800" <= character <= "\udfff" for character in pattern):
+        raise InvalidArgument(
+            "The pattern holds a lone surrogate.", hint="Send valid Unicode text."
+        )
+
+
+def _folds(case: Case, pattern: str, literal: bool) -> bool:
+    return case == "insensitive" or (
+        case == "smart" and literal and not any(map(str.isupper, pattern))
+    )
+
+
+# -- a text ------------------------------------------------------------------
+
+
+def _literal(pattern: str, fold: bool, whole_words: bool) -> Matcher:
+    if "\n" in pattern:
+        raise InvalidArgument(
+            "The pattern holds a line break, and lines are matched one by one.",
+            hint="Search for one of the lines.",
+        )
+    if fold:
+        node = Sequence(tuple(Char(char, char.lower() != char.upper()) for char in pattern))
+        expression = _expression(node, fold, whole_words)
+        return expression._replace(need=need_of_literal(pattern, fold=True))
+    wanted = pattern.encode()
+    need = need_of_literal(pattern, fold=False)
+    if whole_words:
+        return Matcher("sensitive", need, *_whole_words(wanted))
+
+    def find(text: bytes, at: int) -> int:
+        return text.find(wanted, at)
+
+    def spans(line: bytes) -> Iterator[tuple[int, int]]:
+        at = line.find(wanted)
+        while at >= 0:
+            yield at, at + len(wanted)
+            at = line.find(wanted, at + len(wanted))
+
+    return Matcher("sensitive", need, find, spans)
+
+
+def _whole_words(wanted: bytes) -> tuple[Find, Spans]:
+    """A text that no word character precedes or follows."""
+
+    def find(text: bytes, at: int) -> int:
+        at = text.find(wanted, at)
+        while at >= 0 and (_ends_in_word(text, at) or _begins_word(text, at + len(wanted))):
+            at = text.find(wanted, at + 1)
+        return at
+
+    def spans(line: bytes) -> Iterator[tuple[int, int]]:
+        at = find(line, 0)
+        while at >= 0:
+            yield at, at + len(wanted)
+            at = find(line, at + len(wanted))
+
+    return find, spans
+
+
+def _ends_in_word(text: bytes, at: int) -> bool:
+    """Whether the character before ``at`` is one of a word."""
+    if at == 0:
+        return False
+    start = at - 1
+    while text[start] & 0xC0 == 0x80:
+        start -= 1
+    return _is_word(text[start:at])
+
+
+def _begins_word(text: bytes, at: int) -> bool:
+    """Whether the character at ``at`` is one of a word."""
+    if at >= len(text):
+        return False
+    end = at + 1
+    while end < len(text) and text[end] & 0xC0 == 0x80:
+        end += 1
+    return _is_word(text[at:end])
+
+
+def _is_word(character: bytes) -> bool:
+    if len(character) == 1:
+        return character.isalnum() or character == b"_"
+    return _compiled(WORD_CHARACTER).fullmatch(character) is not None
+
+
+# -- an expression -------------------------------------------------------------
+
+
+class _Match(Protocol):
+    def span(self) -> tuple[int, int]: ...
+
+
+class _Compiled(Protocol):
+    """What is used of an expression of RE2."""
+
+    def search(self, text: bytes, pos: int = 0) -> _Match | None: ...
+
+    def fullmatch(self, text: bytes) -> _Match | None: ...
+
+
+def _compiled(source: str) -> _Compiled:
+    """An expression in RE2's own syntax; RE2 keeps those that were used last."""
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _MOST_MEMORY
+    options.never_capture = True
+    try:
+        expression: Any = re2.compile(source, options)
+    except re2.error as error:
+        why = error.args[0] if error.args else error
+        why = why.decode("utf-8", "replace") if isinstance(why, bytes) else str(why)
+        raise InvalidArgument(
+            f"The expression cannot be used: {why}.",
+            hint="Use fewer or smaller repetitions, and classes such as \\pL or \\p{Greek}.",
+        ) from error
+    return expression  # type: ignore[no-any-return]
+
+
+def _expression(node: Node, fold: bool, whole_words: bool) -> Matcher:
+    case: Literal["sensitive", "insensitive"] = "insensitive" if fold else "sensitive"
+    need = need_of(node)
+    # RE2 has only whole boundaries, which are the same where a word begins and ends.
+    known = not whole_words or is_between_words(node)
+    if whole_words:
+        node = Sequence((Assertion("word_start"), node, Assertion("word_end")))
+    exact = _compiled(f"(?m){spell(node)}") if known else None
+    if not has_boundary(node):
+        assert exact is not None
+        return Matcher(case, need, _finder(exact), _spans_by(_plain_search(exact)))
+    return Matcher(case, need, *_with_boundaries(node, exact))
+
+
+def _finder(expression: _Compiled) -> Find:
+    def find(text: bytes, at: int) -> int:
+        # Behind the last line break is no line, although an expression may match there.
+        if at >= len(text):
+            return -1
+        match = expression.search(text, at)
+        begin = match.span()[0] if match is not None else -1
+        return begin if begin < len(text) else -1
+
+    return find
+
+
+Search = Callable[[bytes, int], tuple[int, int] | None]
+"""The first match in a line from an offset on."""
+
+
+def _plain_search(expression: _Compiled) -> Search:
+    def search(line: bytes, at: int) -> tuple[int, int] | None:
+        match = expression.search(line, at)
+        return match.span() if match is not None else None
+
+    return search
+
+
+def _spans_by(search: Search) -> Spans:
+    """All matches of a line: an empty one that touches the match before it does not count."""
+
+    def spans(line: bytes) -> Iterator[tuple[int, int]]:
+        at, last = 0, -1
+        while at <= len(line):
+            match = search(line, at)
+            if match is None:
+                return
+            start, end = match
+            if start == end == last:
+                at = _after(line, at)
+                continue
+            yield match
+            last = at = end
+
+    return spans
+
+
+def _after(line: bytes, at: int) -> int:
+    """Where the character after the one at ``at`` begins."""
+    at += 1
+    while at < len(line) and line[at] & 0xC0 == 0x80:
+        at += 1
+    return at
+
+
+def _with_boundaries(node: Node, exact: _Compiled | None) -> tuple[Find, Spans]:
+    """An expression with conditions on words: ASCII lines are left to RE2 where it knows those
+    conditions, and others are simulated. ``loose`` is the expression without the conditions,
+    which finds the lines that are worth a look."""
+    from lookfar.retrieve.grep.simulate import Program
+
+    loose = _compiled(f"(?m){spell(node, boundaries=False)}")
+    program = Program(node)
+
+    def search(line: bytes, at: int) -> tuple[int, int] | None:
+        if exact is not None and line.isascii():
+            match = exact.search(line, at)
+            return match.span() if match is not None else None
+        text = line.decode()
+        found = program.search(text, len(line[:at].decode()))
+        if found is None:
+            return None
+        start = len(text[: found[0]].encode())
+        return start, start + len(text[found[0] : found[1]].encode())
+
+    quick = _finder(exact) if exact is not None else None
+    possible = _finder(loose)
+
+    def find(text: bytes, at: int) -> int:
+        if quick is not None and text.isascii():
+            return quick(text, at)
+        while (hit := possible(text, at)) >= 0:
+            start = text.rfind(_NEWLINE, at, hit) + 1 or at
+            end = text.find(_NEWLINE, hit)
+            end = len(text) if end < 0 else end
+            match = search(text[start:end], 0)
+            if match is not None:
+                return start + match[0]
+            at = end + 1
+        return -1
+
+    return find, _spans_by(search)

@@ -1,0 +1,323 @@
+"""Library.grep: every matching line of what is indexed, as citations that hold."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import harness
+from lookfar.errors import InvalidArgument
+from lookfar.library import Library
+from lookfar.model import FileMatches, Filters
+from lookfar.retrieve.address import citation_of
+from lookfar.serve.cli import cli
+
+pytestmark = pytest.mark.usefixtures("own_home")
+
+HASH = {"embed.provider": "hash", "index.workers": 1}
+GUIDE = """# Guide
+
+Start the engine.
+
+## Setup
+
+Run the setup; the engine needs oil.
+The engine is red.
+
+```python
+def engine(): return "engine"
+```
+
+## End
+
+Stop.
+"""
+FILES = {
+    "guide.md": GUIDE.encode(),
+    "windows.md": b"# Windows\r\n\r\nan engine\r\nends here\r\n",
+    "marked.md": b"\xef\xbb\xbfengine first\n",
+    "open.md": b"no line break at the end: engine",
+    "empty.md": b"",
+    "src/engine.py": b"class Engine:\n    def start(self):\n        return 'engine'\n",
+    "deep/er/note.md": "# Größe\n\nENGINE und Motor: é engine é engine\n".encode(),
+    "long.txt": ("x" * 3_000 + "engine" + "y" * 3_000 + "\n").encode(),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, data in FILES.items():
+        path = tmp_path / "docs" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return tmp_path / "docs"
+
+
+@pytest.fixture
+def library(folder: Path, tmp_path: Path) -> Iterator[Library]:
+    with Library.open(folder, index_dir=tmp_path / "index", settings=HASH) as opened:
+        yield opened
+
+
+def by_uri(files: tuple[FileMatches, ...]) -> dict[str, list[int]]:
+    return {file.uri: [line.number for line in file.lines] for file in files}
+
+
+def test_every_line_is_found_whatever_the_file_ends_its_lines_with(library: Library) -> None:
+    found = library.grep("engine")
+    assert by_uri(found.files) == {
+        "deep/er/note.md": [3],
+        "guide.md": [3, 7, 8, 11],
+        "long.txt": [1],
+        "marked.md": [1],
+        "open.md": [1],
+        "src/engine.py": [3],
+        "windows.md": [3],
+    }
+    assert (found.matches, found.matched_files) == (10, 7)
+    assert (found.mode, found.case, found.offset) == ("literal", "sensitive", 0)
+    assert found.incomplete == ()
+
+
+def test_lines_are_citations_that_hold(library: Library) -> None:
+    """Seen to fail with spans that count bytes."""
+    for file in library.grep("engine").files:
+        for line in file.lines:
+            address = citation_of(file.collection, file.uri, line.span, line.sha256)
+            reading = library.read(address)
+            assert reading.state == line.state == "same"
+            assert reading.sha256 == line.sha256
+            assert reading.text.rstrip("\n")[line.column :].startswith(line.text)
+            for start, end in line.spans:
+                assert line.text[start - line.column : end - line.column] == "engine"
+            assert library.read(f"{file.uri}:{line.number}").text == reading.text
+
+
+def test_headings_and_definitions_say_where_a_line_is(library: Library) -> None:
+    found = {file.uri: file for file in library.grep("engine").files}
+    assert [line.heading_path for line in found["guide.md"].lines] == [
+        ("Guide",), ("Guide", "Setup"), ("Guide", "Setup"), ("Guide", "Setup"),
+    ]  # fmt: skip
+    (line,) = found["src/engine.py"].lines
+    assert line.heading_path[-1].endswith("start")
+    assert (found["src/engine.py"].lane, found["src/engine.py"].language) == ("code", "python")
+
+
+def test_context_is_shown_once(library: Library) -> None:
+    (file,) = library.grep("engine", filters=Filters(uris=("guide.md",)), context=2).files
+    shown: list[int] = []
+    for line in file.lines:
+        first = line.number - len(line.before)
+        shown += range(first, line.number + len(line.after) + 1)
+    assert shown == sorted(set(shown))
+    assert shown == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]
+    (file,) = library.grep("Stop", context=(1, 0)).files
+    assert (file.lines[0].before, file.lines[0].after) == (("",), ())
+
+
+def test_a_long_line_is_cut_around_its_match(library: Library) -> None:
+    (file,) = library.grep("engine", filters=Filters(uris=("long.txt",))).files
+    (line,) = file.lines
+    assert line.truncated
+    assert line.spans == ((3_000, 3_006),)
+    assert "engine" in line.text
+    assert len(line.text) == 500
+
+
+def test_pages_and_counts(library: Library) -> None:
+    whole = library.grep("engine")
+    paged = [
+        file for at in range(0, 8, 2) for file in library.grep("engine", limit=2, offset=at).files
+    ]
+    assert paged == list(whole.files)
+    counts = library.grep("engine", max_matches_per_file=0)
+    assert [(file.uri, file.count) for file in counts.files] == [
+        (file.uri, len(file.lines)) for file in whole.files
+    ]
+    assert all(file.lines == () for file in counts.files)
+    (file,) = library.grep("engine", max_matches_per_file=1, filters=Filters(prefix="guide")).files
+    assert (file.count, len(file.lines)) == (4, 1)
+
+
+def test_case_words_and_expressions(library: Library) -> None:
+    only = Filters(prefix="deep/")
+    assert library.grep("engine", case="insensitive", filters=only).files[0].lines[0].spans == (
+        (0, 6), (20, 26), (29, 35),
+    )  # fmt: skip
+    assert library.grep("ENGINE", case="smart", filters=only).matches == 1
+    assert library.grep("engin", whole_words=True).matches == 0
+    assert library.grep(r"^def \w+\(", regex=True).matches == 1
+    assert library.grep(r"é\b", regex=True, filters=only).files[0].lines[0].spans == (
+        (18, 19), (27, 28),
+    )  # fmt: skip
+    assert library.grep("größe", case="insensitive").matches == 1
+    assert by_uri(library.grep("^$", regex=True, filters=Filters(prefix="guide")).files) == {
+        "guide.md": [2, 4, 6, 9, 13, 15]
+    }
+
+
+def test_filters_narrow_to_what_they_admit(library: Library) -> None:
+    def lines(**filters: object) -> dict[str, list[int]]:
+        return by_uri(library.grep("engine", filters=Filters(**filters)).files)  # type: ignore[arg-type]
+
+    assert lines(heading="Setup") == {"guide.md": [7, 8, 11]}
+    assert lines(lanes=("code",)) == {"src/engine.py": [3]}
+    assert lines(languages=("python",)) == {"guide.md": [11], "src/engine.py": [3]}
+    assert lines(glob="deep/**") == {"deep/er/note.md": [3]}
+    assert lines(heading="Setup", languages=("python",)) == {"guide.md": [11]}
+
+
+def test_a_glob_that_matches_nothing_is_said_and_mended(library: Library) -> None:
+    """Seen to fail with an empty answer that says nothing."""
+    for answer in (
+        library.grep("engine", filters=Filters(glob="deep/*.md")),
+        library.search("engine", filters=Filters(glob="deep/*.md")),
+    ):
+        (note,) = [each for each in answer.incomplete if each.reason == "no_path_matches"]
+        assert "deep/*.md" in note.detail
+        assert "deep/**/*.md matches 1 path" in note.detail
+    quiet = library.grep("no such text", filters=Filters(glob="deep/**"))
+    assert quiet.incomplete == ()
+    (note,) = library.grep("engine", filters=Filters(glob="src")).incomplete
+    assert "src/** matches 1 path" in note.detail
+
+
+def test_what_changed_since_says_so(library: Library, folder: Path) -> None:
+    generation = library.index().generation
+    (folder / "guide.md").write_text("# New\n\n" + GUIDE.replace("is red", "is blue"))
+    (folder / "open.md").unlink()
+    found = {file.uri: file for file in library.grep("engine", as_of=generation).files}
+    assert [line.state for line in found["guide.md"].lines] == [
+        "moved",
+        "moved",
+        "changed",
+        "moved",
+    ]
+    assert [line.number for line in found["guide.md"].lines][:2] == [5, 9]
+    assert found["open.md"].lines[0].state == "gone"
+    fresh = library.grep("engine is", as_of=None)
+    assert [line.text for file in fresh.files for line in file.lines] == ["The engine is blue."]
+
+
+def test_earlier_generations_answer(library: Library, folder: Path) -> None:
+    before = library.index().generation
+    (folder / "guide.md").write_text("# Guide\n\nturbine\n")
+    library.index()
+    assert library.grep("Start the engine", as_of=before).matches == 1
+    assert library.grep("Start the engine").matches == 0
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"limit": 0}, {"offset": -1}, {"context": 101}, {"context": (0, -1)}, {"limit": True},
+     {"max_matches_per_file": -1}, {"pattern": ""}, {"pattern": "("}, {"filters": "x"},
+     {"case": "loud"}],
+)  # fmt: skip
+def test_wrong_arguments_are_refused(library: Library, given: dict[str, object]) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        library.grep(**{"pattern": "x", "regex": True, **given})  # type: ignore[arg-type]
+    assert caught.value.hint
+
+
+def test_it_can_be_stopped(library: Library) -> None:
+    class Stop(Exception):
+        pass
+
+    def stop(_: object) -> None:
+        raise Stop
+
+    library.index()
+    with pytest.raises(Stop):
+        library.grep("engine", on_progress=stop)
+
+
+def test_commits_are_searched_beside_the_folder(library: Library, folder: Path) -> None:
+    run = ["git", "-c", "user.name=A", "-c", "user.email=a@b.c", "-C", str(folder)]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "Tune the engine"]):
+        subprocess.run([*run, *command], check=True, capture_output=True)
+    library.index(collection="docs@git")
+    found = library.grep("Tune the engine", commits=True)
+    assert [file.collection for file in found.files] == ["docs@git"]
+    assert library.grep("Tune the engine").matches == 0
+
+
+LINE = st.text("ab éßK\u212aſ日\t.", max_size=10)
+
+
+FILE = st.tuples(
+    st.lists(LINE, max_size=6), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans()
+)
+"""Lines, what ends them, whether a byte-order mark comes first, and whether the last one ends."""
+
+
+@settings(max_examples=harness.amount(15, 300), deadline=None)
+@given(
+    files=st.lists(FILE, min_size=1, max_size=6),
+    pattern=st.text("ab éKſ日.", min_size=1, max_size=4),
+    fold=st.booleans(),
+)
+def test_lines_are_those_of_the_files(
+    tmp_path_factory: pytest.TempPathFactory,
+    files: list[tuple[list[str], str, bool, bool]],
+    pattern: str,
+    fold: bool,
+) -> None:
+    """Whatever their line ends, with a byte-order mark or without, with or without a last line
+    break. Seen to fail with signatures of texts whose case was not folded."""
+    folder = tmp_path_factory.mktemp("docs")
+    expected: dict[str, list[int]] = {}
+    wanted = re.compile(re.escape(pattern), re.IGNORECASE if fold else re.NOFLAG)
+    for number, (lines, end, marked, closed) in enumerate(files):
+        text = end.join(lines) + (end if closed else "")
+        (folder / f"f{number}.txt").write_bytes(b"\xef\xbb\xbf" * marked + text.encode())
+        held = [at for at, line in enumerate(lines, start=1) if wanted.search(line)]
+        if held:
+            expected[f"f{number}.txt"] = held
+    with Library.open(
+        folder, index_dir=folder.parent / f"{folder.name}-index", settings=HASH
+    ) as library:
+        case = "insensitive" if fold else "sensitive"
+        assert by_uri(library.grep(pattern, case=case).files) == expected  # type: ignore[arg-type]
+    shutil.rmtree(folder)
+    shutil.rmtree(folder.parent / f"{folder.name}-index")
+
+
+# -- on the command line --------------------------------------------------------
+
+
+def run(folder: Path, tmp_path: Path, *options: str) -> str:
+    arguments = ["search", *options, str(folder), "--index-dir", str(tmp_path / "index")]
+    done = CliRunner().invoke(cli, [*arguments, "--set", "embed.provider=hash"])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_the_command_shows_lines_paths_and_counts(folder: Path, tmp_path: Path) -> None:
+    shown = run(folder, tmp_path, "engine", "--mode", "literal", "-C", "1")
+    assert "guide.md\n   Guide\n" in shown
+    assert "       3  Start the engine.\n" in shown
+    assert "10 lines in 7 documents" in shown
+    paths = run(folder, tmp_path, "engine", "--mode", "literal", "--paths")
+    assert paths.splitlines()[:2] == ["deep/er/note.md", "guide.md"]
+    counts = run(folder, tmp_path, "ENGINE", "--mode", "regex", "--count", "--case", "insensitive")
+    assert "guide.md:4" in counts.splitlines()
+    nothing = run(folder, tmp_path, "engin", "--mode", "literal", "--words")
+    assert "No line matches." in nothing
+
+
+def test_the_command_gives_json(folder: Path, tmp_path: Path) -> None:
+    told = json.loads(run(folder, tmp_path, r"engine\.$", "--mode", "regex", "--json"))
+    assert (told["matches"], told["matched_files"], told["mode"]) == (1, 1, "regex")
+    (file,) = told["files"]
+    (line,) = file["lines"]
+    assert (file["uri"], line["number"], line["spans"]) == ("guide.md", 3, [[10, 17]])
+    assert {"start", "end", "sha256", "state", "heading_path", "before", "after"} <= line.keys()
