@@ -103,9 +103,12 @@ class _Document:
     places: list[_Place] = field(default_factory=list)
     score: float = 1.0
     """The share that its best place has of the best score."""
+    path_alone: bool = False
 
     @property
     def text(self) -> str:
+        if self.path_alone:
+            return self.name
         shown = [_place_text(place) for place in self.places if place.lines]
         return "\n".join([self.name, *shown])
 
@@ -215,10 +218,13 @@ def _lay_out_paths(documents: Sequence[_Document], budget: int) -> _Part:
     for document in documents:
         spans = ",".join(_lines(place.hit) for place in document.places)
         document.name = f"{document.name}:{spans}" if spans else document.name
+        document.path_alone = True
         spent += tokens(document.name)
         if shown and spent > budget:
             break
         shown.append(document)
+        for place in document.places:
+            place.lines = 1
     return _Part(shown)
 
 

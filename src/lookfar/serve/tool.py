@@ -80,7 +80,7 @@ class Result:
     body: str = ""
     """Lines of documents with their places, laid out for a model. Each line begins with a path of
     ours or is indented, so that no document can forge one of ours."""
-    excerpts: Mapping[tuple[str | int, ...], str] = field(default_factory=dict)
+    excerpts: Mapping[tuple[str | int, ...], Any] = field(default_factory=dict)
     """For texts in ``data`` that ``body`` shows a part of: where they are, and that part."""
     verbatim: bool = False
     """Models get the data as it is, in the shape that their clients know."""

@@ -106,7 +106,7 @@ def _read_one(session: Session, given: ReadInput, reading: Reading) -> Result:
 
 def _next(session: Session, given: ReadInput, offset: int, about: Json) -> str:
     cursor = Cursor((offset,)).write(about, _KIND)
-    kept = given.model_dump(include={"target", "collection", "budget"})
+    kept = given.model_dump(include={"target", "collection", "budget"}, exclude_unset=True)
     remember_call(session.memory, cursor, kept)
     return cursor
 

@@ -26,6 +26,7 @@ from lookfar.serve.printable import safe_name
 from lookfar.serve.tool import Call, Input, Json, Passage, Result, Session, Tool, bounded
 from lookfar.serve.tools.hidden import flags
 from lookfar.serve.tools.inputs import LEAST_TOKENS, Budget, between
+from lookfar.serve.tools.lines import show_lines
 
 SearchMode = Literal["hybrid", "keyword", "vector", "literal", "regex"]
 Detail = Literal["map", "paths", "passages"]
@@ -78,6 +79,9 @@ class SearchInput(Input):
     touches: Annotated[str, Field(description="Commits that change it")] = ""
     branch: str = ""
     hypothesis: Annotated[str, Field(description="What the answer might say")] = ""
+    context: Annotated[
+        int, AfterValidator(between(0, 10)), Field(default_factory=int, description="Lines around")
+    ]
     top_k: Annotated[int, AfterValidator(between(1, 50)), Field(default_factory=int)]
     budget: Budget
     cursor: Annotated[str, Field(description="Alone continues")] = ""
@@ -107,6 +111,8 @@ def _search(session: Session, given: SearchInput, call: Call) -> Result:
         raise InvalidArgument(
             f"One question gives at most {_DEEPEST} hits.", hint="Ask more precisely, or filter."
         )
+    if given.mode in ("literal", "regex"):
+        return show_lines(session, given, _filters(given), call, cursor, _about(session, given))
     if given.detail == "passages" or given.explain:
         return _show_passages(session, given, call, cursor)
     return _show_map(session, given, call, cursor)
@@ -115,7 +121,7 @@ def _search(session: Session, given: SearchInput, call: Call) -> Result:
 def _continued(session: Session, given: SearchInput) -> SearchInput:
     """The call that a cursor continues, with the sizes that are given now."""
     arguments = recall_call(session.memory, given.cursor)
-    sizes = given.model_dump(include={"cursor", "budget", "top_k"}, exclude_defaults=True)
+    sizes = given.model_dump(include={"cursor", "budget", "top_k"}, exclude_unset=True)
     return SearchInput.model_validate({**arguments, **sizes})
 
 
@@ -208,7 +214,11 @@ def _show_map(session: Session, given: SearchInput, call: Call, cursor: Cursor) 
             reached = tuple(map(sum, zip(skip, drawn.documents, strict=True)))
             generation = answers[0].generation
             following = Cursor(reached, generation).write(_about(session, given), _KIND)
-            remember_call(session.memory, following, given.model_dump(exclude={"cursor", "budget"}))
+            remember_call(
+                session.memory,
+                following,
+                given.model_dump(exclude={"cursor", "budget"}, exclude_unset=True),
+            )
         return _mapped(answers, drawn, notes, following, given)
 
     budget = given.budget
@@ -309,7 +319,11 @@ def _show_passages(session: Session, given: SearchInput, call: Call, cursor: Cur
         if more and max(reached) < _DEEPEST:
             generation = answers[0].generation
             following = Cursor(tuple(reached), generation).write(_about(session, given), _KIND)
-            remember_call(session.memory, following, given.model_dump(exclude={"cursor", "budget"}))
+            remember_call(
+                session.memory,
+                following,
+                given.model_dump(exclude={"cursor", "budget"}, exclude_unset=True),
+            )
         return _with_passages(parts, skip, following, given)
 
     return bounded(show, given.budget or _PASSAGE_TOKENS * min(len(questions), 3), LEAST_TOKENS)
@@ -375,9 +389,9 @@ def _cited(
 
 SEARCH = Tool(
     "search",
-    "Find docs, code, commits and notes. Gives a short map: documents, the places in them and the"
-    " lines that answer. Ask several questions at once with queries, then read two places."
-    " literal and regex match lines like grep.",
+    "Find docs, code, commits and notes. Gives a short map: documents, places, the lines that"
+    " answer. Ask all you need at once with queries; often no read is needed. For exact text use"
+    " mode literal or regex (as grep); detail paths names files only.",
     SearchInput,
     _search,
 )

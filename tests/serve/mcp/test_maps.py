@@ -1,0 +1,195 @@
+"""Maps, several questions at once, lines like grep, and several targets, as a client meets them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+import pytest
+from anyio.from_thread import BlockingPortal
+from served import Agent, Home, in_memory, said, texts
+
+from lookfar.retrieve.pack import tokens
+
+FILES = {
+    "guide.md": "# Guide\n\nIntroduction.\n\n## Releases\n\nTo revert a release, tag the last good"
+    " commit again.\n\n## Keys\n\nThe signing key rotates every ninety days.\n",
+    "notes/harbour.md": "# Harbour\n\nBoats moor at the long pier.\nA berth costs twelve coins.\n",
+    "src/tool.py": '"""A tool."""\n\nLIMIT = 7\n\n\ndef revert(release):\n    return LIMIT\n',
+    "src/deep/more.py": "def other():\n    return 'Boats'\n",
+    "long.md": "# Long\n\n"
+    + "\n".join(f"## Part {n}\n\n" + "Words of a part.\n" * 40 for n in range(30)),
+}
+
+
+@pytest.fixture(scope="module")
+def local(portal: BlockingPortal, home: Home, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    root = tmp_path_factory.mktemp("mapped") / "docs"
+    for uri, text in FILES.items():
+        path = root / uri
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    with in_memory(portal, home, root) as agent:
+        yield agent
+
+
+def data(result: types.CallToolResult) -> dict[str, Any]:
+    assert result.structured_content is not None
+    return result.structured_content
+
+
+def test_a_map_names_documents_and_shows_what_answers(local: Agent) -> None:
+    result = local.call("search", query="how do I revert a release")
+    lines = said(result).split("\n")
+    assert "guide.md" in [line.split("  ")[0] for line in lines]
+    assert any("tag the last good commit" in line and line.startswith("  ") for line in lines)
+    assert len(result.content) == 1
+    hit = data(result)["hits"][0]
+    assert "text" not in hit, "no text comes twice"
+    assert hit["focus"][0]["start_line"] >= hit["start_line"]
+    assert data(result)["tokens"] <= tokens(said(result)) < 1_000
+
+
+def test_paths_alone(local: Agent) -> None:
+    result = local.call("search", query="revert a release", detail="paths")
+    assert "guide.md:" in said(result)
+    assert "last good" not in said(result)
+
+
+def test_several_questions_share_one_answer(local: Agent) -> None:
+    queries = ["how do I revert a release", "what does a berth cost", "when do keys rotate"]
+    result = local.call("search", queries=queries)
+    assert [line[:3] for line in said(result).split("\n") if line.startswith("[")] == [
+        "[1]", "[2]", "[3]",
+    ]  # fmt: skip
+    assert "twelve coins" in said(result)
+    answers = data(result)["answers"]
+    assert [answer["query"] for answer in answers] == queries
+    assert answers[1]["hits"][0]["uri"] == "notes/harbour.md"
+    alone = sum(tokens(said(local.call("search", query=query))) for query in queries)
+    assert tokens(said(result)) < alone
+
+
+def test_a_cursor_alone_continues(local: Agent) -> None:
+    first = local.call("search", query="release key berth boats part", top_k=2)
+    cursor = data(first)["cursor"]
+    assert cursor in said(first)
+    second = local.call("search", cursor=cursor)
+    seen = {hit["uri"] for hit in data(first)["hits"]}
+    assert not seen & {hit["uri"] for hit in data(second)["hits"]}
+    assert data(second)["hits"]
+    both = local.call("search", query="release key berth boats part", top_k=2, cursor=cursor)
+    assert said(both) == said(second)
+
+
+def test_a_cursor_of_nobody_says_what_to_do(local: Agent) -> None:
+    refusal = local.refused("search", cursor="search-2-0-0123456789ab")
+    assert refusal["code"] == "INVALID_ARGUMENT"
+    assert "arguments" in refusal["hint"]
+
+
+# --- lines ----------------------------------------------------------------------------------------
+
+
+def test_literal_text_is_found_as_grep_finds_it(local: Agent) -> None:
+    result = local.call("search", query="A berth costs", mode="literal")
+    assert said(result) == "1 line in 1 file\nnotes/harbour.md\n  4: A berth costs twelve coins."
+    [file] = data(result)["files"]
+    assert (file["uri"], file["count"]) == ("notes/harbour.md", 1)
+    assert file["lines"][0]["number"] == 4
+    assert "text" not in file["lines"][0], "no text comes twice"
+
+
+def test_lower_case_matches_any_case(local: Agent) -> None:
+    assert data(local.call("search", query="boats", mode="literal"))["matches"] == 2
+    assert data(local.call("search", query="BOATS", mode="literal"))["matches"] == 0
+    assert "No line matches" in said(local.call("search", query="BOATS", mode="literal"))
+
+
+def test_expressions(local: Agent) -> None:
+    result = local.call("search", query=r"def \w+\(release", mode="regex", context=1)
+    assert "  6: def revert(release):\n  7|     return LIMIT" in said(result)
+    refusal = local.refused("search", query="(unclosed", mode="regex")
+    assert refusal["code"] == "INVALID_ARGUMENT"
+
+
+def test_paths_and_counts_alone(local: Agent) -> None:
+    result = local.call("search", query="Words of", mode="literal", detail="paths")
+    assert said(result) == "1200 lines in 1 file\nlong.md (1200)".replace(
+        "1200 lines", "1,200 lines"
+    )
+
+
+def test_several_patterns_and_the_rest_by_cursor(local: Agent) -> None:
+    result = local.call("search", queries=["return", "berth"], mode="literal")
+    assert "[1] return: 2 lines in 2 files" in said(result)
+    assert "[2] berth: 1 line in 1 file" in said(result)
+    first = local.call("search", query="return", mode="literal", top_k=1)
+    second = local.call("search", cursor=data(first)["cursor"])
+    uris = [file["uri"] for page in (first, second) for file in data(page)["files"]]
+    assert uris == ["src/deep/more.py", "src/tool.py"]
+    assert data(second)["cursor"] == ""
+
+
+@pytest.mark.parametrize("mode", ["literal", "hybrid"])
+def test_a_glob_that_matches_nothing_is_reported(local: Agent, mode: str) -> None:
+    result = local.call("search", query="other", mode=mode, glob="src/*.pyx")
+    assert "no indexed path matches the glob" in said(result)
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def test_several_targets_share_a_budget(local: Agent) -> None:
+    local.call("search", query="anything")
+    targets = ["guide.md#Keys", "notes/harbour.md:3-4", "long.md", "nowhere.md"]
+    result = local.call("read", targets=targets)
+    assert "ninety days" in said(result)
+    assert "twelve coins" in said(result)
+    assert "Not read: nowhere.md" in said(result)
+    assert "cut, the rest: long.md:" in said(result)
+    assert tokens(said(result)) < 4_500
+    readings = data(result)["readings"]
+    assert [reading["uri"] for reading in readings] == [
+        "guide.md", "notes/harbour.md", "long.md",
+    ]  # fmt: skip
+    assert [reading["truncated"] for reading in readings] == [False, False, True]
+    rest = said(result).partition("cut, the rest: ")[2].partition("\n")[0]
+    whole = FILES["long.md"]
+    shown = texts(result)[readings[2]["content"]].partition("\n")[2]
+    following = said(local.call("read", target=rest, budget=20_000)).partition("\n")[2]
+    assert whole.startswith(shown)
+    assert whole[len(shown) :].startswith(following[:1_000])
+
+
+def test_of_targets_that_all_fail_the_first_error_is_given(local: Agent) -> None:
+    refusal = local.refused("read", targets=["nowhere.md", "either.md"])
+    assert refusal["code"] == "NOT_FOUND"
+    assert "nowhere.md" in refusal["message"]
+
+
+def test_a_large_document_is_shown_by_its_outline(local: Agent) -> None:
+    local.call("search", query="anything")
+    result = local.call("read", target="long.md")
+    assert tokens(said(result)) < 1_800
+    assert "Part 29" in said(result)
+    assert data(result)["outline"][1] == {"line": 3, "level": 2, "title": "Part 0"}
+    rest = local.call("read", cursor=data(result)["cursor"])
+    begun = texts(result)[data(result)["content"]].partition("\n")[2]
+    following = texts(rest)[data(rest)["content"]].partition("\n")[2]
+    assert FILES["long.md"].startswith(begun + following)
+    whole = local.call("read", target="long.md", budget=19_000)
+    assert "outline" not in data(whole)
+
+
+def test_mentions_have_their_lines(portal: BlockingPortal, home: Home, tmp_path: Path) -> None:
+    root = tmp_path / "code"
+    root.mkdir()
+    (root / "a.py").write_text("def helper():\n    return 1\n", encoding="utf-8")
+    (root / "b.py").write_text("from a import helper\n\nhelper()\n", encoding="utf-8")
+    with in_memory(portal, home, root) as agent:
+        agent.call("search", query="anything")
+        result = agent.call("related", target="helper")
+        assert "definitions: a.py:1" in said(result)
+        assert "mentions: b.py:1" in said(result)
