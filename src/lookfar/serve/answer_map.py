@@ -21,10 +21,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from lookfar.model import ROOT_HEADING, Hit
+from lookfar.model import ROOT_HEADING, Answer, Hit
 from lookfar.retrieve.pack import tokens
 from lookfar.serve.printable import safe_name
 
+MAP_TOKENS = 950
+"""That the map of one question may cost."""
 MOST_DOCUMENTS = 8
 """In the map of one question."""
 _MOST_AMONG_SEVERAL = 5
@@ -55,6 +57,8 @@ _APART = ("memory", "documents")
 _COMMIT_HEAD = ("Author: ", "Committer: ", "Date: ")
 """Lines of a commit that its name says already."""
 _SPACE = re.compile(r"\s+")
+_RULE = re.compile(r"\s*([=*~^\"'`#+.:_-])\1{2,}\s*")
+"""A line that only underlines a heading or parts two sections."""
 _NOT_WORD = re.compile(r"[\W_]+")
 
 
@@ -173,6 +177,19 @@ def draw_map(
     )
 
 
+def draw_answer(answer: Answer, *, paths: bool = False) -> str:
+    """The map of one answer with all its hits, for a terminal or a file."""
+    several = len(answer.generations) > 1
+    drawn = draw_map(
+        [Question(answer.query, answer.hits)],
+        MAP_TOKENS,
+        limit=len(answer.hits),
+        paths=paths,
+        describe=lambda hit: name_document(hit, several=several),
+    )
+    return drawn.text or "Nothing found."
+
+
 def _joined_text(questions: Sequence[Question], parts: Sequence[_Part]) -> str:
     if len(parts) == 1:
         return parts[0].text
@@ -217,7 +234,8 @@ def _lay_out_paths(documents: Sequence[_Document], budget: int) -> _Part:
     spent = 0
     for document in documents:
         spans = ",".join(_lines(place.hit) for place in document.places)
-        document.name = f"{document.name}:{spans}" if spans else document.name
+        path, gap, title = document.name.partition("  ")
+        document.name = f"{path}:{spans}{gap}{title}" if spans else document.name
         document.path_alone = True
         spent += tokens(document.name)
         if shown and spent > budget:
@@ -332,17 +350,23 @@ def _window(place: _Place) -> list[tuple[int, str]]:
     if len(lines) > place.lines:
         start = _window_start(lines, focused, place.lines)
         end = start + place.lines
-    while start < end and not lines[start].strip():
-        start += 1
-    while end > start and not lines[end - 1].strip():
-        end -= 1
     shown = [
-        (first + at, _cut_around(lines[at], hit, first + at)) for at in range(start, end)
-        if lines[at].strip()
-    ]  # fmt: skip
+        (first + at, _cut_around(lines[at], hit, first + at))
+        for at in range(start, end)
+        if not _is_said_already(lines[at], hit)
+    ]
     if hit.lane == "code" and _encloses(lines, start):
         shown = [(first, _cut(lines[0], _LONGEST_LINE, keep_indent=True)), *shown[1:]]
     return shown
+
+
+def _is_said_already(line: str, hit: Hit) -> bool:
+    """Whether a line says nothing that the name of the document and the heading do not say."""
+    if hit.lane == "commits" and line.startswith(_COMMIT_HEAD):
+        return True
+    if hit.lane != "code" and _RULE.fullmatch(line):
+        return True
+    return line.strip("# ") in ("", hit.title, *hit.path[-1:])
 
 
 def _encloses(lines: Sequence[str], start: int) -> bool:

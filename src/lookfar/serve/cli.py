@@ -144,7 +144,8 @@ def _indexed(library: Library, quiet: bool, as_json: bool, *, rebuild: bool) -> 
     show_default=True,
     help="Of literal and regex: most lines shown of a document.",
 )
-@click.option("--paths", is_flag=True, help="Of literal and regex: show the documents only.")
+@click.option("--paths", is_flag=True, help="Show the documents only.")
+@click.option("--map", "as_map", is_flag=True, help="Show the short map that agents get.")
 @click.option("--count", is_flag=True, help="Of literal and regex: show lines per document only.")
 @click.option("--prefix", default="", metavar="TEXT", help="Only URIs that start with this.")
 @click.option("--glob", default="", metavar="GLOB", help="Only URIs that match, like guide/**.")
@@ -223,10 +224,15 @@ def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> 
                 as_of=options["as_of"],
                 memories=True,
                 commits=True,
+                focus=True,
                 on_progress=tell,
             )
     if as_json:
         write_json(jsonshape.answer(found, explain=options["explain"]))
+    elif options["as_map"] or options["paths"]:
+        from lookfar.serve.answer_map import draw_answer
+
+        write(draw_answer(found, paths=options["paths"]))
     else:
         from lookfar.serve import render
 

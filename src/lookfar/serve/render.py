@@ -164,7 +164,8 @@ def _hit(
         yield styled((f"   STALE memory: changed since it was written: {named}", "bold red"))
     text_lines = hit.text.rstrip("\n").split("\n")
     shown_lines = [safe_text(each).expandtabs(4) for each in text_lines]
-    chosen = _window(shown_lines, words, hit.heading_path[-1])
+    answering = hit.focus[0].start_line - hit.span.start_line if hit.focus else None
+    chosen = _window(shown_lines, words, hit.heading_path[-1], answering)
     for offset, content in chosen:
         line = styled((f"   {hit.span.start_line + offset:>5}  ", "dim"))
         line.append_text(_highlighted(_cut(content, words), words))
@@ -178,11 +179,18 @@ def _contributions(explanation: Sequence[Contribution]) -> Iterator[Text]:
         yield styled((f"   {part.value:+.4f}  {part.stage}: {part.note}", "dim"))
 
 
-def _window(lines: Sequence[str], words: frozenset[str], heading: str) -> list[tuple[int, str]]:
-    """The few neighbouring lines that say most about the question, with their numbers."""
+def _window(
+    lines: Sequence[str], words: frozenset[str], heading: str, answering: int | None = None
+) -> list[tuple[int, str]]:
+    """The few neighbouring lines that say most about the question, with their numbers: those
+    around the line that answers, where that is known."""
     told = [(number, line) for number, line in enumerate(lines) if line.strip()]
     if told and told[0][1].lstrip().startswith("#") and len(told) > 1:
         told = told[1:]  # The heading is in the breadcrumb already.
+    if answering is not None and told:
+        at = next((at for at, (number, _) in enumerate(told) if number >= answering), 0)
+        start = max(0, min(at - 1, len(told) - _EXCERPT_LINES))
+        return told[start : start + _EXCERPT_LINES]
     found = [words & _terms(line) for _, line in told]
     if not any(found):  # Found by meaning alone: start at the section that was found.
         found = [frozenset({heading} & {line.strip("#= ")}) for _, line in told]

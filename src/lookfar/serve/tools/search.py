@@ -18,7 +18,7 @@ from lookfar.model import Answer, Filters, Hit, Incomplete, Lane
 from lookfar.retrieve.address import citation_of
 from lookfar.retrieve.pack import pack, tokens
 from lookfar.serve import jsonshape
-from lookfar.serve.answer_map import AnswerMap, Question, draw_map, name_document
+from lookfar.serve.answer_map import MAP_TOKENS, AnswerMap, Question, draw_map, name_document
 from lookfar.serve.breadcrumbs import Breadcrumbs, also_at
 from lookfar.serve.cursor import Cursor, recall_call, remember_call
 from lookfar.serve.moments import moment
@@ -31,8 +31,6 @@ from lookfar.serve.tools.lines import show_lines
 SearchMode = Literal["hybrid", "keyword", "vector", "literal", "regex"]
 Detail = Literal["map", "paths", "passages"]
 
-MAP_TOKENS = 950
-"""That the map of one question may cost."""
 _MAP_TOKENS_EACH = 350
 """That the map of each of several questions may cost."""
 _PASSAGE_TOKENS = 6_000
