@@ -72,6 +72,7 @@ STAGES: dict[str, dict[str, object]] = {
     "no name match": {"name_boost": 0.0},
     "no links": {"link_lift": 0.0, "below_lift": 0.0},
     "no phrases": {"phrase_boost": 0.0},
+    "not word for word": {"verbatim": False},
     "no synonyms": {"expansion": False},
     "no kinds of question": {"adaptive": False},
     "no typos": {"typos": False},

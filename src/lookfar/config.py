@@ -353,6 +353,9 @@ class SearchSettings:
     phrase_boost: float = _setting(
         0.1, "Lift for words that stand beside each other as in the question.", low=0, high=1
     )
+    verbatim: bool = _setting(
+        True, "Put first what holds most of the question word for word, where few documents do."
+    )
     expansion: bool = _setting(True, "Widen questions by synonyms of unknown words.")
     expand_known: bool = _setting(False, "Also by synonyms of words that are written here.")
     max_expansions: int = _setting(10, "Synonyms of a question at most.", low=0, high=100)

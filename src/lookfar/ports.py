@@ -341,6 +341,11 @@ class Snapshot(Protocol):
         """The admitted chunks that hold these words beside each other, in whatever form."""
         ...
 
+    def few_holding(self, phrase: str, most: int, filters: Filters) -> list[Place] | None:
+        """The admitted chunks that hold these words beside each other; None where more chunks
+        than ``most`` do, admitted or not."""
+        ...
+
     def adjoining(
         self, pairs: Sequence[tuple[str, str, int]], places: Sequence[Place]
     ) -> dict[int, int]:

@@ -23,6 +23,7 @@ from lookfar.retrieve.fuse import Weigh, by_variance, reciprocal_rank, steady, w
 from lookfar.retrieve.links import joined_by_links, led_to, of_one_community
 from lookfar.retrieve.recency import by_age
 from lookfar.retrieve.relevance import doubts
+from lookfar.retrieve.verbatim import word_for_word
 from lookfar.retrieve.wording import adjacency, widened
 
 __all__ = ["Source", "candidates_of", "rank", "search", "stages"]
@@ -47,6 +48,7 @@ def stages(settings: SearchSettings, sources: Sequence[Source]) -> list[Stage]:
         asked_by_path,
         lanes_weighed(settings.commits_weight),
         code.not_crowding,
+        *([word_for_word(sources)] if settings.verbatim else []),
     ]
 
 

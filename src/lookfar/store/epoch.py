@@ -478,6 +478,15 @@ class EpochSnapshot:
                 found.append(key)
         return found
 
+    def few_holding(self, phrase: str, most: int, filters: Filters) -> list[Place] | None:
+        terms = analyse(phrase).split()
+        keys = self._keywords.holding(terms, most=most + 1) if terms else []
+        if len(keys) > most:
+            return None
+        scope = self._scope(filters)
+        held = catalog.places_by_key(self._connection, keys, self.generation).values()
+        return [place for place in held if scope is None or scope.admits(place)]
+
     def adjoining(
         self, pairs: Sequence[tuple[str, str, int]], places: Sequence[Place]
     ) -> dict[int, int]:

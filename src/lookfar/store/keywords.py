@@ -523,12 +523,12 @@ class KeywordView:
         with _reading(self._folder):
             return any(self._frequency(field, term) for field in PAGE_FIELDS)
 
-    def holding(self, terms: Sequence[str], apart: int = 0) -> list[int]:
-        """The chunks that hold these terms in this order, at most so many positions apart."""
+    def holding(self, terms: Sequence[str], apart: int = 0, most: int | None = None) -> list[int]:
+        """The chunks that hold these terms in this order, at most so many positions apart; with
+        ``most`` any so many of them."""
         with _reading(self._folder):
-            found = self._searcher.search(
-                self._phrase(terms, apart), limit=max(1, self._searcher.num_docs), count=False
-            )
+            limit = most or max(1, self._searcher.num_docs)
+            found = self._searcher.search(self._phrase(terms, apart), limit=limit, count=False)
             addresses = [address for _, address in found.hits]
             keys = self._searcher.fast_field_values("key", addresses)
         return sorted(int(key) for key in keys if key is not None)

@@ -50,7 +50,9 @@ class Keywords(Protocol):
 
     def knows(self, term: str) -> bool: ...
 
-    def holding(self, terms: Sequence[str], apart: int = 0) -> list[int]: ...
+    def holding(
+        self, terms: Sequence[str], apart: int = 0, most: int | None = None
+    ) -> list[int]: ...
 
     def adjoining(
         self, pairs: Sequence[tuple[str, str, int]], keys: Sequence[int]

@@ -502,8 +502,9 @@ class PostgresKeywords:
         """Whether any document holds this term, in its text or its names."""
         return any(self._counts((_NUMBERS[field], term) for field in PAGE_FIELDS).values())
 
-    def holding(self, terms: Sequence[str], apart: int = 0) -> list[int]:
-        """The chunks that hold these terms in this order, at most so many positions apart."""
+    def holding(self, terms: Sequence[str], apart: int = 0, most: int | None = None) -> list[int]:
+        """The chunks that hold these terms in this order, at most so many positions apart; with
+        ``most`` any so many of them."""
         found: set[int] = set()
         for field in range(len(FIELDS)):
             counts = self._counts((field, term) for term in terms)
@@ -524,7 +525,7 @@ class PostgresKeywords:
                     for key in some
                     if key in streams and _in_order(streams[key][field], terms, apart)
                 )
-        return sorted(found)
+        return sorted(found)[:most]
 
     def adjoining(
         self, pairs: Sequence[tuple[str, str, int]], keys: Sequence[int]
