@@ -31,6 +31,10 @@ _FEW_DOCUMENTS: Final = 5
 _FEW_CHUNKS: Final = 20
 _MOST_OF_IT: Final = 0.6
 """The share of what a question says from which a part of it decides."""
+_LONG: Final = 5
+_TELLING: Final = 2
+"""So many words of an error message in a row, of which so many tell something, decide; the rest of
+it may be what the program filled in."""
 _PART: Final = 0.3
 """What a smaller part lifts at most."""
 _CODE: Final = re.compile(r"`([^`\n]{3,200})`")
@@ -57,12 +61,19 @@ def runs_of(plan: Plan, rarity: dict[str, float]) -> list[Run]:
         held = frozenset(plan.terms).intersection(terms_of(" ".join(words)))
         return sum(rarity.get(term, 0.0) for term in held) / total
 
-    quoted = [_words(each) for each in (*_CODE.findall(plan.text), *plan.filters.phrases)]
+    quoted = [_words(each) for each in _quoted(plan)]
     words = _words(plan.text)
     groups = (words[at : at + _WORDS] for at in range(len(words) - _WORDS + 1))
-    runs = [Run(tuple(each), share(each)) for each in (*quoted, *groups) if len(each) > 1]
-    telling = dict.fromkeys(run for run in runs if run.share)
-    return sorted(telling, key=lambda run: -run.share)[:_MOST_RUNS]
+    telling = [run for each in groups if (run := Run(tuple(each), share(each))).share]
+    best = sorted(telling, key=lambda run: -run.share)[:_MOST_RUNS]
+    first = [Run(tuple(each), share(each)) for each in quoted[:_MOST_RUNS]]
+    return list(dict.fromkeys((*first, *best)))
+
+
+def _quoted(plan: Plan) -> list[str]:
+    """What is written as code or in quotes, of several words."""
+    quoted = (*_CODE.findall(plan.text), *plan.filters.phrases)
+    return [each for each in quoted if len(_words(each)) > 1]
 
 
 def _words(text: str) -> list[str]:
@@ -110,15 +121,20 @@ def _holding(run: Run, sources: Sequence[Source]) -> list[tuple[int, Place]]:
 
 
 def _extent(place: Place, source: Source, plan: Plan, rarity: dict[str, float]) -> float:
-    """The share of the question that a chunk holds word for word, in its longest part."""
+    """How much of the question a chunk holds word for word, 0 to 1: the share of its longest
+    part; all, where that is what is quoted, or a long one of an error message."""
     text = source.snapshot.text(place.uri)
     if text is None:
         return 0.0
     written = _plain(text[place.start : place.end])
+    if any(_plain(each) in written for each in _quoted(plan)):
+        return 1.0
     total = sum(rarity.get(term, 0.0) for term in plan.terms)
     best = 0.0
     for words in _longest(_words(plan.text), written):
         held = frozenset(plan.terms).intersection(terms_of(" ".join(words)))
+        if plan.kind == "error" and len(words) >= _LONG and len(held) >= _TELLING:
+            return 1.0
         best = max(best, sum(rarity.get(term, 0.0) for term in held) / total)
     return best
 

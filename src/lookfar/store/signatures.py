@@ -237,9 +237,13 @@ class SignatureFile:
         return sum(len(each.rows) for each in segments), len(segments)
 
     def rewrite(self, signed: Sequence[Signed]) -> None:
-        """Replace all of it: nothing of what it held before is left."""
+        """Replace all of it: nothing of what it held before is left.
+
+        A loss of power may bring back what was there before, which does no harm, until the folder
+        is synced.
+        """
         data = _packed(signed, len(_MAGIC)) if signed else b""
-        files.write_atomic(self.path, _MAGIC + data)
+        files.write_atomic(self.path, _MAGIC + data, sync=False)
 
     def signatures(self, documents: Documents, text_shas: Sequence[bytes]) -> list[Signed]:
         """The sound ones of these documents."""
