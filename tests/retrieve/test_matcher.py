@@ -46,6 +46,7 @@ def matched(lines: list[str], pattern: str, **how: object) -> Found:
             for start, end in matcher.spans(whole)
         ]
         found.append((number, spans))
+    assert matcher.count(raw) == len(found)
     return found
 
 

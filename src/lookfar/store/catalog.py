@@ -493,14 +493,6 @@ def _unpacked(connection: Connection, text_sha: bytes, body: bytes | None) -> by
     return raw
 
 
-def live_documents(connection: Connection, generation: int) -> list[int]:
-    """The numbers of all live documents, in order."""
-    rows = connection.execute(
-        f"SELECT d.id FROM documents d WHERE {ALIVE} ORDER BY d.id", {"g": generation}
-    )
-    return [identifier for (identifier,) in rows]
-
-
 def text_hashes(connection: Connection, generation: int | None = None) -> dict[int, bytes]:
     """The hash of the text of every document, or of those of a generation, by their numbers."""
     alive = "" if generation is None else f" WHERE {ALIVE}"

@@ -53,6 +53,7 @@ from lookfar.store.graph import Graph
 from lookfar.store.keywords import KEYWORDS, KeywordIndex, KeywordView, Streams
 from lookfar.store.migrations import FORMAT, FORMAT_RECORD, FORMAT_WITH_NAMES, check, migrate
 from lookfar.store.owners import Owners
+from lookfar.store.recent_texts import RECENT
 from lookfar.store.remembered import Remembered, State
 from lookfar.store.scope import Scope, overlaps, resolve
 from lookfar.store.seals import TABLES, seal
@@ -611,9 +612,7 @@ class EpochSnapshot:
         return admitted if admitted is not None else self._every_document()
 
     def _every_document(self) -> list[int]:
-        return self.kept(
-            "documents", lambda: catalog.live_documents(self._connection, self.generation)
-        )
+        return list(self.kept("hashes", self._hashes))
 
     def _narrowed(self, need: Need, admitted: list[int] | None) -> list[int]:
         """Those of the admitted documents, or of all, whose signature does not rule them out."""
@@ -622,13 +621,28 @@ class EpochSnapshot:
         numbers: list[int] = known.holding(need, among).tolist()
         return numbers
 
+    def _hashes(self) -> dict[int, bytes]:
+        return catalog.text_hashes(self._connection, self.generation)
+
     def _signatures(self) -> Documents:
-        hashes = catalog.text_hashes(self._connection, self.generation)
+        hashes = self.kept("hashes", self._hashes)
         return self._epoch.signatures.documents(list(hashes), hashes.values())
 
     def texts(self, documents: Sequence[int]) -> Iterator[tuple[int, bytes]]:
         """The normalised texts of these documents as UTF-8, in any order."""
-        return catalog.texts(self._connection, documents)
+        hashes = self.kept("hashes", self._hashes)
+        recent = RECENT.known(hashes[each] for each in documents if each in hashes)
+        lacking = []
+        for document in documents:
+            text = recent.get(hashes.get(document, b""))
+            if text is None:
+                lacking.append(document)
+            else:
+                yield document, text
+        for document, text in catalog.texts(self._connection, lacking):
+            if document in hashes:
+                RECENT.add(hashes[document], text)
+            yield document, text
 
     def admitted_parts(self, document: int, filters: Filters) -> list[tuple[int, int]] | None:
         """The parts of an admitted document that pass the filters; None for all of it."""

@@ -67,6 +67,16 @@ class Matcher(NamedTuple):
             yield FoundLine(start, end)
             at = end + 1
 
+    def count(self, text: bytes) -> int:
+        """How many lines match."""
+        number, find = 0, self.find
+        hit = find(text, 0)
+        while hit >= 0:
+            number += 1
+            at = text.find(_NEWLINE, hit) + 1
+            hit = find(text, at) if at else -1
+        return number
+
 
 def make_matcher(pattern: str, *, regex: bool, case: Case, whole_words: bool) -> Matcher:
     """Read a pattern."""

@@ -114,11 +114,11 @@ def _count(source: Source, filters: Filters, matcher: Matcher, pause: Pause) -> 
     for first in range(0, len(documents), _BATCH):
         pause()
         for document, text in snapshot.texts(documents[first : first + _BATCH]):
-            lines: Iterator[FoundLine] = matcher.lines(text)
             if partly:
                 parts = snapshot.admitted_parts(document, filters)
-                lines = _within(lines, text, parts)
-            count = sum(1 for _ in lines)
+                count = sum(1 for _ in _within(matcher.lines(text), text, parts))
+            else:
+                count = matcher.count(text)
             if count:
                 counts[document] = count
     return counts
