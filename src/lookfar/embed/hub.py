@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from lookfar.errors import ModelUnavailable, from_os_error
+from lookfar.folders import folder_bytes
 from lookfar.locks import try_lock
 
 if TYPE_CHECKING:
@@ -383,7 +384,7 @@ def receipt(folder: Path) -> dict[str, str]:
 def _refuse_full_disk(name: str, files: Sequence[_File], part: Path) -> None:
     needed = sum(each.size for each in files)
     with _disk(f"keeping the model {name}"):
-        have = sum(each.stat().st_size for each in part.rglob("*") if each.is_file())
+        have = folder_bytes(part)
         free = shutil.disk_usage(part).free
     if needed - have > free:
         raise ModelUnavailable(

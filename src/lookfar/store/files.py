@@ -25,6 +25,7 @@ from threading import get_ident
 from types import TracebackType
 
 from lookfar.errors import IndexBusy, IndexReadOnly, PermissionDenied, from_os_error
+from lookfar.folders import list_folder, walk_folder
 from lookfar.locks import try_lock
 
 _LEFT_SECONDS = 600.0
@@ -84,7 +85,7 @@ def write_shared(path: Path, data: bytes) -> None:
     Each has a temporary file of its own; one that is old was left by a crash and goes.
     """
     _replace(path, path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.tmp"), data)
-    for left in path.parent.glob(f".{path.name}.*.tmp"):
+    for left in list_folder(path.parent, f".{path.name}.*.tmp"):
         with suppress(OSError):
             if time.time() - left.stat().st_mtime > _LEFT_SECONDS:
                 left.unlink()
@@ -207,25 +208,21 @@ def remove(path: Path) -> None:
         if path.is_symlink() or not path.is_dir():
             _unlink(path)
             return
-        for each in path.rglob("*"):
-            if each.is_symlink() or not each.is_dir():
-                _unlink(each)
+        folders = [path]
+        for entry in walk_folder(path):
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(Path(entry.path))
+            else:
+                _unlink(Path(entry.path))
         point("remove", path.name)
-        shutil.rmtree(path)
+        for folder in reversed(folders):
+            with suppress(FileNotFoundError):
+                folder.rmdir()
 
 
 def _unlink(path: Path) -> None:
     point("remove", path.name)
     path.unlink(missing_ok=True)
-
-
-def size_of(path: Path) -> int:
-    """Bytes of all files below ``path``; what vanishes while it is counted counts nothing."""
-    total = 0
-    for each in path.rglob("*"):
-        with suppress(OSError):
-            total += each.stat().st_size if each.is_file() else 0
-    return total
 
 
 def link_all(folder: Path, into: Path, *, copied: str) -> None:
@@ -236,7 +233,7 @@ def link_all(folder: Path, into: Path, *, copied: str) -> None:
     """
     with disk(f"reading {folder.name}"):
         shutil.copyfile(folder / copied, into / copied)
-        for path in folder.iterdir():
+        for path in list_folder(folder):
             link = into / path.name
             if path.suffix != ".lock" and not link.is_symlink() and path.name != copied:
                 link.symlink_to(path)

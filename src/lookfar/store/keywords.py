@@ -28,6 +28,7 @@ import tantivy
 from tantivy import Occur, Query
 
 from lookfar.errors import IndexCorrupt, LookfarError, from_os_error
+from lookfar.folders import list_folder
 from lookfar.ports import Entry, Statistics, Terms
 from lookfar.store import files
 
@@ -238,7 +239,7 @@ class KeywordIndex:
         )
         with _writing():
             self._writer = self._index.writer(_HEAP_BYTES, 1)
-            for left in (*self._folder.glob(".tmp*"), *self._never_committed()):
+            for left in (*list_folder(self._folder, ".tmp*"), *self._never_committed()):
                 files.remove(left)
             self._writer.delete_documents_by_query(beyond)
 
@@ -249,7 +250,9 @@ class KeywordIndex:
         is what trying again comes to, would not overwrite them.
         """
         last = self.committed()
-        numbered = ((path, path.name.split(".")[-2]) for path in self._folder.glob("*.*.del"))
+        numbered = (
+            (path, path.name.split(".")[-2]) for path in list_folder(self._folder, "*.*.del")
+        )
         return [path for path, number in numbered if number.isdecimal() and int(number) > last]
 
     def add(
@@ -328,7 +331,7 @@ class KeywordIndex:
         with _reading(self._folder):
             segments = json.loads((self._folder / _META).read_bytes())["segments"]
         named = {each["segment_id"].replace("-", "") for each in segments}
-        for path in self._folder.iterdir():
+        for path in list_folder(self._folder):
             name = path.name.partition(".")[0]
             if _SEGMENT.fullmatch(name) and name not in named:
                 # A reader elsewhere may still map it (Windows); the next one tries again.
