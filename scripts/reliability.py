@@ -62,6 +62,7 @@ HARNESSES = (
              "store/test_crashes.py", "index/test_resume.py", "edit/test_edit_crashes.py")),
     Harness("A folder that vanishes under a reader is gone, and no error",
             ("faults/test_vanishing_folders.py",)),
+    Harness("A full disk is read, and named when it cannot be written", ("store/test_disk.py",)),
     Harness("Power loss loses nothing that was reported done", ("faults/test_power_loss.py",)),
     Harness("Damage is found, told and rebuilt, and never served",
             ("faults/test_corruption.py", "store/test_damage.py")),
@@ -161,6 +162,7 @@ SKIPS = {
         "only root makes device nodes",
         "no device nodes in this container",
     ),
+    "store/test_disk.py": ("cannot mount a small disk here",),
 }
 """What is skipped with leave: why, for each module. The lanes are run on Linux."""
 

@@ -16,6 +16,7 @@ import os
 import shutil
 import stat
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -34,6 +35,8 @@ _WITHOUT_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.
 _WITHOUT_FULL_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOTTY)
 """What disks on other machines answer to a sync that goes down to the drive."""
 _MOST_AT_ONCE = 1 << 26
+_TRIED_BYTES = 1 << 16
+"""More than the pages that SQLite asks for at once."""
 
 on_point: Callable[[str, str, int], int] | None = None
 """Asked at every fault point, where a test has put something here; nothing else ever does."""
@@ -158,6 +161,15 @@ def append(path: Path, offset: int, data: bytes | memoryview) -> None:
             _write(descriptor, data, path.name)
         finally:
             os.close(descriptor)
+
+
+def try_write(folder: Path) -> None:
+    """Write a little into a folder and take it back, for the error that this ends in.
+
+    SQLite says only that writing failed; the system says whether the disk is full.
+    """
+    with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+        _write(file.fileno(), bytes(_TRIED_BYTES), "a trial")
 
 
 def sync(path: Path) -> None:

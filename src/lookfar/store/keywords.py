@@ -121,7 +121,7 @@ def _schema() -> tantivy.Schema:
 
 def meta_of_an_empty_one() -> bytes:
     """What tantivy writes down of an index like ours before anything is in it."""
-    with TemporaryDirectory(prefix="lookfar-") as folder:
+    with TemporaryDirectory(prefix="lookfar-") as folder, _writing(Path(folder)):
         tantivy.Index(_schema(), path=folder, reuse=False)
         return Path(folder, _META).read_bytes()
 
@@ -151,7 +151,7 @@ class KeywordIndex:
 
     def _create(self) -> tantivy.Index:
         files.make_folder(self._folder, sync=False)
-        with _writing():
+        with _writing(self._folder):
             files.point("create", self._folder.name)
             index = tantivy.Index(self._schema, path=str(self._folder), reuse=False)
         return _with_terms(index)
@@ -237,7 +237,7 @@ class KeywordIndex:
             lower_bound=known_documents + 1,
             use_inverted_index=True,
         )
-        with _writing():
+        with _writing(self._folder):
             self._writer = self._index.writer(_HEAP_BYTES, 1)
             for left in (*list_folder(self._folder, ".tmp*"), *self._never_committed()):
                 files.remove(left)
@@ -264,7 +264,7 @@ class KeywordIndex:
     ) -> None:
         """Index the chunks of one document under consecutive keys, and the document as a whole."""
         assert self._writer is not None
-        with _writing():
+        with _writing(self._folder):
             for key, entry in enumerate(entries, first_key):
                 record = tantivy.Document()
                 record.add_unsigned("key", key)
@@ -280,7 +280,7 @@ class KeywordIndex:
         assert self._writer is not None
         # By query: deleting by term silently matches nothing in a field of numbers.
         among = Query.term_set_query(self._schema, "document", list(documents))
-        with _writing():
+        with _writing(self._folder):
             self._writer.delete_documents_by_query(among)
 
     def rewrite(
@@ -341,7 +341,7 @@ class KeywordIndex:
     def commit(self) -> int:
         """Make everything since the last commit durable; gives the stamp to record."""
         assert self._writer is not None
-        with _writing():
+        with _writing(self._folder):
             files.point("commit", self._folder.name)
             stamp = int(self._writer.commit())
         # It syncs its files, and the folder before it names them, but not that name itself.
@@ -697,7 +697,7 @@ def _reading(folder: Path) -> Iterator[None]:
     """What tantivy cannot read of its own files is damaged, unless the disk is to blame."""
     try:
         yield
-    except LookfarError:
+    except (LookfarError, MemoryError):
         raise
     except BaseException as error:
         # A panic of the native code is no ``Exception``, but it is no wish to exit either.
@@ -716,13 +716,16 @@ def _reading(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _writing() -> Iterator[None]:
-    """tantivy reports what the disk said as text; give it back its number."""
+def _writing(folder: Path) -> Iterator[None]:
+    """tantivy reports what the disk said as text, or not at all; give it back its number."""
     with files.disk("writing the keyword index"):
         try:
             yield
         except (ValueError, RuntimeError) as error:
-            raise OSError(_number(error) or errno.EIO, str(error)) from error
+            number = _number(error)
+            if not number:  # Its own threads say only that they ended.
+                files.try_write(folder)
+            raise OSError(number or errno.EIO, str(error)) from error
 
 
 def _number(error: BaseException) -> int:
