@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-import harness
 import lookfar
+from harness import amount, report
 from lookfar.errors import IOFailed, PermissionDenied
 from lookfar.folders import folder_bytes, list_folder, walk_folder
 from lookfar.index.copying import Shelves
@@ -109,7 +109,7 @@ def test_an_index_that_vanishes_as_a_whole_is_gone(
 
 def test_walks_survive_folders_that_come_and_go(library: Library) -> None:
     """Seen to fail with ``Path.rglob`` in the place of the walker, in most runs."""
-    rounds = harness.amount(150, 4_000)
+    rounds = amount(150, 4_000)
     folder = library.index_dir
     done = threading.Event()
 
@@ -135,13 +135,13 @@ def test_walks_survive_folders_that_come_and_go(library: Library) -> None:
     finally:
         done.set()
         thread.join()
-    harness.report("folders that come and go", trials=rounds, failures=len(failures))
+    report("folders that come and go", trials=rounds, failures=len(failures))
     assert failures == []
 
 
 def test_two_that_remove_one_folder_both_succeed(tmp_path: Path) -> None:
     """Seen to fail with ``shutil.rmtree``, which raises where the other was quicker."""
-    for _ in range(harness.amount(20, 500)):
+    for _ in range(amount(20, 500)):
         top = tmp_path / "epoch-1"
         for number in range(20):
             (top / f"{number}").mkdir(parents=True)

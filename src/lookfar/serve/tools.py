@@ -6,13 +6,13 @@ refuses; a cursor that belongs to another call.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from lookfar.errors import InvalidArgument, how_many
+from lookfar.hidden_characters import flags
 from lookfar.model import Answer, Filters, Hit, Incomplete, Lane, Mode, Reading, RelatedKind
 from lookfar.retrieve.address import address_of, citation_of
 from lookfar.retrieve.pack import cut, pack
@@ -38,8 +38,6 @@ from lookfar.serve.tool import (
 
 _DEEPEST = 100
 """Hits that one question can be asked for, all pages together."""
-_BIDI = re.compile("[\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c]")
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufff9-\ufffb\U000e0000-\U000e007f]")
 
 LEAST_TOKENS = 100
 _MOST_NAMED = 100
@@ -200,16 +198,6 @@ def _cited(
     if explain:
         parts.append(", ".join(f"{c.stage} {c.value:+.3f}" for c in hit.explanation))
     return safe_name(" | ".join(parts))
-
-
-def flags(text: str) -> list[str]:
-    """What in a text could mislead its reader: characters that reorder, hide or control."""
-    found = []
-    if not text.isascii() and _BIDI.search(text):
-        found.append("bidi")
-    if _CONTROL.search(text):
-        found.append("control")
-    return found
 
 
 # --- read ---------------------------------------------------------------------------------------
