@@ -79,7 +79,7 @@ HARNESSES = (
             ("index/test_storms.py", "index/test_keeper.py", "sources/test_watch.py")),
     Harness("A model is never mixed with another", ("index/test_model_change.py",)),
     Harness("A model that fails is an error, and no perfect match",
-            ("serve/toolsets/test_document_db.py",)),
+            ("serve/toolsets/test_failing_service.py",)),
     Harness("Hostile text is read in bounded time and rejoins", ("fuzz/test_corpus.py",)),
     Harness("A bomb costs little and hides nothing",
             ("test_bombs.py", "parse/test_frontmatter.py::test_yaml_that_is_refused",

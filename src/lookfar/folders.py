@@ -1,4 +1,4 @@
-"""List folders that other threads and processes change at the same time.
+"""List folders that other threads and processes change at the same time, and make private ones.
 
 Takes: a folder of an index, of models or of memories. Gives: what is in it; whatever vanishes
 while it is listed is left out, because it is gone. Refuses: nothing by itself; a folder that is
@@ -10,6 +10,7 @@ and skip in silence what may not be read. Nothing else in the package walks fold
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
@@ -18,6 +19,18 @@ from pathlib import Path
 from lookfar.errors import from_os_error
 
 _GONE = (FileNotFoundError, NotADirectoryError)
+
+
+def make_private(folder: Path) -> None:
+    """Create a folder, and those above it that are missing, for their owner alone.
+
+    ``Path.mkdir`` gives the mode to the last of them only.
+    """
+    if not folder.exists():
+        make_private(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+    elif not folder.is_dir():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(folder))
 
 
 def list_folder(folder: Path, pattern: str = "*") -> list[Path]:

@@ -37,7 +37,7 @@ from lookfar.errors import (
     NotFound,
     OutsideRoot,
 )
-from lookfar.folders import scan_folder
+from lookfar.folders import list_folder, scan_folder
 from lookfar.parse import frontmatter
 from lookfar.parse.links import tag_names
 from lookfar.parse.text import normalise
@@ -358,7 +358,15 @@ class MemoryFolder:
                     developer=busy.developer,
                     details=busy.details,
                 ) from busy
+            self._remove_unfinished()
             yield
+
+    def _remove_unfinished(self) -> None:
+        """Remove what a killed writer left, inside the lock: nobody else writes such files."""
+        for folder in (self.folder, self.folder / _TRASH):
+            for path in list_folder(folder, ".*.tmp"):
+                if path.name.lower().endswith(f"{_ENDING}.tmp"):
+                    files.remove(path)
 
     def _change(
         self, what: str, name: str, changed: Callable[[bytes], bytes], author: str

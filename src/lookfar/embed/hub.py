@@ -27,8 +27,9 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from lookfar.config import data_dir
 from lookfar.errors import ModelUnavailable, from_os_error
-from lookfar.folders import folder_bytes
+from lookfar.folders import folder_bytes, make_private
 from lookfar.locks import try_lock
 
 if TYPE_CHECKING:
@@ -133,6 +134,8 @@ def fetched(
 def _alone(place: Path) -> Iterator[None]:
     """One fetches a model, and whoever else wants it waits."""
     with _disk(f"keeping the model {place.name}"):
+        if data_dir() in place.parents:  # Where indexes are, too: for their owner alone.
+            make_private(data_dir())
         place.parent.mkdir(parents=True, exist_ok=True)
         lock = place.with_name(f".{place.name}.lock").open("ab")
     with lock:

@@ -26,7 +26,7 @@ from threading import get_ident
 from types import TracebackType
 
 from lookfar.errors import IndexBusy, IndexReadOnly, PermissionDenied, from_os_error
-from lookfar.folders import list_folder, walk_folder
+from lookfar.folders import list_folder, make_private, walk_folder
 from lookfar.locks import try_lock
 
 _LEFT_SECONDS = 600.0
@@ -67,7 +67,7 @@ def make_folder(path: Path, *, sync: bool = True) -> None:
         new = [each for each in (path, *path.parents) if not each.exists()]
         if new:
             point("folder", path.name)
-            path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(path)
         for each in reversed(new) if sync else ():
             sync_folder(each.parent)
 

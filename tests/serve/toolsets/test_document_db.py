@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import mcp_types as types
 import pytest
 
-from embedding_service import Service, cut
-from embedding_service import refused as refused_by_service
 from lookfar import config
 from lookfar.collections import ulids
 from lookfar.errors import InvalidConfig
@@ -77,56 +75,6 @@ def test_insert_find_delete(
     assert unmet("document_db", "insert_document", made) == []
     assert unmet("document_db", "find_similar_documents", hits) == []
     assert unmet("document_db", "delete_document", gone) == []
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    made = Service()
-    yield made
-    made.close()
-
-
-class TestAServiceThatFails:
-    @pytest.fixture
-    def settings(self, tmp_path: Path, service: Service) -> dict[str, Any]:
-        return {
-            "embed.provider": "remote",
-            "embed.model": "small",
-            "embed.base_url": service.url,
-            "embed.retries": 0,
-            "documents.dir": str(tmp_path / "db"),
-        }
-
-    @pytest.mark.parametrize("fault", [refused_by_service(500), refused_by_service(401), cut])
-    def test_it_is_an_error_and_not_a_perfect_match(
-        self, ask: Ask, refused: Ask, service: Service, fault: Any
-    ) -> None:
-        """Seen to fail when words answered for the model: the best had ``score: 0.0``, which is
-        the distance of a text to itself."""
-        made = ask("insert_document", text="boats in the harbour")
-        (hit,) = ask("find_similar_documents", text="boats")
-        assert 0 < hit["score"] < 2
-        service.always = fault
-        told = refused("find_similar_documents", text="the harbour")  # The other is remembered.
-        assert told["code"] == "MODEL_UNAVAILABLE"
-        assert told["hint"]
-        service.always = None
-        (again,) = ask("find_similar_documents", text="boats")
-        assert (again["doc_id"], again["score"]) == (made["doc_id"], hit["score"])
-
-
-class TestWithoutAModel:
-    @pytest.fixture
-    def settings(self, tmp_path: Path) -> dict[str, Any]:
-        return {"embed.provider": "none", "documents.dir": str(tmp_path / "db")}
-
-    def test_what_words_find_has_no_score(self, ask: Ask) -> None:
-        """Seen to fail when what the ranking leaves to 1 was given as a distance."""
-        made = ask("insert_document", text="boats in the harbour")
-        ask("insert_document", text="nothing of the kind")
-        (hit,) = ask("find_similar_documents", text="boats")
-        assert hit["doc_id"] == made["doc_id"]
-        assert "score" not in hit
 
 
 def test_a_text_of_which_the_model_knows_no_word_has_no_score(ask: Ask) -> None:
