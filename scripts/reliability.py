@@ -86,7 +86,7 @@ HARNESSES = (
              "sources/test_globs.py", "sources/test_ignore.py::test_no_line_is_slow")),
     Harness("Nothing outside the roots is read or written",
             ("serve/mcp/test_hostile_paths.py", "serve/http/test_http_hostile.py",
-             "sources/test_confine.py")),
+             "sources/test_confine.py", "sources/test_walk.py")),
     Harness("No other site and no other host gets in", ("serve/http/test_http_guard.py",)),
     Harness("Beyond this machine nothing is served without a token",
             (f"{_HTTP}guard.py::test_what_others_can_reach_does_not_start_without_a_token",)),
