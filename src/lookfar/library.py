@@ -609,7 +609,7 @@ class Library:
                     raise
                 left.remove(culprit)
                 healed.append(culprit.heal(damage, on_progress))
-            except (LookfarError, Closing):
+            except (LookfarError, Closing, MemoryError):
                 raise
             except Exception as error:
                 behind = ((each, each.suspected(error)) for each in left)

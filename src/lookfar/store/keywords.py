@@ -31,6 +31,7 @@ from lookfar.errors import IndexCorrupt, LookfarError, from_os_error
 from lookfar.folders import list_folder
 from lookfar.ports import Entry, Statistics, Terms
 from lookfar.store import files
+from lookfar.store.headroom import refuse_little
 
 KEYWORDS = "keywords"
 """In the folder of an epoch."""
@@ -47,6 +48,8 @@ _MOST_EQUAL = 4096
 """Entries with the score of the last one wanted that are looked at. More than these are as alike
 as a word in one line of a log."""
 _HEAP_BYTES = 96_000_000
+_HEADROOM = 3 * _HEAP_BYTES
+"""What writing and merging may take at once; below it, tantivy could end the process."""
 _REMEMBERED = 20_000
 """Terms whose frequency a view remembers."""
 _ANALYSER = "whitespace"
@@ -237,6 +240,7 @@ class KeywordIndex:
             lower_bound=known_documents + 1,
             use_inverted_index=True,
         )
+        refuse_little(_HEADROOM)
         with _writing(self._folder):
             self._writer = self._index.writer(_HEAP_BYTES, 1)
             for left in (*list_folder(self._folder, ".tmp*"), *self._never_committed()):
@@ -264,6 +268,7 @@ class KeywordIndex:
     ) -> None:
         """Index the chunks of one document under consecutive keys, and the document as a whole."""
         assert self._writer is not None
+        refuse_little(_HEADROOM)
         with _writing(self._folder):
             for key, entry in enumerate(entries, first_key):
                 record = tantivy.Document()
