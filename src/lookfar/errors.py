@@ -19,6 +19,7 @@
     └── IOFailed                      IO_ERROR              the disk said no
         ├── PermissionDenied          PERMISSION_DENIED
         ├── DiskFull                  DISK_FULL
+        ├── OutOfMemory               OUT_OF_MEMORY         the system gives no more memory
         ├── IndexReadOnly             INDEX_READ_ONLY       the index folder cannot be written
         └── StoreUnavailable          STORE_UNAVAILABLE     the store's server cannot be reached
 
@@ -169,6 +170,10 @@ class DiskFull(IOFailed):
     code = "DISK_FULL"
 
 
+class OutOfMemory(IOFailed):
+    code = "OUT_OF_MEMORY"
+
+
 class IndexReadOnly(IOFailed):
     code = "INDEX_READ_ONLY"
 
@@ -182,10 +187,33 @@ def how_many(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
+def out_of_memory(developer: str) -> OutOfMemory:
+    """The error of a process that asked for more memory than it may have."""
+    return OutOfMemory(
+        "There is not enough memory for this.",
+        hint="Raise the limit (ulimit -v, or that of the container), end other programs, or set"
+        " index.workers to 1; the last finished index is intact.",
+        developer=developer,
+    )
+
+
+def memory_refused(error: BaseException) -> OutOfMemory | None:
+    """Name an error that says, in whichever way, that the system gave no memory; else nothing."""
+    # A thread needs a stack, and Python has no error of its own for one that cannot start.
+    no_thread = isinstance(error, RuntimeError) and "can't start new thread" in str(error)
+    if isinstance(error, OutOfMemory):
+        return error
+    if isinstance(error, MemoryError) or no_thread:
+        return out_of_memory(f"{type(error).__name__}: {error}")
+    return None
+
+
 def from_os_error(error: OSError, what: str) -> IOFailed:
     """Name an operating-system failure so that a user knows what to do."""
     developer = f"{type(error).__name__} [{errno.errorcode.get(error.errno or 0, '?')}] {error}"
     details = {"path": str(error.filename)} if error.filename else {}
+    if error.errno in (errno.ENOMEM, errno.EAGAIN):
+        return out_of_memory(f"{developer}, while {what}")
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFull(
             f"There is no disk space left while {what}.",

@@ -230,24 +230,38 @@ class Library:
         """The inserted chunks nearest to a text, with their cosine distance, and what may be
         missing; only of documents whose metadata has the values of ``having``.
 
-        The usual database need not be there yet, any other must.
+        The usual database need not be there yet, any other must. A model that fails now is an
+        error; without one, words find chunks that have no distance.
         """
-        from lookfar.collections.documents import filter_tags, found_in, nearest, settings_for
+        from lookfar.collections.documents import (
+            Measured,
+            filter_tags,
+            found_in,
+            nearest,
+            settings_for,
+        )
 
         asked, filters = self.database(database), Filters(tags=filter_tags(having or {}))
         if not database and not asked.exists:
             return [], ()
-        started = time.perf_counter()
+        started, measured = time.perf_counter(), Measured()
         answer = self.search(
             text,
             top_k=top_k,
             filters=filters,
             collections=(asked.name,),
             tuned=settings_for(self.settings.search),
-            answering=nearest,
+            answering=partial(nearest, measured=measured),
             on_progress=on_progress,
         )
-        return found_in(asked, answer.hits, started), answer.incomplete
+        missing = [note for note in answer.incomplete if note.reason == "no_model"]
+        if missing and asked.embedder is not None and not measured.by_meaning:
+            raise ModelUnavailable(
+                "The embedding model failed, so no distance can be measured.",
+                hint="Try again, or look for the words with a search.",
+                developer=missing[0].detail,
+            )
+        return found_in(asked, answer.hits, started, measured), answer.incomplete
 
     def _homes(self, name: str) -> list[Folder]:
         """The folders that a collection of memories is about."""
@@ -673,7 +687,7 @@ class Library:
                     raise
                 left.remove(culprit)
                 healed.append(culprit.heal(damage, on_progress))
-            except (LookfarError, Closing):
+            except (LookfarError, Closing, MemoryError):
                 raise
             except Exception as error:
                 behind = ((each, each.suspected(error)) for each in left)

@@ -623,3 +623,45 @@ def test_a_merge_names_its_sources_and_needs_all_of_them(notes: MemoryFolder) ->
         notes.merge(["one"], "taken", "joint")
     with pytest.raises(InvalidArgument):
         notes.merge([], "none", "joint")
+
+
+# --- what a crash leaves --------------------------------------------------------------------------
+
+KILLED = """
+import os, signal, sys
+from lookfar.edit.memories import MemoryFolder
+from lookfar.store import files
+
+def die(what, name, size):
+    if what == "rename" and name == sys.argv[2]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return size
+
+files.on_point = die
+notes = MemoryFolder(sys.argv[1])
+if sys.argv[3] == "create":
+    notes.create("New.", title="Second")
+else:
+    notes.update("first.md", text="Changed.")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="kill -9")
+@pytest.mark.parametrize(
+    ("dies_at", "how"),
+    [("second.md", "create"), ("first.md", "update"), ("first.000001.md", "update")],
+)
+def test_what_a_killed_writer_left_is_removed_by_the_next(
+    notes: MemoryFolder, dies_at: str, how: str
+) -> None:
+    """Seen to fail when only a write of the same name took its temporary file away."""
+    notes.create("Text.", title="First")
+    theirs = notes.folder / ".own-notes.tmp"
+    theirs.write_text("Not ours.", encoding="utf-8")
+    command = [sys.executable, "-c", KILLED, str(notes.folder), dies_at, how]
+    assert subprocess.run(command, check=False).returncode == -9
+    assert [path.name for path in notes.folder.rglob(".*.md.tmp")] == [f".{dies_at}.tmp"]
+    notes.create("Text.", title="Third")
+    assert list(notes.folder.rglob(".*.md.tmp")) == []
+    assert theirs.exists()
+    assert {memory.name for memory in notes.memories()} == {"first.md", "third.md"}

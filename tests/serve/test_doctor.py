@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from lookfar.config import data_dir
 from lookfar.serve import checks
 from lookfar.serve.checks import Checks, Finding
 from lookfar.serve.endpoint import runtime_folder
@@ -118,6 +119,40 @@ def test_indexes_that_others_may_read(home: Path, examine: Examine) -> None:
     assert states(examine(fix=True)["permissions"]) == ["fixed", "ok"]
     assert index.stat().st_mode & 0o077 == 0
     assert home.stat().st_mode & 0o777 == 0o755, "others may have to do there"
+
+
+@posix
+def test_the_data_folder_of_an_earlier_version_is_closed(examine: Examine) -> None:
+    """Seen to fail when only the folder that was chosen for indexes was looked at."""
+    own = data_dir()
+    database = own / "documents" / "notes"
+    database.mkdir(parents=True)
+    (database / "CURRENT").write_text("epoch-1")
+    for folder in (own, database.parent, database):
+        folder.chmod(0o755)
+    (finding,) = examine()["permissions"]
+    assert (finding.state, finding.fixable) == ("warning", True)
+    assert "notes" in finding.message
+    assert states(examine(fix=True)["permissions"]) == ["fixed", "ok"]
+    assert [folder.stat().st_mode & 0o777 for folder in (own, database)] == [0o700, 0o700]
+
+
+@posix
+def test_everything_that_is_kept_is_in_folders_of_its_owner(
+    handbook: Path, run: Run, tmp_path: Path
+) -> None:
+    """Seen to fail when the data folder was made as the umask says."""
+    before = os.umask(0o022)
+    try:
+        assert run("index", handbook, "--quiet").exit_code == 0
+        assert run("documents", "insert", "A text.").exit_code == 0
+        assert run("memory", "add", "A thing.", "--path", handbook).exit_code == 0
+    finally:
+        os.umask(before)
+    own = data_dir()
+    folders = [own, *(path for path in own.rglob("*") if path.is_dir())]
+    assert len(folders) > 3
+    assert [path for path in folders if path.stat().st_mode & 0o077] == []
 
 
 @posix

@@ -10,6 +10,7 @@ import json
 import os
 import random
 import shutil
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,10 +18,11 @@ from pathlib import Path
 import pytest
 
 from lookfar.errors import RootNotFound
+from lookfar.library import Library
 from lookfar.model import Skipped
 from lookfar.sources.confine import Root
 from lookfar.sources.policy import Policy
-from lookfar.sources.walk import MAX_SKIPPED, Walk, verdict_on, walk
+from lookfar.sources.walk import MAX_SKIPPED, Walk, glance, verdict_on, walk
 
 
 def plant(root: Path, *uris: str, text: str = "x") -> None:
@@ -54,6 +56,34 @@ def test_files_come_in_uri_order(tmp_path: Path) -> None:
     assert found == walk(Root.open(tmp_path), Policy())
     for file in found.files:
         assert file.fingerprint == Root.open(tmp_path).stat(file.uri)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot have such names")
+@pytest.mark.parametrize("name", ["C:/x.md", "C:\\x.md", "c:\\d/x.md", "bad\udcff/x.md"])
+def test_names_that_no_path_can_carry_are_skipped(
+    tmp_path: Path, name: str, own_home: None
+) -> None:
+    """A drive letter is what leads out of a root on another system; an index may travel.
+
+    Seen to fail when the walk listed what reading refuses: every answer was incomplete."""
+    docs = tmp_path / "docs"
+    plant(docs, "ok.md", name, text="common words")
+    top = os.fsencode(name.partition("/")[0]).decode("utf-8", "replace")
+    found = walk(Root.open(docs), Policy())
+    assert uris(found) == ["ok.md"]
+    assert [(skipped.uri, skipped.reason) for skipped in found.skipped] == [(top, "bad_name")]
+    assert found.unreadable == ()
+    hinted = glance(Root.open(docs), Policy(), [name, "ok.md"])  # As the watcher names them.
+    assert (uris(hinted), hinted.unreadable) == (["ok.md"], ())
+    assert hinted.skipped_counts == {"bad_name": 1}
+    chosen = {"embed.provider": "hash"}
+    with Library.open(docs, index_dir=tmp_path / "index", settings=chosen) as library:
+        library.index()
+        answer = library.search("common")
+        [state] = library.statuses()
+    assert [hit.uri for hit in answer.hits] == ["ok.md"]
+    assert answer.incomplete == ()
+    assert state.failures == ()
 
 
 def test_reasons_are_counted_and_named(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import subprocess
@@ -11,7 +12,8 @@ from pathlib import Path
 import pytest
 from shelf import Elsewhere, Shelf, python
 
-from lookfar.errors import IndexReadOnly, IOFailed
+from lookfar.errors import DiskFull, IndexReadOnly, IOFailed
+from lookfar.library import Library
 
 SMALL = {f"{n}.md": f"# Page {n}\n\ncommon word{n}\n" for n in range(10)}
 
@@ -108,6 +110,177 @@ def test_a_file_that_may_not_grow_is_typed_too(
     done = elsewhere(LIMITED, tmp_path / "index", limit)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() in ("IO_ERROR", "DISK_FULL")
+
+
+FRESH = """
+    import json, resource, signal, sys
+    from pathlib import Path
+    from lookfar.errors import IOFailed
+    from shelf import Shelf
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    if len(sys.argv) > 2:
+        limit = int(sys.argv[2])
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+    shelf = Shelf(Path(sys.argv[1]))
+    told = {"all": shelf.everything(), "found": len(shelf.found("common")),
+            "damage": [damage.artefact for damage in shelf.store.verify()]}
+    try:
+        shelf.write({"new.md": "text\\n"})
+    except IOFailed as error:
+        told |= {"code": error.code, "message": error.message, "hint": error.hint,
+                 "developer": error.developer}
+    told["after"] = shelf.everything()
+    print(json.dumps(told))
+"""
+"""What a process reads and writes that has opened nothing before the disk was full."""
+
+
+def fill_up(disk: Path) -> None:
+    """Leave no byte."""
+    with (disk / "ballast").open("wb", buffering=0) as ballast:
+        for size in (65_536, 1):
+            with suppress(OSError):
+                while True:
+                    ballast.write(b"x" * size)
+
+
+def test_a_fresh_process_reads_what_is_on_a_full_disk(
+    small_disk: Path, elsewhere: Elsewhere
+) -> None:
+    """SQLite wants room for its ``-shm`` file even to read.
+
+    Seen to fail when only a read-only disk was read without one: IO_ERROR, "the disk failed"."""
+    shelf = Shelf(small_disk / "index")
+    shelf.write(SMALL)
+    shelf.store.close()
+    fill_up(small_disk)
+    for _ in range(2):  # The second meets what the first one's attempt left.
+        done = elsewhere(FRESH, small_disk / "index")
+        assert done.returncode == 0, done.stderr
+        told = json.loads(done.stdout)
+        assert (told["all"], told["found"], told["damage"]) == (SMALL, 10, [])
+        assert told["code"] == "DISK_FULL"
+        assert "disk space" in told["message"]
+        assert told["hint"]
+        assert told["after"] == SMALL
+    (small_disk / "ballast").unlink()
+    shelf.write({"new.md": "text\n"})
+    assert len(shelf.everything()) == 11
+    shelf.store.close()
+
+
+DIES = """
+    import os, signal, sys
+    from pathlib import Path
+    from shelf import Shelf
+    shelf = Shelf(Path(sys.argv[1]))
+    shelf.write({"new.md": "common too\\n"})
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_writer_left_in_its_log_is_read_on_a_full_disk(
+    small_disk: Path, elsewhere: Elsewhere
+) -> None:
+    """Its ``-shm`` file is there to be used; without one the message says why nothing is read.
+
+    Seen to fail when a log with something in it was taken for an empty one."""
+    shelf = Shelf(small_disk / "index")
+    shelf.write(SMALL)
+    shelf.store.close()
+    elsewhere(DIES, small_disk / "index")
+    fill_up(small_disk)
+    everything = {**SMALL, "new.md": "common too\n"}
+    done = elsewhere(FRESH, small_disk / "index")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["all"], told["found"]) == (everything, 11)
+    assert told["code"] == "DISK_FULL", told["developer"]
+
+
+def test_a_log_without_its_shared_memory_on_a_full_disk_says_so(small_disk: Path) -> None:
+    """Seen to fail when the log was passed over: the state before it would have been served."""
+    shelf = Shelf(small_disk / "index")
+    shelf.write(SMALL)
+    shelf.write({"new.md": "common too\n"})
+    with shelf.store.snapshot():
+        [catalogue] = small_disk.glob("index/*/catalogue.db")
+        names = [catalogue.name, f"{catalogue.name}-wal"]
+        kept = {name: (catalogue.parent / name).read_bytes() for name in names}
+    shelf.store.close()
+    assert kept[names[1]]
+    for name, data in kept.items():
+        (catalogue.parent / name).write_bytes(data)
+    fill_up(small_disk)
+    again = Shelf(small_disk / "index")
+    with pytest.raises(DiskFull) as raised:
+        again.everything()
+    assert "Free some space" in raised.value.hint
+    (small_disk / "ballast").unlink()
+    assert len(again.everything()) == 11
+    again.store.close()
+
+
+def test_a_fresh_process_reads_where_no_file_may_grow(tmp_path: Path, elsewhere: Elsewhere) -> None:
+    """The same without a disk of its own, for those who may not mount one."""
+    shelf = Shelf(tmp_path / "index")
+    shelf.write(SMALL)
+    shelf.store.close()
+    done = elsewhere(FRESH, tmp_path / "index", 20_000)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["all"], told["found"], told["damage"]) == (SMALL, 10, [])
+    assert told["code"] in ("DISK_FULL", "IO_ERROR")
+    assert told["after"] == SMALL
+
+
+WITHOUT_ROOM = """
+    import resource, signal, sys
+    from pathlib import Path
+    from lookfar.errors import IOFailed
+    from shelf import Shelf
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    shelf = Shelf(Path(sys.argv[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, resource.RLIM_INFINITY))
+    try:
+        print(shelf.store.verify())
+    except IOFailed as error:
+        print(error.code)
+"""
+
+
+def test_without_room_for_temporary_files_nothing_is_called_damaged(
+    tmp_path: Path, elsewhere: Elsewhere
+) -> None:
+    """Seen to fail when ``verify`` took tantivy's failure to write for one of the index."""
+    shelf = Shelf(tmp_path / "index")
+    shelf.write(SMALL)
+    shelf.store.close()
+    done = elsewhere(WITHOUT_ROOM, tmp_path / "index")
+    assert (done.stdout.strip(), done.returncode) == ("IO_ERROR", 0), done.stderr
+
+
+def test_a_full_disk_is_searched_while_files_change(
+    small_disk: Path, tmp_path: Path, own_home: None
+) -> None:
+    """Also where a file has changed, which cannot be indexed now: the answer says so."""
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    for uri, text in SMALL.items():
+        (docs / uri).write_text(text, encoding="utf-8")
+    chosen = {"embed.provider": "hash"}
+    with Library.open(docs, index_dir=small_disk / "index", settings=chosen) as library:
+        library.index()
+    fill_up(small_disk)
+    (docs / "new.md").write_text("common news\n", encoding="utf-8")
+    with Library.open(docs, index_dir=small_disk / "index", settings=chosen) as library:
+        answer = library.search("common", top_k=20)
+        assert len({hit.uri for hit in answer.hits}) == 10
+        assert answer.incomplete
+        [state] = library.statuses()
+        assert state.counts.documents == 10
+        with pytest.raises(DiskFull):
+            library.index()
 
 
 def test_a_read_only_disk_is_searched_and_not_written(small_disk: Path) -> None:

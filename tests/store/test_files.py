@@ -6,6 +6,7 @@ import errno
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -53,6 +54,18 @@ def test_what_a_crash_left_of_an_atomic_write_is_overwritten(tmp_path: Path) -> 
     files.write_atomic(path, b"new")
     assert path.read_bytes() == b"new"
     assert os.listdir(tmp_path) == ["CURRENT"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes")
+def test_every_folder_that_is_made_is_for_its_owner_alone(tmp_path: Path) -> None:
+    """Seen to fail when those above it were made as the umask says."""
+    before = os.umask(0o022)
+    try:
+        files.make_folder(tmp_path / "share" / "lookfar" / "index" / "docs")
+    finally:
+        os.umask(before)
+    made = [tmp_path / "share", *(path for path in tmp_path.rglob("*") if path.is_dir())]
+    assert {path.stat().st_mode & 0o777 for path in made} == {0o700}
 
 
 def test_bytes_are_appended_at_their_offset_over_what_a_crash_left(tmp_path: Path) -> None:

@@ -390,7 +390,7 @@ class Collection(ABC):
             return ask()
         except IndexCorrupt as damage:
             self.heal(damage)
-        except (LookfarError, Closing):
+        except (LookfarError, Closing, MemoryError):
             raise
         except Exception as error:
             damage_behind = self.suspected(error)

@@ -75,8 +75,9 @@ class Similar:
     chunk_id: str
     doc_id: str
     text: str
-    score: float
-    """Its cosine distance: the smaller, the nearer."""
+    score: float | None
+    """Its cosine distance: the smaller, the nearer. None where words found it and no model
+    compared it; 0 would say that it is the same."""
     chunk_index: int
     """Counts the chunks of its document from 0."""
     metadata: Mapping[str, Any]
@@ -571,19 +572,32 @@ def _timed(what: str, started: float, database: str, **more: float) -> None:
 # --- what is nearest ------------------------------------------------------------------------------
 
 
+@dataclass(slots=True)
+class Measured:
+    """Whether the scores of an answer are distances between vectors."""
+
+    by_meaning: bool = False
+
+
 def nearest(
-    sources: Sequence[Source], settings: SearchSettings, explain: bool
+    sources: Sequence[Source],
+    settings: SearchSettings,
+    explain: bool,
+    measured: Measured | None = None,
 ) -> tuple[list[Hit], list[Incomplete]]:
     """An answering in single chunks, the nearest first; ``score`` is their cosine distance.
 
     Which chunks answer is found out as everywhere, by meaning and by words. Without a model,
-    or where it knows no word of the question, the distance is what the ranking leaves to 1.
+    or where it knows no word of the question, ``score`` only orders them: it is what the ranking
+    leaves to 1, and ``measured`` says so.
     """
     from lookfar.retrieve.search import rank
 
     ranking = rank(sources, settings)
     best = ranking.order()[: ranking.plan.top_k]
     by_meaning = ranking.plan.vector is not None
+    if measured is not None:
+        measured.by_meaning = by_meaning
     far = {
         # Rounded numbers may be a little nearer than the same.
         at: 1.0 - min(1.0, ranking.candidates[at].vector if by_meaning else ranking.scores[at])
@@ -613,7 +627,9 @@ def settings_for(chosen: SearchSettings) -> SearchSettings:
     return replace(chosen, merge_gap=0, per_document=0, max_excerpt_chars=_WHOLE)
 
 
-def found_in(database: Documents, hits: Sequence[Hit], started: float) -> list[Similar]:
+def found_in(
+    database: Documents, hits: Sequence[Hit], started: float, measured: Measured
+) -> list[Similar]:
     """The chunks that hits of a database are, in their order."""
     found: list[Similar] = []
     for hit in hits:
@@ -624,7 +640,7 @@ def found_in(database: Documents, hits: Sequence[Hit], started: float) -> list[S
                     chunk_id=ulids.encode(bytes.fromhex(hit.chunk_id)),
                     doc_id=hit.uri,
                     text=hit.text,
-                    score=hit.score,
+                    score=hit.score if measured.by_meaning else None,
                     chunk_index=hit.part - 1,
                     metadata=database.metadata_of(hit.uri),
                 )

@@ -45,6 +45,7 @@ from lookfar.errors import (
     ModelUnavailable,
     NotFound,
     RootNotFound,
+    memory_refused,
 )
 from lookfar.index import freshness
 from lookfar.index.recipe import epoch_fingerprint, policy_from
@@ -284,7 +285,7 @@ class Folder(Collection):
         except Closing:
             pass  # What was done so far is kept for the next build, where that is worth it.
         except Exception as error:
-            self.failure = LookfarError(
+            self.failure = memory_refused(error) or LookfarError(
                 "Indexing failed.",
                 hint="Index the folder again.",
                 developer=f"{type(error).__name__}: {error}",

@@ -36,8 +36,8 @@ from lookfar.errors import (
     IOFailed,
     NotFound,
     OutsideRoot,
-    from_os_error,
 )
+from lookfar.folders import list_folder, scan_folder
 from lookfar.parse import frontmatter
 from lookfar.parse.links import tag_names
 from lookfar.parse.text import normalise
@@ -358,7 +358,15 @@ class MemoryFolder:
                     developer=busy.developer,
                     details=busy.details,
                 ) from busy
+            self._remove_unfinished()
             yield
+
+    def _remove_unfinished(self) -> None:
+        """Remove what a killed writer left, inside the lock: nobody else writes such files."""
+        for folder in (self.folder, self.folder / _TRASH):
+            for path in list_folder(folder, ".*.tmp"):
+                if path.name.lower().endswith(f"{_ENDING}.tmp"):
+                    files.remove(path)
 
     def _change(
         self, what: str, name: str, changed: Callable[[bytes], bytes], author: str
@@ -424,31 +432,19 @@ class MemoryFolder:
     # -- names -------------------------------------------------------------
 
     def _names(self) -> list[str]:
-        try:
-            entries = list(os.scandir(self.folder))
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise from_os_error(error, f"listing {self.folder}") from error
-        return sorted(
-            each.name
-            for each in entries
-            if each.name.lower().endswith(_ENDING)
-            and not each.name.startswith(".")
-            and _is_text(each.name)
-            and each.is_file(follow_symlinks=False)
-        )
+        return [
+            entry.name
+            for entry in scan_folder(self.folder)
+            if entry.name.lower().endswith(_ENDING)
+            and not entry.name.startswith(".")
+            and _is_text(entry.name)
+            and entry.is_file(follow_symlinks=False)
+        ]
 
     def _versions(self) -> dict[str, list[int]]:
         """The numbers in the trash by the name of their memory, rising."""
         found: dict[str, list[int]] = {}
-        try:
-            entries = sorted(os.listdir(self.folder / _TRASH))
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise from_os_error(error, f"listing {self.folder}") from error
-        for entry in entries:
+        for entry in (entry.name for entry in scan_folder(self.folder / _TRASH)):
             match = _VERSION.fullmatch(entry)
             if match is not None and _is_text(entry) and not entry.startswith("."):
                 name = match["stem"] + match["ending"]

@@ -41,6 +41,7 @@ from lookfar.errors import (
     PermissionDenied,
     from_os_error,
 )
+from lookfar.folders import list_folder
 from lookfar.model import Fingerprint
 from lookfar.sources.confine import Handle, Refused, Root, close_folder, components, lstat_in
 from lookfar.store import files
@@ -306,7 +307,7 @@ class Transactions:
 
     def _recover(self) -> None:
         """Finish or take back what a crash interrupted; inside the lock."""
-        for left in self.folder.glob(".*.tmp"):
+        for left in list_folder(self.folder, ".*.tmp"):
             files.remove(left)
         journal = self.folder / _JOURNAL
         if journal.exists():
@@ -482,11 +483,7 @@ class Transactions:
     # -- the disk ------------------------------------------------------------------
 
     def _homes(self) -> list[Path]:
-        try:
-            names = sorted(os.listdir(self.folder))
-        except FileNotFoundError:
-            return []
-        return [self.folder / name for name in names if _NUMBER.fullmatch(name)]
+        return [home for home in list_folder(self.folder) if _NUMBER.fullmatch(home.name)]
 
     def _next(self) -> int:
         return max((int(home.name) for home in self._homes()), default=0) + 1

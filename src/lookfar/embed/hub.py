@@ -27,7 +27,9 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from lookfar.config import data_dir
 from lookfar.errors import ModelUnavailable, from_os_error
+from lookfar.folders import folder_bytes, make_private
 from lookfar.locks import try_lock
 
 if TYPE_CHECKING:
@@ -132,6 +134,8 @@ def fetched(
 def _alone(place: Path) -> Iterator[None]:
     """One fetches a model, and whoever else wants it waits."""
     with _disk(f"keeping the model {place.name}"):
+        if data_dir() in place.parents:  # Where indexes are, too: for their owner alone.
+            make_private(data_dir())
         place.parent.mkdir(parents=True, exist_ok=True)
         lock = place.with_name(f".{place.name}.lock").open("ab")
     with lock:
@@ -383,7 +387,7 @@ def receipt(folder: Path) -> dict[str, str]:
 def _refuse_full_disk(name: str, files: Sequence[_File], part: Path) -> None:
     needed = sum(each.size for each in files)
     with _disk(f"keeping the model {name}"):
-        have = sum(each.stat().st_size for each in part.rglob("*") if each.is_file())
+        have = folder_bytes(part)
         free = shutil.disk_usage(part).free
     if needed - have > free:
         raise ModelUnavailable(

@@ -21,6 +21,7 @@ from lookfar import config
 from lookfar.embed import hub
 from lookfar.embed.card import Card, choose_file, is_small, read_card
 from lookfar.errors import ModelUnavailable
+from lookfar.folders import walk_folder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,7 +50,9 @@ class OnnxEmbedder:
         self._model = model
         self._folder = _folder_of(settings, model)
         names = sorted(
-            p.relative_to(self._folder).as_posix() for p in self._folder.rglob("*.onnx*")
+            Path(entry.path).relative_to(self._folder).as_posix()
+            for entry in walk_folder(self._folder)
+            if ".onnx" in entry.name
         )
         files = choose_file(names, settings.precision)
         if not files:

@@ -26,6 +26,7 @@ import numpy as np
 
 from lookfar.embed import tokens
 from lookfar.errors import ModelUnavailable
+from lookfar.folders import list_folder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -140,7 +141,7 @@ def _parts(word: str) -> list[str]:
 
 
 def _model_files(folder: Path) -> tuple[Path, Path]:
-    table = next(iter(sorted(folder.glob("*.safetensors"))), folder / "model.safetensors")
+    table = next(iter(list_folder(folder, "*.safetensors")), folder / "model.safetensors")
     tokenizer = folder / "tokenizer.json"
     for path in (table, tokenizer):
         if not path.is_file():

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lookfar.errors import InvalidArgument, IOFailed, NotFound
+from lookfar.folders import list_folder
 from lookfar.index.build import Pace
 from lookfar.index.documents import streams
 from lookfar.index.prepare import terms_of
@@ -90,8 +91,9 @@ class Shelves:
                 f"There is no folder {self.place!r}.",
                 hint="Name the folder of the indexes (lookfar status shows it), or a server.",
             )
-        found = [*folder.glob("*/CURRENT"), *folder.glob(f"{DOCUMENTS}/*/CURRENT")]
-        return sorted(each.parent.relative_to(folder).as_posix() for each in found)
+        homes = [*list_folder(folder), *list_folder(folder / DOCUMENTS)]
+        serving = (home for home in homes if (home / "CURRENT").is_file())
+        return sorted(home.relative_to(folder).as_posix() for home in serving)
 
     def store(self, name: str) -> Store:
         if self.on_server:

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from threading import Condition, Lock, Thread, current_thread
 from typing import TYPE_CHECKING, Any, Final
 
-from lookfar.errors import LookfarError
+from lookfar.errors import LookfarError, memory_refused
 from lookfar.index.strategies import (
     DUE,
     Dirty,
@@ -317,6 +317,7 @@ class Keeper:
 
 
 def _said(error: Exception) -> str:
+    error = memory_refused(error) or error
     if isinstance(error, LookfarError):
         return f"{error.code}: {error.message}"
     text = f"{type(error).__name__}"

@@ -32,7 +32,7 @@ from typing import IO, TYPE_CHECKING, Any
 from lookfar.chunk.headings import Sizes
 from lookfar.config import EmbedSettings, child_environment
 from lookfar.embed.providers import open_embedder
-from lookfar.errors import IOFailed, LookfarError
+from lookfar.errors import IOFailed, LookfarError, memory_refused
 from lookfar.index.prepare import Prepared, embed, prepare
 from lookfar.index.reconcile import Request
 from lookfar.model import Failure, Fingerprint, Lane, Skipped
@@ -124,6 +124,8 @@ class Preparer:
                 count_tokens=self._count,
                 lane=self._recipe.lane,
             )
+        except MemoryError:  # Not the file's fault: the next one would fail as well.
+            raise
         except Exception as error:  # One hostile file must not stop the rest.
             return Failure(uri, "PARSE_FAILED", f"{type(error).__name__}: {error}")
         return prepared or Skipped(uri, "no_parser", "no parser knows this format")
@@ -318,7 +320,7 @@ def _workshop(recipe: Recipe) -> Callable[[Sequence[Request]], list[Outcome]]:
 
 def _unforeseen(error: Exception) -> LookfarError:
     """Any error in a form that is sure to cross a pipe."""
-    return IOFailed(
+    return memory_refused(error) or IOFailed(
         "A worker process could not prepare its files.",
         hint="Run with index.workers = 1 to see which file is at fault.",
         developer="".join(traceback.format_exception(error)),

@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from lookfar import __version__
+from lookfar.config import data_dir
 from lookfar.errors import IndexBusy, LookfarError, NotIndexed, how_many
+from lookfar.folders import list_folder
 from lookfar.serve.options import quoted
 from lookfar.sources.mounts import FAR, mounted
 
@@ -249,14 +251,18 @@ class Checks:
                 (lambda: home.chmod(home.stat().st_mode | 0o700)) if _is_ours(home) else None,
             )  # fmt: skip
             return
-        shared = _open_to_others(home)
+        databases = Path(self.library.settings.documents.dir)
+        shared = [*open_to_others(home), *open_to_others(databases)]
+        own = data_dir()  # Of Lookfar alone: what earlier versions made is closed as a whole.
+        if own.is_dir() and _is_open(own):
+            shared.append(own)
         if shared:
             names = ", ".join(path.name for path in shared[:3])
             yield Finding(
                 "permissions", "warning",
-                f"Others may read these indexes, which repeat the text of files: {names}.",
+                f"Others may read these folders, which repeat the text of files: {names}.",
                 f"Run: chmod 700 {' '.join(quoted(str(path)) for path in shared)}",
-                # Not the folder that they lie in, where others may have to do.
+                # Not a folder that somebody chose for them, where others may have to do.
                 lambda: _keep_to_ourselves(shared),
             )  # fmt: skip
         else:
@@ -541,14 +547,21 @@ def _nearest(path: Path) -> Path:
     return next(each for each in (path, *path.absolute().parents) if each.is_dir())
 
 
-def _open_to_others(home: Path) -> list[Path]:
+def open_to_others(home: Path) -> list[Path]:
     """The indexes that other users of this machine can look into."""
-    if sys.platform == "win32" or not home.stat().st_mode & 0o077:
+    if sys.platform == "win32" or not home.is_dir() or not home.stat().st_mode & 0o077:
         return []
     # The folder may be somebody's own, with much else in it.
-    folders = (path for path in sorted(home.iterdir()) if path.is_dir() and not path.is_symlink())
-    ours = (path for path in folders if _is_ours(path) and os.path.isfile(path / "CURRENT"))
-    return [path for path in ours if path.stat().st_mode & 0o077]
+    folders = (path for path in list_folder(home) if path.is_dir() and not path.is_symlink())
+    return [path for path in folders if (path / "CURRENT").is_file() and _is_open(path)]
+
+
+def _is_open(path: Path) -> bool:
+    """Whether a folder of ours can be opened by others; one that is gone cannot."""
+    try:
+        return sys.platform != "win32" and _is_ours(path) and bool(path.stat().st_mode & 0o077)
+    except FileNotFoundError:
+        return False
 
 
 def _is_ours(path: Path) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lookfar.errors import NotIndexed
+from lookfar.folders import folder_bytes
 from lookfar.serve.exits import write, write_json
 from lookfar.serve.options import agreed, agreeing, asked, common, examples, opened
 from lookfar.serve.printable import safe_name
@@ -41,7 +42,7 @@ def delete(path: str, yes: bool, dry_run: bool, as_json: bool, **options: Any) -
         raise NotIndexed(
             f"There is no index of {root}.", hint="See what there is: lookfar status PATH"
         )
-    size = sum(_bytes(place) for place in places)
+    size = sum(folder_bytes(Path(place)) for place in places)
     question = f"Remove the index of {root} ({size / 1e6:,.1f} MB)? Its files stay."
     if not dry_run:
         if not agreed(safe_name(question), yes=yes, as_json=as_json):
@@ -58,7 +59,3 @@ def delete(path: str, yes: bool, dry_run: bool, as_json: bool, **options: Any) -
 
 def _places(library: Library) -> list[str]:
     return [each.place for each in library.deletable() if each.begun]
-
-
-def _bytes(folder: str) -> int:
-    return sum(each.stat().st_size for each in Path(folder).rglob("*") if each.is_file())

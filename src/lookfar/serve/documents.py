@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from lookfar.errors import InvalidArgument, NotFound, from_os_error, how_many
-from lookfar.serve import progress
+from lookfar.serve import jsonshape, progress
 from lookfar.serve.exits import GuardedGroup, write, write_json
 from lookfar.serve.options import common, examples, opened, utf8
 from lookfar.serve.printable import safe_name, safe_text
@@ -140,10 +140,11 @@ def find(text: str, db: str, top_k: int | None, wanted: str, as_json: bool, **op
     for note in notes:
         click.echo(safe_name(f"Incomplete ({note.reason}): {note.detail.rstrip('.')}."), err=True)
     if as_json:
-        write_json({"results": [asdict(each) for each in found]})
+        write_json({"results": [jsonshape.similar(chunk) for chunk in found]})
         return
     for each in found:
-        write(f"{each.score:.4f}  {each.doc_id}  chunk {each.chunk_index}")
+        distance = "-     " if each.score is None else f"{each.score:.4f}"
+        write(f"{distance}  {each.doc_id}  chunk {each.chunk_index}")
         write(safe_text("    " + each.text.strip().replace("\n", "\n    ")))
 
 

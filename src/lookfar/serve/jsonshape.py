@@ -13,6 +13,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lookfar.collections.documents import Similar
     from lookfar.errors import LookfarError
     from lookfar.index.keeper import Pass
     from lookfar.model import (
@@ -516,6 +517,14 @@ def _span(span: Span) -> Json:
         "start_line": span.start_line,
         "end_line": span.end_line,
     }
+
+
+def similar(chunk: Similar) -> Json:
+    """A chunk that is near to a text; without a distance where none was measured."""
+    shape = asdict(chunk)
+    if chunk.score is None:
+        del shape["score"]
+    return shape
 
 
 def incomplete(notes: Iterable[Incomplete]) -> list[Json]:

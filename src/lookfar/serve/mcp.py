@@ -26,7 +26,7 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.shared.exceptions import MCPError
 
 from lookfar import __version__
-from lookfar.errors import ConfirmationNeeded, LookfarError, NotFound
+from lookfar.errors import ConfirmationNeeded, LookfarError, NotFound, memory_refused
 from lookfar.retrieve.address import SCHEME, address_of, parse_address
 from lookfar.retrieve.pack import cut, tokens
 from lookfar.serve.changes import Changes
@@ -161,12 +161,14 @@ async def _guard(ctx: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
         raise _protocol_error(error) from error
     except Exception as error:
         _log.exception("unforeseen, in %s", ctx.method)
+        if (refused := memory_refused(error)) is not None:
+            raise _protocol_error(refused) from error
         raise MCPError(types.INTERNAL_ERROR, "Internal error; the log has more.") from error
 
 
 def internal_error(error: Exception) -> LookfarError:
     """What nobody foresaw, as an error that says where to look."""
-    return LookfarError(
+    return memory_refused(error) or LookfarError(
         "Something went wrong inside Lookfar.",
         hint="The log has more: lookfar daemon logs.",
         developer=f"{type(error).__name__}: {error}",

@@ -12,11 +12,14 @@ import json
 import re
 from typing import Any
 
-# C0 but tab and newline, DEL, C1, and the characters that reorder what is displayed.
-_UNSAFE = "\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufff9-\ufffb"
+from lookfar.hidden_characters import character_class
+
+# Controls but tab and newline, and the characters that reorder what is displayed.
+_UNSAFE = character_class("control", "bidi", reordering=True)
 _UNSAFE_IN_TEXT = re.compile(f"[{_UNSAFE}]")
 _UNSAFE_IN_NAME = re.compile(f"[{_UNSAFE}\t\n\u2028\u2029]")
-_UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029\ud800-\udfff]")
+# json.dumps writes out the controls below DEL by itself, and line ends are its own.
+_UNSAFE_IN_JSON = re.compile(f"(?![\x00-\x1f])[{_UNSAFE}\u2028\u2029\ud800-\udfff]")
 
 
 def _written_out(match: re.Match[str]) -> str:

@@ -113,7 +113,7 @@ _SKIPPED = {
     "hard_link": "files with further names (hard links)",
     "no_parser": "of a format that is not understood",
     "ignore_file": "ignore files that cannot be used",
-    "bad_name": "with a name that is not text",
+    "bad_name": "with a name that cannot be a path everywhere",
     "not_a_file": "pipes, sockets and devices",
 }
 

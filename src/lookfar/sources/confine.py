@@ -71,26 +71,27 @@ class Refused(Exception):
         self.detail = detail
 
 
+def refused_as_path(uri: str) -> str:
+    """Why a text is not a relative POSIX path that can be opened; empty where it is one."""
+    parts = uri.split("/")
+    if any(part in ("", ".", "..") for part in parts) or "\0" in uri:
+        return "not a plain path"
+    if _DRIVE.match(parts[0]) or (ON_WINDOWS and any(map(_WINDOWS_TRICK.search, parts))):
+        return "a drive or a device on Windows"
+    try:
+        return "too long" if len(uri.encode("utf-8")) > _MAX_URI_BYTES else ""
+    except UnicodeEncodeError:
+        return "not UTF-8"
+
+
 def components(uri: str) -> list[str]:
     """The parts of a relative POSIX path; ``OutsideRoot`` for anything that is not one."""
-    parts = uri.split("/")
-    bad = (
-        any(part in ("", ".", "..") for part in parts)
-        or "\0" in uri
-        or _DRIVE.match(parts[0]) is not None
-        or (ON_WINDOWS and any(_WINDOWS_TRICK.search(part) for part in parts))
-    )
-    if not bad:
-        try:
-            bad = len(uri.encode("utf-8")) > _MAX_URI_BYTES
-        except UnicodeEncodeError:
-            bad = True
-    if bad:
+    if refused_as_path(uri):
         raise OutsideRoot(
             f"{uri[:200]!r} is not a path inside the folder.",
             hint="Give a path relative to the folder, like docs/guide.md, without '..'.",
         )
-    return parts
+    return uri.split("/")
 
 
 def open_child(parent: Handle, name: str) -> Handle:

@@ -22,6 +22,7 @@ from typing import Final
 from unicodedata import category, normalize
 
 from lookfar.errors import InvalidConfig
+from lookfar.hidden_characters import is_hidden
 from lookfar.sources.globs import GlobSet, rooted
 from lookfar.sources.ignore import Ignores
 
@@ -84,9 +85,6 @@ DEFAULT_EXCLUDE: Final = (".obsidian", ".trash", "*.tmp", "*~")
 HIDDEN: Final = (".*",)
 """Every hidden file and folder, for those who want them out (MSRL's default)."""
 
-_UNSEEN: Final = frozenset((0x034F, *range(0xFE00, 0xFE10)))
-"""Invisible although not of category Cf: the grapheme joiner and variation selectors."""
-
 _DEEPEST: Final = 200
 """A walk holds one descriptor and one stack frame per level."""
 
@@ -102,7 +100,7 @@ class Verdict:
 
 def folded(name: str) -> str:
     """A name as the deny list sees it: NFC, no invisible characters, no case."""
-    seen = (char for char in name if category(char) != "Cf" and ord(char) not in _UNSEEN)
+    seen = (char for char in name if category(char) != "Cf" and not is_hidden(char))
     return normalize("NFC", "".join(seen)).casefold()
 
 

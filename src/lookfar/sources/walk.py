@@ -37,11 +37,14 @@ from lookfar.sources.confine import (
     components,
     lstat_in,
     open_child,
+    refused_as_path,
 )
 from lookfar.sources.fingerprints import SETTLING_NS, fingerprint_of, settled
 from lookfar.sources.ignore import IGNORE_FILES, MAX_BYTES, IgnoreFile, Ignores
 from lookfar.sources.policy import Policy, Verdict
 
+_LONG: Final = 1_000
+"""Characters of a URI that may be too many bytes for a path."""
 MAX_SKIPPED: Final = 1_000
 """How many skipped entries are named; the rest are counted."""
 
@@ -132,6 +135,10 @@ def glance(root: Root, policy: Policy, uris: Collection[str]) -> Walk:
     skipped: list[Skipped] = []
     unreadable: list[str] = []
     for uri in sorted(uris):
+        why = refused_as_path(uri)
+        if why:
+            skipped.append(Skipped(_printable(uri), "bad_name", why))
+            continue
         try:
             verdict = verdict_on(root, policy, uri)
             disk = root.stat(uri) if verdict is None else None
@@ -357,8 +364,10 @@ class _Walker:
         for entry in entries:
             name = entry.name
             path = prefix + name
-            if not name.isascii() and not _speakable(name):
-                folder.skip(os.fsencode(path).decode("utf-8", "replace"), "bad_name", "not UTF-8")
+            # Asked of few: the rest is a plain path whatever it is called.
+            suspect = not name.isascii() or (":" in name and not uri) or len(path) > _LONG
+            if suspect and (why := refused_as_path(path)):
+                folder.skip(_printable(path), "bad_name", why)
                 continue
             try:
                 is_dir = entry.is_dir(follow_symlinks=False)
@@ -442,10 +451,6 @@ class _Walker:
             self.unreadable.append(uri)
 
 
-def _speakable(name: str) -> bool:
-    """False for names whose bytes are not UTF-8, which no URI could carry."""
-    try:
-        name.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
+def _printable(uri: str) -> str:
+    """A name whose bytes may not be UTF-8, as text."""
+    return os.fsencode(uri).decode("utf-8", "replace")

@@ -29,6 +29,7 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from lookfar.errors import DiskFull, IndexCorrupt, LookfarError, NotIndexed
+from lookfar.folders import folder_bytes, list_folder
 from lookfar.model import Damage, GenerationDiff
 from lookfar.store import files
 from lookfar.store.changing import Changing
@@ -126,14 +127,14 @@ class CollectionStore(Changing):
 
     def _beside(self) -> Iterator[tuple[Path, str]]:
         """What lies beside the epoch and is damaged, and how."""
-        for path in sorted(self.folder.glob("*.json")):
+        for path in list_folder(self.folder, "*.json"):
             try:
                 unpacked(path.read_bytes())
             except FileNotFoundError:
                 continue
             except (OSError, ValueError) as error:
                 yield path, str(error)
-        for folder in sorted(self.folder.glob(f"{KEPT}*")):
+        for folder in list_folder(self.folder, f"{KEPT}*"):
             why = shelf_damage(folder)
             if why:
                 yield folder, why
@@ -191,7 +192,7 @@ class CollectionStore(Changing):
         with lock:
             if name != self._serving_name_or_garbage():
                 return
-            for old in self.folder.glob(f"{_DAMAGED}*"):
+            for old in list_folder(self.folder, f"{_DAMAGED}*"):
                 files.remove(old)
             self._note(why)
             self.close()
@@ -223,12 +224,12 @@ class CollectionStore(Changing):
             # First the pointer: without it nobody takes what is left for an index.
             files.remove(self.folder / _CURRENT)
             files.sync_folder(self.folder)
-            for path in self.folder.iterdir():
+            for path in list_folder(self.folder):
                 name = path.name.removeprefix(_DAMAGED)
                 ours = _EPOCH.fullmatch(name) or name.startswith(KEPT)
                 if ours or path.name in (_ABOUT, _DAMAGE, *besides):
                     files.remove(path)
-            for left in self.folder.glob(".*.tmp"):
+            for left in list_folder(self.folder, ".*.tmp"):
                 files.remove(left)
             if sys.platform != "win32":  # There, a file that is open cannot be removed.
                 files.remove(self.folder / _LOCK)
@@ -252,9 +253,9 @@ class CollectionStore(Changing):
             epoch = self._serving()
             # Also what a build left unfinished, or what was found damaged, holds their text.
             self._clear({epoch.folder.name})
-            for old in self.folder.glob(f"{_DAMAGED}*"):
+            for old in list_folder(self.folder, f"{_DAMAGED}*"):
                 files.remove(old)
-            for old in self.folder.glob(f"{KEPT}*"):
+            for old in list_folder(self.folder, f"{KEPT}*"):
                 drop(old)
             with closing(self._session(epoch, retain, "")) as session:
                 chunks = session.erase(uris)
@@ -446,7 +447,7 @@ class CollectionStore(Changing):
 
     def _next_folder(self, serving: str) -> Path:
         """A name that no epoch here has had."""
-        aside = (path.name for path in self.folder.glob(f"{_DAMAGED}*"))
+        aside = (path.name for path in list_folder(self.folder, f"{_DAMAGED}*"))
         old = [name for each in aside if _EPOCH.fullmatch(name := each.removeprefix(_DAMAGED))]
         names = (serving, *old, *(path.name for path in self._epoch_folders()))
         return self.folder / f"epoch-{max(map(_number, names)) + 1}"
@@ -467,7 +468,7 @@ class CollectionStore(Changing):
         if not model or model in {model_in(self.folder / name) for name in wanted if name}:
             return
         keep(epoch, self.folder / shelf_of(model))
-        for old in sorted(self.folder.glob(f"{KEPT}*"), key=_modified)[:-_MOST_KEPT]:
+        for old in sorted(list_folder(self.folder, f"{KEPT}*"), key=_modified)[:-_MOST_KEPT]:
             drop(old)
 
     def _succeeded(self) -> tuple[str, int]:
@@ -489,7 +490,9 @@ class CollectionStore(Changing):
             drop(self.folder / shelf_of(model_in(epoch.folder)))
 
     def _epoch_folders(self) -> list[Path]:
-        found = (path for path in self.folder.glob("epoch-*") if _EPOCH.fullmatch(path.name))
+        found = (
+            path for path in list_folder(self.folder, "epoch-*") if _EPOCH.fullmatch(path.name)
+        )
         return sorted(found, key=lambda path: _number(path.name))
 
     def about(self) -> dict[str, Any]:
@@ -500,7 +503,7 @@ class CollectionStore(Changing):
             return {}
 
     def disk_bytes(self) -> int:
-        return files.size_of(self.folder)
+        return folder_bytes(self.folder)
 
     def close(self) -> None:
         with self._opening:
@@ -510,8 +513,12 @@ class CollectionStore(Changing):
 
 
 def _modified(path: Path) -> float:
+    """When a folder was last changed; one that is gone is the oldest."""
     with files.disk(f"reading {path.name}"):
-        return path.stat().st_mtime
+        try:
+            return path.stat().st_mtime
+        except FileNotFoundError:
+            return 0.0
 
 
 def _number(epoch_name: str) -> int:

@@ -23,6 +23,7 @@ from lookfar.errors import (
     IndexReadOnly,
     IOFailed,
     LookfarError,
+    from_os_error,
 )
 from lookfar.store import files
 from lookfar.store.log import broken_log, has_log, log_of
@@ -60,7 +61,8 @@ def connect(path: Path, *, write: bool) -> sqlite3.Connection:
             return _open(path, f"mode={mode}")
         except sqlite3.Error as error:
             kind = _kind(error)
-            if kind in _CANNOT_WRITE and not write and path.exists():
+            cannot_write = kind in _CANNOT_WRITE or _code(error) in _NO_ROOM
+            if cannot_write and not write and path.exists():
                 return _connect_read_only(path, error)
             # WAL recovery by another process shows as "locked" despite the busy time-out.
             if kind not in _BUSY or attempt == _OPEN_TRIES:
@@ -127,6 +129,20 @@ def commit(connection: sqlite3.Connection) -> None:
 class Frozen(sqlite3.Connection):
     """A connection that would not notice if the file changed: for one use only."""
 
+    opened_at: _State | None = None
+    """The file as it was when this was opened."""
+
+
+_State = tuple[int, int, int]
+
+
+def _state_of(path: Path) -> _State | None:
+    try:
+        seen = path.stat()
+    except OSError:
+        return None
+    return seen.st_ino, seen.st_size, seen.st_mtime_ns
+
 
 def _open(
     path: Path, options: str, factory: type[sqlite3.Connection] = sqlite3.Connection
@@ -156,22 +172,40 @@ def _open(
 def _connect_read_only(path: Path, cause: sqlite3.Error) -> sqlite3.Connection:
     """Read where SQLite can neither find nor make the ``-wal`` and ``-shm`` files it wants.
 
-    Where they are absent, the last writer left nothing in them, and the file may be
-    taken as it stands.
+    On a read-only disk, and on a full one. Where they are absent or empty, the last writer left
+    nothing in them, and the file may be taken as it stands.
     """
     with typed_errors(path):
+        opened_at = _state_of(path)
         if has_log(path):
             raise cause
-        return _open(path, "mode=ro&immutable=1", Frozen)
+        connection = _open(path, "mode=ro&immutable=1", Frozen)
+        assert isinstance(connection, Frozen)
+        connection.opened_at = opened_at
+        return connection
 
 
 _BUSY = frozenset((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED))
 _CANNOT_WRITE = frozenset((sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM))
+_NO_ROOM = frozenset(
+    (
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR_SHMOPEN,
+        sqlite3.SQLITE_IOERR_SHMSIZE,
+        sqlite3.SQLITE_IOERR_SHMMAP,
+        sqlite3.SQLITE_IOERR_WRITE,
+    )
+)
+"""What a reader hears where the files that it wants beside the catalogue may not grow."""
+
+
+def _code(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
 
 
 def _kind(error: sqlite3.Error) -> int:
-    """The primary result code; the extended ones say more than anyone here asks."""
-    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    """The primary result code."""
+    return _code(error) & 0xFF
 
 
 def _typed(error: sqlite3.Error, path: Path) -> LookfarError:
@@ -190,6 +224,12 @@ def _typed(error: sqlite3.Error, path: Path) -> LookfarError:
             developer=developer,
         )
     if kind == sqlite3.SQLITE_IOERR:
+        try:
+            files.try_write(path.parent)
+        except OSError as cause:
+            named = from_os_error(cause, "using the index")
+            named.developer = f"{developer}; {named.developer}"
+            return named
         return IOFailed(
             "The disk failed while the index was being read or written.",
             hint="Check the disk and run the command again; the last finished index is intact.",
@@ -252,6 +292,11 @@ class Readers:
                 yield connection
                 connection.execute("COMMIT")
             sound = True
+        except IndexCorrupt as error:
+            self._refuse_changed(connection, error)
+            raise
+        else:
+            self._refuse_changed(connection)
         finally:
             # After an error nobody knows what state it is in; a new one is cheap.
             if sound and not isinstance(connection, Frozen):
@@ -260,6 +305,17 @@ class Readers:
                     self.close()
             else:
                 connection.close()
+
+    def _refuse_changed(
+        self, connection: sqlite3.Connection, cause: IndexCorrupt | None = None
+    ) -> None:
+        """Refuse what was read of a file that a writer changed meanwhile: it may be a mix."""
+        if isinstance(connection, Frozen) and connection.opened_at != _state_of(self._path):
+            raise IndexBusy(
+                "The index was changed while it was read without SQLite's shared memory.",
+                hint="Try again.",
+                developer=f"{self._path.name} changed under an immutable connection",
+            ) from cause
 
     def close(self) -> None:
         self._closed = True

@@ -16,6 +16,7 @@ import os
 import shutil
 import stat
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -25,6 +26,7 @@ from threading import get_ident
 from types import TracebackType
 
 from lookfar.errors import IndexBusy, IndexReadOnly, PermissionDenied, from_os_error
+from lookfar.folders import list_folder, make_private, walk_folder
 from lookfar.locks import try_lock
 
 _LEFT_SECONDS = 600.0
@@ -33,6 +35,8 @@ _WITHOUT_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.
 _WITHOUT_FULL_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOTTY)
 """What disks on other machines answer to a sync that goes down to the drive."""
 _MOST_AT_ONCE = 1 << 26
+_TRIED_BYTES = 1 << 16
+"""More than the pages that SQLite asks for at once."""
 
 on_point: Callable[[str, str, int], int] | None = None
 """Asked at every fault point, where a test has put something here; nothing else ever does."""
@@ -63,7 +67,7 @@ def make_folder(path: Path, *, sync: bool = True) -> None:
         new = [each for each in (path, *path.parents) if not each.exists()]
         if new:
             point("folder", path.name)
-            path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(path)
         for each in reversed(new) if sync else ():
             sync_folder(each.parent)
 
@@ -84,7 +88,7 @@ def write_shared(path: Path, data: bytes) -> None:
     Each has a temporary file of its own; one that is old was left by a crash and goes.
     """
     _replace(path, path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.tmp"), data)
-    for left in path.parent.glob(f".{path.name}.*.tmp"):
+    for left in list_folder(path.parent, f".{path.name}.*.tmp"):
         with suppress(OSError):
             if time.time() - left.stat().st_mtime > _LEFT_SECONDS:
                 left.unlink()
@@ -159,6 +163,15 @@ def append(path: Path, offset: int, data: bytes | memoryview) -> None:
             os.close(descriptor)
 
 
+def try_write(folder: Path) -> None:
+    """Write a little into a folder and take it back, for the error that this ends in.
+
+    SQLite says only that writing failed; the system says whether the disk is full.
+    """
+    with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+        _write(file.fileno(), bytes(_TRIED_BYTES), "a trial")
+
+
 def sync(path: Path) -> None:
     """Do not return before the file's bytes are on the disk."""
     with disk(f"syncing {path.name}"):
@@ -207,25 +220,21 @@ def remove(path: Path) -> None:
         if path.is_symlink() or not path.is_dir():
             _unlink(path)
             return
-        for each in path.rglob("*"):
-            if each.is_symlink() or not each.is_dir():
-                _unlink(each)
+        folders = [path]
+        for entry in walk_folder(path):
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(Path(entry.path))
+            else:
+                _unlink(Path(entry.path))
         point("remove", path.name)
-        shutil.rmtree(path)
+        for folder in reversed(folders):
+            with suppress(FileNotFoundError):
+                folder.rmdir()
 
 
 def _unlink(path: Path) -> None:
     point("remove", path.name)
     path.unlink(missing_ok=True)
-
-
-def size_of(path: Path) -> int:
-    """Bytes of all files below ``path``; what vanishes while it is counted counts nothing."""
-    total = 0
-    for each in path.rglob("*"):
-        with suppress(OSError):
-            total += each.stat().st_size if each.is_file() else 0
-    return total
 
 
 def link_all(folder: Path, into: Path, *, copied: str) -> None:
@@ -236,7 +245,7 @@ def link_all(folder: Path, into: Path, *, copied: str) -> None:
     """
     with disk(f"reading {folder.name}"):
         shutil.copyfile(folder / copied, into / copied)
-        for path in folder.iterdir():
+        for path in list_folder(folder):
             link = into / path.name
             if path.suffix != ".lock" and not link.is_symlink() and path.name != copied:
                 link.symlink_to(path)

@@ -28,8 +28,10 @@ import tantivy
 from tantivy import Occur, Query
 
 from lookfar.errors import IndexCorrupt, LookfarError, from_os_error
+from lookfar.folders import list_folder
 from lookfar.ports import Entry, Statistics, Terms
 from lookfar.store import files
+from lookfar.store.headroom import refuse_little
 
 KEYWORDS = "keywords"
 """In the folder of an epoch."""
@@ -46,6 +48,8 @@ _MOST_EQUAL = 4096
 """Entries with the score of the last one wanted that are looked at. More than these are as alike
 as a word in one line of a log."""
 _HEAP_BYTES = 96_000_000
+_HEADROOM = 3 * _HEAP_BYTES
+"""What writing and merging may take at once; below it, tantivy could end the process."""
 _REMEMBERED = 20_000
 """Terms whose frequency a view remembers."""
 _ANALYSER = "whitespace"
@@ -120,7 +124,7 @@ def _schema() -> tantivy.Schema:
 
 def meta_of_an_empty_one() -> bytes:
     """What tantivy writes down of an index like ours before anything is in it."""
-    with TemporaryDirectory(prefix="lookfar-") as folder:
+    with TemporaryDirectory(prefix="lookfar-") as folder, _writing(Path(folder)):
         tantivy.Index(_schema(), path=folder, reuse=False)
         return Path(folder, _META).read_bytes()
 
@@ -150,7 +154,7 @@ class KeywordIndex:
 
     def _create(self) -> tantivy.Index:
         files.make_folder(self._folder, sync=False)
-        with _writing():
+        with _writing(self._folder):
             files.point("create", self._folder.name)
             index = tantivy.Index(self._schema, path=str(self._folder), reuse=False)
         return _with_terms(index)
@@ -236,9 +240,10 @@ class KeywordIndex:
             lower_bound=known_documents + 1,
             use_inverted_index=True,
         )
-        with _writing():
+        refuse_little(_HEADROOM)
+        with _writing(self._folder):
             self._writer = self._index.writer(_HEAP_BYTES, 1)
-            for left in (*self._folder.glob(".tmp*"), *self._never_committed()):
+            for left in (*list_folder(self._folder, ".tmp*"), *self._never_committed()):
                 files.remove(left)
             self._writer.delete_documents_by_query(beyond)
 
@@ -249,7 +254,9 @@ class KeywordIndex:
         is what trying again comes to, would not overwrite them.
         """
         last = self.committed()
-        numbered = ((path, path.name.split(".")[-2]) for path in self._folder.glob("*.*.del"))
+        numbered = (
+            (path, path.name.split(".")[-2]) for path in list_folder(self._folder, "*.*.del")
+        )
         return [path for path, number in numbered if number.isdecimal() and int(number) > last]
 
     def add(
@@ -261,7 +268,8 @@ class KeywordIndex:
     ) -> None:
         """Index the chunks of one document under consecutive keys, and the document as a whole."""
         assert self._writer is not None
-        with _writing():
+        refuse_little(_HEADROOM)
+        with _writing(self._folder):
             for key, entry in enumerate(entries, first_key):
                 record = tantivy.Document()
                 record.add_unsigned("key", key)
@@ -277,7 +285,7 @@ class KeywordIndex:
         assert self._writer is not None
         # By query: deleting by term silently matches nothing in a field of numbers.
         among = Query.term_set_query(self._schema, "document", list(documents))
-        with _writing():
+        with _writing(self._folder):
             self._writer.delete_documents_by_query(among)
 
     def rewrite(
@@ -328,7 +336,7 @@ class KeywordIndex:
         with _reading(self._folder):
             segments = json.loads((self._folder / _META).read_bytes())["segments"]
         named = {each["segment_id"].replace("-", "") for each in segments}
-        for path in self._folder.iterdir():
+        for path in list_folder(self._folder):
             name = path.name.partition(".")[0]
             if _SEGMENT.fullmatch(name) and name not in named:
                 # A reader elsewhere may still map it (Windows); the next one tries again.
@@ -338,7 +346,7 @@ class KeywordIndex:
     def commit(self) -> int:
         """Make everything since the last commit durable; gives the stamp to record."""
         assert self._writer is not None
-        with _writing():
+        with _writing(self._folder):
             files.point("commit", self._folder.name)
             stamp = int(self._writer.commit())
         # It syncs its files, and the folder before it names them, but not that name itself.
@@ -694,7 +702,7 @@ def _reading(folder: Path) -> Iterator[None]:
     """What tantivy cannot read of its own files is damaged, unless the disk is to blame."""
     try:
         yield
-    except LookfarError:
+    except (LookfarError, MemoryError):
         raise
     except BaseException as error:
         # A panic of the native code is no ``Exception``, but it is no wish to exit either.
@@ -713,13 +721,16 @@ def _reading(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _writing() -> Iterator[None]:
-    """tantivy reports what the disk said as text; give it back its number."""
+def _writing(folder: Path) -> Iterator[None]:
+    """tantivy reports what the disk said as text, or not at all; give it back its number."""
     with files.disk("writing the keyword index"):
         try:
             yield
         except (ValueError, RuntimeError) as error:
-            raise OSError(_number(error) or errno.EIO, str(error)) from error
+            number = _number(error)
+            if not number:  # Its own threads say only that they ended.
+                files.try_write(folder)
+            raise OSError(number or errno.EIO, str(error)) from error
 
 
 def _number(error: BaseException) -> int:

@@ -36,8 +36,10 @@ def log_of(database: Path) -> Path:
 
 def has_log(database: Path) -> bool:
     """Whether something may be in the log that is not in the database yet."""
-    log = log_of(database)
-    return log.exists() and log.stat().st_size > 0
+    try:
+        return log_of(database).stat().st_size > 0
+    except FileNotFoundError:
+        return False
 
 
 def broken_log(path: Path) -> str:

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from lookfar.folders import list_folder
 from lookfar.store.collection import CollectionStore
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def stored_names(folder: Path, settings: Settings, kind: str) -> list[str]:
     """The collections of a ``kind`` that there are, in ``folder`` or on the server."""
     chosen = settings.store
     if not chosen.url:
-        return [path.parent.name for path in folder.glob("*/CURRENT")]
+        return [path.name for path in list_folder(folder) if (path / "CURRENT").is_file()]
     from lookfar.store.postgres.server import server_at
 
     every = server_at(chosen.url, chosen.read_url, chosen.connections).names()

@@ -17,6 +17,7 @@ from pathlib import Path
 from zlib import crc32
 
 from lookfar.errors import LookfarError
+from lookfar.folders import list_folder
 from lookfar.store import catalog, files
 from lookfar.store.database import CATALOGUE, commit, connect, typed_errors
 from lookfar.store.vectors import VECTORS, VectorFile, checksum, dimensions_in
@@ -52,7 +53,8 @@ class Siblings:
     def _epochs(self) -> Iterator[Path]:
         """Epoch folders, the most recently written first."""
         serving: list[tuple[float, Path]] = []
-        for pointer in self._index_dir.glob("*/CURRENT"):
+        for folder in list_folder(self._index_dir):
+            pointer = folder / "CURRENT"
             with suppress(OSError, ValueError):
                 epoch = pointer.parent / pointer.read_text("ascii").strip()
                 if epoch != self._besides and epoch.parent == pointer.parent:
@@ -61,7 +63,8 @@ class Siblings:
             yield epoch
 
     def _kept(self) -> Iterator[Path]:
-        yield from sorted(self._index_dir.glob(f"*/{shelf_of(self._model)}"))
+        shelves = (folder / shelf_of(self._model) for folder in list_folder(self._index_dir))
+        yield from (shelf for shelf in shelves if shelf.is_dir())
 
     def _from(self, epoch: Path, wanted: set[bytes]) -> dict[bytes, bytes]:
         path = epoch / CATALOGUE

@@ -77,6 +77,12 @@ def test_insert_find_delete(
     assert unmet("document_db", "delete_document", gone) == []
 
 
+def test_a_text_of_which_the_model_knows_no_word_has_no_score(ask: Ask) -> None:
+    """The double knows words and numbers; what has neither is found by nothing, or without one."""
+    ask("insert_document", text="boats ⸙⸙⸙ in the harbour")
+    assert all("score" not in hit for hit in ask("find_similar_documents", text="⸙⸙⸙"))
+
+
 def test_databases_are_made_and_kept_apart(
     ask: Ask, refused: Ask, unmet: Callable[..., list[str]], tmp_path: Path
 ) -> None:

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from lookfar.config import data_dir
 from lookfar.errors import Conflict, IndexCorrupt
+from lookfar.folders import list_folder
 from lookfar.serve.setup import edits
 from lookfar.serve.setup.edits import Edit, Target
 from lookfar.store import files
@@ -89,10 +90,7 @@ class Kept:
 
     def records(self) -> list[Record]:
         """All edits that were made and not taken back, by the paths of their files."""
-        try:
-            homes = sorted(self._folder.iterdir())
-        except FileNotFoundError:
-            return []
+        homes = list_folder(self._folder)
         found = [record for home in homes if (record := self._read(home)) is not None]
         return sorted(found, key=lambda each: each.real)
 

@@ -15,6 +15,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from lookfar.errors import InvalidArgument, LookfarError
+from lookfar.hidden_characters import flags
 from lookfar.model import Outline, Reading, Section
 from lookfar.retrieve.address import citation_of
 from lookfar.retrieve.pack import cut, tokens
@@ -22,7 +23,6 @@ from lookfar.serve import jsonshape
 from lookfar.serve.cursor import Cursor, recall_call, remember_call
 from lookfar.serve.printable import safe_name
 from lookfar.serve.tool import Call, Input, Json, Passage, Result, Session, Tool, bounded
-from lookfar.serve.tools.hidden import flags
 from lookfar.serve.tools.inputs import LEAST_TOKENS, Budget
 
 _TOKENS = 8_000

@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from lookfar.errors import InvalidArgument, how_many
+from lookfar.hidden_characters import flags
 from lookfar.model import Answer, Filters, Hit, Incomplete, Lane
 from lookfar.retrieve.address import citation_of
 from lookfar.retrieve.pack import pack, tokens
@@ -24,7 +25,6 @@ from lookfar.serve.cursor import Cursor, recall_call, remember_call
 from lookfar.serve.moments import moment
 from lookfar.serve.printable import safe_name
 from lookfar.serve.tool import Call, Input, Json, Passage, Result, Session, Tool, bounded
-from lookfar.serve.tools.hidden import flags
 from lookfar.serve.tools.inputs import LEAST_TOKENS, Budget, between
 from lookfar.serve.tools.lines import show_lines
 

@@ -1,19 +1,19 @@
 """The toolset ``document-db``: programs insert texts, find what is near, and delete for good.
 
 Takes: checked arguments and a session. Gives: the shapes that clients of Document DB know; a
-``score`` is a cosine distance, the nearest first. Refuses: with ``NOT_FOUND`` what is not
-there and with ``INVALID_REQUEST`` what is wrong.
+``score`` is a cosine distance, the nearest first, and is left out where none was measured.
+Refuses: with ``NOT_FOUND`` what is not there and with ``INVALID_REQUEST`` what is wrong.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import AfterValidator, Field
 
 from lookfar.collections.documents import checked_name
 from lookfar.errors import InvalidArgument, LookfarError, NotFound
+from lookfar.serve.jsonshape import similar as shape_of
 from lookfar.serve.tool import Call, Input, Json, Result, Session, Tool
 from lookfar.serve.toolsets.common import admitted, fit, flagged, noted
 
@@ -102,7 +102,7 @@ def _find(session: Session, given: FindInput, call: Call) -> Result:
         having=given.filter,
         on_progress=call.on_progress(),
     )
-    shape: Json = {"results": [asdict(each) for each in found]}
+    shape: Json = {"results": [shape_of(chunk) for chunk in found]}
     said = fit(shape, "results", "text", narrow="Ask for fewer with top_k.")
     said += admitted(notes)
     said += flagged([(each["doc_id"], each["text"]) for each in shape["results"]])

@@ -16,13 +16,13 @@ from pydantic import Field
 
 from lookfar import __version__
 from lookfar.errors import InvalidArgument
+from lookfar.hidden_characters import flags
 from lookfar.index.build import Progress
 from lookfar.model import Filters, Hit, Lane, Listed, Mode
 from lookfar.retrieve.address import citation_of
 from lookfar.serve import jsonshape
 from lookfar.serve.moments import moment
 from lookfar.serve.tool import Call, Input, Json, Result, Session, Tool
-from lookfar.serve.tools.hidden import flags
 from lookfar.serve.tools.related import usual_kinds
 from lookfar.serve.web.listing import Facets, Listings, Narrowing, Page, count
 from lookfar.serve.web.marks import marked, window, words_of
