@@ -20,7 +20,8 @@
         ├── PermissionDenied          PERMISSION_DENIED
         ├── DiskFull                  DISK_FULL
         ├── IndexReadOnly             INDEX_READ_ONLY       the index folder cannot be written
-        └── StoreUnavailable          STORE_UNAVAILABLE     the store's server cannot be reached
+        ├── StoreUnavailable          STORE_UNAVAILABLE     the store's server cannot be reached
+        └── RepositoryRefused         REPOSITORY_REFUSED    a git repository must not be read
 
 Takes: nothing from the rest of the package. Gives: exceptions with a stable
 ``code``, a sentence for people, the next step, and detail for developers.
@@ -175,6 +176,10 @@ class IndexReadOnly(IOFailed):
 
 class StoreUnavailable(IOFailed):
     code = "STORE_UNAVAILABLE"
+
+
+class RepositoryRefused(IOFailed):
+    code = "REPOSITORY_REFUSED"
 
 
 def how_many(number: int, noun: str) -> str:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from lookfar.index.strategies import Work
     from lookfar.model import Filters
     from lookfar.ports import Embedder, Snapshot
-    from lookfar.sources.git_history import Repository
+    from lookfar.sources.repositories import Repository
     from lookfar.sources.watch import Batch
     from lookfar.store.epoch import EpochSnapshot
 
