@@ -29,7 +29,7 @@ from threading import Event, Thread
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from lookfar.config import child_environment
-from lookfar.errors import InvalidArgument, IOFailed
+from lookfar.errors import InvalidArgument, IOFailed, RepositoryRefused
 from lookfar.sources.confine import Refused
 from lookfar.sources.git_metadata import (
     HASH,
@@ -250,6 +250,19 @@ def _peel(repository: Repository, hashes: set[str]) -> dict[str, str]:
     if len(present(repository, missing, "")) < len(missing):
         raise _failed(repository, ("cat-file",), "a reference leads to an object that is missing")
     return commits
+
+
+def refusal_of(repository: Repository) -> RepositoryRefused | None:
+    """Why a repository would not be read now, without asking git; None where it would be."""
+    try:
+        with _refusing(repository), checked_objects(repository.git_dir, repository.allows):
+            folder = open_git_folder(repository.git_dir)
+            read_shallow(folder)
+            read_config(folder)
+            read_references(folder)
+    except RepositoryRefused as refusal:
+        return refusal
+    return None
 
 
 def checked_branch(name: str) -> str:
@@ -550,7 +563,8 @@ def _refusing(repository: Repository) -> Iterator[None]:
     try:
         yield
     except Refused as refusal:
-        raise refuse(repository, refusal) from refusal
+        # Without its frames, which hold what was read so far.
+        raise refuse(repository, refusal) from refusal.with_traceback(None)
 
 
 @contextmanager
@@ -615,6 +629,7 @@ def _running(
     from tempfile import TemporaryFile
 
     command = _command(arguments)
+    questions = "".join(f"{line}\n" for line in given).encode()
     with (
         TemporaryFile() as errors,
         _refusing(repository),
@@ -623,24 +638,25 @@ def _running(
     ):
         database, descriptors = _given_objects(objects)
         environment = {**_environment(), "GIT_DIR": place, "GIT_OBJECT_DIRECTORY": database}
-        with TemporaryFile() as questions:
-            questions.write("".join(f"{line}\n" for line in given).encode())
-            questions.seek(0)
-            try:
-                process = subprocess.Popen(
-                    command,
-                    stdin=questions,
-                    stdout=subprocess.PIPE,
-                    stderr=errors,
-                    env=environment,
-                    cwd=place,
-                    pipesize=_PIPE_BYTES,
-                    pass_fds=descriptors,
-                )
-            except OSError as error:
-                raise _failed(repository, arguments, f"{type(error).__name__}: {error}") from error
-        _limit(process, objects)
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env=environment,
+                cwd=place,
+                pipesize=_PIPE_BYTES,
+                pass_fds=descriptors,
+            )
+        except OSError as error:
+            raise _failed(repository, arguments, f"{type(error).__name__}: {error}") from error
+        assert process.stdin is not None
         assert process.stdout is not None
+        # Git reads no object before it is asked for one, so the limit comes in time.
+        _limit(process, objects)
+        feeder = Thread(target=_feed, args=(process.stdin, questions), daemon=True)
+        feeder.start()
         guard = _Guard(process, errors)
         try:
             yield guard.pieces(process.stdout)
@@ -654,6 +670,13 @@ def _running(
             process.kill()
             process.stdout.close()
             process.wait()
+            feeder.join()
+
+
+def _feed(stream: IO[bytes], questions: bytes) -> None:
+    # Git may have ended before it read everything.
+    with suppress(OSError), stream:
+        stream.write(questions)
 
 
 class _Guard:

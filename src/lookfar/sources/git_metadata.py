@@ -45,6 +45,8 @@ _MOST_TABLES: Final = 64 << 20
 _MOST_ALTERNATES: Final = 1 << 16
 _MOST_DATABASES: Final = 32
 _MOST_REFERENCES: Final = 200_000
+_MOST_PACKED_LINES: Final = 2 * _MOST_REFERENCES
+"""An annotated tag takes two of them."""
 _MOST_OBJECT_FILES: Final = 2_000_000
 _DEEPEST: Final = 32
 _LONGEST_CHAIN: Final = 5
@@ -159,6 +161,8 @@ def _head(folder: Root) -> str:
 
 def _packed(folder: Root) -> dict[str, str]:
     data = read_file(folder, "packed-refs", _MOST_PACKED) or b""
+    if data.count(b"\n") > _MOST_PACKED_LINES:
+        raise Refused("packed-refs", "too_many", f"limit {_MOST_PACKED_LINES:,} lines")
     places = tuple(f"{place}/".encode() for place in PLACES)
     values: dict[str, str] = {}
     start = 0
