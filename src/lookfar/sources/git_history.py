@@ -57,6 +57,8 @@ _MOST_ANSWER_BYTES: Final = 64_000_000
 _PIECE: Final = 1 << 16
 _PIPE_BYTES: Final = 1 << 20
 """That git may be ahead of whoever reads, where the system lets it."""
+_PIPE_HOLDS: Final = 1 << 14
+"""That can be written to a new pipe on every system before anybody reads it."""
 _KEPT_BYTES: Final = 2_000_000
 """Of one commit's record; what is behind is counted, not kept."""
 _MOST_RECORD_BYTES: Final = 256 << 20
@@ -656,7 +658,10 @@ def _running(
         # Git reads no object before it is asked for one, so the limit comes in time.
         _limit(process, objects)
         feeder = Thread(target=_feed, args=(process.stdin, questions), daemon=True)
-        feeder.start()
+        if len(questions) <= _PIPE_HOLDS:
+            feeder.run()
+        else:
+            feeder.start()
         guard = _Guard(process, errors)
         try:
             yield guard.pieces(process.stdout)
@@ -670,7 +675,8 @@ def _running(
             process.kill()
             process.stdout.close()
             process.wait()
-            feeder.join()
+            if feeder.ident is not None:
+                feeder.join()
 
 
 def _feed(stream: IO[bytes], questions: bytes) -> None:

@@ -45,8 +45,6 @@ _MOST_TABLES: Final = 64 << 20
 _MOST_ALTERNATES: Final = 1 << 16
 _MOST_DATABASES: Final = 32
 _MOST_REFERENCES: Final = 200_000
-_MOST_PACKED_LINES: Final = 2 * _MOST_REFERENCES
-"""An annotated tag takes two of them."""
 _MOST_OBJECT_FILES: Final = 2_000_000
 _DEEPEST: Final = 32
 _LONGEST_CHAIN: Final = 5
@@ -161,20 +159,19 @@ def _head(folder: Root) -> str:
 
 def _packed(folder: Root) -> dict[str, str]:
     data = read_file(folder, "packed-refs", _MOST_PACKED) or b""
-    if data.count(b"\n") > _MOST_PACKED_LINES:
-        raise Refused("packed-refs", "too_many", f"limit {_MOST_PACKED_LINES:,} lines")
-    places = tuple(f"{place}/".encode() for place in PLACES)
     values: dict[str, str] = {}
-    start = 0
-    while start < len(data):
-        end = data.find(b"\n", start)
-        end = len(data) if end < 0 else end
-        value, _, name = data[start:end].partition(b" ")
-        start = end + 1
-        if name.startswith(places):
-            values[name.decode("utf-8", "replace")] = value.decode("ascii", "replace")
+    for place in PLACES:
+        # Most lines of a mirror are of other places, so they are not looked at one by one.
+        needle = f" {place}/".encode()
+        at = data.find(needle)
+        while at >= 0:
+            start, end = data.rfind(b"\n", 0, at) + 1, data.find(b"\n", at)
+            end = len(data) if end < 0 else end
+            name = data[at + 1 : end].decode("utf-8", "replace")
+            values[name] = data[start:at].decode("ascii", "replace")
             if len(values) > _MOST_REFERENCES:
                 raise Refused("packed-refs", "too_many", f"limit {_MOST_REFERENCES:,} references")
+            at = data.find(needle, end)
     return values
 
 
