@@ -18,6 +18,7 @@ import subprocess
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 CANARY = "zanzibarcanary7719"
@@ -417,10 +418,7 @@ def forged_pack_index(place: Place) -> None:
     data = (theirs / "multi-pack-index").read_bytes()
     count = data[6]
     table = [struct.unpack(">4sQ", data[12 + 12 * at : 24 + 12 * at]) for at in range(count + 1)]
-    chunks = {
-        kind: data[start:end]
-        for (kind, start), (_, end) in zip(table, table[1:], strict=False)
-    }
+    chunks = {kind: data[start:end] for (kind, start), (_, end) in pairwise(table)}
     chunks[b"PNAM"] = name + b"\0" * (-len(name) % 4)
     at = 12 + 12 * (count + 1)
     head = b""
@@ -616,57 +614,77 @@ def owned_by_another(*names: str, bare: bool = False, gitfile: bool = False) -> 
     return build
 
 
-ZERO = "/dev/zero"
+def at(name: str) -> Callable[[Place], Path]:
+    """A path of the victim with loose objects."""
+    return lambda place: place.victim / name
+
+
+def in_packed(name: str) -> Callable[[Place], Path]:
+    """A path of the victim with packs."""
+    return lambda place: place.packed / name
+
+
+def zeros(_: Place) -> str:
+    return "/dev/zero"
+
+
+def says(text: str) -> Callable[[Place], str]:
+    """A text with the places of a case filled in."""
+    return lambda place: text.format(
+        victim=place.victim, top=place.victims.loose, packed=place.packed
+    )
+
+
 CASES = (
     Case("link: .git", link_git, "refused"),
     Case("link: every entry", link_everything_but_git, "refused"),
-    Case("link: HEAD", linked("HEAD", lambda p: p.victim / "HEAD"), "refused"),
-    Case("link: HEAD to a branch", linked("HEAD", lambda p: p.victim / "refs/heads/main"), "refused"),
-    Case("link: HEAD to zeros", linked("HEAD", lambda _: ZERO), "refused"),
-    Case("link: packed-refs", linked("packed-refs", lambda p: p.packed / "packed-refs"), "refused"),
-    Case("link: packed-refs to zeros", linked("packed-refs", lambda _: ZERO), "refused"),
-    Case("link: refs", linked("refs", lambda p: p.victim / "refs", aim=False), "refused"),
-    Case("link: refs/heads", linked("refs/heads", lambda p: p.victim / "refs/heads"), "refused"),
-    Case("link: a branch", linked("refs/heads/x", lambda p: p.victim / "refs/heads/main"), "refused"),
-    Case("link: objects", linked("objects", lambda p: p.victim / "objects"), "refused"),
+    Case("link: HEAD", linked("HEAD", at("HEAD")), "refused"),
+    Case("link: HEAD to a branch", linked("HEAD", at("refs/heads/main")), "refused"),
+    Case("link: HEAD to zeros", linked("HEAD", zeros), "refused"),
+    Case("link: packed-refs", linked("packed-refs", in_packed("packed-refs")), "refused"),
+    Case("link: packed-refs to zeros", linked("packed-refs", zeros), "refused"),
+    Case("link: refs", linked("refs", at("refs"), aim=False), "refused"),
+    Case("link: refs/heads", linked("refs/heads", at("refs/heads")), "refused"),
+    Case("link: a branch", linked("refs/heads/x", at("refs/heads/main")), "refused"),
+    Case("link: objects", linked("objects", at("objects")), "refused"),
     Case("link: folders of objects", link_fan_out, "refused"),
     Case("link: each object", link_each_object, "refused"),
-    Case("link: objects/pack", linked("objects/pack", lambda p: p.packed / "objects/pack"), "refused"),
+    Case("link: objects/pack", linked("objects/pack", in_packed("objects/pack")), "refused"),
     Case("link: each pack", link_each_pack, "refused"),
-    Case("link: objects/info", linked("objects/info", lambda p: p.packed / "objects/info"), "refused"),
-    Case("link: alternates", linked("objects/info/alternates", lambda p: p.victim / "HEAD"), "refused"),
-    Case("link: alternates to zeros", linked("objects/info/alternates", lambda _: ZERO), "refused"),
+    Case("link: objects/info", linked("objects/info", in_packed("objects/info")), "refused"),
+    Case("link: alternates", linked("objects/info/alternates", at("HEAD")), "refused"),
+    Case("link: alternates to zeros", linked("objects/info/alternates", zeros), "refused"),
     Case("link: commit-graph",
-         linked("objects/info/commit-graph", lambda p: p.packed / "objects/info/commit-graph"), "refused"),
-    Case("link: commit-graphs", linked("objects/info/commit-graphs", lambda p: p.packed), "refused"),
-    Case("link: config", linked("config", lambda p: p.victim / "config", aim=False), "refused"),
-    Case("link: config to zeros", linked("config", lambda _: ZERO, aim=False), "refused"),
-    Case("link: shallow", linked("shallow", lambda p: p.victim / "HEAD", aim=False), "refused"),
-    Case("link: shallow to zeros", linked("shallow", lambda _: ZERO, aim=False), "refused"),
-    Case("link: index to zeros", linked("index", lambda _: ZERO, aim=False), "served"),
-    Case("link: logs", linked("logs", lambda p: p.victim / "logs", aim=False), "served"),
-    Case("link: info", linked("info", lambda p: p.victim / "info", aim=False), "served"),
-    Case("link: hooks", linked("hooks", lambda p: p.victim, aim=False), "served"),
-    Case("alternates: absolute", alternates(lambda p: f"{p.victim}/objects"), "refused"),
+         linked("objects/info/commit-graph", in_packed("objects/info/commit-graph")), "refused"),
+    Case("link: commit-graphs", linked("objects/info/commit-graphs", in_packed("")), "refused"),
+    Case("link: config", linked("config", at("config"), aim=False), "refused"),
+    Case("link: config to zeros", linked("config", zeros, aim=False), "refused"),
+    Case("link: shallow", linked("shallow", at("HEAD"), aim=False), "refused"),
+    Case("link: shallow to zeros", linked("shallow", zeros, aim=False), "refused"),
+    Case("link: index to zeros", linked("index", zeros, aim=False), "served"),
+    Case("link: logs", linked("logs", at("logs"), aim=False), "served"),
+    Case("link: info", linked("info", at("info"), aim=False), "served"),
+    Case("link: hooks", linked("hooks", at(""), aim=False), "served"),
+    Case("alternates: absolute", alternates(says("{victim}/objects")), "refused"),
     Case("alternates: relative", alternates(relative_alternate), "refused"),
-    Case("alternates: packs", alternates(lambda p: f"{p.packed}/objects"), "refused"),
-    Case("alternates: quoted", alternates(lambda p: f'"{p.victim}/objects"'), "refused"),
-    Case("alternates: after a comment", alternates(lambda _: "# note", relative_alternate), "refused"),
+    Case("alternates: packs", alternates(says("{packed}/objects")), "refused"),
+    Case("alternates: quoted", alternates(says('"{victim}/objects"')), "refused"),
+    Case("alternates: after a comment", alternates(says("# note"), relative_alternate), "refused"),
     Case("alternates: of an alternate", nested_alternates, "refused"),
     Case("alternates: through a link", linked_alternate, "refused"),
     Case("alternates: many", many_alternates, "refused"),
     Case("alternates: in a circle", circular_alternates, "served"),
     Case("alternates: by HTTP",
-         configured(lambda _: "", **{"objects/info/http-alternates": "http://127.0.0.1:1/\n"}), "served"),
-    Case("commondir: absolute", commondir(lambda p: str(p.victim)), "refused"),
+         configured(says(""), **{"objects/info/http-alternates": "http://127.0.0.1:1"}), "served"),
+    Case("commondir: absolute", commondir(says("{victim}")), "refused"),
     Case("commondir: relative", commondir(lambda p: os.path.relpath(p.victim, p.git)), "refused"),
-    Case("commondir: zeros", linked("commondir", lambda _: ZERO, aim=False), "refused"),
-    Case("gitfile: another repository", gitfile(lambda p: p.victim), "refused"),
+    Case("commondir: zeros", linked("commondir", zeros, aim=False), "refused"),
+    Case("gitfile: another repository", gitfile(at("")), "refused"),
     Case("gitfile: relative", gitfile(lambda p: os.path.relpath(p.victim, p.root)), "refused"),
-    Case("gitfile: another's worktree", gitfile(lambda p: p.victim / "worktrees/side"), "refused"),
-    Case("gitfile: another's submodule", gitfile(lambda p: p.victim / "modules/module"), "refused"),
-    Case("gitfile: itself", gitfile(lambda _: ".git"), "none"),
-    Case("gitfile: zeros", gitfile(lambda _: ZERO), "none"),
+    Case("gitfile: another's worktree", gitfile(at("worktrees/side")), "refused"),
+    Case("gitfile: another's submodule", gitfile(at("modules/module")), "refused"),
+    Case("gitfile: itself", gitfile(says(".git")), "none"),
+    Case("gitfile: zeros", gitfile(zeros), "none"),
     Case("gitfile: four gigabytes", huge_gitfile, "none"),
     Case("worktree: forged", forged_worktree, "refused"),
     Case("worktree: forged by links", forged_worktree_by_link, "refused"),
@@ -674,17 +692,17 @@ CASES = (
     Case("submodule: alternates in its repository", submodule_of_an_attacker, "refused"),
     Case("submodule: a link", linked_submodule, "refused"),
     Case("config: core.worktree",
-         configured(lambda p: f"[core]\n\tworktree = {p.victims.loose}\n"), "served"),
-    Case("config: include", configured(lambda p: f"[include]\n\tpath = {p.victim}/config\n"), "served"),
-    Case("config: include itself", configured(lambda _: "[include]\n\tpath = config\n"), "served"),
+         configured(says("[core]\n\tworktree = {top}\n")), "served"),
+    Case("config: include", configured(says("[include]\n\tpath = {victim}/config\n")), "served"),
+    Case("config: include itself", configured(says("[include]\n\tpath = config\n")), "served"),
     Case("config: include a pipe", include_a_pipe, "served"),
     Case("config: include if",
-         configured(lambda p: f'[includeIf "gitdir:**"]\n\tpath = {p.victim}/config\n'), "served"),
+         configured(says('[includeIf "gitdir:**"]\n\tpath = {victim}/config\n')), "served"),
     Case("config: of a worktree",
-         configured(lambda _: "[core]\n\trepositoryFormatVersion = 1\n[extensions]\n\tworktreeConfig = true\n",
+         configured(says("[extensions]\n\tworktreeConfig = true\n"),
                     config__worktree="[include]\n\tpath = /dev/zero\n"), "served"),
     Case("config: unknown extension",
-         configured(lambda _: "[core]\n\trepositoryFormatVersion = 9\n[extensions]\n\tx = y\n"), "served"),
+         configured(says("[core]\n\trepositoryFormatVersion = 9\n[extensions]\n\tx\n")), "served"),
     Case("config: attributes in a pipe", attributes_in_a_pipe, "served"),
     Case("partial clone: a program as remote", promise_everything, "served"),
     Case("partial clone: alternates", promise_by_alternate, "refused"),
@@ -694,8 +712,8 @@ CASES = (
     Case("objects: line bomb", line_bomb, "served"),
     Case("objects: endless diff", endless_diff, "served"),
     Case("objects: garbage", garbage_objects, "served"),
-    Case("references: HEAD leads out", head_says(lambda p: f"ref: {p.victim}/HEAD\n"), "served"),
-    Case("references: HEAD climbs", head_says(lambda _: "ref: refs/../../../loose/.git/HEAD\n"), "served"),
+    Case("references: HEAD leads out", head_says(says("ref: {victim}/HEAD\n")), "served"),
+    Case("references: HEAD climbs", head_says(says("ref: refs/../../../loose/HEAD\n")), "served"),
     Case("references: a circle", looping_references, "served"),
     Case("references: too deep", deep_reference, "refused"),
     Case("references: too many", many_packed, "refused"),
@@ -723,5 +741,5 @@ CASES = (
     Case("owner: the working tree", owned_by_another(""), "refused", as_root=True),
     Case("owner: both", owned_by_another("", ".git"), "refused", as_root=True),
     Case("owner: a bare repository", owned_by_another("", bare=True), "refused", as_root=True),
-    Case("owner: a .git file", owned_by_another("tree/.git", gitfile=True), "refused", as_root=True),
+    Case("owner: a .git file", owned_by_another("tree/.git", gitfile=True), "refused", True),
 )  # fmt: skip
