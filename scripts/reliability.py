@@ -93,6 +93,8 @@ HARNESSES = (
     Harness("A repository runs nothing and configures little",
             ("sources/test_git_arguments.py", "sources/test_git_history.py",
              "test_hostile_config.py")),
+    Harness("A repository leads nowhere, ends, and costs little",
+            ("sources/test_hostile_repositories.py", "sources/test_repositories.py")),
     Harness("What documents say stays data", ("serve/mcp/test_injected_text.py",)),
     Harness("No edit is lost", ("edit/test_edit_races.py",)),
     Harness("An edit keeps line ends and marks",
@@ -141,6 +143,7 @@ PLAN = (
     Planned("hostile addresses (HTTP)", 1_000),
     Planned("planted secrets", 60, "faults"),
     Planned("git arguments", 50, "faults"),
+    Planned("hostile repositories", 60),
     Planned("hostile configuration", 1_000),
     Planned("injected text", 7, "faults"),
     Planned("edit races", 1_000),
@@ -158,6 +161,7 @@ SKIPS = {
         "only root makes device nodes",
         "no device nodes in this container",
     ),
+    "sources/test_repositories.py": ("only root gives files to others",),
 }
 """What is skipped with leave: why, for each module. The lanes are run on Linux."""
 

@@ -213,22 +213,22 @@ def refs_of(repository: Repository, branches: Sequence[str] = ()) -> list[Ref]:
         names = (name.split("/", 2)[-1], name)
         return name != "HEAD" and any(map(wanted.match, names))
 
-    with _refusing(repository):
+    with _raise_refusals(repository):
         folder = open_git_folder(repository.git_dir)
         tables = read_tables(folder)
-        references = _in_tables(repository, tables) if tables else read_references(folder)
+        references = _read_tables(repository, tables) if tables else read_references(folder)
     chosen = [(name, value) for name, value in references if is_wanted(name)]
     commits = _peel(repository, {value for _, value in chosen})
     return [Ref(name, commits[value]) for name, value in chosen if value in commits]
 
 
-def _in_tables(repository: Repository, tables: Mapping[str, bytes]) -> list[tuple[str, str]]:
+def _read_tables(repository: Repository, tables: Mapping[str, bytes]) -> list[tuple[str, str]]:
     """The references in a store of tables, which only git can read: it is given a copy."""
     command = ("for-each-ref", "--format=%(refname) %(objectname)", *PLACES)
     answer = _ask(repository, command, tables=tables).decode("utf-8", "replace")
     head = ("rev-parse", "--verify", "--quiet", "--end-of-options", "HEAD")
-    found = _ask(repository, head, tables=tables, refusable=True).decode("ascii", "replace")
-    lines = [line.rpartition(" ") for line in (*answer.split("\n"), f"HEAD {found.strip()}")]
+    current = _ask(repository, head, tables=tables, refusable=True).decode("ascii", "replace")
+    lines = [line.rpartition(" ") for line in (*answer.split("\n"), f"HEAD {current.strip()}")]
     return [(name, value) for name, _, value in lines if HASH.fullmatch(value)]
 
 
@@ -257,7 +257,7 @@ def _peel(repository: Repository, hashes: set[str]) -> dict[str, str]:
 def refusal_of(repository: Repository) -> RepositoryRefused | None:
     """Why a repository would not be read now, without asking git; None where it would be."""
     try:
-        with _refusing(repository), checked_objects(repository.git_dir, repository.allows):
+        with _raise_refusals(repository), checked_objects(repository.git_dir, repository.allows):
             folder = open_git_folder(repository.git_dir)
             read_shallow(folder)
             read_config(folder)
@@ -278,7 +278,7 @@ def checked_branch(name: str) -> str:
 
 def shallow_of(repository: Repository) -> str:
     """Where a shallow clone ends; changes when it is deepened. Empty for a whole one."""
-    with _refusing(repository):
+    with _raise_refusals(repository):
         commits = read_shallow(open_git_folder(repository.git_dir))
     return sha256("\n".join(commits).encode()).hexdigest()[:32] if commits else ""
 
@@ -286,7 +286,7 @@ def shallow_of(repository: Repository) -> str:
 def is_partial(repository: Repository) -> bool:
     """Whether it is a clone that lacks contents until somebody needs them: what changed between
     two of them cannot be told, and they are not fetched for it."""
-    with _refusing(repository):
+    with _raise_refusals(repository):
         folder = open_git_folder(repository.git_dir)
         return _PROMISED.search(read_config(folder)) is not None or has_promises(folder)
 
@@ -558,7 +558,7 @@ def _command(arguments: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def _refusing(repository: Repository) -> Iterator[None]:
+def _raise_refusals(repository: Repository) -> Iterator[None]:
     """Raise the typed error for whatever of a repository must not be read."""
     if repository.refused is not None:
         raise refuse(repository, repository.refused)
@@ -570,7 +570,7 @@ def _refusing(repository: Repository) -> Iterator[None]:
 
 
 @contextmanager
-def _workplace(repository: Repository, tables: Mapping[str, bytes]) -> Iterator[str]:
+def _make_workplace(repository: Repository, tables: Mapping[str, bytes]) -> Iterator[str]:
     """An empty repository of ours, of the same format and with the same shallow boundary."""
     from tempfile import TemporaryDirectory
 
@@ -597,14 +597,14 @@ def _workplace(repository: Repository, tables: Mapping[str, bytes]) -> Iterator[
         yield name
 
 
-def _given_objects(objects: Objects) -> tuple[str, tuple[int, ...]]:
+def _locate_objects(objects: Objects) -> tuple[str, tuple[int, ...]]:
     """How git is told where objects are: by the descriptor that was checked, where it can be."""
     if isinstance(objects.handle, int) and sys.platform == "linux":
         return f"/proc/self/fd/{objects.handle}", (objects.handle,)
     return objects.path, ()
 
 
-def _limit(process: subprocess.Popen[bytes], objects: Objects) -> None:
+def _limit_memory(process: subprocess.Popen[bytes], objects: Objects) -> None:
     """Bound what git may hold: a small object may say that it is a large one."""
     if sys.platform == "linux":
         import resource
@@ -634,11 +634,11 @@ def _running(
     questions = "".join(f"{line}\n" for line in given).encode()
     with (
         TemporaryFile() as errors,
-        _refusing(repository),
+        _raise_refusals(repository),
         checked_objects(repository.git_dir, repository.allows) as objects,
-        _workplace(repository, tables or {}) as place,
+        _make_workplace(repository, tables or {}) as place,
     ):
-        database, descriptors = _given_objects(objects)
+        database, descriptors = _locate_objects(objects)
         environment = {**_environment(), "GIT_DIR": place, "GIT_OBJECT_DIRECTORY": database}
         try:
             process = subprocess.Popen(
@@ -656,7 +656,7 @@ def _running(
         assert process.stdin is not None
         assert process.stdout is not None
         # Git reads no object before it is asked for one, so the limit comes in time.
-        _limit(process, objects)
+        _limit_memory(process, objects)
         feeder = Thread(target=_feed, args=(process.stdin, questions), daemon=True)
         if len(questions) <= _PIPE_HOLDS:
             feeder.run()

@@ -132,7 +132,7 @@ def read_tables(folder: Root) -> dict[str, bytes]:
 
 def read_references(folder: Root) -> list[tuple[str, str]]:
     """Branches, tags and the head by name, each with the hash of an object, which may be a tag."""
-    values = _packed(folder)
+    values = _read_packed(folder)
     for place in PLACES:
         try:
             handle = folder.open_folder(place)
@@ -143,21 +143,21 @@ def read_references(folder: Root) -> list[tuple[str, str]]:
         _add_loose(handle, place, values)
     resolved = ((name, _resolve(value, values)) for name, value in sorted(values.items()))
     references = [(name, value) for name, value in resolved if value]
-    head = _resolve(_head(folder), values)
+    head = _resolve(_read_head(folder), values)
     return [*references, ("HEAD", head)] if head else references
 
 
-def _head(folder: Root) -> str:
+def _read_head(folder: Root) -> str:
     handle = folder.open_folder()
     try:
-        return _value(handle, "HEAD", "HEAD")
+        return _read_value(handle, "HEAD", "HEAD")
     except FileNotFoundError:
         return ""
     finally:
         close_folder(handle)
 
 
-def _packed(folder: Root) -> dict[str, str]:
+def _read_packed(folder: Root) -> dict[str, str]:
     data = read_file(folder, "packed-refs", _MOST_PACKED) or b""
     values: dict[str, str] = {}
     for place in PLACES:
@@ -190,7 +190,7 @@ def _add_loose(handle: Handle, place: str, values: dict[str, str], depth: int = 
                     _add_loose(open_child(handle, entry.name), name, values, depth + 1)
                     continue
                 try:
-                    values[_printable(name)] = _value(handle, entry.name, name)
+                    values[_printable(name)] = _read_value(handle, entry.name, name)
                 except FileNotFoundError:  # It moved into packed-refs, or was deleted.
                     continue
                 if len(values) > _MOST_REFERENCES:
@@ -201,7 +201,7 @@ def _add_loose(handle: Handle, place: str, values: dict[str, str], depth: int = 
         close_folder(handle)
 
 
-def _value(handle: Handle, name: str, shown: str) -> str:
+def _read_value(handle: Handle, name: str, shown: str) -> str:
     """What a reference file says: a hash, or the name of another reference."""
     if isinstance(handle, int) and stat.S_ISLNK(lstat_in(handle, name).st_mode):
         # An old form of a symbolic reference, of which git reads only the text of the link.
@@ -261,7 +261,7 @@ def _check_databases(handle: Handle, path: str, allowed: Allowed) -> int:
     """Check a database and the alternates that git would open with it; give their size."""
     size = _check_database(handle, path)
     seen = {path}
-    waiting = list(_alternates(handle, path, allowed))
+    waiting = list(_list_alternates(handle, path, allowed))
     while waiting:
         alternate = waiting.pop()
         if alternate in seen:
@@ -272,13 +272,13 @@ def _check_databases(handle: Handle, path: str, allowed: Allowed) -> int:
         inner = open_git_folder(alternate).open_folder()
         try:
             size += _check_database(inner, alternate)
-            waiting += _alternates(inner, alternate, allowed)
+            waiting += _list_alternates(inner, alternate, allowed)
         finally:
             close_folder(inner)
     return size
 
 
-def _alternates(handle: Handle, path: str, allowed: Allowed) -> Iterator[str]:
+def _list_alternates(handle: Handle, path: str, allowed: Allowed) -> Iterator[str]:
     """The databases that git would read besides, by their real paths."""
     name = "objects/info/alternates"
     try:
@@ -348,7 +348,7 @@ def _check_folder(handle: Handle, name: str) -> tuple[int, int]:
     try:
         info = lstat_in(outer, last)
         if not stat.S_ISDIR(info.st_mode):
-            raise Refused(shown, *_kind(info.st_mode))
+            raise Refused(shown, *_name_kind(info.st_mode))
         times = (info.st_mtime_ns, info.st_ctime_ns)
         known = _clean.get((info.st_dev, info.st_ino))
         if known is not None and known[0] == times:
@@ -383,7 +383,7 @@ def _check_files(handle: Handle, shown: str) -> tuple[int, int]:
             except FileNotFoundError:
                 continue
             if not stat.S_ISREG(info.st_mode):
-                raise Refused(f"{shown}/{_printable(entry.name)}", *_kind(info.st_mode))
+                raise Refused(f"{shown}/{_printable(entry.name)}", *_name_kind(info.st_mode))
             count += 1
             size += getattr(info, "st_blocks", -(-info.st_size // _BLOCK)) * _BLOCK
             if count > _MOST_OBJECT_FILES:
@@ -391,7 +391,7 @@ def _check_files(handle: Handle, shown: str) -> tuple[int, int]:
     return count, size
 
 
-def _kind(mode: int) -> tuple[str, str]:
+def _name_kind(mode: int) -> tuple[str, str]:
     if stat.S_ISLNK(mode):
         return "symlink", ""
     return "not_a_file", "a file" if stat.S_ISREG(mode) else "a folder, pipe, socket or device"

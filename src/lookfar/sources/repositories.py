@@ -152,14 +152,16 @@ def _repository_at(folder: Path, within: str, trusted: Sequence[str]) -> Reposit
     top = str(folder)
     trust = is_trusted(top, trusted)
     if stat.S_ISDIR(mode) or (stat.S_ISLNK(mode) and trust):
-        found = _examine(Path(os.path.realpath(entry)), folder, trusted)
+        repository = _examine(Path(os.path.realpath(entry)), folder, trusted)
     elif stat.S_ISLNK(mode):
         return Repository("", top, refused=Refusal("symlink", ".git"))
     elif stat.S_ISREG(mode):
-        found = _named_by(entry, trust, trusted)
+        repository = _resolve_gitfile(entry, trust, trusted)
     else:
         return None
-    return found if found is None or trust or not found.within else replace(found, within=within)
+    if repository is None or not repository.within:
+        return repository
+    return replace(repository, within=within)
 
 
 def _examine(
@@ -178,7 +180,7 @@ def _examine(
             if not stat.S_ISDIR(os.lstat(git_dir / name).st_mode):
                 link = os.path.islink(git_dir / name)
                 raise Refused(name, "symlink" if link else "not_a_file", "a file or device")
-        _read_head(root)
+        _check_head(root)
         # A main repository has none; git would take all that is shared from where it leads.
         if (other := read_file(root, "commondir", 1 << 16)) is not None:
             raise Refused("commondir", "outside", f"it leads to {other[:200]!r}")
@@ -191,14 +193,14 @@ def _examine(
     return repository
 
 
-def _read_head(root: Root) -> None:
+def _check_head(root: Root) -> None:
     """Refuse a head that is neither a file nor the old form of a symbolic reference."""
     path = os.path.join(root.path, "HEAD")
     if not (os.path.islink(path) and os.readlink(path).startswith("refs/")):
         read_line(root, "HEAD")
 
 
-def _named_by(entry: Path, trust: bool, trusted: Sequence[str]) -> Repository | None:
+def _resolve_gitfile(entry: Path, trust: bool, trusted: Sequence[str]) -> Repository | None:
     """The repository that a ``.git`` file names, if that knows of it."""
     line = line_of(str(entry.parent.resolve()), ".git")
     if not line.startswith(_GITFILE) or "\0" in line:
