@@ -26,6 +26,7 @@ from hashlib import sha256
 from itertools import count, islice
 from pathlib import Path
 from threading import Event, Thread
+from traceback import clear_frames
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from lookfar.config import child_environment
@@ -565,8 +566,9 @@ def _raise_refusals(repository: Repository) -> Iterator[None]:
     try:
         yield
     except Refused as refusal:
-        # Without its frames, which hold what was read so far.
-        raise refuse(repository, refusal) from refusal.with_traceback(None)
+        # Whoever keeps the error must not keep what was read so far.
+        clear_frames(refusal.__traceback__)
+        raise refuse(repository, refusal) from refusal
 
 
 @contextmanager

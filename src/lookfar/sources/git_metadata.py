@@ -160,17 +160,17 @@ def _read_head(folder: Root) -> str:
 def _read_packed(folder: Root) -> dict[str, str]:
     data = read_file(folder, "packed-refs", _MOST_PACKED) or b""
     values: dict[str, str] = {}
-    for place in PLACES:
+    needles = [f" {place}/".encode() for place in PLACES]
+    if sum(map(data.count, needles)) > _MOST_REFERENCES:
+        raise Refused("packed-refs", "too_many", f"limit {_MOST_REFERENCES:,} references")
+    for needle in needles:
         # Most lines of a mirror are of other places, so they are not looked at one by one.
-        needle = f" {place}/".encode()
         at = data.find(needle)
         while at >= 0:
             start, end = data.rfind(b"\n", 0, at) + 1, data.find(b"\n", at)
             end = len(data) if end < 0 else end
             name = data[at + 1 : end].decode("utf-8", "replace")
             values[name] = data[start:at].decode("ascii", "replace")
-            if len(values) > _MOST_REFERENCES:
-                raise Refused("packed-refs", "too_many", f"limit {_MOST_REFERENCES:,} references")
             at = data.find(needle, end)
     return values
 
