@@ -1,7 +1,7 @@
 """Repositories that lead elsewhere, never end, or grow: nothing leaks, hangs or costs much.
 
 Seen to fail before git was given objects alone: of 110 cases 18 leaked the victim's commits, 18
-gave no answer for 15 seconds, 7 took up to 3 GB, and 90 had no reason, own commit or error to show.
+gave no answer for 15 seconds, 7 took up to 3 GB, and 90 in all did not end as they should.
 Seen to fail when links among objects were let through (2 of 2 leaked), when alternates could lead
 anywhere (8 of 17), with `core.multiPackIndex` (1), when a `.git` file was followed without a look
 back (3 of 7), when a worktree's own folder was not compared with the shared one (1 of 2), when

@@ -267,6 +267,22 @@ def test_what_was_indexed_is_not_shown_once_it_is_refused(repository: Make, tmp_
         assert library.search("base", filters=asked).hits
 
 
+@pytest.mark.parametrize("entry", ["commondir", "objects/info/alternates", "packed-refs", "HEAD"])
+def test_a_second_name_of_a_secret_is_not_quoted(
+    repository: Make, tmp_path: Path, entry: str
+) -> None:
+    """A file with further names can be read, but what it says must not reach a message."""
+    repo = repository("repo")
+    repo.commit("base", {"a.md": "# A\n"})
+    secret = tmp_path / "secret"
+    secret.write_text("/hunter2 in a line\n")
+    (repo.path / ".git" / entry).unlink(missing_ok=True)
+    os.link(secret, repo.path / ".git" / entry)
+    refusal = refusal_of(around(repo.path))
+    assert (refusal is not None) == (entry in ("commondir", "objects/info/alternates"))
+    assert "hunter2" not in repr(refusal and refusal.as_dict())
+
+
 # --- a swap between the check and git -------------------------------------------------------------
 
 

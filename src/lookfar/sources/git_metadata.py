@@ -295,9 +295,12 @@ def _list_alternates(handle: Handle, path: str, allowed: Allowed) -> Iterator[st
         if not line or line.startswith("#"):
             continue
         target = os.path.normpath(os.path.join(path, line))
+        there = "\0" not in line and os.path.lexists(target)
         if line.startswith('"') or "\0" in line or not allowed(os.path.realpath(target)):
-            raise Refused(name, "outside", f"it leads to {_printable(line)[:200]!r}")
-        if not os.path.lexists(target):
+            # Only a path is shown: a file with further names may hold anything.
+            shown = f"it leads to {_printable(line)[:200]!r}" if there else "no folder of it"
+            raise Refused(name, "outside", shown)
+        if not there:
             continue  # As git does: what it misses for that, it says itself.
         yield target
 
