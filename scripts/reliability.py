@@ -101,6 +101,8 @@ HARNESSES = (
              "test_hostile_config.py")),
     Harness("What documents say stays data",
             ("serve/mcp/test_injected_text.py", "test_hidden_characters.py")),
+    Harness("A repository leads nowhere, ends, and costs little",
+            ("sources/test_hostile_repositories.py", "sources/test_repositories.py")),
     Harness("No edit is lost", ("edit/test_edit_races.py",)),
     Harness("An edit keeps line ends and marks",
             ("edit/test_edit_documents.py::test_line_ends_the_mark_and_the_last_newline_stay",)),
@@ -150,6 +152,7 @@ PLAN = (
     Planned("hostile addresses (HTTP)", 1_000),
     Planned("planted secrets", 60, "faults"),
     Planned("git arguments", 50, "faults"),
+    Planned("hostile repositories", 60),
     Planned("hostile configuration", 1_000),
     Planned("injected text", 7, "faults"),
     Planned("edit races", 1_000),
@@ -168,6 +171,7 @@ SKIPS = {
         "no device nodes in this container",
     ),
     "store/test_disk.py": ("cannot mount a small disk here",),
+    "sources/test_repositories.py": ("only root gives files to others",),
 }
 """What is skipped with leave: why, for each module. The lanes are run on Linux."""
 

@@ -16,6 +16,7 @@ from lookfar.index import history
 from lookfar.library import Library
 from lookfar.model import Answer, Filters
 from lookfar.sources import git_history
+from lookfar.sources.repositories import repositories_in
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -266,7 +267,7 @@ def test_a_partial_clone_is_searched_without_diffs(repo: Any, tmp_path: Path) ->
     repo.git("config", "uploadpack.allowFilter", "true")
     clone = tmp_path / "clone"
     repo.git("clone", "--quiet", "--filter=blob:none", f"file://{repo.path}", str(clone))
-    (found,) = git_history.repositories_in(str(tmp_path), ["clone"])
+    (found,) = repositories_in(str(tmp_path), ["clone"])
     assert git_history.is_partial(found[1])
     with Library.open(clone, index_dir=tmp_path / "index", settings=HASH) as library:
         answer = library.search("parser tables", filters=COMMITS)

@@ -462,6 +462,10 @@ class GitSettings:
     cool_down_seconds: float = _setting(
         5.0, "Pause after branches moved before their commits are read.", low=0, high=3600
     )
+    trusted: tuple[str, ...] = _setting(
+        (), "Repositories to read although others own them or they lead outside: DIR, DIR/* or *.",
+        trusted=True,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -914,6 +918,12 @@ def given_tokens(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
 def child_environment(extra: Mapping[str, str]) -> dict[str, str]:
     """The environment that a child process of ours starts with."""
     return {**os.environ, **extra}
+
+
+def sudo_user(environ: Mapping[str, str] | None = None) -> int | None:
+    """The number of the user who runs us by sudo, as git reads it; None where nobody does."""
+    given = (os.environ if environ is None else environ).get("SUDO_UID", "")
+    return int(given) if given.isascii() and given.isdigit() else None
 
 
 def config_file(environ: Mapping[str, str] | None = None) -> Path:

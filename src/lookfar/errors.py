@@ -21,7 +21,8 @@
         ├── DiskFull                  DISK_FULL
         ├── OutOfMemory               OUT_OF_MEMORY         the system gives no more memory
         ├── IndexReadOnly             INDEX_READ_ONLY       the index folder cannot be written
-        └── StoreUnavailable          STORE_UNAVAILABLE     the store's server cannot be reached
+        ├── StoreUnavailable          STORE_UNAVAILABLE     the store's server cannot be reached
+        └── RepositoryRefused         REPOSITORY_REFUSED    a git repository must not be read
 
 Takes: nothing from the rest of the package. Gives: exceptions with a stable
 ``code``, a sentence for people, the next step, and detail for developers.
@@ -180,6 +181,10 @@ class IndexReadOnly(IOFailed):
 
 class StoreUnavailable(IOFailed):
     code = "STORE_UNAVAILABLE"
+
+
+class RepositoryRefused(IOFailed):
+    code = "REPOSITORY_REFUSED"
 
 
 def how_many(number: int, noun: str) -> str:

@@ -35,6 +35,7 @@ from lookfar.errors import (
     LookfarError,
     ModelUnavailable,
     NotFound,
+    RepositoryRefused,
     RootNotFound,
 )
 from lookfar.model import (
@@ -335,9 +336,12 @@ class Library:
         return found.status(collection=collection or self.collection, check=check)
 
     def statuses(self) -> tuple[Status, ...]:
-        """The status of every folder, and of its history and memories where they are indexed."""
-        others = {**self.histories(look=False), **self.memories()}
-        known = {n: each for n, each in others.items() if each.indexed}
+        """The status of every folder, of its history and memories where they are indexed, and of
+        repositories whose history is refused."""
+        histories = self.histories(look=False)
+        refused = {n: each for n, each in histories.items() if each.refusal() is not None}
+        others: dict[str, AnyCollection] = {**histories, **self.memories()}
+        known = {n: each for n, each in others.items() if each.indexed or n in refused}
         return tuple(
             each.status(collection=name) for name, each in {**self._folders, **known}.items()
         )
@@ -810,8 +814,15 @@ class Library:
             raise InvalidArgument(f"limit is {limit}.", hint="Choose 1 to 10,000.")
         found: list[CommitInfo] = []
         notes: list[Incomplete] = []
-        for name, commits in self._repositories().items():
-            some, said = commits.latest(filters or Filters(), limit, on_progress)
+        repositories = self._repositories()
+        for name, commits in repositories.items():
+            try:
+                some, said = commits.latest(filters or Filters(), limit, on_progress)
+            except RepositoryRefused as error:
+                # One that must not be read costs nobody the history of the others.
+                if len(repositories) == 1:
+                    raise
+                some, said = [], [Incomplete(_MISSING["commits"], error.message)]
             found += (replace(each, collection=name) for each in some)
             notes += _of(name, said)
         found.sort(key=lambda each: each.committed_at, reverse=True)

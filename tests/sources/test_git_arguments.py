@@ -20,9 +20,8 @@ from lookfar.sources.git_history import (
     present,
     read_commits,
     refs_of,
-    repositories_in,
-    repository_around,
 )
+from lookfar.sources.repositories import repositories_in, repository_around
 
 Make = Callable[..., Any]
 

@@ -14,24 +14,22 @@ from typing import Any
 
 import pytest
 
-from lookfar.errors import InvalidArgument, IOFailed
+from lookfar.errors import InvalidArgument, IOFailed, RepositoryRefused
 from lookfar.sources import git_history
 from lookfar.sources.confine import Root
 from lookfar.sources.git_history import (
     Commit,
-    Repository,
     Touched,
     checked_branch,
     commits_of,
     present,
     read_commits,
     refs_of,
-    repositories_in,
-    repository_around,
     shallow_of,
     stamp_of,
 )
 from lookfar.sources.policy import Policy
+from lookfar.sources.repositories import Repository, repositories_in, repository_around
 from lookfar.sources.walk import walk
 
 Make = Callable[..., Any]
@@ -342,7 +340,11 @@ def test_a_git_file_that_points_at_somebody_elses_repository_is_refused(
     trap = tmp_path / "unpacked"
     trap.mkdir()
     (trap / ".git").write_text(f"gitdir: {repo.path}/.git\n")
-    assert repository_around(str(trap)) is None
+    found = opened(trap)
+    assert found.refused is not None
+    assert (found.git_dir, found.refused.reason) == ("", "outside")
+    with pytest.raises(RepositoryRefused, match="does not point back"):
+        refs_of(found)
 
 
 def test_what_only_looks_like_a_repository_is_none(tmp_path: Path) -> None:

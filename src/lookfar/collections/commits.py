@@ -34,8 +34,9 @@ from lookfar.errors import (
     IOFailed,
     LookfarError,
     ModelUnavailable,
+    RepositoryRefused,
 )
-from lookfar.model import CommitInfo, Document, Incomplete, IndexReport, Status
+from lookfar.model import CommitInfo, Document, Failure, Incomplete, IndexReport, Status
 from lookfar.retrieve.candidates import without_glob
 from lookfar.sources import git_history
 from lookfar.store import files
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from lookfar.index.strategies import Work
     from lookfar.model import Filters
     from lookfar.ports import Embedder, Snapshot
-    from lookfar.sources.git_history import Repository
+    from lookfar.sources.repositories import Repository
     from lookfar.sources.watch import Batch
     from lookfar.store.epoch import EpochSnapshot
 
@@ -72,6 +73,9 @@ class Commits(Collection):
         shared = Path(repository.git_dir)
         called = shared.parent.name if shared.name == ".git" else shared.name
         source = f"{repository.git_dir}\0{repository.below}"
+        if repository.refused is not None:
+            # A place where there never is an index, so nothing of it can be shown.
+            called, source = Path(repository.top).name, f"{repository.top}\0refused"
         super().__init__(f"{name}@git", settings, store_of(f"{called}@git", source, settings))
         self.repository = repository
         self._embedder = embedder
@@ -152,6 +156,8 @@ class Commits(Collection):
                     self._remember(report.generation, stamp)
         except IndexBusy:
             return [Incomplete("stale", "the history is being indexed at this moment")]
+        except RepositoryRefused:
+            raise
         except (IOFailed, ModelUnavailable) as error:
             if not self._store.exists:
                 raise
@@ -221,7 +227,9 @@ class Commits(Collection):
         return replace(filters, branch="", uris=uris or ("\0",))
 
     def has_branch(self, name: str) -> bool:
-        """Whether a branch or tag is called so."""
+        """Whether a branch or tag is called so; of a refused repository nobody knows."""
+        if self.repository.refused is not None:
+            return True  # So it is asked, and the answer says why it is missing.
         short = (each.name.split("/", 2)[-1] for each in git_history.refs_of(self.repository))
         return git_history.checked_branch(name) in short
 
@@ -314,9 +322,21 @@ class Commits(Collection):
             refs = git_history.refs_of(self.repository, chosen)
             return tuple(each.name for each in refs if each.commit not in seen)
 
-        return self._status(
-            collection, self.repository.top, self._fingerprint(), stale_in if check else None
+        refusal = self.refusal()
+        status = self._status(
+            collection,
+            self.repository.top,
+            self._fingerprint(),
+            stale_in if check and refusal is None else None,
         )
+        if refusal is None:
+            return status
+        failure = Failure(refusal.details["entry"], refusal.code, refusal.message)
+        return replace(status, failures=(failure, *status.failures))
+
+    def refusal(self) -> RepositoryRefused | None:
+        """Why the repository is not read; None where it is."""
+        return git_history.refusal_of(self.repository)
 
     # -- following the branches --------------------------------------------------
 
@@ -326,7 +346,7 @@ class Commits(Collection):
         from lookfar.index.strategies import Dirty
 
         with self._watching:
-            if self._keeper is not None:
+            if self._keeper is not None or self.repository.refused is not None:
                 return
             calm = _Calm(self.repository, self.settings.git.cool_down_seconds)
             self._keeper = Keeper(

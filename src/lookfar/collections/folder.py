@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from lookfar.index.strategies import Work
     from lookfar.model import Edit, EditResult, UndoStep, Validation
     from lookfar.ports import Snapshot
-    from lookfar.sources.git_history import Repository
+    from lookfar.sources.repositories import Repository
     from lookfar.sources.walk import Walk
     from lookfar.store.epoch import EpochSnapshot
     from lookfar.store.repair import Maker
@@ -872,15 +872,20 @@ class Folder(Collection):
         if not self.settings.git.history or self.sealed:
             return {}
         from lookfar.collections.commits import Commits
-        from lookfar.sources import git_history
+        from lookfar.sources.repositories import is_there, repository_around
 
-        around = git_history.repository_around(self.root.path)
+        trusted = self.settings.git.trusted
+        around = repository_around(self.root.path, trusted)
         if around is None and look:
             self._look_below()
         gone: list[Commits] = []
         with self._settling:
             below = self._repositories if around is None else {}
-            found = {uri: each for uri, each in below.items() if git_history.is_there(each)}
+            found = {
+                uri: repository
+                for uri, repository in below.items()
+                if is_there(repository, self.root.path, trusted)
+            }
             if around is not None:
                 found = {"": around}
             for uri, known in list(self._histories.items()):
@@ -898,7 +903,7 @@ class Folder(Collection):
 
     def _look_below(self) -> None:
         """Find repositories below, again where folders may have come since."""
-        from lookfar.sources import git_history
+        from lookfar.sources.repositories import repositories_in
         from lookfar.sources.walk import walk
 
         known, now = self._walk, time.monotonic()
@@ -908,7 +913,8 @@ class Folder(Collection):
             # Else a pass has walked, and will again when a folder comes.
             policy = policy_from(self.settings, self.root.path)
             self._walk = known = walk(self.root, policy, before=known)
-        found = dict(git_history.repositories_in(self.root.path, known.memory.folders))
+        trusted = self.settings.git.trusted
+        found = dict(repositories_in(self.root.path, known.memory.folders, trusted))
         with self._settling:
             self._repositories = found
         self._looked_in, self._look_at = known, now + _LOOK_BELOW

@@ -33,7 +33,6 @@ from lookfar.parse.text import normalise
 from lookfar.ports import PATH_SEPARATOR, Version
 from lookfar.sources.git_history import (
     Commit,
-    Repository,
     commits_of,
     is_partial,
     present,
@@ -42,6 +41,7 @@ from lookfar.sources.git_history import (
     shallow_of,
     stamp_of,
 )
+from lookfar.sources.repositories import Repository
 from lookfar.store.analyser import analyse
 from lookfar.store.migrations import FORMAT
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from lookfar.store.opening import Store
     from lookfar.store.session import EpochWriter
 
-RENDERING = 2
+RENDERING = 3
 """Raise whenever the same commit would give another text."""
 
 MESSAGE, FILES, DIFF = "Message", "Files", "Diff"

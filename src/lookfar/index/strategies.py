@@ -13,7 +13,6 @@ relies on it, and a file that is damaged means "compare everything".
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -23,7 +22,8 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from lookfar.errors import InvalidArgument
 from lookfar.parse.formats import format_of
-from lookfar.sources.git_history import line_of
+from lookfar.sources.git_metadata import line_of
+from lookfar.sources.repositories import repository_around
 from lookfar.sources.watch import MOST_NAMED, Batch, topmost
 from lookfar.store import files
 from lookfar.store.records import packed, unpacked
@@ -197,43 +197,25 @@ def head_of(root: Root) -> str:
     """Where the repository around ``root`` stands: changes with every commit and checkout.
 
     That repository may have its top folder above the root, or be a worktree whose head
-    lies elsewhere. What is read there is only ever compared, never shown.
+    is elsewhere. What is read there is only ever compared, never shown.
     """
-    folder = _git_folder(Path(root.path))
-    head = line_of(folder / "HEAD") if folder else ""
-    if folder is None or not head:
+    repository = repository_around(root.path)
+    head = line_of(repository.own, "HEAD") if repository and repository.own else ""
+    if repository is None or not head:
         return _NO_HEAD
     seen = [head]
     if head.startswith("ref: "):
-        shared = folder / (line_of(folder / "commondir") or ".")
         name = head.removeprefix("ref: ")
-        line = line_of(folder / name) or line_of(shared / name)
+        line = line_of(repository.own, name) or line_of(repository.git_dir, name)
+        shared = Path(repository.git_dir)
         # Where there is none, git has packed it, or keeps all of them in tables.
         seen += [line] if line else map(_stamp, (shared / "packed-refs", shared / _REF_TABLES))
     return sha256("\n".join(seen).encode()).hexdigest()[:16]
 
 
-def _git_folder(start: Path) -> Path | None:
-    """The folder that holds HEAD, for the nearest repository at or above ``start``.
-
-    As git does, the search stays on one disk; and it ends at the user's home.
-    """
-    home = os.path.expanduser("~")
-    for folder in (start, *start.parents):
-        found = folder / ".git"
-        if found.is_dir():
-            return found
-        line = line_of(found)
-        if line.startswith("gitdir: "):
-            return folder / line.removeprefix("gitdir: ")
-        if str(folder) == home or os.path.ismount(folder):
-            return None
-    return None
-
-
 def _stamp(path: Path) -> str:
     try:
-        seen = path.stat()
+        seen = path.lstat()
     except (OSError, ValueError):
         return ""
     return f"{seen.st_mtime_ns} {seen.st_size} {seen.st_ino}"

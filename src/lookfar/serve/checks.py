@@ -426,6 +426,10 @@ class Checks:
             )  # fmt: skip
             return
         known = self.library.histories(look=False)
+        for commits in known.values():
+            refusal = commits.refusal()
+            if refusal is not None:
+                yield Finding("git", "warning", refusal.message, refusal.hint)
         where = f"{len(known)} repository here" if known else "no repository here"
         yield Finding("git", "ok", f"{found}; {where}.")
 

@@ -335,7 +335,7 @@ def status(state: Status) -> str:
     if not state.indexed:
         lines.append(styled(("not indexed yet; search it, or run: lookfar index", "yellow")))
         lines.append(styled((f"its index will lie in {state.index_dir}", "dim")))
-        return printed(lines)
+        return printed([*lines, *_failures(state.failures)])
     counts, kept = state.counts, ", ".join(map(str, state.generations))
     model = f"{state.model}, {state.dimensions} dimensions" if state.dimensions else "none"
     rows = [

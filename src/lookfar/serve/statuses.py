@@ -84,6 +84,7 @@ STATUSES: Final[Mapping[type[LookfarError], int]] = {
     ScopeTooSmall: 403,
     WritesNotAllowed: 403,
     errors.PermissionDenied: 403,
+    errors.RepositoryRefused: 403,
     errors.NotFound: 404,
     NoSuchMethod: 405,
     BodyTooSlow: 408,

@@ -16,8 +16,8 @@ from functools import lru_cache
 
 from lookfar.errors import LookfarError
 from lookfar.sources.confine import Refused, Root
-from lookfar.sources.git_history import repository_around
 from lookfar.sources.ignore import MAX_BYTES, IgnoreFile, Ignores
+from lookfar.sources.repositories import repository_around
 
 _EXCLUDE = "info/exclude"
 
@@ -28,7 +28,8 @@ def ignores_around(path: str) -> Ignores | None:
     if found is None or found.top == os.path.expanduser("~") or found.top == found.git_dir:
         return None
     below = found.below.split("/") if found.below else []
-    ignores = _read(found.git_dir, _EXCLUDE, found.below, None)
+    # Rules only hide, so those of a repository whose history is not read count all the same.
+    ignores = _read(found.git_dir, _EXCLUDE, found.below, None) if found.git_dir else None
     for depth in range(len(below)):
         if depth and _ignored(ignores, below, depth):
             return None

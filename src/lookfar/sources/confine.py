@@ -119,6 +119,37 @@ def lstat_in(folder: Handle, name: str) -> os.stat_result:
     return os.lstat(os.path.join(folder, name))
 
 
+def read_in(folder: Handle, name: str, uri: str, limit: int) -> bytes:
+    """The bytes of a regular file of an open folder; ``Refused`` under its ``uri`` for all else.
+
+    Unlike ``Root.read``, it allows further names of the file, and ``FileNotFoundError`` says that
+    there is none.
+    """
+    try:
+        if isinstance(folder, int):
+            file = os.open(name, _FILE_FLAGS, dir_fd=folder)
+        else:
+            path = os.path.join(folder, name)
+            if not stat.S_ISREG(os.lstat(path).st_mode) or not _free_of_links(path):
+                raise Refused(uri, "symlink", "its path leads through a link or another spelling")
+            file = os.open(path, _FILE_FLAGS)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK):
+            raise Refused(uri, "symlink") from error
+        if error.errno in _SPECIAL:
+            raise Refused(uri, "not_a_file", "a folder, pipe, socket or device") from error
+        raise
+    try:
+        info = os.fstat(file)
+        if not stat.S_ISREG(info.st_mode):
+            raise Refused(uri, "not_a_file", "a folder, pipe, socket or device")
+        if info.st_size > limit:
+            raise Refused(uri, "too_large", f"{info.st_size} bytes, limit {limit}")
+        return os.read(file, limit)
+    finally:
+        os.close(file)
+
+
 def _free_of_links(path: str) -> bool:
     try:
         return os.path.realpath(path) == path

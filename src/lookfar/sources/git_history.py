@@ -1,15 +1,15 @@
-"""The one door to git: which repositories there are, where they stand, what their commits say.
+"""The one door to git: where repositories stand, and what their commits say.
 
-Takes: a root with the folders a walk found in it, and repositories found there. Gives: the
-tips of branches and tags, the commits that one set of tips has and another has not, and
-commits as a stream with the paths they touch and the beginning of their diff. Refuses: to
-run anything but git, to let a repository choose what git runs, to reach for the network, to
-wait for ever, and to hold a diff that does not fit.
+Takes: repositories as ``repositories.py`` finds them. Gives: the tips of branches and tags, the
+commits that one set of tips has and another has not, and commits as a stream with the paths they
+touch and the beginning of their diff. Refuses: to run anything but git, to let a repository
+choose what git runs or reads, to reach for the network, to wait for ever, and to hold a diff
+that does not fit.
 
-A repository comes with whatever was cloned or unpacked, so its configuration is not
-trusted: every setting by which it could name a program is overruled or has no occasion.
-Names of branches never reach a command line; git is asked for objects, by their hash, on
-its standard input.
+A repository comes with whatever was cloned or unpacked, so nothing in it is trusted. Git runs in
+an empty repository of ours, made for one question, and is given the other's objects and nothing
+else: no configuration, hook, attribute, reference or index of it. References are read by
+``git_metadata.py``, and git is asked for objects, by their hash, on its standard input.
 """
 
 from __future__ import annotations
@@ -17,38 +17,66 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import stat
+import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import count, islice
 from pathlib import Path
 from threading import Event, Thread
+from traceback import clear_frames
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from lookfar.config import child_environment
-from lookfar.errors import InvalidArgument, IOFailed
+from lookfar.errors import InvalidArgument, IOFailed, RepositoryRefused
+from lookfar.sources.confine import Refused
+from lookfar.sources.git_metadata import (
+    HASH,
+    PLACES,
+    SETTLING_NS,
+    Objects,
+    checked_objects,
+    has_promises,
+    line_of,
+    open_git_folder,
+    read_config,
+    read_references,
+    read_shallow,
+    read_tables,
+)
 from lookfar.sources.globs import GlobSet
+from lookfar.sources.repositories import Repository, refuse
 
 if TYPE_CHECKING:
     import subprocess
 
 _SECONDS: Final = 60.0
 """That git may take to answer, or to say the next thing of a long answer."""
-_MOST_REFS_BYTES: Final = 64_000_000
+_MOST_ANSWER_BYTES: Final = 64_000_000
 _PIECE: Final = 1 << 16
 _PIPE_BYTES: Final = 1 << 20
 """That git may be ahead of whoever reads, where the system lets it."""
+_PIPE_HOLDS: Final = 1 << 14
+"""That can be written to a new pipe on every system before anybody reads it."""
 _KEPT_BYTES: Final = 2_000_000
 """Of one commit's record; what is behind is counted, not kept."""
-_LINE_BYTES: Final = 4096
+_MOST_RECORD_BYTES: Final = 256 << 20
+"""Of one commit's record that are waited for."""
+_MOST_ERROR_BYTES: Final = 1 << 20
+_MOST_OVERWHELMED: Final = 200
+"""Commits that git could not show, after which no further diffs are asked for."""
 _MOST_FOLDERS: Final = 2_000
-_MOST_CONFIG_BYTES: Final = 1 << 20
-_PROMISED: Final = re.compile(rb"(?im)^\s*(?:partialclone|promisor)\s*=")
-_SETTLING_NS: Final = 2 * 10**9
+_MOST_ENTRIES: Final = 200_000
+_LEAST_MEMORY: Final = 192 << 20
+_MEMORY_PER_BYTE: Final = 4
+"""What git may hold: more for a repository that takes more room on the disk."""
+_PROMISED: Final = re.compile(r"(?im)^\s*(?:partialclone|promisor)\s*=")
+_SHA256: Final = re.compile(r"(?im)^\s*objectformat\s*=\s*\"?sha256\b")
+_SETTLING_NS: Final = SETTLING_NS
 _LONGEST_LINE: Final = 400
-_HASH: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_NO_MEMORY: Final = b"ut of memory"
 _KEPT_VARIABLES: Final = frozenset(
     (*("PATH", "SYSTEMROOT", "WINDIR", "TMPDIR", "TEMP", "TMP"), *("LD_LIBRARY_PATH", "PATHEXT"))
 )
@@ -58,39 +86,41 @@ _ENVIRONMENT: Final = {
     "GIT_ATTR_NOSYSTEM": "1",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_OPTIONAL_LOCKS": "0",
-    # Objects that a partial clone lacks stay missing: fetching them runs what its remote names.
+    # Objects that a partial clone lacks stay missing.
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_ALLOW_PROTOCOL": "none",
     "GIT_NO_REPLACE_OBJECTS": "1",
     "LC_ALL": "C.UTF-8",
 }
-_OVERRULED: Final = (
-    *("core.hooksPath=/dev/null", "core.fsmonitor=false", "core.pager=cat"),
-    *("core.sshCommand=false", "core.alternateRefsCommand=false", "core.askPass=false"),
-    *("core.attributesFile=/dev/null", "core.quotePath=false", "core.bigFileThreshold=32m"),
-    *("diff.external=", "diff.noprefix=false", "diff.mnemonicPrefix=false", "diff.context=3"),
-    *("diff.interHunkContext=0", "diff.algorithm=myers", "diff.renameLimit=400"),
-    *("log.showSignature=false", "log.mailmap=false", "log.showRoot=true", "log.follow=false"),
-    *("gpg.program=false", "gpg.ssh.program=false", "gpg.x509.program=false"),
-    *("protocol.allow=never", "color.ui=false", "submodule.recurse=false", "gc.auto=0"),
-)
+_CONFIG: Final = """[core]
+\trepositoryformatversion = 1
+\tbare = true
+\tquotePath = false
+\tbigFileThreshold = 16m
+\tdeltaBaseCacheLimit = 32m
+\tattributesFile = /dev/null
+\thooksPath = /dev/null
+\t# It names packs by their path, and so might lead to those of others.
+\tmultiPackIndex = false
+[diff]
+\trenameLimit = 400
+[protocol]
+\tallow = never
+[gc]
+\tauto = 0
+[extensions]
+"""
+"""All the configuration that git gets."""
 _SHOWN: Final = (
     *("--no-ext-diff", "--no-textconv", "--no-color", "--no-notes", "--no-decorate"),
     *("--no-show-signature", "--no-mailmap", "--submodule=short", "-O/dev/null", "--no-relative"),
-    *("--encoding=UTF-8", "--root", "--find-renames", "--raw", "--no-abbrev", "-z"),
+    *("--encoding=UTF-8", "--root", "--find-renames", "--no-abbrev", "-z"),
 )
 _FIELDS: Final = ("%H", "%P", "%an <%ae>", "%at", "%cn <%ce>", "%ct", "%B")
 
 
-@dataclass(frozen=True, slots=True)
-class Repository:
-    """A repository by the folder that all its worktrees share."""
-
-    git_dir: str
-    top: str
-    """The working tree that it was found by; the repository itself where it is bare."""
-    below: str = ""
-    """The folder in it that may be shown, where the root lies inside; empty for all of it."""
+class _Overwhelmed(Exception):
+    """Raised where git has more to say, or needs more memory, than it is allowed."""
 
 
 class Ref(NamedTuple):
@@ -131,112 +161,6 @@ class Commit:
     """How many lines of the diff are left out."""
 
 
-# --- which repositories there are ---------------------------------------------------------------
-
-
-def repository_around(path: str) -> Repository | None:
-    """The repository that a folder is, or lies in.
-
-    As git does, the search stays on one disk; and it ends at the user's home.
-    """
-    start = Path(path)
-    bare = _bare(start)
-    if bare is not None:
-        return bare
-    home = os.path.expanduser("~")
-    for folder in (start, *start.parents):
-        found = _repository_at(folder)
-        if found is not None:
-            below = start.relative_to(folder).as_posix()
-            return Repository(found, str(folder), "" if below == "." else below)
-        if str(folder) == home or os.path.ismount(folder):
-            return None
-    return None
-
-
-def repositories_in(path: str, folders: Iterable[str]) -> list[tuple[str, Repository]]:
-    """The repositories among admitted folders, by URI; what lies inside one is not searched."""
-    found: list[tuple[str, Repository]] = []
-    known: set[str] = set()
-    for uri in sorted(each for each in folders if each):
-        if found and uri.startswith(f"{found[-1][0]}/"):
-            continue
-        git_dir = _repository_at(Path(path, uri))
-        if git_dir is not None and git_dir not in known:
-            known.add(git_dir)
-            found.append((uri, Repository(git_dir, str(Path(path, uri)))))
-    return found
-
-
-def is_there(repository: Repository) -> bool:
-    """Whether a repository that was found below a folder is still the one there."""
-    return _repository_at(Path(repository.top)) == repository.git_dir
-
-
-def _bare(folder: Path) -> Repository | None:
-    if _is_git_dir(folder):
-        real = os.path.realpath(folder)
-        return Repository(real, real)
-    return None
-
-
-def _is_git_dir(folder: Path) -> bool:
-    try:
-        return all(
-            stat.S_ISDIR(os.lstat(folder / name).st_mode) for name in ("objects", "refs")
-        ) and bool(line_of(folder / "HEAD"))
-    except (OSError, ValueError):
-        return False
-
-
-def _repository_at(folder: Path) -> str | None:
-    """The folder shared by all worktrees of the repository checked out here."""
-    entry = folder / ".git"
-    try:
-        mode = os.lstat(entry).st_mode
-    except (OSError, ValueError):
-        return None
-    if stat.S_ISDIR(mode):
-        return os.path.realpath(entry) if _is_git_dir(entry) else None
-    if not stat.S_ISREG(mode):
-        return None
-    line = line_of(entry)
-    if not line.startswith("gitdir: "):
-        return None
-    own = Path(os.path.realpath(folder / line.removeprefix("gitdir: ")))
-    if not line_of(own / "HEAD") or not _points_back(own, entry):
-        return None
-    shared = Path(os.path.realpath(own / (line_of(own / "commondir") or ".")))
-    return str(shared) if _is_git_dir(shared) else None
-
-
-def _points_back(own: Path, entry: Path) -> bool:
-    """Whether what a ``.git`` file names knows of it: such a file may come from anybody."""
-    back = line_of(own / "gitdir")
-    if back:
-        return os.path.realpath(own / back) == os.path.realpath(entry)
-    # A submodule's lies in the repository that its checkout stands in.
-    holder = next((each.parent for each in own.parents if each.name == ".git"), None)
-    return holder is not None and Path(os.path.realpath(entry)).is_relative_to(holder)
-
-
-def line_of(path: Path) -> str:
-    """The first line of a small plain file; empty where there is none to read."""
-    try:
-        # A pipe under that name would keep us waiting for its other end.
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    except (OSError, ValueError):
-        return ""
-    try:
-        plain = stat.S_ISREG(os.fstat(descriptor).st_mode)
-        data = os.read(descriptor, _LINE_BYTES) if plain else b""
-    except OSError:
-        return ""
-    finally:
-        os.close(descriptor)
-    return data.partition(b"\n")[0].decode("utf-8", "replace").strip()
-
-
 # --- where a repository stands ------------------------------------------------------------------
 
 
@@ -247,7 +171,7 @@ def stamp_of(repository: Repository) -> tuple[str, bool]:
     might not show.
     """
     shared = Path(repository.git_dir)
-    seen = sha256(line_of(shared / "HEAD").encode())
+    seen = sha256(line_of(repository.git_dir, "HEAD").encode())
     newest = 0
     names = ("packed-refs", "reftable/tables.list", "shallow", "HEAD")
     for path in (*(str(shared / name) for name in names), *_ref_folders(str(shared / "refs"))):
@@ -256,14 +180,15 @@ def stamp_of(repository: Repository) -> tuple[str, bool]:
         except (OSError, ValueError):
             continue
         newest = max(newest, info.st_mtime_ns, info.st_ctime_ns)
-        told = (path, info.st_mtime_ns, info.st_ctime_ns, info.st_size, info.st_ino)
-        seen.update(repr(told).encode("utf-8", "surrogateescape"))
+        state = (path, info.st_mtime_ns, info.st_ctime_ns, info.st_size, info.st_ino)
+        seen.update(repr(state).encode("utf-8", "surrogateescape"))
     return seen.hexdigest()[:32], newest + _SETTLING_NS <= time.time_ns()
 
 
 def _ref_folders(top: str) -> Iterator[str]:
-    """A ref is replaced by renaming, which stamps the folder that it lies in."""
-    waiting = [top]
+    """A ref is replaced by renaming, which stamps the folder that it is in."""
+    waiting = [top] if not os.path.islink(top) else []
+    left = _MOST_ENTRIES
     for _ in range(_MOST_FOLDERS):
         if not waiting:
             return
@@ -271,32 +196,76 @@ def _ref_folders(top: str) -> Iterator[str]:
         yield folder
         try:
             with os.scandir(folder) as entries:
-                waiting += (each.path for each in entries if each.is_dir(follow_symlinks=False))
+                for entry in islice(entries, left):
+                    left -= 1
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
         except OSError:
             continue
 
 
 def refs_of(repository: Repository, branches: Sequence[str] = ()) -> list[Ref]:
     """Branches, tags and the head, by name; with ``branches`` only those that match a glob."""
-    told_of_each = "%(objectname) %(objecttype) %(*objectname) %(*objecttype)%00%(refname)"
-    places = ("refs/heads", "refs/remotes", "refs/tags")
-    lines = _ask(repository, ("for-each-ref", f"--format={told_of_each}", *places)).split(b"\n")
-    found: list[Ref] = []
-    wanted = GlobSet([checked_branch(each) for each in branches]) if branches else None
-    for line in lines:
-        told, _, name = line.decode("utf-8", "replace").partition("\0")
-        words = told.split()
-        kinds = zip(words[::2], words[1::2], strict=True)
-        commit = next((each for each, kind in kinds if kind == "commit"), "")
-        short = name.split("/", 2)[-1]
-        if commit and (wanted is None or wanted.match(short) or wanted.match(name)):
-            found.append(Ref(name, commit))
-    if wanted is None:
-        head = _ask(repository, ("rev-parse", "--verify", "--quiet", "--end-of-options",
-                                 "HEAD^{commit}"), refusable=True)  # fmt: skip
-        if _HASH.fullmatch(head.decode("ascii", "replace").strip()):
-            found.append(Ref("HEAD", head.decode("ascii").strip()))
-    return found
+    wanted = GlobSet([checked_branch(name) for name in branches]) if branches else None
+
+    def is_wanted(name: str) -> bool:
+        if wanted is None:
+            return True
+        names = (name.split("/", 2)[-1], name)
+        return name != "HEAD" and any(map(wanted.match, names))
+
+    with _raise_refusals(repository):
+        folder = open_git_folder(repository.git_dir)
+        tables = read_tables(folder)
+        references = _read_tables(repository, tables) if tables else read_references(folder)
+    chosen = [(name, value) for name, value in references if is_wanted(name)]
+    commits = _peel(repository, {value for _, value in chosen})
+    return [Ref(name, commits[value]) for name, value in chosen if value in commits]
+
+
+def _read_tables(repository: Repository, tables: Mapping[str, bytes]) -> list[tuple[str, str]]:
+    """The references in a store of tables, which only git can read: it is given a copy."""
+    command = ("for-each-ref", "--format=%(refname) %(objectname)", *PLACES)
+    answer = _ask(repository, command, tables=tables).decode("utf-8", "replace")
+    head = ("rev-parse", "--verify", "--quiet", "--end-of-options", "HEAD")
+    current = _ask(repository, head, tables=tables, refusable=True).decode("ascii", "replace")
+    lines = [line.rpartition(" ") for line in (*answer.split("\n"), f"HEAD {current.strip()}")]
+    return [(name, value) for name, _, value in lines if HASH.fullmatch(value)]
+
+
+def _peel(repository: Repository, hashes: set[str]) -> dict[str, str]:
+    """The commit that each hash of a commit or tag means; what a tag means may be no commit."""
+    asked = sorted(hashes)
+    if not asked:
+        return {}
+    lines = [f"{name}^{{commit}}" for name in asked]
+    form = "--batch-check=%(objectname) %(objecttype)"
+    answers = _ask(repository, ("cat-file", form), given=lines).decode("ascii", "replace")
+    commits: dict[str, str] = {}
+    missing = []
+    for name, answer in zip(asked, answers.split("\n"), strict=False):
+        value, _, kind = answer.partition(" ")
+        if kind == "commit":
+            commits[name] = value
+        else:
+            missing.append(name)
+    # A tag of a file means no commit; but an object that is not there is damage.
+    if len(present(repository, missing, "")) < len(missing):
+        raise _failed(repository, ("cat-file",), "a reference leads to an object that is missing")
+    return commits
+
+
+def refusal_of(repository: Repository) -> RepositoryRefused | None:
+    """Why a repository would not be read now, without asking git; None where it would be."""
+    try:
+        with _raise_refusals(repository), checked_objects(repository.git_dir, repository.allows):
+            folder = open_git_folder(repository.git_dir)
+            read_shallow(folder)
+            read_config(folder)
+            read_references(folder)
+    except RepositoryRefused as refusal:
+        return refusal
+    return None
 
 
 def checked_branch(name: str) -> str:
@@ -310,28 +279,17 @@ def checked_branch(name: str) -> str:
 
 def shallow_of(repository: Repository) -> str:
     """Where a shallow clone ends; changes when it is deepened. Empty for a whole one."""
-    try:
-        data = (Path(repository.git_dir) / "shallow").read_bytes()[:_MOST_REFS_BYTES]
-    except OSError:
-        return ""
-    return sha256(data).hexdigest()[:32]
+    with _raise_refusals(repository):
+        commits = read_shallow(open_git_folder(repository.git_dir))
+    return sha256("\n".join(commits).encode()).hexdigest()[:32] if commits else ""
 
 
 def is_partial(repository: Repository) -> bool:
     """Whether it is a clone that lacks contents until somebody needs them: what changed between
     two of them cannot be told, and they are not fetched for it."""
-    shared = Path(repository.git_dir)
-    try:
-        with os.scandir(shared / "objects" / "pack") as packs:
-            if any(each.name.endswith(".promisor") for each in packs):
-                return True
-    except OSError:
-        pass
-    try:
-        with open(shared / "config", "rb") as file:
-            return _PROMISED.search(file.read(_MOST_CONFIG_BYTES)) is not None
-    except OSError:
-        return False
+    with _raise_refusals(repository):
+        folder = open_git_folder(repository.git_dir)
+        return _PROMISED.search(read_config(folder)) is not None or has_promises(folder)
 
 
 def commits_of(
@@ -348,21 +306,21 @@ def commits_of(
     if repository.below:
         command += ["--full-history", "--", repository.below]
     answer = _ask(repository, command, given=asked)
-    return [line for line in answer.decode("ascii", "replace").split("\n") if _HASH.fullmatch(line)]
+    return [line for line in answer.decode("ascii", "replace").split("\n") if HASH.fullmatch(line)]
 
 
-def present(repository: Repository, commits: Iterable[str]) -> set[str]:
-    """Those of ``commits`` that the repository still has."""
-    asked = [_checked_hash(each) for each in commits]
+def present(repository: Repository, objects: Iterable[str], kind: str = "commit") -> set[str]:
+    """Those of ``objects`` that the repository has; without ``kind`` also those of others."""
+    asked = [_checked_hash(name) for name in objects]
     if not asked:
         return set()
     answer = _ask(repository, ("cat-file", "--batch-check"), given=asked).decode("ascii", "replace")
-    words = (line.split() for line in answer.split("\n"))
-    return {each[0] for each in words if len(each) == 3 and each[1] == "commit"}
+    lines = (line.split() for line in answer.split("\n"))
+    return {line[0] for line in lines if len(line) == 3 and line[1] == (kind or line[1])}
 
 
 def _checked_hash(text: str) -> str:
-    if _HASH.fullmatch(text) is None:
+    if HASH.fullmatch(text) is None:
         raise InvalidArgument(
             f"{text[:100]!r} is not the name of a commit.", hint="Give its full hash."
         )
@@ -384,10 +342,50 @@ def read_commits(
     Paths that are ``hidden`` are named, and their diff is not shown. Of a partial clone there
     are no diffs, and what was renamed has come and gone: git ends at the first missing content.
     """
-    if not commits:
+    waiting = [_checked_hash(name) for name in commits]
+    if not waiting:
         return
     partial = is_partial(repository)
-    diff_lines = 0 if partial else diff_lines
+    how = _Detail(0 if partial else diff_lines, renames=not partial)
+    for failures in count(1):
+        done = 0
+        try:
+            for commit in _stream(repository, waiting, how, hidden):
+                done = waiting.index(commit.hash, done) + 1
+                yield commit
+            return
+        except _Overwhelmed:
+            waiting = waiting[done:]
+            if not waiting:
+                raise
+        yield _read_less(repository, waiting.pop(0), how, hidden)
+        if failures >= _MOST_OVERWHELMED:
+            how = replace(how, lines=0)
+
+
+def _read_less(
+    repository: Repository, commit: str, how: _Detail, hidden: Callable[[str], bool]
+) -> Commit:
+    """One commit with as much of its diff and paths as git can hold."""
+    for less in (how, replace(how, lines=0), replace(how, lines=0, paths=False)):
+        with suppress(_Overwhelmed):
+            return next(_stream(repository, [commit], less, hidden))
+    raise _failed(repository, ("log",), f"{commit} does not fit")
+
+
+@dataclass(frozen=True, slots=True)
+class _Detail:
+    """How much is asked of each commit."""
+
+    lines: int
+    renames: bool = True
+    paths: bool = True
+
+
+def _stream(
+    repository: Repository, commits: Sequence[str], how: _Detail, hidden: Callable[[str], bool]
+) -> Iterator[Commit]:
+    """The commits as git tells of them; the last one only when git has ended well."""
     import secrets
 
     # No commit can know it, so nothing in one can be taken for the beginning of another.
@@ -395,22 +393,25 @@ def read_commits(
     command = [
         *("log", "--no-walk=unsorted", "--stdin", *_SHOWN),
         f"--format={mark}{'%x00'.join(_FIELDS)}%x00",
-        *(["--no-renames"] if partial else []),
-        *(["--patch", "--unified=3"] if diff_lines else []),
+        "--raw" if how.paths else "--no-patch",
+        *([] if how.renames else ["--no-renames"]),
+        *(["--patch", "--unified=3"] if how.lines else []),
         *(["--", repository.below] if repository.below else []),
     ]
-    asked = [_checked_hash(each) for each in commits]
-    with _running(repository, command, asked) as pieces:
+    last: Commit | None = None
+    with _running(repository, command, commits) as pieces:
         for record, lines_behind in _records(pieces, mark.encode()):
-            found = _commit(record, lines_behind, diff_lines, hidden)
-            if found is not None:
-                yield found
+            if last is not None:
+                yield last
+            last = _commit(record, lines_behind, how.lines, hidden)
+    if last is not None:
+        yield last
 
 
 def _records(pieces: Iterable[bytes], mark: bytes) -> Iterator[tuple[bytes, int]]:
-    """What stands between marks, as far as it is kept, and the number of lines behind that."""
+    """What is between marks, as far as it is kept, and the number of lines behind that."""
     record = bytearray()
-    behind = 0
+    behind = size = 0
     begun = False
     rest = b""
     for piece in pieces:
@@ -422,15 +423,18 @@ def _records(pieces: Iterable[bytes], mark: bytes) -> Iterator[tuple[bytes, int]
             end = found if found >= 0 else max(at, len(data) - len(mark) + 1)
             room = _KEPT_BYTES - len(record)
             record += data[at : min(end, at + room)]
+            size += end - at
             if end - at > room:
                 behind += data.count(b"\n", at + room, end)
+            if size > _MOST_RECORD_BYTES:
+                raise _Overwhelmed
             if found < 0:
                 rest = data[end:]
                 break
             if begun:
                 yield bytes(record), behind
             record.clear()
-            begun, behind, at = True, 0, found + len(mark)
+            begun, behind, size, at = True, 0, 0, found + len(mark)
     if begun:
         record += rest[: max(0, _KEPT_BYTES - len(record))]
         yield bytes(record), behind
@@ -444,7 +448,7 @@ def _commit(
         return None
     told = [each.decode("utf-8", "replace") for each in parts[: len(_FIELDS)]]
     name, parents, author, authored, committer, committed, message = told
-    if _HASH.fullmatch(name) is None:
+    if HASH.fullmatch(name) is None:
         return None
     rest = parts[len(_FIELDS)] if len(parts) > len(_FIELDS) else b""
     files, at = _touched(rest)
@@ -544,17 +548,74 @@ def _environment() -> dict[str, str]:
     return {**{k: v for k, v in own.items() if k.upper() in _KEPT_VARIABLES}, **_ENVIRONMENT}
 
 
-def _command(repository: Repository, arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    environment = _environment()
-    program = shutil.which("git", path=environment.get("PATH"))
+def _command(arguments: Sequence[str]) -> list[str]:
+    program = shutil.which("git", path=_environment().get("PATH"))
     if program is None:
         raise IOFailed(
             "git is not installed, so the history cannot be read.",
             hint="Install git, or set git.history to false.",
         )
-    overruled = [word for each in _OVERRULED for word in ("-c", each)]
-    before = ["--no-pager", "--literal-pathspecs", f"--git-dir={repository.git_dir}", *overruled]
-    return [program, *before, *arguments], environment
+    return [program, "--no-pager", "--literal-pathspecs", *arguments]
+
+
+@contextmanager
+def _raise_refusals(repository: Repository) -> Iterator[None]:
+    """Raise the typed error for whatever of a repository must not be read."""
+    if repository.refused is not None:
+        raise refuse(repository, repository.refused)
+    try:
+        yield
+    except Refused as refusal:
+        # Whoever keeps the error must not keep what was read so far.
+        clear_frames(refusal.__traceback__)
+        raise refuse(repository, refusal) from refusal
+
+
+@contextmanager
+def _make_workplace(repository: Repository, tables: Mapping[str, bytes]) -> Iterator[str]:
+    """An empty repository of ours, of the same format and with the same shallow boundary."""
+    from tempfile import TemporaryDirectory
+
+    folder = open_git_folder(repository.git_dir)
+    shallow = read_shallow(folder)
+    config = _CONFIG
+    if _SHA256.search(read_config(folder)):
+        config += "\tobjectFormat = sha256\n"
+    head = "ref: refs/heads/none\n"
+    if tables:
+        config += "\trefStorage = reftable\n"
+        head = "ref: refs/heads/.invalid\n"
+    with TemporaryDirectory(prefix="lookfar-git-", ignore_cleanup_errors=True) as name:
+        place = Path(name)
+        (place / "refs").mkdir()
+        (place / "HEAD").write_text(head)
+        (place / "config").write_text(config)
+        if shallow:
+            (place / "shallow").write_text("".join(f"{commit}\n" for commit in shallow))
+        if tables:
+            (place / "reftable").mkdir()
+        for table, data in tables.items():
+            (place / "reftable" / table).write_bytes(data)
+        yield name
+
+
+def _locate_objects(objects: Objects) -> tuple[str, tuple[int, ...]]:
+    """How git is told where objects are: by the descriptor that was checked, where it can be."""
+    if isinstance(objects.handle, int) and sys.platform == "linux":
+        return f"/proc/self/fd/{objects.handle}", (objects.handle,)
+    return objects.path, ()
+
+
+def _limit_memory(process: subprocess.Popen[bytes], objects: Objects) -> None:
+    """Bound what git may hold: a small object may say that it is a large one."""
+    if sys.platform == "linux":
+        import resource
+
+        most = _LEAST_MEMORY + _MEMORY_PER_BYTE * objects.disk_bytes
+        with suppress(OSError, ValueError):  # It has ended already.
+            hard = resource.prlimit(process.pid, resource.RLIMIT_DATA)[1]
+            most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            resource.prlimit(process.pid, resource.RLIMIT_DATA, (most, most))
 
 
 @contextmanager
@@ -564,48 +625,75 @@ def _running(
     given: Sequence[str] = (),
     *,
     refusable: bool = False,
+    tables: Mapping[str, bytes] | None = None,
 ) -> Iterator[Iterator[bytes]]:
     """What git says, piece by piece. It ends with the block, or when it says nothing for long."""
     # Here: most questions need no git, and these take longer to load than to answer some.
     import subprocess
     from tempfile import TemporaryFile
 
-    command, environment = _command(repository, arguments)
-    with TemporaryFile() as told:
-        told.write("".join(f"{each}\n" for each in given).encode())
-        told.seek(0)
+    command = _command(arguments)
+    questions = "".join(f"{line}\n" for line in given).encode()
+    with (
+        TemporaryFile() as errors,
+        _raise_refusals(repository),
+        checked_objects(repository.git_dir, repository.allows) as objects,
+        _make_workplace(repository, tables or {}) as place,
+    ):
+        database, descriptors = _locate_objects(objects)
+        environment = {**_environment(), "GIT_DIR": place, "GIT_OBJECT_DIRECTORY": database}
         try:
             process = subprocess.Popen(
                 command,
-                stdin=told,
+                stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
+                stderr=errors,
                 env=environment,
-                cwd=repository.git_dir,
+                cwd=place,
                 pipesize=_PIPE_BYTES,
+                pass_fds=descriptors,
             )
         except OSError as error:
             raise _failed(repository, arguments, f"{type(error).__name__}: {error}") from error
-    assert process.stdout is not None
-    guard = _Guard(process)
-    try:
-        yield guard.pieces(process.stdout)
-        if process.wait(_SECONDS) and not refusable:
-            why = "it said nothing for too long" if guard.ended else f"exit {process.returncode}"
-            raise _failed(repository, arguments, why)
-    finally:
-        guard.leave()
-        process.kill()
-        process.stdout.close()
-        process.wait()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        # Git reads no object before it is asked for one, so the limit comes in time.
+        _limit_memory(process, objects)
+        feeder = Thread(target=_feed, args=(process.stdin, questions), daemon=True)
+        if len(questions) <= _PIPE_HOLDS:
+            feeder.run()
+        else:
+            feeder.start()
+        guard = _Guard(process, errors)
+        try:
+            yield guard.pieces(process.stdout)
+            if process.wait(_SECONDS) and not refusable:
+                if _NO_MEMORY in guard.last_words():
+                    raise _Overwhelmed
+                why = "it was silent for too long" if guard.ended else f"exit {process.returncode}"
+                raise _failed(repository, arguments, why)
+        finally:
+            guard.leave()
+            process.kill()
+            process.stdout.close()
+            process.wait()
+            if feeder.ident is not None:
+                feeder.join()
+
+
+def _feed(stream: IO[bytes], questions: bytes) -> None:
+    # Git may have ended before it read everything.
+    with suppress(OSError), stream:
+        stream.write(questions)
 
 
 class _Guard:
-    """Ends a process that says nothing for too long."""
+    """Ends a process that says nothing for too long, or complains without end."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
         self.ended = False
         self._process = process
+        self._errors = errors
         self._heard = time.monotonic()
         self._left = Event()
         self._thread = Thread(target=self._watch, name="lookfar-git", daemon=True)
@@ -620,10 +708,17 @@ class _Guard:
 
     def _watch(self) -> None:
         while not self._left.wait(1.0):
-            if time.monotonic() - self._heard > _SECONDS:
+            noise = os.fstat(self._errors.fileno()).st_size
+            if time.monotonic() - self._heard > _SECONDS or noise > _MOST_ERROR_BYTES:
                 self.ended = True
                 self._process.kill()
                 return
+
+    def last_words(self) -> bytes:
+        """The end of what the process complained of."""
+        size = os.fstat(self._errors.fileno()).st_size
+        self._errors.seek(max(0, size - _PIECE))
+        return self._errors.read(_PIECE)
 
     def leave(self) -> None:
         self._left.set()
@@ -636,15 +731,19 @@ def _ask(
     given: Sequence[str] = (),
     *,
     refusable: bool = False,
+    tables: Mapping[str, bytes] | None = None,
 ) -> bytes:
     """All that git says; ``refusable`` lets it say no."""
-    told = bytearray()
-    with _running(repository, arguments, given, refusable=refusable) as pieces:
-        for piece in pieces:
-            told += piece
-            if len(told) > _MOST_REFS_BYTES:
-                raise _failed(repository, arguments, "too much to hold")
-    return bytes(told)
+    answer = bytearray()
+    try:
+        with _running(repository, arguments, given, refusable=refusable, tables=tables) as pieces:
+            for piece in pieces:
+                answer += piece
+                if len(answer) > _MOST_ANSWER_BYTES:
+                    raise _Overwhelmed
+    except _Overwhelmed as error:
+        raise _failed(repository, arguments, "too much to hold") from error
+    return bytes(answer)
 
 
 def _failed(repository: Repository, arguments: Sequence[str], why: str) -> IOFailed:

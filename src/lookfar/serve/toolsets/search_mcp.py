@@ -626,6 +626,7 @@ _CODES: Final[Mapping[str, str]] = {
     "NOT_FOUND": "FILE_NOT_FOUND",
     "IO_ERROR": "INTERNAL",
     "INDEX_READ_ONLY": "PERMISSION_DENIED",
+    "REPOSITORY_REFUSED": "PERMISSION_DENIED",
 }
 
 _SAID: Final[Mapping[str, Callable[[LookfarError], str]]] = {
