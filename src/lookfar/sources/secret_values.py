@@ -1,0 +1,159 @@
+"""Whether a value is a credential or only stands for one: placeholders, references, weak words.
+
+Takes: the value of an assignment, or a token that has the shape of a credential. Gives: True for
+what a reader would recognise as made up (``changeme``, ``<your-token>``, ``${TOKEN}``,
+``AKIAIOSFODNN7EXAMPLE``). Refuses: nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from collections import Counter
+from functools import lru_cache
+from math import log2
+from typing import Final
+
+MASK: Final = "\u2588"
+"""What each character of a secret is shown as. The analyser takes it for punctuation, so it is not
+a word that could be found."""
+
+_WEAK_WORDS: Final = frozenset(
+    """
+    a abc access account bad encoded encrypted good fill anything whatever etcd k8s kube admin1 actual add admin administrator alice an any api apikey app application auth
+    authorization aws backend bar base basic baz bearer blah blank bob bot bucket
+    bytes cert certificate change changed changeit changeme char characters chars ci client code
+    config connection correct cred credential credentials custom data database db debug default demo
+    dev development digit digits do docker dummy email empty enter env environment example examples
+    fake false file fill fixme foo foobar for from generate generated get git github gitlab go goes
+    google guest hash hello here hidden hunter id in insert invalid is it jane jdbc joe john json jwt
+    key keys kubernetes letmein local localhost login long long-random look lorem mail manager
+    masked master me mock mongo mongodb must my mypass mypassword mysecret mysql name need new nil
+    no nobody nologin none nope not nothing null number of off old on one only or oracle organization
+    other our own owner pass passphrase passw0rd passwd password passwords passwort paste pat
+    phrase place placeholder please postgres postgresql private prod production project provided
+    public put pw pwd qwerty rabbitmq random read readonly real redacted redis reference remote
+    removed replace replaced replication repo required role root s3 s3cr3t s3cret salt sample
+    sandbox sdk sec secret secretkey secrets secure see sensitive server service session set setting
+    shared sign signing skip some somepass something somevalue staging strict string stripe strong
+    stub sub super superpassword supersecret superuser team temp temporary test tester testing
+    testkey testpass testpassword tests testtoken text that the this to todo token tokens top
+    topsecret true twilio type undefined unknown unset unused updated use user username users using
+    valid value values var variable vault via webhook welcome with word write wrong www xxx yes you
+    your yourpassword zero abcd abcde abcdef abcdefg abcdefgh asdf asdfasdf qwertyuiop pa55w0rd
+    p4ssw0rd p@ssw0rd p@ssword hunter2 letmein1 iloveyou monkey dragon sesame swordfish opensesame
+    correcthorsebatterystaple deadbeef cafebabe notasecret nosecret keyboard cat rails django wp
+    wordpress laravel drupal joomla sonar nexus jenkins grafana elastic elasticsearch kibana minio
+    minioadmin minio123 keycloak vagrant ubuntu centos debian pi raspberry sa mssql cassandra neo4j
+    influxdb memcached rabbit activemq kafka zookeeper consul nomad etcd harbor registry traefik
+    nginx apache tomcat
+    """.split()
+)
+
+_TELLING: Final = re.compile(
+    r"example|sample|placehold|change[-_ ]?(?:me|this|it)|replace[-_ ]?(?:me|this|with)|redacted"
+    r"|dummy|insert[-_ ]|your[-_ .]?|fixme|todo|foobar|not[-_]?(?:a|so)?[-_]?(?:real|secret)"
+    r"|fake|base64[-_]?enc|censored|masked|removed|scrubbed|obfuscated|xxxx|\*\*\*|\.\.\.|\u2026"
+    r"|0123456|1234567|abcdefg|987654|deadbeef|cafebabe|lorem|invalid|bogus",
+    re.IGNORECASE,
+)
+_REFERENCE: Final = re.compile(
+    r"[$%#@]?\{|\{\{|<%|%>|^\$|\$\(|^%|%[sdv(]|^<.*>$|^\[.*\]$|^[*&!~|>]|\(|\)|^@|^\*+$|^-+$"
+    r"|^(?:vault|op|ssm|arn|secretsmanager|keyvault|gcp-secret|ref\+?\w*|env|file|sops|bws):"
+    r"|^ENC\[|^AQICA|^\{(?:cipher|bcrypt|noop)\}|^process\.env|^os\.|^ENV\b|^var\.|^local\.|^data\."
+    r"|^module\.|^\.|^/|^~/|\\\(|^::"
+)
+_WORDS: Final = re.compile(r"[a-z]+|[A-Z]+(?![a-z])|[A-Z][a-z]+|\d+")
+_CONSTANT: Final = re.compile(r"[A-Z][A-Z]*(?:_[A-Z]+)+")
+_SCALAR: Final = re.compile(
+    r"(?i)true|false|yes|no|on|off|null|nil|none|~|undefined|[-+]?[\d.,_]+(?:[a-z]{1,3}|%)?"
+)
+_KNOWN_IDS: Final = re.compile(
+    r"(?:ami|subnet|vpc|sg|i|vol|snap|eni|rtb|igw|nat|eipalloc|lt|tgw|pcx|acl|vpce|fs|dopt)"
+    r"-[0-9a-f]{8,17}|sha(?:256|384|512)[:-][A-Za-z0-9+/=]+|v?\d+(?:\.\d+)+(?:[-+.][\w.-]+)?"
+)
+_UUID: Final = re.compile(r"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_SEPARATORS: Final = re.compile(r"[-_./:\\\s,;=&?+@|'\"()\[\]]+")
+_PLAIN_TOKEN: Final = re.compile(
+    r"[A-Za-z]+\d{0,4}|v?\d+[A-Za-z]{0,2}|v\d+(?:alpha|beta|rc|dev|p)\d*|[A-Z]\d[A-Z][a-z]+(?:[A-Z][a-z]+)*"
+)
+_ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^\s:@]*(?::\d+)?(?:/[^\s@]*)?", re.IGNORECASE)
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/]{4,}={0,2}")
+_PRINTABLE: Final = re.compile(rb"[\x20-\x7e\s]+")
+_FEW: Final = 4
+_LONGEST_JOINED: Final = 40
+
+
+def entropy(value: str) -> float:
+    """Shannon's entropy of the characters, in bits for each."""
+    total = len(value)
+    return -sum(n / total * log2(n / total) for n in Counter(value).values()) if total else 0.0
+
+
+@lru_cache(maxsize=4_096)
+def _is_weak(word: str) -> bool:
+    """Whether it is a word that stands for others, or some of them joined: ``badpass``."""
+    if len(word) < 3 or word in _WEAK_WORDS:
+        return True
+    return 6 <= len(word) <= _LONGEST_JOINED and any(
+        word[:cut] in _WEAK_WORDS and _is_weak(word[cut:]) for cut in range(3, len(word) - 2)
+    )
+
+
+def is_placeholder(value: str) -> bool:
+    """Whether a value only stands for a credential, or is one that nobody could mean to keep."""
+    plain = value.strip()
+    if len(plain) < _FEW or MASK in plain or _SCALAR.fullmatch(plain):
+        return True
+    if _TELLING.search(plain) or _REFERENCE.search(plain) or _CONSTANT.fullmatch(plain):
+        return True
+    if len(set(plain)) <= max(2, len(plain) // 8) or _climbs(plain):
+        return True
+    words = _WORDS.findall(plain)
+    return all(_is_weak(word.lower()) or word.isdigit() for word in words) or _is_weak(
+        plain.lower()
+    )
+
+
+def is_made_up(token: str) -> bool:
+    """The same for a token whose shape is known: words in it are no sign, since it is random."""
+    return (
+        _TELLING.search(token) is not None
+        or MASK in token
+        or len(set(token)) <= max(4, len(token) // 8)
+        or _climbs(token)
+    )
+
+
+def is_prose(value: str) -> bool:
+    """Several words, as in a message for people."""
+    return len(value.split()) > 1
+
+
+def is_opaque(value: str, key: str = "") -> bool:
+    """Whether a value looks generated: no word, number, path, version or name of a resource."""
+    plain = value.strip()
+    if is_prose(plain) or is_placeholder(plain):
+        return False
+    if _KNOWN_IDS.fullmatch(plain) or _ADDRESS.fullmatch(plain):
+        return False
+    if _UUID.fullmatch(plain):
+        return not key.lower().endswith("id")
+    return any(
+        len(token) >= 8 and not _PLAIN_TOKEN.fullmatch(token) and not is_placeholder(token)
+        for token in _SEPARATORS.split(plain)
+    )
+
+
+def decoded(value: str) -> str:
+    """What a value of a Kubernetes Secret says, without its base64; itself where it is none."""
+    if len(value) % 4 or not _BASE64.fullmatch(value):
+        return value
+    said = b64decode(value)
+    return said.decode("ascii") if _PRINTABLE.fullmatch(said) else value
+
+
+def _climbs(value: str) -> bool:
+    """Whether most characters follow the one before, as in ``123456`` and ``abcdef``."""
+    steps = sum(0 <= ord(after) - ord(before) <= 1 for before, after in zip(value, value[1:]))
+    return len(value) >= 6 and steps >= 0.6 * (len(value) - 1)
