@@ -378,10 +378,12 @@ def read_commits(
     *,
     diff_lines: int,
     hidden: Callable[[str], bool] = lambda _: False,
+    mask: Callable[[str], str] = lambda text: text,
 ) -> Iterator[Commit]:
     """These commits, as one stream in their order; with 0 ``diff_lines`` without diffs.
 
-    Paths that are ``hidden`` are named, and their diff is not shown. Of a partial clone there
+    Paths that are ``hidden`` are named, and their diff is not shown; messages and other diffs are
+    shown as ``mask`` leaves them. Of a partial clone there
     are no diffs, and what was renamed has come and gone: git ends at the first missing content.
     """
     if not commits:
@@ -402,7 +404,7 @@ def read_commits(
     asked = [_checked_hash(each) for each in commits]
     with _running(repository, command, asked) as pieces:
         for record, lines_behind in _records(pieces, mark.encode()):
-            found = _commit(record, lines_behind, diff_lines, hidden)
+            found = _commit(record, lines_behind, diff_lines, hidden, mask)
             if found is not None:
                 yield found
 
@@ -437,7 +439,11 @@ def _records(pieces: Iterable[bytes], mark: bytes) -> Iterator[tuple[bytes, int]
 
 
 def _commit(
-    record: bytes, behind: int, diff_lines: int, hidden: Callable[[str], bool]
+    record: bytes,
+    behind: int,
+    diff_lines: int,
+    hidden: Callable[[str], bool],
+    mask: Callable[[str], str],
 ) -> Commit | None:
     parts = record.split(b"\0", len(_FIELDS))
     if len(parts) < len(_FIELDS):
@@ -450,8 +456,8 @@ def _commit(
     files, at = _touched(rest)
     # What is renamed out of hiding shows in its diff what it hid.
     out = [hidden(each.path) or bool(each.before and hidden(each.before)) for each in files]
-    diff, omitted = _beginning(rest, at, behind, diff_lines, out)
-    title, _, body = message.strip("\n").partition("\n")
+    diff, omitted = _beginning(rest, at, behind, diff_lines, out, mask)
+    title, _, body = mask(message).strip("\n").partition("\n")
     return Commit(
         hash=name,
         parents=tuple(parents.split()),
@@ -500,7 +506,12 @@ def _touched(rest: bytes) -> tuple[tuple[Touched, ...], int]:
 
 
 def _beginning(
-    rest: bytes, at: int, behind: int, most: int, hidden: Sequence[bool]
+    rest: bytes,
+    at: int,
+    behind: int,
+    most: int,
+    hidden: Sequence[bool],
+    mask: Callable[[str], str],
 ) -> tuple[str, int]:
     """The first lines of a diff, and how many there are beyond them."""
     end = len(rest.rstrip(b"\0\n"))
@@ -521,7 +532,8 @@ def _beginning(
         following = rest.find(b"\n", stop, end)
         stop = end if following < 0 else following + 1
         lines += 1
-    text = rest[at:stop].decode("utf-8", "replace").replace("\0", "\ufffd")
+    # Masked before lines are cut: what is left of a token would not be recognised.
+    text = mask(rest[at:stop].decode("utf-8", "replace").replace("\0", "\ufffd"))
     kept = "\n".join(
         line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + "…"
         for line in text.removesuffix("\n").split("\n")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from lookfar.sources.secret_tokens import Finding
@@ -64,8 +65,8 @@ _DOCUMENT: Final = re.compile(r"(?m)^---")
 _COMMENT: Final = re.compile(r"(?m)^[ \t]*(?:#|//|;|--|\*|/\*|<!--|\{\{-?/\*).*$")
 _TEMPLATE: Final = re.compile(r"\{\{[^{}]*\}\}|<%[^%]*%>|\$\{[^{}\n]*\}|\{%[^%]*%\}")
 _STRUCTURE: Final = re.compile(
-    r"\s{0,200}(?:$|[-?]?\s*[\"']?[\w./@$%*-][\w./@$%* -]*[\"']?\s*(?:=>|[:=])|[-\[\](){},;:\"'<>|&]"
-    r"|\.\.\.\s*$)"
+    r"\s{0,200}(?:$|[-?]?\s*[\"']?[\w./@$%*-][\w./@$%* -]*[\"']?\s*(?:=>|[:=])"
+    r"|[-\[\](){},;:\"'<>|&]|\.\.\.\s*$)"
 )
 _WORDS: Final = re.compile(r"(?i)password|passwd|secret|token|credential|\bkey\b|\bpw\b")
 _SYMBOLS: Final = re.compile(r"[!$%^&*~?]")
@@ -80,9 +81,7 @@ _DIGITS: Final = bytes(
     0x30 if chr(code).isdigit() and code < 128 else code if code == 0x0A else 0x2E
     for code in range(256)
 )
-_HINT: Final = re.compile(
-    r"(?i)pass|pwd|secret|token|credential|key|auth|webhook|conn|dsn|bearer"
-)
+_HINT: Final = re.compile(r"(?i)pass|pwd|secret|token|credential|key|auth|webhook|conn|dsn|bearer")
 """Parts of the names that ``_SENSITIVE`` means."""
 
 
@@ -116,23 +115,27 @@ def holds_credentials(text: str) -> bool:
     Harmless are comments, templates, placeholders, references, numbers, names and prose.
     """
     bare = _COMMENT.sub("", text)
+    loose = _unstructured_lines(bare)
+    if loose:
+        # A page of documentation with such a name has paragraphs; a list of passwords has none.
+        words = sum(len(line.split()) for line in loose)
+        if words >= max(_PAGE, _LONG_LINES * len(loose)):
+            return False
     for each in (*assignments(bare), *_kubernetes(bare)):
         value = decoded(each.value)
         if is_prose(value) or is_placeholder(value):
             continue
         if is_sensitive(each.key) or is_opaque(value, each.key):
             return True
-    return _is_unstructured(bare)
+    # Who can tell what a note says of a password?
+    return any(map(_WORDS.search, loose))
 
 
-def _is_unstructured(text: str) -> bool:
-    """Whether it is not a file of settings, and says something of passwords: nobody knows what."""
+def _unstructured_lines(text: str) -> list[str]:
+    """The lines that are not settings, where those are most of them; else none."""
     lines = [line for line in _TEMPLATE.sub(" ", text).split("\n") if line.strip()]
     loose = [line for line in lines if not _STRUCTURE.match(line[:_LINE])]
-    if 2 * len(loose) < len(lines) or not any(map(_WORDS.search, loose)):
-        return False
-    # A page of documentation with such a name has paragraphs; a list of passwords has none.
-    return sum(len(line.split()) for line in loose) < max(_PAGE, _LONG_LINES * len(loose))
+    return loose if 2 * len(loose) >= len(lines) else []
 
 
 def is_sensitive(key: str) -> bool:
@@ -174,7 +177,7 @@ def _kubernetes(text: str) -> Iterator[Assigned]:
     if "Secret" not in text or not _KUBERNETES.search(text):
         return
     starts = [0, *(match.start() for match in _DOCUMENT.finditer(text)), len(text)]
-    for start, end in zip(starts, starts[1:], strict=False):
+    for start, end in pairwise(starts):
         if not _KUBERNETES.search(text, start, end):
             continue
         for block in _DATA.finditer(text, start, end):

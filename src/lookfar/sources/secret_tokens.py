@@ -28,26 +28,32 @@ class Finding(NamedTuple):
 _SHAPES: Final = (
     ("aws-access-key", r"A(?:3T[A-Z0-9]|KIA|SIA|BIA|CCA)[A-Z2-7]{16}(?![A-Za-z0-9])"),
     ("aws-bedrock-key", r"ABSK[A-Za-z0-9+/]{109,269}"),
-    ("github-token", r"gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_\w{36,255}"),
-    ("gitlab-token", r"gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|oas|soat|ffct)-[\w.-]{20,}"
-                     r"|GR1348941[\w-]{20}"),
-    ("slack-token", r"xox[abeoprs](?:\.xox[abp])?-[\w-]{15,}|xapp-\d-[A-Za-z0-9-]{20,}"),
+    ("github-token", r"gh[pousr]_[A-Za-z0-9]{36,255}"),
+    ("github-token", r"github_pat_\w{36,255}"),
+    ("gitlab-token", r"gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|oas|soat|ffct)-[\w.-]{20,}"),
+    ("gitlab-token", r"GR1348941[\w-]{20}"),
+    ("slack-token", r"xox[abeoprs](?:\.xox[abp])?-[\w-]{15,}"),
+    ("slack-token", r"xapp-\d-[A-Za-z0-9-]{20,}"),
     ("slack-webhook", r"hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9+/]{40,}"),
     ("discord-webhook", r"discord(?:app)?\.com/api/webhooks/\d{15,}/[\w-]{60,}"),
     ("teams-webhook", r"webhook\.office\.com/webhookb2/[\w@-]{60,}/IncomingWebhook/[\w/-]{60,}"),
-    ("stripe-key", r"sk_(?:live|prod)_[A-Za-z0-9]{10,}|rk_(?:live|prod)_[A-Za-z0-9]{10,}"
-                   r"|whsec_[A-Za-z0-9+/]{32,}"),
+    ("stripe-key", r"sk_(?:live|prod)_[A-Za-z0-9]{10,}"),
+    ("stripe-key", r"rk_(?:live|prod)_[A-Za-z0-9]{10,}"),
+    ("stripe-key", r"whsec_[A-Za-z0-9+/]{32,}"),
     ("google-api-key", r"AIza[\w-]{35}(?![\w-])"),
-    ("google-oauth", r"GOCSPX-[\w-]{28}|ya29\.[\w-]{30,}"),
+    ("google-oauth", r"GOCSPX-[\w-]{28}"),
+    ("google-oauth", r"ya29\.[\w-]{30,}"),
     ("npm-token", r"npm_[A-Za-z0-9]{36}(?![A-Za-z0-9])"),
     ("pypi-token", r"pypi-AgE[\w-]{50,}"),
     ("rubygems-token", r"rubygems_[a-f0-9]{48}"),
     ("clojars-token", r"CLOJARS_[a-z0-9]{60}"),
     ("cargo-token", r"cio[A-Za-z0-9]{32}(?![A-Za-z0-9])"),
     ("anthropic-key", r"sk-ant-[\w-]{20,}"),
-    ("openai-key", r"sk-(?:proj|svcacct|admin|None)-[\w-]{20,}"
-                   r"|sk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}|sk-[A-Za-z0-9]{48}"),
-    ("huggingface-token", r"hf_[A-Za-z]{34}(?![A-Za-z])|api_org_[A-Za-z]{34}(?![A-Za-z])"),
+    ("openai-key", r"sk-(?:proj|svcacct|admin|None)-[\w-]{20,}"),
+    ("openai-key", r"sk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}"),
+    ("openai-key", r"sk-[A-Za-z0-9]{48}"),
+    ("huggingface-token", r"hf_[A-Za-z]{34}(?![A-Za-z])"),
+    ("huggingface-token", r"api_org_[A-Za-z]{34}(?![A-Za-z])"),
     ("groq-key", r"gsk_[A-Za-z0-9]{52}"),
     ("perplexity-key", r"pplx-[A-Za-z0-9]{48}"),
     ("replicate-token", r"r8_[A-Za-z0-9]{37}"),
@@ -64,18 +70,25 @@ _SHAPES: Final = (
     ("doppler-token", r"dp\.(?:pt|st|ct|sa|scim|audit)\.(?:[\w-]{2,35}\.)?[A-Za-z0-9]{40,44}"),
     ("dynatrace-token", r"dt0[a-zA-Z]\d{2}\.[A-Z0-9]{8,24}\.[A-Z0-9]{64}"),
     ("linear-key", r"lin_(?:api|oauth)_[A-Za-z0-9]{40,}"),
-    ("newrelic-key", r"NRAK-[A-Z0-9]{27}|NRJS-[a-f0-9]{19}|NRII-[\w-]{32}"),
-    ("notion-token", r"secret_[A-Za-z0-9]{43}(?![A-Za-z0-9])|ntn_[A-Za-z0-9]{40,}"),
+    ("newrelic-key", r"NRAK-[A-Z0-9]{27}"),
+    ("newrelic-key", r"NRJS-[a-f0-9]{19}"),
+    ("newrelic-key", r"NRII-[\w-]{32}"),
+    ("notion-token", r"secret_[A-Za-z0-9]{43}(?![A-Za-z0-9])"),
+    ("notion-token", r"ntn_[A-Za-z0-9]{40,}"),
     ("planetscale-token", r"pscale_(?:tkn|pw|oauth)_[\w.=-]{32,}"),
     ("postman-key", r"PMAK-[a-f0-9]{24}-[a-f0-9]{34}"),
     ("pulumi-token", r"pul-[a-f0-9]{40}"),
     ("vault-token", r"hv[sbr]\.[\w-]{24,}"),
     ("grafana-token", r"gl(?:c|sa)_[A-Za-z0-9+/]{32,}(?:_[0-9a-f]{8})?"),
     ("sentry-token", r"sntry[su]_[\w+/=-]{60,}"),
-    ("atlassian-token", r"ATATT3[\w=-]{100,}|ATCTT3[\w=-]{100,}|ATBB[A-Za-z0-9]{32}"),
-    ("artifactory-token", r"AKCp[A-Za-z0-9]{69}|cmVmd[A-Za-z0-9]{59}"),
+    ("atlassian-token", r"ATATT3[\w=-]{100,}"),
+    ("atlassian-token", r"ATCTT3[\w=-]{100,}"),
+    ("atlassian-token", r"ATBB[A-Za-z0-9]{32}"),
+    ("artifactory-token", r"AKCp[A-Za-z0-9]{69}"),
+    ("artifactory-token", r"cmVmd[A-Za-z0-9]{59}"),
     ("docker-token", r"dckr_(?:pat|oat)_[\w-]{27,}"),
-    ("fly-token", r"fo1_[\w-]{43}|fm[12][ar]?_[A-Za-z0-9+/]{80,}={0,3}"),
+    ("fly-token", r"fo1_[\w-]{43}"),
+    ("fly-token", r"fm[12][ar]?_[A-Za-z0-9+/]{80,}={0,3}"),
     ("cloudflare-key", r"v1\.0-[a-f0-9]{24}-[a-f0-9]{146}"),
     ("age-key", r"AGE-SECRET-KEY-1[0-9A-Z]{58}"),
     ("heroku-key", r"HRKU-[\w-]{36,}"),
@@ -99,11 +112,13 @@ _SHAPES: Final = (
     ("sonar-token", r"sq[upa]_[a-f0-9]{40}"),
     ("circleci-token", r"CCIPAT_[A-Za-z0-9]{22}_[a-f0-9]{40}"),
     ("buildkite-token", r"bk(?:ua|aj|ct)_[a-f0-9]{40,}"),
-    ("launchdarkly-key", r"api-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![\w-])"
-                         r"|sdk-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![\w-])"),
-    ("azure-key", r"AccountKey=[A-Za-z0-9+/]{40,88}={0,2}|SharedAccessKey=[A-Za-z0-9+/]{40,88}={0,2}"),
+    ("launchdarkly-key", r"api-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![\w-])"),
+    ("launchdarkly-key", r"sdk-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![\w-])"),
+    ("azure-key", r"AccountKey=[A-Za-z0-9+/]{40,88}={0,2}"),
+    ("azure-key", r"SharedAccessKey=[A-Za-z0-9+/]{40,88}={0,2}"),
     ("jwt", r"eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{20,}"),
 )  # fmt: skip
+"""Rules and shapes. A shape begins with a letter, and its alternatives are in parentheses."""
 
 _ANCHORED: Final = tuple(
     (rule, anchor, re.compile(rf"(?<![A-Za-z0-9]){shape}"), offsets)
@@ -143,16 +158,16 @@ _PUTTY: Final = re.compile(
     r"PuTTY-User-Key-File-\d[^\n]*\n(?:[^\n]*\n){0,40}?(?=Private-Lines:)"
     r"(Private-Lines: \d+\n(?:[A-Za-z0-9+/=]{1,80}\r?\n){1,200}(?:Private-MAC: [0-9a-f]+)?)"
 )
-_URL: Final = re.compile(
-    r"://[^\s/:@\"'<>`]{0,200}:([^\s/@\"'<>`]{4,200})@(?=[\w\[.-])"
-)
+_URL: Final = re.compile(r"://[^\s/:@\"'<>`]{0,200}:([^\s/@\"'<>`]{4,200})@(?=[\w\[.-])")
 _AWS_SECRET: Final = re.compile(
     r"(?i)ecret_?(?:access_?)?(?:key)?[\"'\s]{0,3}(?:=>|[=:,>])[\"'\s]{0,5}"
     r"([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])"
 )
 _LONE_SECRET: Final = re.compile(r"(?<![A-Za-z0-9/+=])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])")
 _NEAR: Final = 400
-_KNOWN_PAYLOADS: Final = re.compile(rb"1234567890|John Doe|example|\"(?:sub|name)\": ?\"(?:joe|foo)")
+_KNOWN_PAYLOADS: Final = re.compile(
+    rb"1234567890|John Doe|example|\"(?:sub|name)\": ?\"(?:joe|foo)"
+)
 
 
 @cache
@@ -160,23 +175,10 @@ def _tokens() -> re.Pattern[str]:
     """Compiled when the first text is read: most commands read none."""
     # By the first letter, because an expression tries its alternatives one after the other.
     by_letter: dict[str, list[str]] = {}
-    for _, shapes in _SHAPES:
-        for shape in _alternatives(shapes):
-            by_letter.setdefault(shape[0], []).append(shape[1:])
+    for _, shape in _SHAPES:
+        by_letter.setdefault(shape[0], []).append(shape[1:])
     branches = (f"{letter}(?:{'|'.join(rests)})" for letter, rests in by_letter.items())
     return re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(branches)})")
-
-
-def _alternatives(shapes: str) -> list[str]:
-    """Those of an expression, without those inside its parentheses."""
-    found, depth = [""], 0
-    for char in shapes:
-        depth += (char == "(") - (char == ")")
-        if char == "|" and not depth:
-            found.append("")
-        else:
-            found[-1] += char
-    return found
 
 
 def _named(token: str) -> str:

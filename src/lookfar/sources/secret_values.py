@@ -11,6 +11,7 @@ import re
 from base64 import b64decode
 from collections import Counter
 from functools import lru_cache
+from itertools import pairwise
 from math import log2
 from typing import Final
 
@@ -20,33 +21,34 @@ a word that could be found."""
 
 _WEAK_WORDS: Final = frozenset(
     """
-    a abc access account bad encoded encrypted good fill anything whatever etcd k8s kube admin1 actual add admin administrator alice an any api apikey app application auth
-    authorization aws backend bar base basic baz bearer blah blank bob bot bucket
-    bytes cert certificate change changed changeit changeme char characters chars ci client code
-    config connection correct cred credential credentials custom data database db debug default demo
-    dev development digit digits do docker dummy email empty enter env environment example examples
-    fake false file fill fixme foo foobar for from generate generated get git github gitlab go goes
-    google guest hash hello here hidden hunter id in insert invalid is it jane jdbc joe john json jwt
-    key keys kubernetes letmein local localhost login long long-random look lorem mail manager
-    masked master me mock mongo mongodb must my mypass mypassword mysecret mysql name need new nil
-    no nobody nologin none nope not nothing null number of off old on one only or oracle organization
-    other our own owner pass passphrase passw0rd passwd password passwords passwort paste pat
-    phrase place placeholder please postgres postgresql private prod production project provided
-    public put pw pwd qwerty rabbitmq random read readonly real redacted redis reference remote
-    removed replace replaced replication repo required role root s3 s3cr3t s3cret salt sample
-    sandbox sdk sec secret secretkey secrets secure see sensitive server service session set setting
-    shared sign signing skip some somepass something somevalue staging strict string stripe strong
-    stub sub super superpassword supersecret superuser team temp temporary test tester testing
-    testkey testpass testpassword tests testtoken text that the this to todo token tokens top
-    topsecret true twilio type undefined unknown unset unused updated use user username users using
-    valid value values var variable vault via webhook welcome with word write wrong www xxx yes you
-    your yourpassword zero abcd abcde abcdef abcdefg abcdefgh asdf asdfasdf qwertyuiop pa55w0rd
-    p4ssw0rd p@ssw0rd p@ssword hunter2 letmein1 iloveyou monkey dragon sesame swordfish opensesame
-    correcthorsebatterystaple deadbeef cafebabe notasecret nosecret keyboard cat rails django wp
-    wordpress laravel drupal joomla sonar nexus jenkins grafana elastic elasticsearch kibana minio
-    minioadmin minio123 keycloak vagrant ubuntu centos debian pi raspberry sa mssql cassandra neo4j
-    influxdb memcached rabbit activemq kafka zookeeper consul nomad etcd harbor registry traefik
-    nginx apache tomcat
+    a abc abcd abcde abcdef abcdefg abcdefgh access account activemq actual add admin admin1
+    administrator alice an any anything apache api apikey app application asdf asdfasdf auth
+    authorization aws backend bad bar base basic baz bearer blah blank bob bot bucket bytes
+    cafebabe cassandra cat centos cert certificate change changed changeit changeme char
+    characters chars ci client code config connection consul correct correcthorsebatterystaple
+    cred credential credentials custom data database db deadbeef debian debug default demo dev
+    development digit digits django do docker dragon drupal dummy elastic elasticsearch email
+    empty encoded encrypted enter env environment etcd example examples fake false file fill
+    fixme foo foobar for from generate generated get git github gitlab go goes good google
+    grafana guest harbor hash hello here hidden hunter hunter2 id iloveyou in influxdb insert
+    invalid is it jane jdbc jenkins joe john joomla json jwt k8s kafka key keyboard keycloak
+    keys kibana kube kubernetes laravel letmein letmein1 local localhost login long long-random
+    look lorem mail manager masked master me memcached minio minio123 minioadmin mock mongo
+    mongodb monkey mssql must my mypass mypassword mysecret mysql name need neo4j new nexus
+    nginx nil no nobody nologin nomad none nope nosecret not notasecret nothing null number of
+    off old on one only opensesame or oracle organization other our own owner p4ssw0rd p@ssw0rd
+    p@ssword pa55w0rd pass passphrase passw0rd passwd password passwords passwort paste pat
+    phrase pi place placeholder please postgres postgresql private prod production project
+    provided public put pw pwd qwerty qwertyuiop rabbit rabbitmq rails random raspberry read
+    readonly real redacted redis reference registry remote removed replace replaced replication
+    repo required role root s3 s3cr3t s3cret sa salt sample sandbox sdk sec secret secretkey
+    secrets secure see sensitive server service sesame session set setting shared sign signing
+    skip some somepass something somevalue sonar staging strict string stripe strong stub sub
+    super superpassword supersecret superuser swordfish team temp temporary test tester testing
+    testkey testpass testpassword tests testtoken text that the this to todo token tokens tomcat
+    top topsecret traefik true twilio type ubuntu undefined unknown unset unused updated use
+    user username users using vagrant valid value values var variable vault via webhook welcome
+    whatever with word wordpress wp write wrong www xxx yes you your yourpassword zero zookeeper
     """.split()
 )
 
@@ -155,5 +157,5 @@ def decoded(value: str) -> str:
 
 def _climbs(value: str) -> bool:
     """Whether most characters follow the one before, as in ``123456`` and ``abcdef``."""
-    steps = sum(0 <= ord(after) - ord(before) <= 1 for before, after in zip(value, value[1:]))
+    steps = sum(0 <= ord(after) - ord(before) <= 1 for before, after in pairwise(value))
     return len(value) >= 6 and steps >= 0.6 * (len(value) - 1)
