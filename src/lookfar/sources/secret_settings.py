@@ -66,7 +66,7 @@ _COMMENT: Final = re.compile(r"(?m)^[ \t]*(?:#|//|;|--|\*|/\*|<!--|\{\{-?/\*).*$
 _TEMPLATE: Final = re.compile(r"\{\{[^{}]*\}\}|<%[^%]*%>|\$\{[^{}\n]*\}|\{%[^%]*%\}")
 _STRUCTURE: Final = re.compile(
     r"\s{0,200}(?:$|[-?]?\s*[\"']?[\w./@$%*-][\w./@$%* -]*[\"']?\s*(?:=>|[:=])"
-    r"|[-\[\](){},;:\"'<>|&]|\.\.\.\s*$)"
+    r"|[-\[\](){},;:\"'<>|&]|\.\.\.\s*$|[^\n]*[;{}]\s*$)"
 )
 _WORDS: Final = re.compile(r"(?i)password|passwd|secret|token|credential|\bkey\b|\bpw\b")
 _SYMBOLS: Final = re.compile(r"[!$%^&*~?]")

@@ -203,7 +203,8 @@ def find_tokens(text: str) -> list[Finding]:
 def joined(findings: list[Finding]) -> list[Finding]:
     """Sorted, with those that overlap made one."""
     result: list[Finding] = []
-    for finding in sorted(findings):
+    # Of two that begin alike the one that was found first names the rule: tokens, then settings.
+    for finding in sorted(findings, key=lambda finding: finding.start):
         if result and finding.start < result[-1].end:
             end = max(result[-1].end, finding.end)
             result[-1] = result[-1]._replace(end=end)

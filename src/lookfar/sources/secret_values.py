@@ -30,7 +30,7 @@ _WEAK_WORDS: Final = frozenset(
     development digit digits django do docker dragon drupal dummy elastic elasticsearch email
     empty encoded encrypted enter env environment etcd example examples fake false file fill
     fixme foo foobar for from generate generated get git github gitlab go goes good google
-    grafana guest harbor hash hello here hidden hunter hunter2 id iloveyou in influxdb insert
+    grafana guest harbor hash hello here hidden hunter2 id iloveyou in influxdb insert
     invalid is it jane jdbc jenkins joe john joomla json jwt k8s kafka key keyboard keycloak
     keys kibana kube kubernetes laravel letmein letmein1 local localhost login long long-random
     look lorem mail manager masked master me memcached minio minio123 minioadmin mock mongo
@@ -95,8 +95,8 @@ def entropy(value: str) -> float:
 @lru_cache(maxsize=4_096)
 def _is_weak(word: str) -> bool:
     """Whether it is a word that stands for others, or some of them joined: ``badpass``."""
-    if len(word) < 3 or word in _WEAK_WORDS:
-        return True
+    if word in _WEAK_WORDS:
+        return len(word) > 2
     return 6 <= len(word) <= _LONGEST_JOINED and any(
         word[:cut] in _WEAK_WORDS and _is_weak(word[cut:]) for cut in range(3, len(word) - 2)
     )
@@ -111,10 +111,12 @@ def is_placeholder(value: str) -> bool:
         return True
     if len(set(plain)) <= max(2, len(plain) // 8) or _climbs(plain):
         return True
-    words = _WORDS.findall(plain)
-    return all(_is_weak(word.lower()) or word.isdigit() for word in words) or _is_weak(
-        plain.lower()
-    )
+    if plain.lower() in _WEAK_WORDS:
+        return True
+    words = [word.lower() for word in _WORDS.findall(plain) if not word.isdigit()]
+    known = sum(len(word) for word in words if _is_weak(word))
+    # What is generated has pieces that are words by chance, and more that are none.
+    return 2 * known >= len(plain) and all(len(word) < 3 or _is_weak(word) for word in words)
 
 
 def is_made_up(token: str) -> bool:

@@ -294,8 +294,10 @@ def _rule(above: str, name: str, is_dir: bool) -> Rule | None:
         # A folder that is called like a file of keys, as `.env/`, is denied as ever.
         return Rule(f"{rule}/") if rule else _certain(prefix + seen)
     for original in _originals(seen):
-        if not _TEMPLATE.fullmatch(original):
-            found = _certain(prefix + original) or _doubtful(original)
+        path = prefix + original
+        # A whole name is no template, though it may hold the word: application_default_...
+        if not _TEMPLATE.fullmatch(original) or original in _names().exact:
+            found = _certain(path) or _doubtful(original)
             if found is not None:
                 return found
     return None
@@ -341,13 +343,13 @@ class _Rules:
     """Globs for folded paths. Most are whole names, which need no matching one by one."""
 
     def __init__(self, globs: Iterable[str]) -> None:
-        self._exact: dict[str, str] = {}
+        self.exact: dict[str, str] = {}
         self._endings: dict[str, str] = {}
         rest: list[str] = []
         for glob in _spelled_out(globs):
             literal = glob.removeprefix("**/")
             if not _WILD.search(literal):
-                self._exact[literal] = literal
+                self.exact[literal] = literal
             elif glob.startswith("*.") and not _WILD.search(glob, 1) and glob.count(".") == 1:
                 self._endings[glob[2:]] = glob
             else:
@@ -358,9 +360,9 @@ class _Rules:
         """The glob that matches the last component, or with folders before it."""
         parts = path.split("/")
         name = parts[-1]
-        rule = self._exact.get(name) or self._endings.get(name[name.rfind(".") + 1 :])
+        rule = self.exact.get(name) or self._endings.get(name[name.rfind(".") + 1 :])
         for depth in range(2, min(len(parts), _DEEPEST_RULE + 1) + 1):
-            rule = rule or self._exact.get("/".join(parts[-depth:]))
+            rule = rule or self.exact.get("/".join(parts[-depth:]))
         rule = rule or self._rest.match(path)
         return rule.removeprefix("**/") if rule else None
 

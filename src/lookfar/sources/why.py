@@ -39,8 +39,17 @@ _PLACES: Final = {
 }
 
 
+def _decode(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
 def why(
-    root: Root, policy: Policy, uri: str, *, understood: bool, decode: Callable[[bytes], str]
+    root: Root,
+    policy: Policy,
+    uri: str,
+    *,
+    understood: bool,
+    decode: Callable[[bytes], str] = _decode,
 ) -> Ruling:
     """The rule that decides on ``uri``; ``understood`` says that a parser knows its format, and
     ``decode`` gives the text that such a parser would get."""
