@@ -1,13 +1,18 @@
 """Secrets to plant and harmless files that look like them, for every test that looks for leaks.
 
-Takes: nothing. Gives: files with the one text in each that nobody may see, and look-alikes as
-public repositories have them. All credentials here are made from a fixed seed while tests run: no
-file of this project holds the shape of one.
+Takes: nothing. Gives: files with the one text in each that nobody may see, look-alikes as public
+repositories have them, and all that a catalogue says. Refuses: to have the shape of a credential
+in a file of this project: all are made from a fixed seed while tests run.
 """
 
 from __future__ import annotations
 
 import random
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
 from string import ascii_letters, ascii_lowercase, ascii_uppercase, digits
 from typing import NamedTuple
 
@@ -49,6 +54,21 @@ def asked_by(number: int) -> str:
 
 def text(number: int) -> str:
     return f"# Notes\n\nThe password of {asked_by(number)} is {value(number)} in the harbour.\n"
+
+
+def stored_in(path: Path) -> Iterator[bytes]:
+    """Every value of a catalogue; texts are compressed there."""
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        for (table,) in tables.fetchall():
+            for row in connection.execute(f'SELECT * FROM "{table}"'):
+                for value in row:
+                    if isinstance(value, bytes):
+                        yield value
+                        with suppress(zlib.error):
+                            yield zlib.decompress(value)
+                    elif isinstance(value, str):
+                        yield value.encode("utf-8", "replace")
 
 
 # --- files that are skipped unread --------------------------------------------------------------
@@ -142,7 +162,8 @@ _TOKENS = (
     ("github_pat_", _ALNUM, 82, ""), ("glpat-", _ALNUM, 20, ""), ("xoxb-", digits, 12, "-"),
     ("xoxp-", digits, 12, "-"), ("sk_live_", _ALNUM, 24, ""), ("rk_live_", _ALNUM, 24, ""),
     ("AIza", _ALNUM, 35, ""), ("GOCSPX-", _ALNUM, 28, ""), ("ya29.", _ALNUM, 60, ""),
-    ("npm_", _ALNUM, 36, ""), ("pypi-AgEIcHlwaS5vcmc", _ALNUM, 70, ""), ("hf_", ascii_letters, 34, ""),
+    ("npm_", _ALNUM, 36, ""), ("pypi-AgEIcHlwaS5vcmc", _ALNUM, 70, ""),
+    ("hf_", ascii_letters, 34, ""),
     ("sk-proj-", _ALNUM, 48, ""), ("sk-ant-api03-", _ALNUM, 93, ""), ("dop_v1_", _HEX, 64, ""),
     ("shpat_", _HEX, 32, ""), ("hvs.", _ALNUM, 30, ""), ("lin_api_", _ALNUM, 40, ""),
     ("NRAK-", ascii_uppercase + digits, 27, ""), ("dckr_pat_", _ALNUM, 27, ""),
@@ -191,7 +212,8 @@ def _keys() -> list[Planted]:
     made.append(Planted("docs/putty.txt", f"{putty}\n", lines[1]))
     key, line = _armoured("PRIVATE KEY")
     escaped = key.replace("\n", "\\n")
-    made.append(Planted("conf/account.json", f'{{"harbour": "x", "private_key": "{escaped}"}}\n', line))
+    account = f'{{"harbour": "x", "private_key": "{escaped}"}}\n'
+    made.append(Planted("conf/account.json", account, line))
     return made
 
 
@@ -264,11 +286,11 @@ def lookalikes() -> dict[str, str]:
             ' "password": "The provided password is incorrect."}\n'
         )
         made[f"doc{at}/keys.md"] = (
-            f"# Keys\n\n```\n-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----\n```\n\n"
+            "# Keys\n\n```\n-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----\n```\n\n"
             f"Set AWS_ACCESS_KEY_ID=AKIAIOSFODNN7EXAMPLE and TOKEN={stands}.\n"
         )
         made[f"web{at}/tokens.json"] = (
-            f'{{"color": {{"primary": {{"value": "#00{at:02}ff"}}}}, "space": {{"small": "4px"}}}}\n'
+            f'{{"color": {{"value": "#00{at:02}ff"}}, "space": {{"small": "4px"}}}}\n'
         )
     return made | _singles()
 
@@ -278,8 +300,8 @@ def _singles() -> dict[str, str]:
         "www/wp-config.php": "<?php\ndefine('DB_PASSWORD', getenv('DB_PASSWORD'));\n",
         "www/wp-config-sample.php": "<?php\ndefine('DB_PASSWORD', 'password_here');\n",
         ".yarnrc.yml": "nodeLinker: node-modules\nyarnPath: .yarn/releases/yarn-4.1.0.cjs\n",
-        "maven/settings.xml": "<settings><mirrors><mirror><id>central</id></mirror></mirrors></settings>\n",
-        "kube/kubeconfig.yaml": "apiVersion: v1\nkind: Config\nusers:\n- user:\n    token: <TOKEN>\n",
+        "maven/settings.xml": "<settings><mirrors><id>central</id></mirrors></settings>\n",
+        "kube/kubeconfig.yaml": "kind: Config\nusers:\n- user:\n    token: <TOKEN>\n",
         "docs/passwords.txt": "How passwords are stored.\n\n" + (
             "The framework keeps a salted hash of each password and never the password itself,\n"
             "so that whoever reads the table of users learns nothing of value from what is there.\n"
@@ -288,7 +310,7 @@ def _singles() -> dict[str, str]:
             "kind: Role\nmetadata:\n  name: secret-reader\nrules:\n- apiGroups: ['']\n"
             "  resources: ['secrets']\n  verbs: ['get', 'list']\n"
         ),
-        "ci/service-account.json": '{"type": "service_account", "private_key": "YOUR_PRIVATE_KEY"}\n',
+        "ci/service-account.json": '{"type": "service_account", "private_key": "YOUR_KEY"}\n',
         "conf/config.json": '{"theme": "dark", "plugins": ["search"], "port": 8080}\n',
         "conf/database.yml": "test:\n  adapter: postgresql\n  password: postgres\n",
         "docs/connect.md": "Connect to postgres://user:password@localhost:5432/app first.\n",
@@ -296,11 +318,11 @@ def _singles() -> dict[str, str]:
         "docs/hash.md": "Commit 3f786850e387550fdab836ed7e6dc881de23001b fixed the harbour.\n",
         "docs/uuid.md": "The id 123e4567-e89b-12d3-a456-426614174000 names a harbour.\n",
         "docs/integrity.md": '<script integrity="sha384-oqVuAfXRKap7fdgcCY5uykM6"></script>\n',
-        "lock/go.sum.md": "github.com/pkg/errors v0.9.1 h1:FEBLx1zS214owpjy7qsBeixbURkuhQAwrK5Uw=\n",
+        "lock/go.sum.md": "github.com/pkg/errors v0.9.1 h1:FEBLx1zS214owpjy7qsBeixbURkuhQA=\n",
         "src/tokenizer.py": "max_tokens = 4096\ntoken_type_ids = None\nsecret_name = 'harbour'\n",
         "conf/compose.yaml": "environment:\n  POSTGRES_PASSWORD: ${POSTGRES_PASSWORD}\n",
         "conf/workflow.yml": "env:\n  TOKEN: ${{ secrets.GITHUB_TOKEN }}\n",
-        "conf/values.yaml": "existingSecret: harbour-db\nsecretKeyRef:\n  name: harbour\n  key: pw\n",
+        "conf/values.yaml": "existingSecret: harbour-db\nsecretKeyRef:\n  name: harbour\n",
         "docs/history.md": "The history of the harbour.\n",
         "docs/environment.md": "Copy .env.example to .env first.\n",
         "src/id_rsa.md": "How to make a key for the harbour.\n",

@@ -184,6 +184,7 @@ def test_names_of_resources_are_not_generated_values() -> None:
         *("password: " * 20_000, "://a:" * 20_000, "eyJ" * 50_000, " " * 100_000 + "secret"),
         *("Q~" * 40_000, "AKIA" * 40_000, "secret=" * 20_000, "\ud83d\ude00".join("0a" * 10_000)),
         *("kind: Secret\ndata:\n" * 5_000, '"' * 100_000, "key-us1" * 20_000),
+        *("@@ -1 +1 @@ " + "a." * 50_000, "@@ 1 @@ 1" * 10_000),
     ],
     ids=lambda text: text[:12],
 )

@@ -271,9 +271,23 @@ def mask_diff(text: str) -> str:
 _KEY_LINE: Final = re.compile(r"(?m)^[-+ ][ \t\"']{0,40}([A-Za-z0-9+/=]{60,})[\"',\\n+ ]{0,8}$")
 
 
+_HUNK_LINE: Final = re.compile(r"(?m)^@@ [^@\n]{1,60} @@ (.+)$")
+_CUT_SHORT: Final = re.compile(r"[\w+/=.-]{20,}")
+
+
 def _key_lines(text: str) -> list[Finding]:
-    """Lines of base64: whether they are a key's cannot be told where its beginning is missing."""
-    return [Finding(*match.span(1), "encoded-line") for match in _KEY_LINE.finditer(text)]
+    """Lines of base64: whether they are a key's cannot be told where its beginning is missing.
+
+    git repeats a line above each hunk and cuts it short, so a token in it has no shape.
+    """
+    found = [Finding(*match.span(1), "encoded-line") for match in _KEY_LINE.finditer(text)]
+    for hunk in _HUNK_LINE.finditer(text):
+        found += (
+            Finding(*match.span(), "cut-short")
+            for match in _CUT_SHORT.finditer(text, *hunk.span(1))
+            if any(map(str.isdigit, match[0]))
+        )
+    return found
 
 
 def _entry_rule(uri: str, is_dir: bool) -> Rule | None:
