@@ -78,9 +78,10 @@ _LONG_LINES: Final = 5
 _PIECE: Final = 4_000
 """Of a long line, as minified files have: what is searched at once."""
 _DIGITS: Final = bytes(
-    0x30 if chr(code).isdigit() and code < 128 else code if code == 0x0A else 0x2E
+    0x30 if chr(code) in "0123456789" else 0x20 if chr(code) in " \t\n\r\"'<>=:,{}[]" else 0x2E
     for code in range(256)
 )
+"""Characters by what they are in a word: a digit, its end, or any other."""
 _HINT: Final = re.compile(r"(?i)pass|pwd|secret|token|credential|key|auth|webhook|conn|dsn|bearer")
 """Parts of the names that ``_SENSITIVE`` means."""
 
@@ -158,17 +159,20 @@ def assignments(text: str, start: int = 0, end: int | None = None) -> Iterator[A
 
 
 def _hinted(text: str) -> Iterator[Assigned]:
-    """Those of the lines that hold a digit, as all that is generated does, and a telling word."""
+    """Those of lines with a long word that has a digit, as all that is generated, and a hint."""
     # One byte for each character, so that offsets agree.
     classes = text.encode("ascii", "replace").translate(_DIGITS)
     at = classes.find(b"0")
     while at >= 0:
-        start = classes.rfind(b"\n", 0, at) + 1
-        end = classes.find(b"\n", at)
+        end = classes.find(b" ", at)
         end = len(text) if end < 0 else end
-        if _HINT.search(text, start, end):
-            for piece in range(start, end, _PIECE):
-                yield from assignments(text, piece, min(piece + _PIECE, end))
+        if end - classes.rfind(b" ", 0, at) > _SHORTEST:
+            start = text.rfind("\n", 0, at) + 1
+            if _HINT.search(text, max(start, at - _PIECE), at):
+                end = text.find("\n", end)
+                end = len(text) if end < 0 else end
+                for piece in range(start, end, _PIECE):
+                    yield from assignments(text, piece, min(piece + _PIECE, end))
         at = classes.find(b"0", end)
 
 
