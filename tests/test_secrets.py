@@ -196,7 +196,7 @@ def test_a_memory_keeps_its_token_and_gives_it_to_nobody(base: Path, library: Li
     notebook = library.notebook()
     made = notebook.create(f"{token} is the token of the harbour.")
     assert TOKEN.value not in str(made)
-    assert TOKEN.value.lower() not in made.name
+    assert TOKEN.value.lower()[:16] not in made.name
     assert any("github-token" in each for each in made.warnings)
     [path] = notebook.folder.glob("*.md")
     assert token in path.read_text(encoding="utf-8")
