@@ -137,13 +137,10 @@ class Version:
     """Float16 vectors of chunk contents that the store did not have."""
     adopted: dict[bytes, bytes] = field(default_factory=dict)
     """The same, but found in another index of the model and not made anew."""
-<<<<<<< HEAD
     signature: bytes = b""
     """Bits of its text, by which search by line passes over it; where empty, the store makes it."""
-=======
     masked: int = 0
     """How many passages of the text are masked, because they look like secrets."""
->>>>>>> ff50177 (Mask secrets wherever users' files are read)
 
 
 class Known(NamedTuple):
