@@ -19,7 +19,7 @@ from lookfar.errors import InvalidConfig, IOFailed
 
 EVERYTHING = {doc.key: doc for doc in describe()}
 TRUSTED = {
-    *("index.dir", "sources.allow_hard_links", "git.trusted"),
+    *("index.dir", "sources.allow_hard_links", "sources.allow_secrets", "git.trusted"),
     # A cloned folder chooses no model, no service and no key.
     *(key for key in EVERYTHING if key.startswith("embed.")),
     *("search.rerank", "search.rerank_model"),

@@ -99,6 +99,12 @@ class SourcesSettings:
     allow_hard_links: bool = _setting(
         False, "Read files that have further names, perhaps outside the folder.", trusted=True
     )
+    allow_secrets: tuple[str, ...] = _setting(
+        (),
+        "Globs of files that hold no secrets although they look so: read in full.",
+        patterns=True,
+        trusted=True,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -309,7 +309,7 @@ class Skipped:
 
     uri: str
     reason: str
-    """A stable word: ``denied``, ``excluded``, ``ignored``, ``symlink``, ``too_large``, ..."""
+    """A stable word: ``denied``, ``secret``, ``excluded``, ``ignored``, ``symlink``, ..."""
     detail: str = ""
 
 
@@ -320,7 +320,8 @@ class Ruling:
     uri: str
     admitted: bool
     reason: str
-    """That of ``Skipped``; of what is admitted ``admitted``, ``included`` or ``not_ignored``."""
+    """That of ``Skipped``; of what is admitted ``admitted``, ``included``, ``not_ignored``
+    or, where passages of it are not shown, ``masked``."""
     rule: str
     """The rule as it is written, or what the disk says; empty where no rule is about it."""
     place: str
@@ -565,6 +566,10 @@ class IndexReport:
     """The first few of each reason."""
     seconds: float
     text_bytes: int
+    masked: int = 0
+    """How many of the files that were read have passages that are masked as secrets."""
+    masked_examples: tuple[str, ...] = ()
+    """The first few of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,6 +139,8 @@ class Version:
     """The same, but found in another index of the model and not made anew."""
     signature: bytes = b""
     """Bits of its text, by which search by line passes over it; where empty, the store makes it."""
+    masked: int = 0
+    """How many passages of the text are masked, because they look like secrets."""
 
 
 class Known(NamedTuple):

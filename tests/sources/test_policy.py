@@ -30,9 +30,8 @@ FILES = [
     *("Gemfile.lock", "poetry.lock", ".DS_Store", "a.swp", ".a.md.swo", "id_rsa", "id_dsa"),
     *("id_ecdsa", "id_ed25519", "id_ed25519_sk", ".netrc", ".npmrc", ".pypirc"),
     *(".git-credentials", "a.keystore", "a.jks", "a.kdbx", ".pgpass", ".htpasswd", "a.ppk"),
-    *("credentials.json", "application_default_credentials.json", ".dockercfg"),
-    *(".dockerconfigjson", ".vault-token", ".git", "secrets.yaml", "secrets.yml", "secrets.json"),
-    *("secrets.toml", "terraform.tfstate", "terraform.tfstate.backup", "prod.tfvars"),
+    *("application_default_credentials.json", ".dockercfg", ".dockerconfigjson", ".vault-token"),
+    *(".git", "terraform.tfstate", "terraform.tfstate.backup"),
 ]
 
 DISGUISES = [

@@ -48,7 +48,7 @@ from lookfar.errors import (
     memory_refused,
 )
 from lookfar.index import freshness
-from lookfar.index.recipe import epoch_fingerprint, policy_from
+from lookfar.index.recipe import epoch_fingerprint, policy_from, secrets_from
 from lookfar.model import Document, Incomplete, IndexReport, Lane, Ruling, Status
 from lookfar.parse.formats import parser_for
 from lookfar.parse.text import normalise
@@ -379,7 +379,11 @@ class Folder(Collection):
         uri = self.root.uri_of(path) if os.path.isabs(path) else _plain(path)
         understood = parser_for(uri) is not None
         found = why(
-            self.root, policy_from(self.settings, self.root.path), uri, understood=understood
+            self.root,
+            policy_from(self.settings, self.root.path),
+            uri,
+            understood=understood,
+            decode=lambda raw: normalise(raw)[0],
         )
         return replace(found, indexed=self.has(uri), collection=self.name)
 
@@ -391,13 +395,16 @@ class Folder(Collection):
         from lookfar.sources.walk import verdict_on
 
         try:
-            self.root.read(uri, self.settings.sources.max_file_bytes)
+            raw, _ = self.root.read(uri, self.settings.sources.max_file_bytes)
         except Refused as refusal:
             return refusal.reason
         verdict = verdict_on(self.root, policy_from(self.settings, self.root.path), uri)
         if verdict is not None:
             return verdict.reason
-        return "" if parser_for(uri) is not None else "no_parser"
+        if parser_for(uri) is None:
+            return "no_parser"
+        refused = secrets_from(self.settings).screen(uri, normalise(raw)[0]).refused
+        return "secret" if refused else ""
 
     # -- what a question needs -------------------------------------------------
 
@@ -664,7 +671,10 @@ class Folder(Collection):
         return freshness.FOLLOWING if state.everything or state.queued else freshness.UNPROVED
 
     def source(self, uri: str) -> str | None:
-        """A document's normalised text as the disk has it now, or the store where that is all."""
+        """A document's normalised text as the disk has it now, or the store where that is all.
+
+        Secrets are masked as when it was indexed; of a file of secrets there is nothing.
+        """
         if self.sealed:
             with self._store.snapshot() as snapshot:
                 return snapshot.text(uri)
@@ -672,7 +682,8 @@ class Folder(Collection):
             raw, _ = self.root.read(uri, self.settings.sources.max_file_bytes)
         except Refused:
             return None
-        return normalise(raw)[0]
+        screened = secrets_from(self.settings).screen(uri, normalise(raw)[0])
+        return None if screened.refused else screened.text
 
     # -- reading -----------------------------------------------------------
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from lookfar.collections.folder import Folder
 from lookfar.edit.memories import MOST_BYTES, MemoryFolder
 from lookfar.errors import IOFailed
+from lookfar.index.recipe import secrets_from
 from lookfar.parse.markdown import parse
 from lookfar.retrieve.mentions import front_matter, led_out, mentions
 from lookfar.sources.confine import Refused
@@ -137,7 +138,8 @@ def notebook(folder: Folder, homes: Sequence[Folder]) -> MemoryFolder:
                     found[_key(home, uri)] = digest
         return found
 
-    return MemoryFolder(folder.memory_folder, cites=cites)
+    secrets = secrets_from(folder.settings)
+    return MemoryFolder(folder.memory_folder, cites=cites, secrets=secrets)
 
 
 def _key(home: Folder, uri: str) -> str:

@@ -149,7 +149,7 @@ class Editor:
     def validate(self, uri: str, *, single_h1: bool | None = None) -> Validation:
         """What the rules say about a document."""
         self._refuse_kept_out(uri)
-        document = parse(uri, Shape(uri, self.transactions.look(uri)).text)
+        document = parse(uri, self._shape(uri, self.transactions.look(uri)).text)
         found = rules.violations(document, single_h1=self._on(single_h1))
         return Validation(self._collection, uri, found, _sha(document.text))
 
@@ -202,9 +202,11 @@ class Editor:
         place = find(document, asked.where)
         self._refuse_unexpected(work, place, edit.expected)
         draft = self._draft(document, place, edit)
-        shape = Shape(work.uri, work.raw)
+        shape = self._shape(work.uri, work.raw)
         raw = shape.changed(draft.changes) if draft.changes else work.raw
-        text = Shape(work.uri, raw).text
+        if shape.secrets:
+            shape.refuse_mask(work.uri, raw)
+        text = self._shape(work.uri, raw).text
         if len(raw) > MOST_BYTES:
             raise InvalidArgument(
                 f"{work.uri!r} would grow beyond {MOST_BYTES >> 20} MiB.", hint="Write less."
@@ -266,7 +268,9 @@ class Editor:
             self.transactions.refuse_no_room(uri)
             first = parse(uri, "")
         else:
-            shape = Shape(uri, old)
+            shape = self._shape(uri, old)
+            if shape.secrets:
+                shape.refuse_mask(uri, text.encode())
             first = parse(uri, shape.text)
             whole = find(first, Where())
             if not edit.overwrite:
@@ -277,11 +281,12 @@ class Editor:
                     details={"uri": uri, "actual": _sha(first.text)},
                 )
             self._refuse_unexpected(_Work(uri, old, old, first, first, {}), whole, edit.expected)
-        now = parse(uri, text)
+        raw = text.encode()
+        now = parse(uri, self._shape(uri, raw).text)
         made = [each for each in now.sections if each.level]
         titles = {each.title: each.ordinal for each in reversed(made)}
         became = {s.ordinal: titles[s.title] for s in first.sections if s.title in titles}
-        works[uri] = _Work(uri, old, text.encode(), first, now, became, ((), (0, len(text))))
+        works[uri] = _Work(uri, old, raw, first, now, became, ((), (0, len(text))))
 
     def _mislead(self, works: dict[str, _Work], rewrite: bool) -> list[LinkChange]:
         """The links that the edits leave pointing elsewhere; rewritten if that is asked for."""
@@ -386,9 +391,11 @@ class Editor:
     def _change_links(
         self, works: dict[str, _Work], holder: _Work, changes: Sequence[Change]
     ) -> None:
-        holder.raw = Shape(holder.uri, holder.raw).changed(changes)
-        before = holder.now
-        holder.now = parse(holder.uri, Shape(holder.uri, holder.raw).text)
+        shape = self._shape(holder.uri, holder.raw)
+        raw = shape.changed(changes)
+        shape.refuse_mask(holder.uri, raw)
+        before, holder.raw = holder.now, raw
+        holder.now = parse(holder.uri, self._shape(holder.uri, raw).text)
         works[holder.uri] = holder
         if holder.place is not None:
             path, (start, end) = holder.place
@@ -399,16 +406,22 @@ class Editor:
 
     # -- reading -----------------------------------------------------------------------
 
+    def _shape(self, uri: str, raw: bytes) -> Shape:
+        return Shape(uri, raw, self._policy.secrets)
+
+    def _masked(self, uri: str, raw: bytes) -> str:
+        return self._policy.secrets.masked(uri, normalise(raw)[0]).text
+
     def _work(self, uri: str) -> _Work:
         self._refuse_kept_out(uri)
         raw = self.transactions.read(uri)
-        document = parse(uri, Shape(uri, raw).text)
+        document = parse(uri, self._shape(uri, raw).text)
         same = {section.ordinal: section.ordinal for section in document.sections}
         return _Work(uri, raw, raw, document, document, same)
 
     def _readable(self, uri: str) -> str | None:
         try:
-            return normalise(self._root.read(uri, MOST_BYTES)[0])[0]
+            return self._masked(uri, self._root.read(uri, MOST_BYTES)[0])
         except (Refused, LookfarError):
             return None  # What cannot be read has no links that anybody could follow.
 
@@ -549,8 +562,8 @@ class Editor:
         return EditResult(transaction=0, dry_run=True, documents=documents), writes
 
     def _undone(self, write: Write) -> EditedDocument:
-        before = None if write.old is None else normalise(write.old)[0]
-        after = None if write.new is None else normalise(write.new)[0]
+        before = None if write.old is None else self._masked(write.uri, write.old)
+        after = None if write.new is None else self._masked(write.uri, write.new)
         actions: Mapping[tuple[bool, bool], EditAction] = {
             (True, False): "created",
             (False, True): "removed",

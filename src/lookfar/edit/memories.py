@@ -22,7 +22,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from hashlib import sha256
@@ -42,6 +42,8 @@ from lookfar.parse import frontmatter
 from lookfar.parse.links import tag_names
 from lookfar.parse.text import normalise
 from lookfar.sources.confine import Refused, Root
+from lookfar.sources.secret_values import MASK
+from lookfar.sources.secrets import NO_EXCEPTIONS, Secrets, copies_mask
 from lookfar.store import files
 
 MemoryType = Literal["plan", "journal", "fact", "observation", "reflection"]
@@ -92,7 +94,7 @@ class Memory:
     sha256: str
     """Of the file's bytes."""
     warnings: tuple[str, ...] = ()
-    """What is wrong with its front matter."""
+    """What is wrong with its front matter, and which lines are masked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,20 +128,23 @@ class MemoryFolder:
         *,
         cites: Callable[[str], Mapping[str, str]] = lambda _: {},
         clock: Callable[[], float] = time.time,
+        secrets: Secrets = NO_EXCEPTIONS,
     ) -> None:
         """``cites`` says of a text which documents it links to, and what each is now: a hash
-        that is kept with the memory, so that one can tell later what changed since.
+        that is kept with the memory, so that one can tell later what changed since. ``secrets``
+        says what is masked in all that is given back; files keep what was written.
         """
         self.folder = Path(folder)
         self._cites = cites
         self._clock = clock
+        self._secrets = secrets
 
     # -- reading -----------------------------------------------------------
 
     def read(self, name: str) -> Memory:
         """A memory by its file's name, with or without its ending."""
         found = self._found(name)
-        return _memory(found, self._bytes(found))
+        return self._memory(found, self._bytes(found))
 
     def memories(
         self, *, type: str = "", tags: Iterable[str] = (), status: str = ""
@@ -149,7 +154,7 @@ class MemoryFolder:
         found = []
         for name in self._names():
             try:
-                memory = _memory(name, self._bytes(name))
+                memory = self._memory(name, self._bytes(name))
             except (NotFound, IOFailed, InvalidArgument):
                 continue  # It went this moment, or is a link or too large to be one.
             fits = type in ("", memory.type) and status in ("", memory.status)
@@ -207,10 +212,11 @@ class MemoryFolder:
         }
         raw = _encoded(f"---\n{_block(kept)}---\n\n{body}\n")
         with self._writing():
-            chosen = self._free(name, title or _first_words(body))
+            words = self._secrets.masked("", title or _first_words(body)).text
+            chosen = self._free(name, words)
             self._put(chosen, raw)
             self._note("create", chosen, author)
-        return _memory(chosen, raw)
+        return self._memory(chosen, raw)
 
     def update(
         self,
@@ -233,6 +239,8 @@ class MemoryFolder:
             asked["tags"] = _checked_tags(tags)
 
         def changed(raw: bytes) -> bytes:
+            if body is not None:
+                self._refuse_mask(raw, body)
             whole = _memory("", raw).text if body is None else body
             return _edited(raw, asked, self._stamps(author, whole, raw), body)
 
@@ -288,7 +296,7 @@ class MemoryFolder:
             self._put(now or stored, raw)
             files.remove(kept)
             self._note("restore", now or stored, author)
-        return _memory(now or stored, raw)
+        return self._memory(now or stored, raw)
 
     def merge(
         self,
@@ -308,7 +316,9 @@ class MemoryFolder:
             found = list(dict.fromkeys(map(self._found, sources)))
             if not found:
                 raise InvalidArgument("Nothing was named to merge.", hint="Name some memories.")
-            merged = [_memory(each, self._bytes(each)) for each in found]
+            contents = {each: self._bytes(each) for each in found}
+            merged = [_memory(each, raw) for each, raw in contents.items()]
+            self._refuse_mask(b"\n".join(contents.values()), body)
             types = Counter(each.type for each in merged if each.type in TYPES)
             now = self._now()
             kept = {
@@ -333,7 +343,7 @@ class MemoryFolder:
                 if each != into:
                     self._to_trash(each, move=True)
             self._note("merge", into, author, sources=found)
-        return _memory(into, raw)
+        return self._memory(into, raw)
 
     # -- one write ---------------------------------------------------------
 
@@ -386,7 +396,28 @@ class MemoryFolder:
             self._to_trash(found, move=False)
             self._put(found, raw)
             self._note(what, found, author)
-        return _memory(found, raw)
+        return self._memory(found, raw)
+
+    def _memory(self, name: str, raw: bytes) -> Memory:
+        """A memory as it may be shown: secrets that somebody wrote into it are masked."""
+        memory = _memory(name, raw)
+        screened = self._secrets.masked(name, raw.decode("utf-8", "surrogateescape"))
+        if not screened.findings:
+            return memory
+        shown = _memory(name, _encoded(screened.text))
+        warnings = (*shown.warnings, *screened.warnings())
+        return replace(shown, sha256=memory.sha256, warnings=warnings)
+
+    def _refuse_mask(self, raw: bytes, body: str) -> None:
+        """Refuse a text in which a mask would stand where the file has a secret."""
+        before = raw.decode("utf-8", "surrogateescape")
+        if copies_mask(before, body) and self._secrets.masked("", before).findings:
+            raise InvalidArgument(
+                f"The text has masked characters ({MASK * 4}): they stand for a secret that is not"
+                " shown, and would replace it.",
+                hint="Append to the memory instead, or edit its file.",
+                details={"reason": "masked"},
+            )
 
     def _put(self, name: str, raw: bytes) -> None:
         files.write_atomic(self.folder / name, _fitting(raw))

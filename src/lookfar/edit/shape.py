@@ -4,7 +4,8 @@ Takes: the bytes of a file, and changes in terms of its normalised text. Gives: 
 the bytes with the changes made. Refuses: bytes that are no UTF-8, since whoever cannot read
 a file must not write it.
 
-What a change leaves out keeps its bytes: the byte-order mark, each line's own end, the missing
+Secrets are masked in the text and stay as they are in the bytes. What a change leaves out keeps
+its bytes: the byte-order mark, each line's own end, the missing
 newline at the end of the file. New lines end as the line before them does.
 """
 
@@ -16,6 +17,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from lookfar.errors import InvalidArgument
+from lookfar.sources.secret_values import MASK
+from lookfar.sources.secrets import NO_EXCEPTIONS, Secrets, copies_mask
 
 _BOM = "\ufeff"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -36,9 +39,9 @@ class Change(NamedTuple):
 class Shape:
     """One file as it was read."""
 
-    __slots__ = ("_breaks", "_ends_open", "_mark", "_raw", "text")
+    __slots__ = ("_breaks", "_ends_open", "_mark", "_raw", "secrets", "text")
 
-    def __init__(self, uri: str, raw: bytes) -> None:
+    def __init__(self, uri: str, raw: bytes, secrets: Secrets = NO_EXCEPTIONS) -> None:
         if raw[:2] in _UTF16:
             raise InvalidArgument(
                 f"{uri!r} is UTF-16, which is read but not edited.",
@@ -63,8 +66,11 @@ class Shape:
         self._raw = decoded.removeprefix(_BOM)
         text = _BREAK.sub("\n", self._raw) if "\r" in self._raw else self._raw
         self._ends_open = bool(text) and not text.endswith("\n")
-        self.text = f"{text}\n" if self._ends_open else text
-        """Normalised, as everywhere: offsets of changes count its characters."""
+        screened = secrets.masked(uri, f"{text}\n" if self._ends_open else text)
+        self.secrets = len(screened.findings)
+        """How many are masked in the text. The bytes have them, and keep them."""
+        self.text = screened.text
+        """Normalised and masked, as everywhere: offsets of changes count its characters."""
         found = re.finditer("\r\n", self._raw) if "\r" in self._raw else ()
         # Where each two-character line end stands in the text, in which it counts as one.
         self._breaks = [match.start() - before for before, match in enumerate(found)]
@@ -82,6 +88,16 @@ class Shape:
         if self._ends_open:  # A newline was lent to the last line; it goes back.
             whole = _without_last_break(whole)
         return (self._mark + whole).encode("utf-8")
+
+    def refuse_mask(self, uri: str, changed: bytes) -> None:
+        """Refuse bytes in which a mask would stand where the file has a secret."""
+        if copies_mask(self._raw, changed.decode("utf-8")):
+            raise InvalidArgument(
+                f"The text for {uri!r} has masked characters ({MASK * 4}): they stand for a secret"
+                " that is not shown, and would replace it.",
+                hint="Edit the lines around it, or change the secret itself with an editor.",
+                details={"uri": uri, "reason": "masked"},
+            )
 
     def _new(self, change: Change) -> Iterable[str]:
         end = self._line_end(change.start)

@@ -21,6 +21,7 @@ from lookfar.index.recipe import (
     CHUNKING,
     epoch_fingerprint,
     policy_from,
+    secrets_from,
     sizes_from,
 )
 from lookfar.index.reconcile import Changes, Request, compare
@@ -47,6 +48,7 @@ _CHECKPOINT_SECONDS = 5.0
 _CHECKPOINT_SHARE = 0.02
 _UNLISTED = "this folder could not be listed"
 _NOWHERE = Fingerprint(0, 0, 0, 0)
+_MOST_EXAMPLES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,7 @@ class Build:
         self._lane = lane
         self._tally: Counter[str] = Counter()
         self._left: list[LeftOut] = []
+        self._masked: list[str] = []
         self._began = time.time_ns()
 
     def run(
@@ -215,6 +218,7 @@ class Build:
             catalogue=catalogue,
             siblings=writer.siblings,
             lane=self._lane,
+            secrets=secrets_from(self._settings),
         )
         batches = list(_batched(changes.read))
         workers = min(self._settings.index.workers or os.cpu_count() or 1, len(batches))
@@ -238,6 +242,8 @@ class Build:
                 writer.put(outcome)
                 self._tally["changed" if before else "added"] += 1
                 self._tally["text_bytes"] += outcome.text_bytes
+                if outcome.masked:
+                    self._masked.append(outcome.uri)
             case Unchanged():
                 assert before is not None
                 writer.touch(before.document, outcome.fingerprint, outcome.settled)
@@ -311,16 +317,23 @@ class Build:
                 if each.failed
             ),
             skipped=dict(sorted(skipped.items())),
-            skipped_examples=_examples(seen),
+            skipped_examples=_examples(seen, self._left),
             seconds=time.perf_counter() - started,
             text_bytes=self._tally["text_bytes"],
+            masked=len(self._masked),
+            masked_examples=tuple(self._masked[:_MOST_EXAMPLES]),
         )
 
 
-def _examples(seen: Walk, most: int = 5) -> dict[str, tuple[str, ...]]:
+def _examples(
+    seen: Walk, left: Sequence[LeftOut], most: int = _MOST_EXAMPLES
+) -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
     for each in seen.skipped:
         found.setdefault(each.reason, []).append(each.uri)
+    for entry in sorted(left):
+        if not entry.failed:
+            found.setdefault(entry.code, []).append(entry.uri)
     return {reason: tuple(uris[:most]) for reason, uris in sorted(found.items())}
 
 

@@ -42,6 +42,7 @@ from lookfar.sources.git_history import (
     stamp_of,
 )
 from lookfar.sources.repositories import Repository
+from lookfar.sources.secrets import mask_diff
 from lookfar.store.analyser import analyse
 from lookfar.store.migrations import FORMAT
 
@@ -352,7 +353,9 @@ class HistoryBuild:
         def hidden(path: str) -> bool:
             if path not in verdicts:
                 found = policy.verdict(path)
-                verdicts[path] = found is not None and found.reason in ("denied", "excluded")
+                kept_out = found is not None and found.reason in ("denied", "excluded")
+                # Of a file that its content decides on, a diff shows too little to decide.
+                verdicts[path] = kept_out or policy.secrets.rule_for(path) is not None
             return verdicts[path]
 
         self._hidden = hidden
@@ -491,7 +494,9 @@ class HistoryBuild:
     def _prepared(self, commits: Sequence[str], lines: int) -> Iterator[list[Prepared]]:
         sizes = sizes_from(self._settings)
         batch: list[Prepared] = []
-        stream = read_commits(self._repository, commits, diff_lines=lines, hidden=self._hidden)
+        stream = read_commits(
+            self._repository, commits, diff_lines=lines, hidden=self._hidden, mask=mask_diff
+        )
         for commit in stream:
             batch.append(prepare_commit(commit, sizes, self._count))
             if len(batch) >= _BATCH:

@@ -1,8 +1,8 @@
 """One file's bytes to one version ready to be stored: parse, chunk, analyse, embed.
 
 Takes: the raw bytes and what the disk said of them. Gives: a ``Version`` of
-plain rows. Refuses: binary content and formats no parser knows, by naming the
-reason; it never raises for what a file contains.
+plain rows. Refuses: binary content, formats no parser knows and files of
+credentials, by naming the reason; it never raises for what a file contains.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from zlib import compress
 from lookfar.chunk import code, headings
 from lookfar.chunk.identity import embedded_text
 from lookfar.chunk.parts import Sizes
-from lookfar.model import Block, Chunk, Document, Fingerprint, Lane, Section, Symbol
+from lookfar.model import Block, Chunk, Document, Fingerprint, Lane, Section, Skipped, Symbol
 from lookfar.parse.formats import parser_for
 from lookfar.parse.languages import called
 from lookfar.parse.text import normalise
@@ -30,6 +30,7 @@ from lookfar.store.signatures import sign
 
 if TYPE_CHECKING:
     from lookfar.ports import Embedder
+    from lookfar.sources.secrets import Secrets
 
 _FASTEST = 1
 
@@ -52,15 +53,24 @@ def prepare(
     sizes: Sizes,
     count_tokens: Callable[[str], int],
     lane: Lane | None = None,
-) -> Prepared | None:
-    """Everything about one file but its vectors; ``None`` where no parser knows the format.
+    secrets: Secrets | None = None,
+) -> Prepared | Skipped:
+    """Everything about one file but its vectors, or why nothing of it is stored.
 
-    ``lane`` is that of the whole collection, where it has one of its own.
+    ``lane`` is that of the whole collection, where it has one of its own. ``secrets`` says what
+    is masked; a text that was stored is masked already, and needs none.
     """
     parse = parser_for(uri)
     if parse is None:
-        return None
+        return Skipped(uri, "no_parser", "no parser knows this format")
     text, warnings = normalise(raw)
+    masked = 0
+    if secrets is not None:
+        screened = secrets.screen(uri, text)
+        if screened.refused:
+            return Skipped(uri, "secret", screened.refused)
+        text, masked = screened.text, len(screened.findings)
+        warnings = (*warnings, *screened.warnings())
     document = parse(uri, text)
     is_code = document.lane == "code"
     if is_code:
@@ -96,6 +106,7 @@ def prepare(
         entries=entries,
         embedded={},
         signature=sign(encoded),
+        masked=masked,
     )  # fmt: skip
     shown = code.embedded_text if is_code else embedded_text
     texts = {each.content: shown(document, each) for each in chunks}

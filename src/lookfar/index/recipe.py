@@ -16,6 +16,8 @@ from lookfar.chunk.code import VERSION as CODE_CHUNKING
 from lookfar.chunk.parts import Sizes
 from lookfar.embed.providers import WITHOUT_MODEL
 from lookfar.sources.policy import DEFAULT_EXCLUDE, Policy
+from lookfar.sources.secrets import VERSION as SECRETS
+from lookfar.sources.secrets import Secrets
 from lookfar.store.analyser import TERMS
 from lookfar.store.keywords import FIELDS, PAGE_FIELDS
 from lookfar.store.migrations import FORMAT
@@ -41,8 +43,14 @@ def policy_from(settings: Settings, root: str = "") -> Policy:
         max_file_bytes=sources.max_file_bytes,
         max_depth=sources.max_depth,
         max_files=sources.max_files,
+        secrets=secrets_from(settings),
         own=own.relative_to(above).as_posix() if inside else "",
     )
+
+
+def secrets_from(settings: Settings) -> Secrets:
+    """The rules for secrets, with the paths that the user excepts from them."""
+    return Secrets(settings.sources.allow_secrets)
 
 
 def sizes_from(settings: Settings) -> Sizes:
@@ -65,4 +73,6 @@ def epoch_fingerprint(settings: Settings, embedder: Embedder | None) -> str:
     cutting = f"chunking {CHUNKING}; code {CODE_CHUNKING}; {sizes_from(settings)}"
     recipe = f"format {FORMAT}; {cutting}; model {model}"
     recipe += f"; terms {TERMS} in {fields}"
+    # Under other rules other characters are masked: what was stored under the old ones must go.
+    recipe += f"; secrets {SECRETS} but {settings.sources.allow_secrets}"
     return sha256(recipe.encode()).hexdigest()[:32]

@@ -31,10 +31,11 @@ def maker_of_files(settings: Settings, embedder: Embedder | None, lane: Lane | N
     sizes, count = sizes_from(settings), counter_of(embedder)
 
     def prepared(stored: Kept) -> Prepared | None:
-        return prepare(
+        made = prepare(
             stored.uri, stored.text.encode("utf-8"), _NOWHERE, settled=True, sizes=sizes,
             count_tokens=count, lane=lane,
         )  # fmt: skip
+        return made if isinstance(made, Prepared) else None
 
     return maker_of(epoch_fingerprint(settings, embedder), prepared, embedder, sources=True)
 

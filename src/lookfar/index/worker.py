@@ -39,6 +39,7 @@ from lookfar.model import Failure, Fingerprint, Lane, Skipped
 from lookfar.ports import Version
 from lookfar.sources.confine import Refused, Root
 from lookfar.sources.fingerprints import content_hash, is_binary, settled
+from lookfar.sources.secrets import NO_EXCEPTIONS, Secrets
 from lookfar.store import catalog
 from lookfar.store.database import connect, typed_errors
 from lookfar.store.siblings import Siblings
@@ -82,6 +83,8 @@ class Recipe:
     """And where it finds those of other indexes."""
     lane: Lane | None = None
     """Of all documents, where the collection has one of its own."""
+    secrets: Secrets = NO_EXCEPTIONS
+    """What is masked, and which files are skipped for what they hold."""
 
 
 class Preparer:
@@ -115,7 +118,7 @@ class Preparer:
         if request.raw_sha is not None and content_hash(raw) == request.raw_sha:
             return Unchanged(uri, disk, steady)
         try:
-            prepared = prepare(
+            return prepare(
                 uri,
                 raw,
                 disk,
@@ -123,12 +126,12 @@ class Preparer:
                 sizes=self._recipe.sizes,
                 count_tokens=self._count,
                 lane=self._recipe.lane,
+                secrets=self._recipe.secrets,
             )
         except MemoryError:  # Not the file's fault: the next one would fail as well.
             raise
         except Exception as error:  # One hostile file must not stop the rest.
             return Failure(uri, "PARSE_FAILED", f"{type(error).__name__}: {error}")
-        return prepared or Skipped(uri, "no_parser", "no parser knows this format")
 
 
 def counter_of(embedder: Embedder | None) -> Callable[[str], int]:

@@ -173,6 +173,8 @@ def report(done: IndexReport, index_dir: str) -> Json:
         "skipped_examples": {why: list(uris) for why, uris in done.skipped_examples.items()},
         "seconds": round(done.seconds, 3),
         "text_bytes": done.text_bytes,
+        "masked": done.masked,
+        "masked_examples": list(done.masked_examples),
     }
 
 

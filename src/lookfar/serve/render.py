@@ -86,8 +86,10 @@ _RELATED = {
 }
 _RULED = {
     "not_ignored": "an ignore file brings it back",
+    "masked": "passages that look like secrets are masked",
     "included": "it is among sources.include",
     "denied": "denied, whatever the settings say",
+    "secret": "a file of secrets by its name and what it holds",
     "excluded": "excluded",
     "ignored": "ignored",
     "binary": "binary",
@@ -115,7 +117,10 @@ _SKIPPED = {
     "ignore_file": "ignore files that cannot be used",
     "bad_name": "with a name that cannot be a path everywhere",
     "not_a_file": "pipes, sockets and devices",
+    "secret": "secrets by their name and what they hold (see sources.allow_secrets)",
 }
+_TOLD_FIRST = ("denied", "secret")
+"""With examples: someone may miss what they keep out."""
 
 
 def answer(found: Answer, *, explain: bool = False) -> str:
@@ -221,10 +226,15 @@ def report(done: IndexReport, index_dir: str) -> str:
     ]
     if not total:
         lines.insert(1, styled(("Nothing to search: no file here was indexed.", "bold yellow")))
-    if denied := done.skipped.get("denied", 0):
-        lines.append(styled((f"{denied:,} skipped, {_SKIPPED['denied']}", "yellow")))
-        lines += [styled((f"  {uri}", "dim")) for uri in done.skipped_examples.get("denied", ())]
-    others = [(why, count) for why, count in done.skipped.items() if why != "denied" and count]
+    for why in _TOLD_FIRST:
+        if count := done.skipped.get(why, 0):
+            lines.append(styled((f"{count:,} skipped, {_SKIPPED[why]}", "yellow")))
+            lines += [styled((f"  {uri}", "dim")) for uri in done.skipped_examples.get(why, ())]
+    if done.masked:
+        told = f"{how_many(done.masked, 'document')} with masked secrets; lookfar why names them"
+        lines.append(styled((told, "yellow")))
+        lines += [styled((f"  {uri}", "dim")) for uri in done.masked_examples]
+    others = [(why, n) for why, n in done.skipped.items() if why not in _TOLD_FIRST and n]
     for why, count in sorted(others, key=lambda each: -each[1]):
         lines.append(styled((f"{count:,} skipped, {_SKIPPED.get(why, why)}", "dim")))
     lines += _failures(done.failures)

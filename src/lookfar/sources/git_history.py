@@ -336,12 +336,15 @@ def read_commits(
     *,
     diff_lines: int,
     hidden: Callable[[str], bool] = lambda _: False,
+    mask: Callable[[str], str] = lambda text: text,
 ) -> Iterator[Commit]:
     """These commits, as one stream in their order; with 0 ``diff_lines`` without diffs.
 
-    Paths that are ``hidden`` are named, and their diff is not shown. Of a partial clone there
-    are no diffs, and what was renamed has come and gone: git ends at the first missing content.
+    Paths that are ``hidden`` are named, and their diff is not shown; messages and other diffs are
+    shown as ``mask`` leaves them. Of a partial clone there are no diffs, and what was renamed has
+    come and gone: git ends at the first missing content.
     """
+    screen = _Screen(hidden, mask)
     waiting = [_checked_hash(name) for name in commits]
     if not waiting:
         return
@@ -350,7 +353,7 @@ def read_commits(
     for failures in count(1):
         done = 0
         try:
-            for commit in _stream(repository, waiting, how, hidden):
+            for commit in _stream(repository, waiting, how, screen):
                 done = waiting.index(commit.hash, done) + 1
                 yield commit
             return
@@ -358,18 +361,16 @@ def read_commits(
             waiting = waiting[done:]
             if not waiting:
                 raise
-        yield _read_less(repository, waiting.pop(0), how, hidden)
+        yield _read_less(repository, waiting.pop(0), how, screen)
         if failures >= _MOST_OVERWHELMED:
             how = replace(how, lines=0)
 
 
-def _read_less(
-    repository: Repository, commit: str, how: _Detail, hidden: Callable[[str], bool]
-) -> Commit:
+def _read_less(repository: Repository, commit: str, how: _Detail, screen: _Screen) -> Commit:
     """One commit with as much of its diff and paths as git can hold."""
     for less in (how, replace(how, lines=0), replace(how, lines=0, paths=False)):
         with suppress(_Overwhelmed):
-            return next(_stream(repository, [commit], less, hidden))
+            return next(_stream(repository, [commit], less, screen))
     raise _failed(repository, ("log",), f"{commit} does not fit")
 
 
@@ -382,8 +383,15 @@ class _Detail:
     paths: bool = True
 
 
+class _Screen(NamedTuple):
+    """What of a commit is not shown."""
+
+    hidden: Callable[[str], bool]
+    mask: Callable[[str], str]
+
+
 def _stream(
-    repository: Repository, commits: Sequence[str], how: _Detail, hidden: Callable[[str], bool]
+    repository: Repository, commits: Sequence[str], how: _Detail, screen: _Screen
 ) -> Iterator[Commit]:
     """The commits as git tells of them; the last one only when git has ended well."""
     import secrets
@@ -403,7 +411,7 @@ def _stream(
         for record, lines_behind in _records(pieces, mark.encode()):
             if last is not None:
                 yield last
-            last = _commit(record, lines_behind, how.lines, hidden)
+            last = _commit(record, lines_behind, how.lines, screen)
     if last is not None:
         yield last
 
@@ -440,9 +448,7 @@ def _records(pieces: Iterable[bytes], mark: bytes) -> Iterator[tuple[bytes, int]
         yield bytes(record), behind
 
 
-def _commit(
-    record: bytes, behind: int, diff_lines: int, hidden: Callable[[str], bool]
-) -> Commit | None:
+def _commit(record: bytes, behind: int, diff_lines: int, screen: _Screen) -> Commit | None:
     parts = record.split(b"\0", len(_FIELDS))
     if len(parts) < len(_FIELDS):
         return None
@@ -453,9 +459,12 @@ def _commit(
     rest = parts[len(_FIELDS)] if len(parts) > len(_FIELDS) else b""
     files, at = _touched(rest)
     # What is renamed out of hiding shows in its diff what it hid.
-    out = [hidden(each.path) or bool(each.before and hidden(each.before)) for each in files]
-    diff, omitted = _beginning(rest, at, behind, diff_lines, out)
-    title, _, body = message.strip("\n").partition("\n")
+    out = [
+        screen.hidden(each.path) or bool(each.before and screen.hidden(each.before))
+        for each in files
+    ]
+    diff, omitted = _beginning(rest, at, behind, diff_lines, out, screen.mask)
+    title, _, body = screen.mask(message).strip("\n").partition("\n")
     return Commit(
         hash=name,
         parents=tuple(parents.split()),
@@ -504,7 +513,12 @@ def _touched(rest: bytes) -> tuple[tuple[Touched, ...], int]:
 
 
 def _beginning(
-    rest: bytes, at: int, behind: int, most: int, hidden: Sequence[bool]
+    rest: bytes,
+    at: int,
+    behind: int,
+    most: int,
+    hidden: Sequence[bool],
+    mask: Callable[[str], str],
 ) -> tuple[str, int]:
     """The first lines of a diff, and how many there are beyond them."""
     end = len(rest.rstrip(b"\0\n"))
@@ -525,7 +539,8 @@ def _beginning(
         following = rest.find(b"\n", stop, end)
         stop = end if following < 0 else following + 1
         lines += 1
-    text = rest[at:stop].decode("utf-8", "replace").replace("\0", "\ufffd")
+    # Masked before lines are cut: what is left of a token would not be recognised.
+    text = mask(rest[at:stop].decode("utf-8", "replace").replace("\0", "\ufffd"))
     kept = "\n".join(
         line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + "…"
         for line in text.removesuffix("\n").split("\n")

@@ -2,8 +2,9 @@
 
 Takes: a user's include and exclude globs, the limits, and the ignore files in
 force. Gives: None for an admitted path, or a ``Verdict`` with a stable reason
-and the rule that said so. Refuses: to be overridden where it denies: secrets,
-dependencies, build output and the like stay out whatever the settings say.
+and the rule that said so. Refuses: to be overridden where it denies: secrets
+(:mod:`lookfar.sources.secrets`), dependencies, build output and the like stay
+out whatever a project's settings say.
 
 Rules in order: denied, excluded, ignored, binary (by its extension), then
 not_included. Size and content need the disk, so the walk and the reader judge
@@ -19,42 +20,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Final
-from unicodedata import category, normalize
 
 from lookfar.errors import InvalidConfig
-from lookfar.hidden_characters import is_hidden
 from lookfar.sources.globs import GlobSet, rooted
 from lookfar.sources.ignore import Ignores
+from lookfar.sources.secrets import NO_EXCEPTIONS, Secrets, folded
 
 DENIED_FOLDERS: Final = frozenset(
     (
         *("node_modules", "jspm_packages", "bower_components", "vendor", ".venv", "venv"),
         *("dist", "build", "out", "target", "__pycache__", ".next", ".nuxt", ".angular"),
         *(".idea", ".vscode", "coverage", ".nyc_output", ".pytest_cache"),
-        *(".ssh", ".gnupg", ".aws", ".azure", ".gcloud", ".kube"),
         *(".lookfar", ".msrl", ".anvil"),
     )
 )
-"""Dependencies, build output, editor settings, test caches, key rings, index folders."""
+"""Dependencies, build output, editor settings, test caches, index folders."""
 
 DENIED_NAMES: Final = frozenset(
     (
-        *(".git", ".hg", ".svn", ".env", ".envrc", ".ds_store"),
-        *("id_rsa", "id_dsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk"),
-        *(".netrc", "_netrc", ".npmrc", ".pypirc", ".git-credentials", ".pgpass", ".htpasswd"),
-        *("credentials.json", "application_default_credentials.json", ".dockercfg"),
-        *(".dockerconfigjson", ".vault-token"),
-        *("secrets.yaml", "secrets.yml", "secrets.json", "secrets.toml"),
+        *(".git", ".hg", ".svn", ".ds_store"),
         *("package-lock.json", "yarn.lock", "pnpm-lock.yaml", "gemfile.lock", "poetry.lock"),
     )
 )
 """Denied as files and as folders: in a git worktree ``.git`` is a file."""
 
-DENIED_ENDINGS: Final = (
-    *(".pem", ".key", ".p12", ".pfx", ".keystore", ".jks", ".kdbx", ".ppk"),
-    *(".tfstate", ".tfstate.backup", ".tfvars"),
-    *(".log", ".lock", ".swp", ".swo"),
-)
+DENIED_ENDINGS: Final = (".log", ".lock", ".swp", ".swo")
 
 BINARY_EXTENSIONS: Final = frozenset(
     (
@@ -98,23 +88,17 @@ class Verdict:
     rule: str
 
 
-def folded(name: str) -> str:
-    """A name as the deny list sees it: NFC, no invisible characters, no case."""
-    seen = (char for char in name if category(char) != "Cf" and not is_hidden(char))
-    return normalize("NFC", "".join(seen)).casefold()
-
-
 def denial(name: str, is_dir: bool) -> str | None:
     """The rule of the hard deny list that one path component meets, or None."""
-    # Windows drops trailing dots and spaces, so `.env ` opens `.env` there.
-    seen = (name.lower() if name.isascii() else folded(name)).rstrip(". ")
+    # Windows drops trailing dots and spaces, so `.git ` opens `.git` there.
+    seen = folded(name).rstrip(". ")
     if seen in DENIED_NAMES:
         return seen
     if is_dir and seen in DENIED_FOLDERS:
         return f"{seen}/"
     if seen.endswith(DENIED_ENDINGS):
         return f"*{next(ending for ending in DENIED_ENDINGS if seen.endswith(ending))}"
-    return ".env.*" if seen.startswith(".env.") else None
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +112,9 @@ class Policy:
     max_depth: int = 20
     """How many folders a path may lie below the root."""
     max_files: int = 50_000
+    secrets: Secrets = NO_EXCEPTIONS
+    """Which files hold credentials; those of which the name leaves doubt are admitted here, and
+    judged when they are read."""
     own: str = ""
     """URI of the folder that holds indexes, where it lies below the root. Indexed, it would
     change by being indexed, and show the texts of other folders."""
@@ -156,6 +143,9 @@ class Policy:
     ) -> Verdict | None:
         """Decide one entry of a folder that is itself admitted; ``name`` ends ``uri``."""
         rule = f"{name}/" if self.own and uri == self.own else denial(name, is_dir)
+        secret = self.secrets.rule_for(uri, is_dir) if rule is None else None
+        if secret is not None and not secret.by_content:
+            rule = secret.name
         if rule is not None:
             return Verdict("denied", rule)
         if self._exclude is not None:

@@ -10,6 +10,7 @@ A path that is not there is judged by its name alone, and so are the folders abo
 from __future__ import annotations
 
 import stat
+from collections.abc import Callable
 from typing import Final
 
 from lookfar.errors import LookfarError
@@ -33,11 +34,25 @@ _PLACES: Final = {
     "not_a_file": BUILT_IN,
     "gone": "",
     "no_parser": BUILT_IN,
+    "secret": BUILT_IN,
+    "masked": BUILT_IN,
 }
 
 
-def why(root: Root, policy: Policy, uri: str, *, understood: bool) -> Ruling:
-    """The rule that decides on ``uri``; ``understood`` says that a parser knows its format."""
+def _decode(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def why(
+    root: Root,
+    policy: Policy,
+    uri: str,
+    *,
+    understood: bool,
+    decode: Callable[[bytes], str] = _decode,
+) -> Ruling:
+    """The rule that decides on ``uri``; ``understood`` says that a parser knows its format, and
+    ``decode`` gives the text that such a parser would get."""
     parts = components(uri)
     ignores: Ignores | None = None
     for depth in range(len(parts)):
@@ -60,9 +75,8 @@ def why(root: Root, policy: Policy, uri: str, *, understood: bool) -> Ruling:
     kind = _kind(root, uri)
     if kind is not None and stat.S_ISDIR(kind):
         return _admitted(uri, parts[-1], True, policy, ignores)
-    return _by_content(root, policy, uri, understood) or _admitted(
-        uri, parts[-1], False, policy, ignores
-    )
+    admitted = _admitted(uri, parts[-1], False, policy, ignores)
+    return _by_content(root, policy, uri, understood, decode) or admitted
 
 
 def _kind(root: Root, uri: str) -> int | None:
@@ -80,8 +94,10 @@ def _kind(root: Root, uri: str) -> int | None:
         close_folder(handle)
 
 
-def _by_content(root: Root, policy: Policy, uri: str, understood: bool) -> Ruling | None:
-    """What speaks against a file that its name admits."""
+def _by_content(
+    root: Root, policy: Policy, uri: str, understood: bool, decode: Callable[[bytes], str]
+) -> Ruling | None:
+    """What speaks against a file that its name admits, or against passages of it."""
     try:
         raw, _ = root.read(uri, policy.max_file_bytes)
     except Refused as refusal:
@@ -93,6 +109,13 @@ def _by_content(root: Root, policy: Policy, uri: str, understood: bool) -> Rulin
         return _refused(uri, uri, Verdict("no_parser", "no format claims this name"))
     if is_binary(raw):
         return _refused(uri, uri, Verdict("binary", "it holds zero bytes"))
+    screened = policy.secrets.screen(uri, decode(raw))
+    if screened.refused:
+        return _refused(uri, uri, Verdict("secret", screened.refused))
+    if screened.findings:
+        lines = screened.masked_lines().items()
+        rule = "; ".join(f"{rule} on line {numbers}" for rule, numbers in lines)
+        return Ruling(uri, True, "masked", rule, BUILT_IN, uri)
     return None
 
 

@@ -1,21 +1,21 @@
-"""Sixty planted secrets, and every way there is to ask for them.
+"""Two hundred planted secrets, and every way there is to ask an agent's server for them.
 
-They lie in files with telling names in every spelling, behind links, in the history of the
-repository, in the folder of memories, in the environment and in a broken configuration. No tool
-may show one, no file of the index may hold one, and no log or error may tell one.
+They are in files with telling names in every spelling, in copies of those, in files that their
+content decides on, in passages of ordinary files, behind links, in the history of the repository
+(files, passages of diffs, messages), in the folder of memories, in the environment and in a broken
+configuration. No tool may show one, no file of the index may hold one, and no log or error may
+tell one.
 
 Seen to fail with a deny list that compared case, with one that ignored invisible characters, with
-history whose diffs were not hidden, and with one where a file renamed out of hiding was shown (a
-leak that this test found).
+history whose diffs were not hidden, with one where a file renamed out of hiding was shown (a
+leak that this test found), with files whose text was not masked when it was indexed, with diffs
+and with messages of commits that were not masked, and with memories that were given back unmasked.
 """
 
 from __future__ import annotations
 
 import os
-import sqlite3
-import zlib
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,51 +23,35 @@ import pytest
 from anyio.from_thread import BlockingPortal
 from served import Agent, Home, connected, stdio
 
+import planted
 from harness import amount, report
+from lookfar.sources.secret_values import MASK
+from planted import asked_by, text, value
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="links and Unix sockets")
 
-BY_NAME = [
-    *(".env", ".env.local", ".env.production", "deploy/.envrc", "id_rsa", "keys/id_ed25519"),
-    *("keys/id_ecdsa", "keys/id_dsa", "server.pem", "tls/server.key", "tls/client.p12"),
-    *("tls/client.pfx", "app.keystore", "app.jks", "vault.kdbx", "putty.ppk", ".netrc", "_netrc"),
-    *(".npmrc", ".pypirc", ".git-credentials", ".pgpass", ".htpasswd", ".ssh/config", ".aws/c.md"),
-    *(".gnupg/ring.md", "deploy/secrets.yaml", "deploy/terraform.tfstate", "deploy/prod.tfvars"),
-]
-BY_CASE = [".ENV", "Deploy/.Env", "KEYS/ID_RSA", "Server.PEM", "TLS/SERVER.Key", ".NetRC"]
-BY_FORM = [
-    *(".e\u200bnv", "i\u200dd_rsa", ".n\ufeffetrc", "server2.\u200bpem", "a\u2060pp2.key"),
-    *(".env\u202e", "\u200b.env.x", "server3.pem ", ".pgpass."),
-]
 BEHIND_LINKS = ["plain.md", "notes/link.md", "notes/second.md", "outer/inside.md"]
 IN_HISTORY = [
     *(".env.old", "old/id_rsa", "old/x.pem", "OLD/.ENV", "old/y.key", "old/.netrc"),
+    *("old/secrets.yaml", "old/prod.tfvars", "old/.docker/config.json", "old/credentials.json"),
     *(".env.renamed", "old/branch.pem", "merge/.env"),
 ]
 AMONG_MEMORIES = [".env", "id_rsa", "server.pem"]
 TOLD_ONCE = ["token", "key", "broken configuration"]
 
-
-ONE_IN = amount(4, 1)
-"""Of the ways to ask, each secret is asked for in one of so many; the next in the others."""
-
-
-def value(number: int) -> str:
-    """What must never be seen."""
-    return f"xylotine{number:02}quorvex"
-
-
-def asked_by(number: int) -> str:
-    """A word that stands beside it, by which it would be found."""
-    return f"vault{number:02}door"
-
-
-def text(number: int) -> str:
-    return f"# Notes\n\nThe password of {asked_by(number)} is {value(number)} in the harbour.\n"
-
-
-SECRETS = [*BY_NAME, *BY_CASE, *BY_FORM, *BEHIND_LINKS, *IN_HISTORY, *AMONG_MEMORIES, *TOLD_ONCE]
+NAMED = [*planted.BY_NAME, *planted.BY_CASE, *planted.BY_FORM, *planted.COPIES]
+SECRETS = [*NAMED, *BEHIND_LINKS, *IN_HISTORY, *AMONG_MEMORIES, *TOLD_ONCE]
+DECIDED = planted.by_content()
+PASSAGES = planted.in_passages()
+PAST = [each for each in PASSAGES if each.uri.startswith(("docs/", "src/"))][:12]
+"""Passages that are in the history besides: in the diff that adds them, and in the next."""
+REMEMBERED = PASSAGES[6:10]
+MESSAGES = PASSAGES[:2]
 VALUES = {at: value(at) for at in range(len(SECRETS))}
+CONTENTS = {each.value for each in (*DECIDED, *PASSAGES)}
+
+ONE_IN = amount(20, 1)
+"""Of the ways to ask, each secret is asked for in one of so many; the next in the others."""
 
 
 @pytest.fixture
@@ -77,9 +61,10 @@ def agent(
     root = tmp_path / "project"
     repo = repository("project")
     numbers = iter(range(len(SECRETS)))
-    placed = [*BY_NAME, *BY_CASE, *BY_FORM]
-    for uri in placed:
+    for uri in NAMED:
         repo.write(uri, text(next(numbers)))
+    for each in DECIDED:
+        repo.write(each.uri, each.text)
     outside = tmp_path / "outside"
     outside.mkdir()
     (root / "notes").mkdir()
@@ -95,8 +80,13 @@ def agent(
     # Long enough for git to see that it is renamed and not removed.
     past[".env.renamed"] += "".join(f"SETTING_{at}=1\n" for at in range(40))
     branch, merged = past.pop("old/branch.pem"), past.pop("merge/.env")
-    repo.write(".gitignore", "".join(f"!{uri}\n" for uri in placed))
+    repo.write(".gitignore", "".join(f"!{uri}\n" for uri in NAMED))
     repo.commit("Begin with all of it", past)
+    repo.commit("Pages with tokens", {f"past/{each.uri}": each.text for each in PAST})
+    for each in PAST:
+        (root / "past" / each.uri).unlink()
+    told = "; ".join(each.text.replace("\n", " ") for each in MESSAGES)
+    repo.commit(f"Harbour tokens\n\n{told}", {"note.md": "# Note\n"})
     repo.git("mv", ".env.renamed", "sample.md")
     renamed = past[".env.renamed"].replace(value(SECRETS.index(".env.renamed")), "CHANGEME")
     repo.commit("Rename the settings", {"sample.md": renamed})
@@ -113,14 +103,19 @@ def agent(
     repo.git("rm", "--quiet", "--cached", "merge/.env")
     (root / "merge" / ".env").unlink()
     repo.commit("Gone again")
-    told = dict(zip(TOLD_ONCE, list(VALUES.values())[-len(TOLD_ONCE) :], strict=True))
+    for each in PASSAGES:
+        repo.write(each.uri, each.text)
     server = stdio(home, root, "--toolset", "all", "--write")
+    said = dict(zip(TOLD_ONCE, list(VALUES.values())[-len(TOLD_ONCE) :], strict=True))
     server.env |= {  # type: ignore[operator]
-        "LOOKFAR_TOKENS": f"{told['token']}{'x' * 40}",
-        "OPENAI_API_KEY": told["key"],
+        "LOOKFAR_TOKENS": f"{said['token']}{'x' * 40}",
+        "OPENAI_API_KEY": said["key"],
     }
     with connected(portal, server, root) as agent:
         agent.raw("remember", {"text": "Boats are kept in the harbour."})
+        for each in REMEMBERED:
+            answer = agent.raw("remember", {"text": each.text}).model_dump_json()
+            assert each.value not in answer
         [memories] = (home.folder / ".local/share/lookfar/memory").glob("project-*")
         for at, name in enumerate(AMONG_MEMORIES, len(SECRETS) - len(TOLD_ONCE) - 3):
             (memories / name).write_text(text(at), encoding="utf-8")
@@ -128,9 +123,9 @@ def agent(
         yield agent
 
 
-def asked(at: int, uri: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def asked(uri: str, word: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every way to ask for one secret, without saying it."""
-    word, name = asked_by(at), Path(uri).name
+    name = Path(uri).name
     yield "search", {"query": word, "top_k": 10, "mode": "keyword"}
     yield "search", {"query": f"the password of {word}", "top_k": 10}
     yield "search", {"query": "The password", "uris": [uri]}
@@ -153,25 +148,33 @@ def asked(at: int, uri: str) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "query_documents", {"query": f"password {word}"}
 
 
-def test_none_of_sixty_secrets_can_be_had(agent: Agent, home: Home) -> None:
-    assert len(SECRETS) >= 60
+def test_none_of_two_hundred_secrets_can_be_had(agent: Agent, home: Home) -> None:
+    planted_ones = len(SECRETS) + len(DECIDED) + len(PASSAGES)
+    assert planted_ones >= 200
     agent.raw("create_index", {"confirm": True})
     assert "guide.md" in agent.raw("search", {"query": "harbour boats"}).model_dump_json()
     history = agent.raw("search_git_history", {"query": "Rename the settings"}).model_dump_json()
     assert "Rename the settings" in history
     answered(agent, home)
+    page = agent.raw("read", {"target": PASSAGES[0].uri}).model_dump_json()
+    assert "harbour" in page, "the page around a secret is there to be read"
+    assert MASK in page
     leaked, calls = set(), 0
     state = ("status", "get_config", "get_index_status", "get_memory_stats", "msrl.status")
+    wanted = [(uri, asked_by(at)) for at, uri in enumerate(SECRETS)]
+    wanted += [(each.uri, "harbour token password") for each in (*DECIDED, *PASSAGES)]
+    wanted += [(f"past/{each.uri}", "harbour") for each in PAST]
     questions = [
         each
-        for at, uri in enumerate(SECRETS)
-        for turn, each in enumerate(asked(at, uri))
+        for at, (uri, word) in enumerate(wanted)
+        for turn, each in enumerate(asked(uri, word))
         if (turn + at) % ONE_IN == 0
     ]
-    for tool, given in [*questions, *((name, {}) for name in state)]:
+    nowhere = {*VALUES.values(), *CONTENTS}
+    for tool, given in [*questions, *_remembered(home), *((name, {}) for name in state)]:
         calls += 1
         said = agent.raw(tool, given).model_dump_json()
-        leaked |= {(tool, each) for each in VALUES.values() if each in said}
+        leaked |= {(tool, each) for each in nowhere if each in said}
     (agent.root / "lookfar.toml").write_text(f"[index]\nkey = {VALUES[len(SECRETS) - 1]}\n")
     for arguments in (("search", "harbour", agent.root), ("status", agent.root)):
         ended = home.command(*arguments)
@@ -179,8 +182,16 @@ def test_none_of_sixty_secrets_can_be_had(agent: Agent, home: Home) -> None:
         told = ended.stdout + ended.stderr
         leaked |= {("command", each) for each in VALUES.values() if each in told}
     leaked |= set(_written(home))
-    report("planted secrets", trials=calls + 2, faults=len(SECRETS), failures=len(leaked))
+    report("planted secrets", trials=calls + 2, faults=planted_ones, failures=len(leaked))
     assert sorted(leaked) == []
+
+
+def _remembered(home: Home) -> list[tuple[str, dict[str, Any]]]:
+    """Ask for every memory by its name."""
+    kept = (home.folder / ".local/share/lookfar/memory").glob("project-*/*.md")
+    names = [path.name for path in kept if not path.is_symlink()]
+    assert len(names) == 1 + len(REMEMBERED)
+    return [("read_memory", {"filename": name}) for name in names]
 
 
 def _written(home: Home) -> Iterator[tuple[str, str]]:
@@ -191,44 +202,29 @@ def _written(home: Home) -> Iterator[tuple[str, str]]:
     assert any("epoch" in str(path) for path in files)
     assert any(path.suffix == ".log" for path in files)
     for path in files:
-        if path.parent.parent.name == "memory" and path.name in AMONG_MEMORIES:
+        if "memory" in path.parts and (path.name in AMONG_MEMORIES or path.suffix == ".md"):
             continue
         data = path.read_bytes()
         if path.name == "catalogue.db":
-            data += b"\n".join(_inflated(path))
+            data += b"\n".join(planted.stored_in(path))
         found = found or b"The harbour keeps boats." in data
-        for each in VALUES.values():
+        for each in (*VALUES.values(), *CONTENTS):
             if each.encode() in data:
                 yield path.name, each
     assert found, "what is indexed would not be seen here, either"
 
 
-def _inflated(path: Path) -> Iterator[bytes]:
-    """Every value of a catalogue; texts are compressed there."""
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        for (table,) in tables.fetchall():
-            for row in connection.execute(f'SELECT * FROM "{table}"'):
-                for value in row:
-                    if isinstance(value, bytes):
-                        yield value
-                        with suppress(zlib.error):
-                            yield zlib.decompress(value)
-                    elif isinstance(value, str):
-                        yield value.encode("utf-8", "replace")
-
-
 def answered(agent: Agent, home: Home) -> None:
     """The same questions about what is no secret are answered, whatever tool is asked."""
     refused = set()
-    for tool, given in asked(0, "guide.md"):
+    for tool, given in asked("guide.md", "harbour"):
         good = {**given, "query": "harbour"} if "query" in given else given
         good = {**good, "heading_path": "Guide"} if "heading_path" in good else good
         if agent.raw(tool, good).is_error:
             refused.add(tool)
     assert refused == {"read_memory"}, "that is no memory"
     kept = (home.folder / ".local/share/lookfar/memory").glob("project-*/*.md")
-    [memory] = [path.name for path in kept if not path.is_symlink()]
+    [memory] = [path.name for path in kept if path.name.startswith("boats")]
     said = agent.raw("read_memory", {"filename": memory}).model_dump_json()
     assert "Boats are kept in the harbour." in said
     for tool, given in (
