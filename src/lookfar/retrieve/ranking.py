@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lookfar.ports import Embedder
+    from lookfar.retrieve.names import Named
     from lookfar.retrieve.question import Kind
 
 
@@ -52,6 +53,13 @@ class Plan:
     """For terms that are known, what others say for the same."""
     concepts: tuple[str, ...] = ()
     """Terms of the corpus that are near to the question."""
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The terms that say what the question is about: none that is only part of a name, since
+        ``ClientSession`` is not a question about sessions."""
+        parts = frozenset(part for parts in self.names.values() for part in parts)
+        return tuple(term for term in self.terms if term not in parts and term not in self.names)
 
     def told(self) -> str:
         """How the question was understood, for people."""
@@ -108,6 +116,8 @@ class Ranking:
     """Chunks and documents of all collections that were asked."""
     notes: tuple[Incomplete, ...] = ()
     """What of the question could not be done as it was asked."""
+    named: Mapping[tuple[int, int], Named] = field(default_factory=dict)
+    """Where the question's names lead to, by source and chunk."""
 
     def plus(
         self,

@@ -1,0 +1,292 @@
+"""A name leads to its definition: which names a question asks for, and where they are defined.
+
+Takes: a plan, and a snapshot of the collection that is asked. Gives: the chunks that define what
+the question names, as candidates, and a stage that puts them first: a class before a function of
+that name, both before a constructor or a declaration, all of them before what merely uses it.
+Refuses: words that may be English. A word in a sentence is a name if it is written as one
+(``getUser``, ``get_user``, ``User.get``, ``get()``, `` `get` ``), begins with a capital, or is
+the one word that is left of "where is ... defined"; and only if code defines it.
+
+Where the parser recorded no definition (a function inside a function, a member of a group), a
+line that looks like one counts, if few documents hold the name. A name that one document alone
+holds leads there, whatever it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lookfar.retrieve.code import is_aside
+from lookfar.store.analyser import terms_of
+
+if TYPE_CHECKING:
+    from lookfar.model import Filters, Section
+    from lookfar.ports import Place, Snapshot
+    from lookfar.retrieve.ranking import Plan, Ranking
+
+_MOST_NAMES: Final = 4
+"""Names of one question; whoever writes more has pasted a text that is not about each of them."""
+_MOST_FIRST: Final = 5
+"""Definitions that are put first. Of a word with more of them nobody can tell which is meant."""
+_MOST_HEADED: Final = 200
+_MOST_HOLDERS: Final = 8
+"""Documents that are read for a line that looks like a definition."""
+_STEP: Final = 0.01
+"""How far a definition is put before the best of what follows it."""
+
+_JOINT = r"(?:\.|::|#|->)"
+_NAME: Final = re.compile(
+    rf"(?P<quoted>`)?(?P<name>[$@]?[^\W\d][\w$]*(?:{_JOINT}[^\W\d][\w$]*)*[?!]?)"
+    r"(?P<called>\(\))?(?(quoted)[^`\s]*`|)"
+)
+_BETWEEN: Final = re.compile(_JOINT)
+_COMPOUND: Final = re.compile(rf"[a-z\d][A-Z]|[^\W_]_+[^\W_]|^_+[^\W_]|[A-Z]{{2}}[a-z]{{2}}|{_JOINT}")
+_ABBREVIATION: Final = re.compile(r"(?:^|\.)\w(?:\.|$)|^(?:e\.g|i\.e|vs|etc)\b")
+_ASKS_FOR_NAME: Final = frozenset(
+    terms_of(
+        "what where which how when why who is are was do does did the a an of in to it this that"
+        " defined define definition declared declaration implemented implementation located work"
+        " works mean means meaning source code function method class struct type constant macro"
+        " variable symbol interface trait enum module find show explain for called named"
+    )
+)
+"""Words around a name in a question that asks for nothing but the name."""
+
+_TYPES: Final = frozenset(("class", "interface", "struct", "trait", "enum", "type"))
+_FUNCTIONS: Final = frozenset(("function", "method", "macro"))
+_RECEIVERS: Final = frozenset(("self", "this", "cls", "super"))
+_CONSTRUCTORS: Final = frozenset(("__init__", "constructor", "initialize", "new", "init"))
+_DEFINES: Final = (
+    r"(?:\b(?:def|class|function\*?|func|fun|fn|struct|enum|union|interface|trait|type|typedef|"
+    r"const|constexpr|let|var|val|static|macro|module|namespace|record|protocol|object|sub|proc|"
+    r"defp?|defmacro|defmodule|alias|export)|\#[ \t]*define|macro_rules!)[ \t]+"
+    r"(?:[\w*&<>\[\]:.]+[ \t]+)?[*&]?"
+)
+
+
+class Name(NamedTuple):
+    """A name in a question."""
+
+    parts: tuple[str, ...]
+    """The outermost first; the last is what is defined."""
+    alone: bool
+    """The question is this name, and nothing else."""
+    sure: bool
+    """It is written as no English word is."""
+
+    @property
+    def last(self) -> str:
+        return self.parts[-1]
+
+
+class Named(NamedTuple):
+    """A chunk that a name leads to."""
+
+    name: int
+    """Which of the question's names."""
+    tier: int
+    """0 is what is looked for before all others."""
+    why: str
+
+
+class _Defined(NamedTuple):
+    """A definition, and the chunk that its first line is in."""
+
+    place: Place
+    path: tuple[str, ...]
+    tier: int
+
+
+_HOLDS_IT = 6
+_LOOKS_SO = 5
+
+
+def names_asked(plan: Plan) -> tuple[Name, ...]:
+    """The names that a question asks for; none where it has too many to be about them."""
+    text = plan.text.strip()
+    whole = _NAME.fullmatch(text.rstrip("?.,;:"))
+    if whole is not None:
+        return tuple(_read(whole, alone=True))
+    names: dict[tuple[str, ...], Name] = {}
+    for at, match in enumerate(_NAME.finditer(text)):
+        for name in _read(match, alone=False):
+            capital = at > 0 and name.last[0].isupper()
+            if name.sure or capital or any(letter.isdigit() for letter in name.last):
+                names.setdefault(name.parts, name)
+    if not names:
+        left = [m for m in _NAME.finditer(text) if not _ASKS_FOR_NAME.issuperset(terms_of(m[0]))]
+        if len(left) == 1:
+            return tuple(_read(left[0], alone=True))
+    return tuple(names.values()) if len(names) <= _MOST_NAMES else ()
+
+
+def _read(match: re.Match[str], *, alone: bool) -> Iterable[Name]:
+    written = match["name"].lstrip("@")
+    if _ABBREVIATION.search(written):
+        return
+    parts = tuple(part for part in _BETWEEN.split(written) if part)
+    marked = match["quoted"] is not None or match["called"] is not None
+    if parts and len(parts[-1]) > 1:
+        yield Name(parts, alone, marked or _COMPOUND.search(written) is not None)
+
+
+def named_places(
+    plan: Plan, snapshot: Snapshot, filters: Filters
+) -> tuple[dict[int, Place], dict[int, Named]]:
+    """The chunks that the question's names lead to, by key, and what each of them is."""
+    places: dict[int, Place] = {}
+    named: dict[int, Named] = {}
+    for number, name in enumerate(names_asked(plan)):
+        found = _recorded(name, snapshot, filters) or _unrecorded(name, snapshot, filters)
+        for defined in found:
+            places[defined.place.key] = defined.place
+            why = "it holds {}, as no other does" if defined.tier == _HOLDS_IT else "it defines {}"
+            told = Named(number, defined.tier, why.format(".".join(name.parts)))
+            named[defined.place.key] = min(named.get(defined.place.key, told), told)
+    return places, named
+
+
+def _recorded(name: Name, snapshot: Snapshot, filters: Filters) -> list[_Defined]:
+    """What the parser recorded as a definition of this name."""
+    terms = terms_of(name.last)
+    if not terms:
+        return []
+    headed = snapshot.keyword_search(terms[:1], {"headings": 1.0}, _MOST_HEADED, filters)
+    uris = {place.document: place.uri for place, _ in headed if place.lane == "code"}
+    folded = name.last.casefold()
+    kinds: dict[int, dict[int, str]] = {}
+    for document, definitions in snapshot.definitions(sorted(uris)).items():
+        here = {d.start: d.kind for d in definitions if _last_of(d.name).casefold() == folded}
+        if here:
+            kinds[document] = here
+    found: list[_Defined] = []
+    for document, starts in kinds.items():
+        uri = uris[document]
+        chunks = snapshot.admitted(uri, filters)
+        for section in snapshot.sections(uri):
+            if section.level and section.span.start in starts:
+                chunk = _chunk_of(section, chunks)
+                if chunk is not None and _last_of(section.title).casefold() == folded:
+                    tier = _tier(section, starts[section.span.start])
+                    found.append(_Defined(chunk, _path_of(section), tier))
+    return _meant(found, name)
+
+
+def _meant(found: list[_Defined], name: Name) -> list[_Defined]:
+    """Those of the definitions that are called as the question writes it."""
+    exact = [defined for defined in found if defined.path[-1] == name.last]
+    if not exact and not (name.sure or name.alone):
+        return []
+    found = exact or found
+    owner = name.parts[-2].casefold() if len(name.parts) > 1 else ""
+    owned = [defined for defined in found if owner and _is_inside(defined, owner)]
+    found = owned or found
+    if owner and not owned and owner not in _RECEIVERS and len(found) > 1:
+        return []  # Of somebody else's ``os.path.join`` nothing here is the definition.
+    found = [defined for defined in found if not is_aside(defined.place.uri)] or found
+    if len(found) > _MOST_FIRST and not (name.sure or owned):
+        return []  # A common word: that some code is called so says little.
+    return found
+
+
+def _is_inside(defined: _Defined, owner: str) -> bool:
+    """Whether a definition is in what a name says: a type, a module or a file."""
+    around = (*defined.path[:-1], *re.split(r"[/.]", defined.place.uri))
+    return owner in (part.casefold() for part in around)
+
+
+def _unrecorded(name: Name, snapshot: Snapshot, filters: Filters) -> list[_Defined]:
+    """Where a name that the parser recorded nowhere seems to be defined, or is at all."""
+    terms = terms_of(name.last)
+    if not terms or not (name.sure or name.alone):
+        return []
+    weights = {"headings": 1.0, "body": 1.0, "code": 1.0}
+    held = snapshot.keyword_search(terms[:1], weights, _MOST_HEADED, filters)
+    documents = {place.document: place.uri for place, _ in held if place.lane != "commits"}
+    if not documents or len(documents) > _MOST_HOLDERS:
+        return []
+    word = re.compile(rf"(?<![\w$]){re.escape(name.last)}(?![\w$])")
+    lines = re.compile(
+        rf"{_DEFINES}{re.escape(name.last)}(?![\w$])"
+        rf"|^[ \t]*{re.escape(name.last)}[ \t]*(?:[,:]?=(?!=)|:(?!:)|,?[ \t]*(?://[^\n]*)?$)",
+        re.MULTILINE,
+    )
+    defining: list[_Defined] = []
+    holding: list[_Defined] = []
+    for uri in documents.values():
+        chunks = snapshot.admitted(uri, filters)
+        text = snapshot.text(uri) or ""
+        first = word.search(text)
+        looks = lines.search(text) if chunks and chunks[0].lane == "code" else None
+        for match, tier, into in ((looks, _LOOKS_SO, defining), (first, _HOLDS_IT, holding)):
+            chunk = _at(match.end() - 1, chunks) if match is not None else None
+            if chunk is not None:
+                into.append(_Defined(chunk, (name.last,), tier))
+    defining = [defined for defined in defining if not is_aside(defined.place.uri)] or defining
+    if defining:
+        return defining
+    return holding if len(holding) == 1 else []
+
+
+def _tier(section: Section, kind: str) -> int:
+    """What is meant first where several definitions have one name."""
+    path = _path_of(section)
+    name, owner = path[-1], path[-2] if len(path) > 1 else ""
+    if kind in _TYPES:
+        return 0
+    if kind in _FUNCTIONS:
+        constructs = name == owner or name in _CONSTRUCTORS
+        declares = section.body >= section.span.end
+        return 3 if constructs or declares else 1
+    return 2 if kind == "constant" else 4
+
+
+def _path_of(section: Section) -> tuple[str, ...]:
+    """The names around a definition and its own; ``Owner.name`` is two."""
+    return tuple(part for title in section.path for part in _BETWEEN.split(title) if part)
+
+
+def _last_of(title: str) -> str:
+    parts = [part for part in _BETWEEN.split(title) if part]
+    return parts[-1] if parts else title
+
+
+def _chunk_of(section: Section, chunks: Sequence[Place]) -> Place | None:
+    """The chunk with the line that names what is defined; long comments may be above it."""
+    head = max(section.span.start, min(section.body, section.span.end) - 1)
+    return _at(head, chunks) or _at(section.span.start, chunks)
+
+
+def _at(offset: int, chunks: Sequence[Place]) -> Place | None:
+    inside = (place for place in chunks if place.start + place.overlap <= offset < place.end)
+    return next(inside, None)
+
+
+def first_by_name(ranking: Ranking) -> Ranking:
+    """Put what the question's names lead to before everything else, by as little as it takes."""
+    named = {
+        at: ranking.named[candidate.source, candidate.place.key]
+        for at, candidate in enumerate(ranking.candidates)
+        if (candidate.source, candidate.place.key) in ranking.named
+    }
+    if not named:
+        return ranking
+    turns: dict[int, int] = {}
+    counted: dict[int, int] = {}
+    for at in sorted(named, key=lambda at: (named[at].tier, -ranking.scores[at])):
+        number = named[at].name
+        turns[at] = counted.get(number, 0)
+        counted[number] = turns[at] + 1
+    # The first of every name before the second of any.
+    order = sorted(named, key=lambda at: (turns[at], -ranking.scores[at]))[:_MOST_FIRST]
+    lifted = frozenset(order)
+    others = (score for at, score in enumerate(ranking.scores) if at not in lifted)
+    least = max(others, default=0.0)
+    added = [0.0] * len(ranking.candidates)
+    for at in reversed(order):
+        least = max(ranking.scores[at], least + _STEP)
+        added[at] = least - ranking.scores[at]
+    notes = {ranking.candidates[at]: told.why for at, told in named.items()}
+    return ranking.plus("name", added, lambda candidate: notes[candidate])
