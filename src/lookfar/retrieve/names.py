@@ -4,8 +4,8 @@ Takes: a plan, and a snapshot of the collection that is asked. Gives: the chunks
 the question names, as candidates, and a stage that puts them first: a class before a function of
 that name, both before a constructor or a declaration, all of them before what merely uses it.
 Refuses: words that may be English. A word in a sentence is a name if it is written as one
-(``getUser``, ``get_user``, ``User.get``, ``get()``, `` `get` ``), begins with a capital, or is
-the one word that is left of "where is ... defined"; and only if code defines it.
+(``getUser``, ``get_user``, ``User.get``, ``get()``, `` `get` ``), or is the one word that is left
+of "where is ... defined"; and only if code defines it.
 
 Where the parser recorded no definition (a function inside a function, a member of a group), a
 line that looks like one counts, if few documents hold the name. A name that one document alone
@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lookfar.retrieve.code import is_aside
-from lookfar.store.analyser import terms_of
+from lookfar.store.analyser import LONGEST_TERM, terms_of
 
 if TYPE_CHECKING:
     from lookfar.model import Filters, Section
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 _MOST_NAMES: Final = 4
 """Names of one question; whoever writes more has pasted a text that is not about each of them."""
-_MOST_FIRST: Final = 5
-"""Definitions that are put first. Of a word with more of them nobody can tell which is meant."""
+_MOST_MEANT: Final = 5
+"""Definitions of a common word; of one with more of them nobody can tell which is meant."""
 _MOST_HEADED: Final = 200
 _MOST_HOLDERS: Final = 8
 """Documents that are read for a line that looks like a definition."""
@@ -58,6 +58,7 @@ _TYPES: Final = frozenset(("class", "interface", "struct", "trait", "enum", "typ
 _FUNCTIONS: Final = frozenset(("function", "method", "macro"))
 _RECEIVERS: Final = frozenset(("self", "this", "cls", "super"))
 _CONSTRUCTORS: Final = frozenset(("__init__", "constructor", "initialize", "new", "init"))
+_DECLARES: Final = re.compile(r"\.(?:h|hh|hpp|hxx|inc|pyi|d\.[cm]?ts)$")
 _DEFINES: Final = (
     r"(?:\b(?:def|class|function\*?|func|fun|fn|struct|enum|union|interface|trait|type|typedef|"
     r"const|constexpr|let|var|val|static|macro|module|namespace|record|protocol|object|sub|proc|"
@@ -80,6 +81,12 @@ class Name(NamedTuple):
     def last(self) -> str:
         return self.parts[-1]
 
+    @property
+    def terms(self) -> list[str]:
+        """What the index knows it by: the whole, or its parts where it is too long for one."""
+        terms = terms_of(self.last)
+        return terms if len(self.last) > LONGEST_TERM else terms[:1]
+
 
 class Named(NamedTuple):
     """A chunk that a name leads to."""
@@ -99,27 +106,22 @@ class _Defined(NamedTuple):
     tier: int
 
 
-_HOLDS_IT = 6
-_LOOKS_SO = 5
+# Types are 0, functions 1, constants 2; then what only adds to one of these.
+_SECONDARY: Final = 3
+_INCIDENTAL: Final = 4
+_LOOKS_SO: Final = 5
+_LOOKS_LOCAL: Final = 6
+_HOLDS_IT: Final = 7
 
 
 def names_asked(plan: Plan) -> tuple[Name, ...]:
     """The names that a question asks for; none where it has too many to be about them."""
-    text = plan.text.strip()
-    whole = _NAME.fullmatch(text.rstrip("?.,;:"))
-    if whole is not None:
-        return tuple(_read(whole, alone=True))
-    names: dict[tuple[str, ...], Name] = {}
-    for at, match in enumerate(_NAME.finditer(text)):
-        for name in _read(match, alone=False):
-            capital = at > 0 and name.last[0].isupper()
-            if name.sure or capital or any(letter.isdigit() for letter in name.last):
-                names.setdefault(name.parts, name)
-    if not names:
-        left = [m for m in _NAME.finditer(text) if not _ASKS_FOR_NAME.issuperset(terms_of(m[0]))]
-        if len(left) == 1:
-            return tuple(_read(left[0], alone=True))
-    return tuple(names.values()) if len(names) <= _MOST_NAMES else ()
+    written = list(_NAME.finditer(plan.text))
+    words = [m for m in written if not _ASKS_FOR_NAME.issuperset(terms_of(m[0]))]
+    words = words if len(written) > 1 else written
+    alone = len(words) == 1
+    names = dict.fromkeys(name for match in words for name in _read(match, alone=alone))
+    return tuple(names) if len(names) <= _MOST_NAMES else ()
 
 
 def _read(match: re.Match[str], *, alone: bool) -> Iterable[Name]:
@@ -128,8 +130,9 @@ def _read(match: re.Match[str], *, alone: bool) -> Iterable[Name]:
         return
     parts = tuple(part for part in _BETWEEN.split(written) if part)
     marked = match["quoted"] is not None or match["called"] is not None
-    if parts and len(parts[-1]) > 1:
-        yield Name(parts, alone, marked or _COMPOUND.search(written) is not None)
+    sure = marked or _COMPOUND.search(written) is not None
+    if parts and len(parts[-1]) > 1 and (alone or sure):
+        yield Name(parts, alone, sure)
 
 
 def named_places(
@@ -139,7 +142,8 @@ def named_places(
     places: dict[int, Place] = {}
     named: dict[int, Named] = {}
     for number, name in enumerate(names_asked(plan)):
-        found = _recorded(name, snapshot, filters) or _unrecorded(name, snapshot, filters)
+        recorded = _recorded(name, snapshot, filters)
+        found = _meant(recorded, name) if recorded else _unrecorded(name, snapshot, filters)
         for defined in found:
             places[defined.place.key] = defined.place
             why = "it holds {}, as no other does" if defined.tier == _HOLDS_IT else "it defines {}"
@@ -150,10 +154,7 @@ def named_places(
 
 def _recorded(name: Name, snapshot: Snapshot, filters: Filters) -> list[_Defined]:
     """What the parser recorded as a definition of this name."""
-    terms = terms_of(name.last)
-    if not terms:
-        return []
-    headed = snapshot.keyword_search(terms[:1], {"headings": 1.0}, _MOST_HEADED, filters)
+    headed = snapshot.keyword_search(name.terms, {"headings": 1.0}, _MOST_HEADED, filters)
     uris = {place.document: place.uri for place, _ in headed if place.lane == "code"}
     folded = name.last.casefold()
     kinds: dict[int, dict[int, str]] = {}
@@ -169,24 +170,27 @@ def _recorded(name: Name, snapshot: Snapshot, filters: Filters) -> list[_Defined
             if section.level and section.span.start in starts:
                 chunk = _chunk_of(section, chunks)
                 if chunk is not None and _last_of(section.title).casefold() == folded:
-                    tier = _tier(section, starts[section.span.start])
+                    tier = _tier(uri, section, starts[section.span.start])
                     found.append(_Defined(chunk, _path_of(section), tier))
-    return _meant(found, name)
+    return found
 
 
 def _meant(found: list[_Defined], name: Name) -> list[_Defined]:
-    """Those of the definitions that are called as the question writes it."""
-    exact = [defined for defined in found if defined.path[-1] == name.last]
-    if not exact and not (name.sure or name.alone):
-        return []
-    found = exact or found
+    """The definition that the question means; several only where nothing tells them apart."""
+    found = [defined for defined in found if defined.path[-1] == name.last] or found
     owner = name.parts[-2].casefold() if len(name.parts) > 1 else ""
-    owned = [defined for defined in found if owner and _is_inside(defined, owner)]
-    found = owned or found
-    if owner and not owned and owner not in _RECEIVERS and len(found) > 1:
-        return []  # Of somebody else's ``os.path.join`` nothing here is the definition.
+    if owner and owner not in _RECEIVERS:
+        owned = [defined for defined in found if _is_inside(defined, owner)]
+        # Of somebody else's ``os.path.join`` nothing here is the definition.
+        found = owned or (found if name.alone and len(found) == 1 else [])
     found = [defined for defined in found if not is_aside(defined.place.uri)] or found
-    if len(found) > _MOST_FIRST and not (name.sure or owned):
+    if not name.alone:
+        # The other words of the question tell which of several it is about.
+        found = [defined for defined in found if defined.tier < _SECONDARY] or found
+        return found if len(found) == 1 and found[0].tier < _INCIDENTAL else []
+    best = min((defined.tier for defined in found), default=0)
+    found = [defined for defined in found if defined.tier == best]
+    if len(found) > _MOST_MEANT and not name.sure:
         return []  # A common word: that some code is called so says little.
     return found
 
@@ -199,20 +203,15 @@ def _is_inside(defined: _Defined, owner: str) -> bool:
 
 def _unrecorded(name: Name, snapshot: Snapshot, filters: Filters) -> list[_Defined]:
     """Where a name that the parser recorded nowhere seems to be defined, or is at all."""
-    terms = terms_of(name.last)
-    if not terms or not (name.sure or name.alone):
+    if not name.alone and len(name.parts) > 1:
         return []
     weights = {"headings": 1.0, "body": 1.0, "code": 1.0}
-    held = snapshot.keyword_search(terms[:1], weights, _MOST_HEADED, filters)
+    held = snapshot.keyword_search(name.terms, weights, _MOST_HEADED, filters)
     documents = {place.document: place.uri for place, _ in held if place.lane != "commits"}
     if not documents or len(documents) > _MOST_HOLDERS:
         return []
     word = re.compile(rf"(?<![\w$]){re.escape(name.last)}(?![\w$])")
-    lines = re.compile(
-        rf"{_DEFINES}{re.escape(name.last)}(?![\w$])"
-        rf"|^[ \t]*{re.escape(name.last)}[ \t]*(?:[,:]?=(?!=)|:(?!:)|,?[ \t]*(?://[^\n]*)?$)",
-        re.MULTILINE,
-    )
+    lines = _defining_lines(name.last)
     defining: list[_Defined] = []
     holding: list[_Defined] = []
     for uri in documents.values():
@@ -220,17 +219,31 @@ def _unrecorded(name: Name, snapshot: Snapshot, filters: Filters) -> list[_Defin
         text = snapshot.text(uri) or ""
         first = word.search(text)
         looks = lines.search(text) if chunks and chunks[0].lane == "code" else None
-        for match, tier, into in ((looks, _LOOKS_SO, defining), (first, _HOLDS_IT, holding)):
+        local = looks is not None and looks[0][:1] in " \t"
+        tier = _LOOKS_LOCAL if local else _LOOKS_SO
+        for match, of_tier, into in ((looks, tier, defining), (first, _HOLDS_IT, holding)):
             chunk = _at(match.end() - 1, chunks) if match is not None else None
             if chunk is not None:
-                into.append(_Defined(chunk, (name.last,), tier))
+                into.append(_Defined(chunk, (name.last,), of_tier))
     defining = [defined for defined in defining if not is_aside(defined.place.uri)] or defining
     if defining:
         return defining
     return holding if len(holding) == 1 else []
 
 
-def _tier(section: Section, kind: str) -> int:
+def _defining_lines(name: str) -> re.Pattern[str]:
+    """Lines that look as if they defined a name: after a word that defines, or at the beginning
+    of a line before a value, a body or the next member."""
+    named = rf"{re.escape(name)}(?![\w$])"
+    return re.compile(
+        rf"^[^\n]*?{_DEFINES}{named}|^[ \t]*{named}"
+        r"(?:[ \t]*(?:[,:]?=(?!=)|:(?!:)|,?[ \t]*(?://[^\n]*)?$|\([^()\n]*\)[ \t]*\{)"
+        r"|[ \t]+[\w.*\[\]]+[ \t]*=(?!=))",
+        re.MULTILINE,
+    )
+
+
+def _tier(uri: str, section: Section, kind: str) -> int:
     """What is meant first where several definitions have one name."""
     path = _path_of(section)
     name, owner = path[-1], path[-2] if len(path) > 1 else ""
@@ -238,9 +251,9 @@ def _tier(section: Section, kind: str) -> int:
         return 0
     if kind in _FUNCTIONS:
         constructs = name == owner or name in _CONSTRUCTORS
-        declares = section.body >= section.span.end
-        return 3 if constructs or declares else 1
-    return 2 if kind == "constant" else 4
+        declares = section.body >= section.span.end and _DECLARES.search(uri) is not None
+        return _SECONDARY if constructs or declares else 1
+    return 2 if kind == "constant" else _INCIDENTAL
 
 
 def _path_of(section: Section) -> tuple[str, ...]:
@@ -255,7 +268,7 @@ def _last_of(title: str) -> str:
 
 def _chunk_of(section: Section, chunks: Sequence[Place]) -> Place | None:
     """The chunk with the line that names what is defined; long comments may be above it."""
-    head = max(section.span.start, min(section.body, section.span.end) - 1)
+    head = section.span.start if section.body >= section.span.end else section.body - 1
     return _at(head, chunks) or _at(section.span.start, chunks)
 
 
@@ -273,14 +286,10 @@ def first_by_name(ranking: Ranking) -> Ranking:
     }
     if not named:
         return ranking
-    turns: dict[int, int] = {}
-    counted: dict[int, int] = {}
+    best: dict[int, int] = {}
     for at in sorted(named, key=lambda at: (named[at].tier, -ranking.scores[at])):
-        number = named[at].name
-        turns[at] = counted.get(number, 0)
-        counted[number] = turns[at] + 1
-    # The first of every name before the second of any.
-    order = sorted(named, key=lambda at: (turns[at], -ranking.scores[at]))[:_MOST_FIRST]
+        best.setdefault(named[at].name, at)
+    order = sorted(best.values(), key=lambda at: -ranking.scores[at])
     lifted = frozenset(order)
     others = (score for at, score in enumerate(ranking.scores) if at not in lifted)
     least = max(others, default=0.0)
