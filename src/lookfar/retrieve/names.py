@@ -42,7 +42,9 @@ _NAME: Final = re.compile(
     r"(?P<called>\(\))?(?(quoted)[^`\s]*`|)"
 )
 _BETWEEN: Final = re.compile(_JOINT)
-_COMPOUND: Final = re.compile(rf"[a-z\d][A-Z]|[^\W_]_+[^\W_]|^_+[^\W_]|[A-Z]{{2}}[a-z]{{2}}|{_JOINT}")
+_COMPOUND: Final = re.compile(
+    rf"[a-z\d][A-Z]|[^\W_]_+[^\W_]|^_+[^\W_]|[A-Z]{{2}}[a-z]{{2}}|{_JOINT}"
+)
 _ABBREVIATION: Final = re.compile(r"(?:^|\.)\w(?:\.|$)|^(?:e\.g|i\.e|vs|etc)\b")
 _ASKS_FOR_NAME: Final = frozenset(
     terms_of(
@@ -58,7 +60,7 @@ _TYPES: Final = frozenset(("class", "interface", "struct", "trait", "enum", "typ
 _FUNCTIONS: Final = frozenset(("function", "method", "macro"))
 _RECEIVERS: Final = frozenset(("self", "this", "cls", "super"))
 _CONSTRUCTORS: Final = frozenset(("__init__", "constructor", "initialize", "new", "init"))
-_DECLARES: Final = re.compile(r"\.(?:h|hh|hpp|hxx|inc|pyi|d\.[cm]?ts)$")
+_HEADER: Final = re.compile(r"\.(?:h|hh|hpp|hxx|inc|pyi|d\.[cm]?ts)$")
 _DEFINES: Final = (
     r"(?:\b(?:def|class|function\*?|func|fun|fn|struct|enum|union|interface|trait|type|typedef|"
     r"const|constexpr|let|var|val|static|macro|module|namespace|record|protocol|object|sub|proc|"
@@ -142,8 +144,9 @@ def named_places(
     places: dict[int, Place] = {}
     named: dict[int, Named] = {}
     for number, name in enumerate(names_asked(plan)):
-        recorded = _recorded(name, snapshot, filters)
-        found = _meant(recorded, name) if recorded else _unrecorded(name, snapshot, filters)
+        found = _meant(_recorded(name, snapshot, filters), name)
+        if found is None or all(_declares(defined) for defined in found):
+            found = _unrecorded(name, snapshot, filters, found or [])
         for defined in found:
             places[defined.place.key] = defined.place
             why = "it holds {}, as no other does" if defined.tier == _HOLDS_IT else "it defines {}"
@@ -175,8 +178,11 @@ def _recorded(name: Name, snapshot: Snapshot, filters: Filters) -> list[_Defined
     return found
 
 
-def _meant(found: list[_Defined], name: Name) -> list[_Defined]:
-    """The definition that the question means; several only where nothing tells them apart."""
+def _meant(found: list[_Defined], name: Name) -> list[_Defined] | None:
+    """The definition that the question means; several only where nothing tells them apart.
+    ``None`` where there are none at all."""
+    if not found:
+        return None
     found = [defined for defined in found if defined.path[-1] == name.last] or found
     owner = name.parts[-2].casefold() if len(name.parts) > 1 else ""
     if owner and owner not in _RECEIVERS:
@@ -201,17 +207,25 @@ def _is_inside(defined: _Defined, owner: str) -> bool:
     return owner in (part.casefold() for part in around)
 
 
-def _unrecorded(name: Name, snapshot: Snapshot, filters: Filters) -> list[_Defined]:
-    """Where a name that the parser recorded nowhere seems to be defined, or is at all."""
+def _declares(defined: _Defined) -> bool:
+    """Whether it is a declaration in a header, of what is defined elsewhere."""
+    return defined.tier == _SECONDARY and _HEADER.search(defined.place.uri) is not None
+
+
+def _unrecorded(
+    name: Name, snapshot: Snapshot, filters: Filters, declared: list[_Defined]
+) -> list[_Defined]:
+    """Where a name that the parser recorded nowhere, or only as declared, seems to be defined;
+    otherwise where it is at all, if one document alone holds it."""
     if not name.alone and len(name.parts) > 1:
-        return []
+        return declared
     weights = {"headings": 1.0, "body": 1.0, "code": 1.0}
     held = snapshot.keyword_search(name.terms, weights, _MOST_HEADED, filters)
     documents = {place.document: place.uri for place, _ in held if place.lane != "commits"}
     if not documents or len(documents) > _MOST_HOLDERS:
-        return []
+        return declared
     word = re.compile(rf"(?<![\w$]){re.escape(name.last)}(?![\w$])")
-    lines = _defining_lines(name.last)
+    lines = _defining_lines(name.last, with_body=bool(declared))
     defining: list[_Defined] = []
     holding: list[_Defined] = []
     for uri in documents.values():
@@ -226,17 +240,20 @@ def _unrecorded(name: Name, snapshot: Snapshot, filters: Filters) -> list[_Defin
             if chunk is not None:
                 into.append(_Defined(chunk, (name.last,), of_tier))
     defining = [defined for defined in defining if not is_aside(defined.place.uri)] or defining
-    if defining:
-        return defining
-    return holding if len(holding) == 1 else []
+    if declared:
+        return [d for d in defining if not _HEADER.search(d.place.uri)] or declared
+    return defining or (holding if len(holding) == 1 else [])
 
 
-def _defining_lines(name: str) -> re.Pattern[str]:
-    """Lines that look as if they defined a name: after a word that defines, or at the beginning
-    of a line before a value, a body or the next member."""
+def _defining_lines(name: str, *, with_body: bool) -> re.Pattern[str]:
+    """Lines that look as if they defined a name: a function and its body; otherwise also what
+    follows a word that defines, and a line that begins with it before a value or a member."""
     named = rf"{re.escape(name)}(?![\w$])"
+    body = rf"^[A-Za-z_][^\n;={{}}()]*\b{named}[ \t]*\([^;{{}}]{{0,400}}\)\s*\{{"
+    if with_body:
+        return re.compile(body, re.MULTILINE)
     return re.compile(
-        rf"^[^\n]*?{_DEFINES}{named}|^[ \t]*{named}"
+        rf"{body}|^[^\n]*?{_DEFINES}{named}|^[ \t]*{named}"
         r"(?:[ \t]*(?:[,:]?=(?!=)|:(?!:)|,?[ \t]*(?://[^\n]*)?$|\([^()\n]*\)[ \t]*\{)"
         r"|[ \t]+[\w.*\[\]]+[ \t]*=(?!=))",
         re.MULTILINE,
@@ -251,7 +268,7 @@ def _tier(uri: str, section: Section, kind: str) -> int:
         return 0
     if kind in _FUNCTIONS:
         constructs = name == owner or name in _CONSTRUCTORS
-        declares = section.body >= section.span.end and _DECLARES.search(uri) is not None
+        declares = section.body >= section.span.end and _HEADER.search(uri) is not None
         return _SECONDARY if constructs or declares else 1
     return 2 if kind == "constant" else _INCIDENTAL
 
