@@ -153,10 +153,12 @@ def main() -> None:
             library.index()
             indexed = frozenset(page.uri for page in library.listed())
             for tag in sample(folder, indexed, given.names):
-                for form in FORMS:
-                    if form == "bare" or not PLAIN.fullmatch(tag.name):
-                        for mode in given.modes.split(","):
-                            asked.append(ask(library, folder.name, tag, form, mode))
+                asked += [
+                    ask(library, folder.name, tag, form, mode)
+                    for form in FORMS
+                    if form == "bare" or not PLAIN.fullmatch(tag.name)
+                    for mode in given.modes.split(",")
+                ]
         print(f"{folder.name}: {len(asked)} questions so far", file=sys.stderr)
     for title, key in (
         ("repository", lambda one: one.repository),

@@ -122,7 +122,7 @@ def gather(plan: Plan, snapshot: Snapshot, settings: SearchSettings, source: int
         found += [(place, 0.0) for place in named if place.document not in covered]
         keyword = {place.key: score for place, score in found}
         places.update((place.key, place) for place, _ in found)
-    defining, named = named_places(plan, snapshot, filters)
+    defining, leads = named_places(plan, snapshot, filters)
     brought = defining.keys() - places.keys()
     places.update(defining)
     if plan.vector is not None:
@@ -151,7 +151,9 @@ def gather(plan: Plan, snapshot: Snapshot, settings: SearchSettings, source: int
         for key, place in places.items()
     )
     none = (0.0,) * len(candidates)
-    return Ranking(plan, candidates, none, named={(source, key): n for key, n in named.items()})
+    return Ranking(
+        plan, candidates, none, named={(source, key): lead for key, lead in leads.items()}
+    )
 
 
 def _brought_in(

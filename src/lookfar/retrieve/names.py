@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from lookfar.retrieve.code import is_aside
 from lookfar.store.analyser import LONGEST_TERM, terms_of
 
 if TYPE_CHECKING:
-    from lookfar.model import Filters, Section
+    from lookfar.model import Filters, Section, SymbolKind
     from lookfar.ports import Place, Snapshot
     from lookfar.retrieve.ranking import Plan, Ranking
 
@@ -160,7 +160,7 @@ def _recorded(name: Name, snapshot: Snapshot, filters: Filters) -> list[_Defined
     headed = snapshot.keyword_search(name.terms, {"headings": 1.0}, _MOST_HEADED, filters)
     uris = {place.document: place.uri for place, _ in headed if place.lane == "code"}
     folded = name.last.casefold()
-    kinds: dict[int, dict[int, str]] = {}
+    kinds: dict[int, dict[int, SymbolKind | Literal[""]]] = {}
     for document, definitions in snapshot.definitions(sorted(uris)).items():
         here = {d.start: d.kind for d in definitions if _last_of(d.name).casefold() == folded}
         if here:

@@ -57,9 +57,10 @@ class Plan:
     @property
     def topics(self) -> tuple[str, ...]:
         """The terms that say what the question is about: none that is only part of a name, since
-        ``ClientSession`` is not a question about sessions."""
-        parts = frozenset(part for parts in self.names.values() for part in parts)
-        return tuple(term for term in self.terms if term not in parts and term not in self.names)
+        ``ClientSession`` is not a question about sessions; ``error-handling`` is two words."""
+        names = {name: parts for name, parts in self.names.items() if "-" not in name}
+        inside = frozenset(part for parts in names.values() for part in parts)
+        return tuple(term for term in self.terms if term not in inside and term not in names)
 
     def told(self) -> str:
         """How the question was understood, for people."""
