@@ -52,7 +52,8 @@ def lines_of(text: str, name: str) -> tuple[int, int]:
 
 
 def test_a_function_of_python_is_shown_with_what_it_uses() -> None:
-    """Seen to fail with names taken from comments and strings, and with attributes as uses."""
+    """Seen to fail with names taken from comments and strings, with attributes as uses, and
+    without the look at what the function assigns itself."""
     found = shown(PYTHON, "python", *lines_of(PYTHON, "def parse"))
     assert found == [
         (9, "from typing import ( Any, Final, )"),
@@ -62,7 +63,7 @@ def test_a_function_of_python_is_shown_with_what_it_uses() -> None:
 
 
 def test_a_name_that_is_bound_inside_is_not_the_module_s_unless_it_says_so() -> None:
-    """Seen to fail without the look at what the function assigns, and without ``global``."""
+    """Seen to fail without the look for ``global``."""
     found = shown(PYTHON, "python", *lines_of(PYTHON, "def walk"))
     assert found == [(6, "import os"), (8, "import xml.sax"), (18, "unused = 1")]
 
@@ -188,3 +189,14 @@ def test_a_language_without_rules_gives_nothing() -> None:
 def test_lines_that_are_not_there_are_no_error(lines: tuple[int, int]) -> None:
     assert isinstance(used_lines(PYTHON, "python", *lines), tuple)
     assert used_lines("", "python", *lines) == ()
+
+
+@pytest.mark.parametrize("language", ["python", "typescript", "go", "rust", "java", "c", "php"])
+@pytest.mark.parametrize(
+    "piece", ["/*", '"""', "import (", "import {", "use a::{", "\ta = 1\n", "const {", "'", "\n"]
+)
+def test_hostile_files_take_no_time_to_speak_of(language: str, piece: str) -> None:
+    """A pattern that looks to the end of the file from every line would take minutes here."""
+    text = f"{piece}\n" * (50_000 // (len(piece) + 1))
+    used_lines(text, language, 1, 10)
+    used_lines(text, language, 1, text.count("\n"))

@@ -20,6 +20,9 @@ from typing import Final, NamedTuple
 LONGEST_LINE: Final = 160
 _NEVER_BEGINS: Final = frozenset(("", "\n", " ", "\t", "}", ")", "]", "*", "@"))
 MOST_LINES: Final = 6
+_LARGEST: Final = 512_000
+"""Characters of a file; what is larger is data."""
+_GROUPS: Final = ("const (", "var (", "import (")
 
 _IDENTIFIER: Final = re.compile(r"(?<![\w$.])(?<!::)(?<!->)[^\W\d][\w$]*|(?<=\.\.\.)[^\W\d][\w$]*")
 _NAMES: Final = re.compile(r"[^\W\d][\w$]*")
@@ -28,11 +31,11 @@ _ASSIGNED: Final = r"^[ \t]*(?:(?:const|let|var|val|auto)[ \t]+)?{}[ \t]*(?::=|=
 _NOT_NAMES: Final = frozenset(("self", "crate", "super", "this", "_"))
 _SAID: Final = {
     "python": re.compile(
-        r"(?<![fF\w])[rRbBuU]{0,2}(?:\"\"\"[\s\S]*?\"\"\"|'''[\s\S]*?'''"
+        r"(?<![fF\w])[rRbBuU]{0,2}(?:\"\"\"[\s\S]*?(?:\"\"\"|\Z)|'''[\s\S]*?(?:'''|\Z)"
         r"|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')|#[^\n]*"
     ),
     "ruby": re.compile(r"\"(?:[^\"\\\n#]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|#(?!\{)[^\n]*"),
-    "": re.compile(r"/\*[\s\S]*?\*/|//[^\n]*|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'"),
+    "": re.compile(r"/\*[\s\S]*?(?:\*/|\Z)|//[^\n]*|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'"),
 }
 """Comments and strings: their words are not uses."""
 
@@ -54,14 +57,14 @@ class Rules(NamedTuple):
 _SCRIPT: Final = Rules(
     r"^(?:export[ \t]+)?(?:const|let|var)[ \t]+(?P<name>[\w$]+)[ \t]*(?::[^=\n]*)?="
     r"(?![ \t]*require\()",
-    r"^import[ \t]+(?:type[ \t]+)?(?P<names>[^;'\"]*?)\s+from\s*['\"][^'\"\n]*['\"]"
-    r"|^(?:const|let|var)[ \t]+(?P<bound>[\w$]+|\{[^}]*\})[ \t]*=[ \t]*require\([^\n]*",
+    r"^import[ \t]+(?:type[ \t]+)?(?P<names>[^;'\"]{0,1000}?)\sfrom\s*['\"][^'\"\n]*['\"]"
+    r"|^(?:const|let|var)[ \t]+(?P<bound>[\w$]+|\{[^}]{0,1000}\})[ \t]*=[ \t]*require\([^\n]*",
 )
 _JVM: Final = r"^import[ \t]+(?:static[ \t]+)?(?P<names>[\w.]+(?:[ \t]+as[ \t]+\w+)?)"
 _RULES: Final[dict[str, Rules]] = {
     "python": Rules(
         r"^(?P<name>\w+)[ \t]*(?::[^=\n]+)?=(?!=)",
-        r"^(?:from[ \t]+[\w.]+[ \t]+)?import[ \t]+(?P<names>\([^)]*\)|[^\n(#]+)",
+        r"^(?:from[ \t]+[\w.]+[ \t]+)?import[ \t]+(?P<names>\([^)]{0,1000}\)|[^\n(#]+)",
     ),
     "javascript": _SCRIPT,
     "typescript": _SCRIPT,
@@ -75,7 +78,7 @@ _RULES: Final[dict[str, Rules]] = {
     "rust": Rules(
         r"^(?:pub(?:\([^)\n]*\))?[ \t]+)?(?:const|static(?:[ \t]+mut)?)[ \t]+(?P<name>\w+)[ \t]*:",
         r"^(?:pub(?:\([^)\n]*\))?[ \t]+)?use[ \t]+"
-        r"(?P<names>(?:::)?\w+(?:::[\w:*{},\s]+|\s+as\s+\w+)?);",
+        r"(?P<names>(?:::)?\w+(?:::[\w:*{},\s]{1,1000}|\s+as\s+\w+)?);",
     ),
     "java": Rules(
         r"^[ \t]+(?=[^=\n(]*\bstatic\b)(?=[^=\n(]*\bfinal\b)"
@@ -105,7 +108,7 @@ _RULES: Final[dict[str, Rules]] = {
     "ruby": Rules(r"^[ \t]*(?P<name>[A-Z]\w*)[ \t]*=(?![=~>])", indented=r"^[ \t]+[A-Z]\w* *="),
     "php": Rules(
         r"^[ \t]*(?:(?:private|public|protected|final)[ \t]+)*const[ \t]+(?P<name>\w+)[ \t]*=",
-        r"^use[ \t]+(?:function[ \t]+|const[ \t]+)?(?P<names>[^;]+);",
+        r"^use[ \t]+(?:function[ \t]+|const[ \t]+)?(?P<names>[^;]{1,1000});",
         last_part=True,
         indented="const",
     ),
@@ -134,7 +137,7 @@ def used_lines(
     """Return the constants and imports of a file that lines ``start_line`` to ``end_line`` (from
     1, both included) use: line number and text, at most ``limit`` of them, in their order."""
     rules = _RULES.get(language)
-    if rules is None or limit < 1:
+    if rules is None or limit < 1 or len(text) > _LARGEST:
         return ()
     part = text.split("\n", end_line)[max(start_line, 1) - 1 : end_line]
     used = _names_used("\n".join(part), language)
@@ -166,15 +169,19 @@ def _declared(text: str, language: str) -> tuple[_Declared, ...]:
     if indented is not None:
         inside = (text.rfind("\n", 0, match.start() + 1) + 1 for match in indented.finditer(text))
         lines = sorted({*lines, *inside})
+    quoted = _Quoted(text, language)
     found = []
+    grouped = False
     for at in lines:
+        if text[at] not in " \t":
+            grouped = text.startswith(_GROUPS, at)
+        elif language == "go" and not grouped:
+            continue  # A statement of a function, not a member of a group.
         match = constants.match(text, at)
         is_import = match is None
         if match is None and imports is not None:
             match = imports.match(text, at)
-        if match is None or (language == "go" and text[at] == "\t" and not _is_grouped(text, at)):
-            continue
-        if not _is_quoted(text, at, language):
+        if match is not None and not quoted.covers(at):
             names = _imported(match, language) if is_import else _bound(match)
             line = bisect_right(starts, at)
             shown = _shown(text, match, is_import)
@@ -182,17 +189,36 @@ def _declared(text: str, language: str) -> tuple[_Declared, ...]:
     return tuple(found)
 
 
-def _is_grouped(text: str, at: int) -> bool:
-    """Whether a line of Go is a member of a group in brackets, not of a function."""
-    opened = max(text.rfind(f"\n{word} (", 0, at) for word in ("const", "var", "import"))
-    return opened > max(text.rfind(ended, 0, at) for ended in ("\n)", "\n}", "\nfunc "))
+class _Quoted:
+    """Comments and strings of several lines, followed from the beginning to the end of a file."""
 
+    def __init__(self, text: str, language: str) -> None:
+        self._text = text
+        python = language == "python"
+        self._marks = {'"""': '"""', "'''": "'''"} if python else {"/*": "*/"}
+        self._at = 0
+        self._closing = ""
 
-def _is_quoted(text: str, at: int, language: str) -> bool:
-    """Whether a line is inside a comment or string of several lines."""
-    if language == "python":
-        return any(text.count(quotes, 0, at) % 2 for quotes in ('"""', "'''"))
-    return text.rfind("/*", 0, at) > text.rfind("*/", 0, at)
+    def covers(self, offset: int) -> bool:
+        """Whether this offset, never before the last one asked for, is inside of one."""
+        text = self._text
+        while self._at < offset:
+            if self._closing:
+                end = text.find(self._closing, self._at, offset)
+                if end < 0:
+                    break
+                self._at, self._closing = end + len(self._closing), ""
+            opening = {
+                start: mark
+                for mark in self._marks
+                if (start := text.find(mark, self._at, offset)) >= 0
+            }
+            if not opening:
+                self._at = offset
+                break
+            first = min(opening)
+            self._at, self._closing = first + len(opening[first]), self._marks[opening[first]]
+        return bool(self._closing)
 
 
 def _bound(match: re.Match[str]) -> frozenset[str]:
