@@ -90,6 +90,11 @@ def sample(folder: Path, indexed: frozenset[str], most: int) -> list[Tag]:
     for tag in tags_of(folder):
         places[tag.name].add((tag.path, tag.line))
         tags[tag.name] = tag
+    lines: dict[str, list[str]] = {}
+    for path in indexed:
+        file = folder / path
+        lines[path] = file.read_text("utf-8", "replace").split("\n") if file.is_file() else []
+    written = Counter(line.strip() for each in lines.values() for line in each)
     unique = [
         tag
         for name, tag in tags.items()
@@ -97,6 +102,8 @@ def sample(folder: Path, indexed: frozenset[str], most: int) -> list[Tag]:
         and NAME.fullmatch(name)
         and tag.kind not in SKIPPED_KINDS
         and tag.path in indexed
+        # Ctags looks at one branch of a condition, and so misses that another defines it too.
+        and written[lines[tag.path][tag.line - 1].strip()] == 1
     ]
     return sorted(unique, key=lambda tag: hashlib.sha256(tag.name.encode()).digest())[:most]
 

@@ -149,8 +149,8 @@ def test_limits_are_checked(library: Library, given: dict[str, int]) -> None:
 
 def test_the_command_line_shows_the_list(project: Path, tmp_path: Path) -> None:
     """Seen to fail with "Nothing found" for documents without hits."""
-    given = ["search", "", "--root", str(project), "--index-dir", str(tmp_path / "index")]
-    ran = CliRunner().invoke(cli, [*given, "--glob", "src/**"])
+    given = ["--index-dir", str(tmp_path / "index"), "--set", "embed.provider=hash"]
+    ran = CliRunner().invoke(cli, ["search", "", str(project), *given, "--glob", "src/**"])
     assert ran.exit_code == 0, ran.output
     assert "src/boat.py" in ran.output
     assert "2 of 2 documents" in ran.output

@@ -31,7 +31,7 @@ _MOST_NAMES: Final = 4
 _MOST_MEANT: Final = 5
 """Definitions of a common word; of one with more of them nobody can tell which is meant."""
 _MOST_HEADED: Final = 200
-_MOST_HOLDERS: Final = 8
+_MOST_HOLDERS: Final = 16
 """Documents that are read for a line that looks like a definition."""
 _STEP: Final = 0.01
 """How far a definition is put before the best of what follows it."""
@@ -61,6 +61,7 @@ _FUNCTIONS: Final = frozenset(("function", "method", "macro"))
 _RECEIVERS: Final = frozenset(("self", "this", "cls", "super"))
 _CONSTRUCTORS: Final = frozenset(("__init__", "constructor", "initialize", "new", "init"))
 _HEADER: Final = re.compile(r"\.(?:h|hh|hpp|hxx|inc|pyi|d\.[cm]?ts)$")
+_C_LIKE: Final = re.compile(r"\.(?:c|cc|cpp|cxx|m|mm)$")
 _DEFINES: Final = (
     r"(?:\b(?:def|class|function\*?|func|fun|fn|struct|enum|union|interface|trait|type|typedef|"
     r"const|constexpr|let|var|val|static|macro|module|namespace|record|protocol|object|sub|proc|"
@@ -109,11 +110,12 @@ class _Defined(NamedTuple):
 
 
 # Types are 0, functions 1, constants 2; then what only adds to one of these.
-_SECONDARY: Final = 3
-_INCIDENTAL: Final = 4
-_LOOKS_SO: Final = 5
-_LOOKS_LOCAL: Final = 6
-_HOLDS_IT: Final = 7
+_MAYBE_DECLARED: Final = 3
+_SECONDARY: Final = 4
+_INCIDENTAL: Final = 5
+_LOOKS_SO: Final = 6
+_LOOKS_LOCAL: Final = 7
+_HOLDS_IT: Final = 8
 
 
 def names_asked(plan: Plan) -> tuple[Name, ...]:
@@ -192,7 +194,7 @@ def _meant(found: list[_Defined], name: Name) -> list[_Defined] | None:
     found = [defined for defined in found if not is_aside(defined.place.uri)] or found
     if not name.alone:
         # The other words of the question tell which of several it is about.
-        found = [defined for defined in found if defined.tier < _SECONDARY] or found
+        found = [defined for defined in found if defined.tier < _MAYBE_DECLARED] or found
         return found if len(found) == 1 and found[0].tier < _INCIDENTAL else []
     best = min((defined.tier for defined in found), default=0)
     found = [defined for defined in found if defined.tier == best]
@@ -221,28 +223,29 @@ def _unrecorded(
         return declared
     weights = {"headings": 1.0, "body": 1.0, "code": 1.0}
     held = snapshot.keyword_search(name.terms, weights, _MOST_HEADED, filters)
-    documents = {place.document: place.uri for place, _ in held if place.lane != "commits"}
-    if not documents or len(documents) > _MOST_HOLDERS:
-        return declared
-    word = re.compile(rf"(?<![\w$]){re.escape(name.last)}(?![\w$])")
-    lines = _defining_lines(name.last, with_body=bool(declared))
+    holders = {place.uri: place.lane for place, _ in held if place.lane != "commits"}
+    code = [uri for uri, lane in holders.items() if lane == "code"]
     defining: list[_Defined] = []
-    holding: list[_Defined] = []
-    for uri in documents.values():
-        chunks = snapshot.admitted(uri, filters)
-        text = snapshot.text(uri) or ""
-        first = word.search(text)
-        looks = lines.search(text) if chunks and chunks[0].lane == "code" else None
-        local = looks is not None and looks[0][:1] in " \t"
-        tier = _LOOKS_LOCAL if local else _LOOKS_SO
-        for match, of_tier, into in ((looks, tier, defining), (first, _HOLDS_IT, holding)):
-            chunk = _at(match.end() - 1, chunks) if match is not None else None
-            if chunk is not None:
-                into.append(_Defined(chunk, (name.last,), of_tier))
+    lines = _defining_lines(name.last, with_body=bool(declared))
+    for uri in code if len(code) <= _MOST_HOLDERS else ():
+        match = lines.search(snapshot.text(uri) or "")
+        chunk = _at(match.end() - 1, snapshot.admitted(uri, filters)) if match else None
+        if match and chunk is not None and not (declared and _HEADER.search(uri)):
+            tier = _LOOKS_LOCAL if match[0][:1] in " \t" else _LOOKS_SO
+            defining.append(_Defined(chunk, (name.last,), tier))
     defining = [defined for defined in defining if not is_aside(defined.place.uri)] or defining
-    if declared:
-        return [d for d in defining if not _HEADER.search(d.place.uri)] or declared
-    return defining or (holding if len(holding) == 1 else [])
+    if defining or declared or len(holders) != 1:
+        return defining or declared
+    (uri,) = holders
+    return _holding(name, uri, snapshot, filters)
+
+
+def _holding(name: Name, uri: str, snapshot: Snapshot, filters: Filters) -> list[_Defined]:
+    """The first chunk of a document with a name that no other document has."""
+    word = re.compile(rf"(?<![\w$]){re.escape(name.last)}(?![\w$])")
+    match = word.search(snapshot.text(uri) or "")
+    chunk = _at(match.start(), snapshot.admitted(uri, filters)) if match else None
+    return [_Defined(chunk, (name.last,), _HOLDS_IT)] if chunk is not None else []
 
 
 def _defining_lines(name: str, *, with_body: bool) -> re.Pattern[str]:
@@ -267,9 +270,11 @@ def _tier(uri: str, section: Section, kind: str) -> int:
     if kind in _TYPES:
         return 0
     if kind in _FUNCTIONS:
-        constructs = name == owner or name in _CONSTRUCTORS
-        declares = section.body >= section.span.end and _HEADER.search(uri) is not None
-        return _SECONDARY if constructs or declares else 1
+        without_body = section.body >= section.span.end
+        if name == owner or name in _CONSTRUCTORS or (without_body and _HEADER.search(uri)):
+            return _SECONDARY
+        # In C a line may be a declaration or a whole function.
+        return _MAYBE_DECLARED if without_body and _C_LIKE.search(uri) else 1
     return 2 if kind == "constant" else _INCIDENTAL
 
 
