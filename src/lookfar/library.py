@@ -52,6 +52,7 @@ from lookfar.model import (
     IndexReport,
     LinkGraph,
     Listed,
+    Listing,
     Matches,
     Mode,
     Outline,
@@ -99,6 +100,8 @@ _MEMORY: Final = "@memory"
 _DOCUMENTS: Final = "@documents"
 """Ends the name of a collection of inserted documents."""
 _MISSING: Final = {"commits": "no_history", "memory": "no_memory"}
+_ANY_WORDS: Final = "*"
+"""A question without a word, for those who ask for documents and not for passages."""
 _HASH: Final = re.compile(r"[0-9a-f]{7,64}(?=[#:]|$)")
 
 
@@ -423,12 +426,26 @@ class Library:
         else, where they are indexed already or the question is about what happened. Memories are
         asked when ``filters`` name their lane, and with ``memories`` beside everything else.
 
-        With ``focus``, each hit says which of its sentences answer best.
+        With ``focus``, each hit says which of its sentences answer best. Without words, but with
+        filters, the answer has the documents that these admit, and no hits.
         """
         from lookfar.retrieve.plan import make_plan
         from lookfar.retrieve.search import search
 
         started = time.perf_counter()
+        if filters and not str(query).strip() and not hypothesis:
+            listing = self.list_documents(
+                filters,
+                limit=(tuned or self.settings.search).top_k if top_k is None else top_k,
+                collections=collections,
+                as_of=as_of,
+                commits=commits,
+                memories=memories,
+                on_progress=on_progress,
+            )
+            took = (time.perf_counter() - started) * 1000
+            return Answer(query, "keyword", (), listing.generations, took, listing.incomplete,
+                          listing.documents, listing.total)  # fmt: skip
         for each in self._folders.values():
             each.settle()  # Else the question would be put to the model of the old settings.
         chosen = tuned or self.settings.search
@@ -619,6 +636,50 @@ class Library:
         if not sources:
             notes.append(_nothing_to_ask(filters))
         return sources, notes
+
+    def list_documents(
+        self,
+        filters: Filters | None = None,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        collections: Sequence[str] = (),
+        as_of: int | None = None,
+        commits: bool = False,
+        memories: bool = False,
+        on_progress: OnProgress | None = None,
+    ) -> Listing:
+        """The documents that filters admit, by collection and URI; commits, the latest first.
+
+        The collections asked, and how up to date they are, are those of a search with the same
+        filters. ``limit`` may be as large as ``search.top_k``.
+        """
+        from lookfar.retrieve.listing import list_admitted
+
+        _refuse_bad_offset(offset)
+        documents: list[Listed] = []
+        total = 0
+
+        def gather(
+            sources: Sequence[Source], _settings: SearchSettings, _explain: bool
+        ) -> tuple[list[Hit], list[Incomplete]]:
+            nonlocal total
+            documents[:], total = list_admitted(sources, limit, offset)
+            return [], []
+
+        answer = self.search(
+            _ANY_WORDS,
+            mode="keyword",
+            top_k=limit,
+            filters=filters,
+            collections=collections,
+            as_of=as_of,
+            answering=gather,
+            commits=commits,
+            memories=memories,
+            on_progress=on_progress,
+        )
+        return Listing(tuple(documents), total, answer.generations, answer.incomplete)
 
     def _asked(
         self,
@@ -1203,6 +1264,11 @@ def _names(folders: Sequence[Folder]) -> list[str]:
             return [name.lstrip("/") or "root" for name in names]
         for at in deeper:
             depth[at] += 1
+
+
+def _refuse_bad_offset(offset: object) -> None:
+    if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
+        raise InvalidArgument(f"offset is {offset!r}.", hint="Pass a whole number from 0.")
 
 
 def _refuse_no_text(edit: Edit) -> None:

@@ -449,6 +449,10 @@ class Answer:
     """Which state of each collection answered."""
     took_ms: float
     incomplete: tuple[Incomplete, ...] = ()
+    documents: tuple[Listed, ...] = ()
+    """What the filters admit, where there were filters and no words."""
+    total: int = 0
+    """How many documents the filters admit, of which these are the first."""
 
     @property
     def generation(self) -> int:
@@ -765,6 +769,21 @@ class Listed:
     language: str
     modified_ns: int
     tags: tuple[str, ...]
+    size: int = 0
+    """In bytes."""
+    lines: int = 0
+    """0 where nobody counted them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The documents that filters admit: some of them, and how many there are."""
+
+    documents: tuple[Listed, ...]
+    total: int
+    generations: Mapping[str, int]
+    """Which state of each collection was listed."""
+    incomplete: tuple[Incomplete, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

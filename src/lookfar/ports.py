@@ -244,6 +244,8 @@ class Facts(NamedTuple):
     language: str
     modified_ns: int
     tags: tuple[str, ...]
+    size: int = 0
+    """In bytes, as the disk has it."""
 
 
 class LinkedDocuments(Protocol):
@@ -456,6 +458,14 @@ class Snapshot(Protocol):
 
     def facts(self, documents: Sequence[int] | None = None) -> list[Facts]:
         """What these documents are called and belong to, in any order; without, all of them."""
+        ...
+
+    def admitting(self, filters: Filters) -> list[Facts]:
+        """The documents that filters without globs admit, in any order."""
+        ...
+
+    def line_counts(self, documents: Sequence[int]) -> dict[int, int]:
+        """How many lines each of these documents has."""
         ...
 
     def graph(self) -> LinkedDocuments:

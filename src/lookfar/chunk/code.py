@@ -25,7 +25,7 @@ from lookfar.chunk.parts import Sizes
 from lookfar.lines import Lines
 from lookfar.model import Chunk, Document, Section, Symbol
 
-VERSION = 2
+VERSION = 3
 """Raise whenever the same text and sizes would give other chunks or other embedded texts."""
 
 MERGE_BELOW = 0.5

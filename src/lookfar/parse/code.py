@@ -54,6 +54,10 @@ _CPP_SIGNS = re.compile(
     r"|\bstd::|^#include[ \t]*<(?:string|vector|memory|utility|map|functional|type_traits)>",
     re.MULTILINE,
 )
+_EXPORT_MACRO = re.compile(
+    rb"\b(class|struct|union)([ \t]+[A-Z][A-Z0-9_]{2,}(?:\([^()\n]*\))?)"
+    rb"(?=[ \t]+\w+(?:::\w+)*\s*(?:final\b|[:{]))"
+)
 _WORD = re.compile(r"(?<![@\w.])[A-Za-z_]+")
 _TAGS = {
     "async": "async", "suspend": "async", "static": "static", "abstract": "abstract",
@@ -110,6 +114,9 @@ def tree_of(language: Language, text: str) -> Tree | None:
     data = text.encode("utf-8")
     if not _is_fit(text, data, _NESTING_COMMENTS.get(language.language)):
         return None
+    if language.language in ("c", "cpp"):
+        # ``class LIB_EXPORT Name {`` is not C++ before the preprocessor has run.
+        data = _EXPORT_MACRO.sub(lambda match: match[1] + b" " * len(match[2]), data)
     try:
         parser = parser_of(language.grammar)
     except (ImportError, AttributeError):
@@ -400,7 +407,9 @@ class _Outline:
         if not data[line:start].strip():
             start = line
         start = max(start, self._floor, place.start)
-        trailing = _TRAILING.match(data, outer.end_byte)
+        # A directive ends with its line; what follows it, ``#define`` too, is not a comment on it.
+        ended = data[outer.end_byte - 1 : outer.end_byte] == b"\n"
+        trailing = None if ended else _TRAILING.match(data, outer.end_byte)
         end = min(trailing.end() if trailing else outer.end_byte, place.end)
         head = found.body.start_byte if found.body is not None else found.node.end_byte
         title = f"{found.owner}.{found.name}" if found.owner else found.name

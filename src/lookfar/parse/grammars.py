@@ -120,6 +120,11 @@ def _script_variable(node: Node) -> Found | None:
     return _script_value(node, text_of(name), value, "constant")
 
 
+_EXPORTS = ("module.exports.", "exports.")
+_REFERENCES = frozenset(("identifier", "member_expression", "call_expression"))
+"""Values that are defined elsewhere: to export one is not to define it."""
+
+
 def _script_expression(node: Node) -> Found | None:
     inner = nth(node, 0)
     if inner is None:
@@ -128,11 +133,13 @@ def _script_expression(node: Node) -> Found | None:
         left, right = inner.child_by_field_name("left"), inner.child_by_field_name("right")
         if left is None or left.type not in ("member_expression", "identifier"):
             return None
-        name = one_line(text_of(left), 120)
-        for prefix in ("module.exports.", "exports."):
-            name = name.removeprefix(prefix)
-        found = _script_value(node, name, right, "constant")
-        return found if found.kind != "constant" or found.inside is not None else None
+        written = one_line(text_of(left), 120)
+        name = written.removeprefix("module.").removeprefix("exports.")
+        found = _script_value(
+            node, name if written.startswith(_EXPORTS) else written, right, "constant"
+        )
+        made = written.startswith(_EXPORTS) and right is not None and right.type not in _REFERENCES
+        return found if found.kind != "constant" or found.inside is not None or made else None
     if inner.type == "internal_module":
         return Found(
             inner, "module", text_of(inner.child_by_field_name("name")),
@@ -240,12 +247,16 @@ def _go_spec(node: Node, outer: Node | None = None) -> Found | None:
     return Found(outer or node, kind, text_of(node.child_by_field_name("name")), body, None)
 
 
-def _go_value(node: Node) -> Found | None:
+def _go_values(node: Node) -> Found | None:
+    """One constant or variable; of a group in brackets the members are found one by one."""
     specs = [each for each in node.named_children if each.type in ("const_spec", "var_spec")]
-    if len(specs) != 1:
-        return None
-    name = specs[0].child_by_field_name("name")
-    return Found(node, "constant", text_of(name), specs[0].child_by_field_name("value"), None)
+    grouped = any(each.type == "(" for each in node.children)
+    return _go_value(specs[0], node) if len(specs) == 1 and not grouped else None
+
+
+def _go_value(node: Node, outer: Node | None = None) -> Found | None:
+    name = node.child_by_field_name("name")
+    return Found(outer or node, "constant", text_of(name), node.child_by_field_name("value"), None)
 
 
 _GO = Rules(
@@ -254,11 +265,15 @@ _GO = Rules(
         "method_declaration": _go_method,
         "type_declaration": _go_type,
         "type_spec": _go_spec,
-        "const_declaration": _go_value,
-        "var_declaration": _go_value,
+        "const_declaration": _go_values,
+        "var_declaration": _go_values,
+        "const_spec": _go_value,
+        "var_spec": _go_value,
     },
     wrappers={},
-    groups=frozenset(("ERROR", "type_declaration")),
+    groups=frozenset(
+        ("ERROR", "type_declaration", "const_declaration", "var_declaration", "var_spec_list")
+    ),
 )
 
 
@@ -525,7 +540,7 @@ def _c_declaration(node: Node) -> Found | None:
     if declarator is None or declarator.type != "init_declarator":
         return None
     name = one_line(text_of(declarator.child_by_field_name("declarator")), 120)
-    name = name.lstrip("*& ").split("[")[0]
+    name = name.split("[")[0].lstrip("*& ").removeprefix("const ").lstrip("*& ")
     return Found(node, "constant", name, declarator.child_by_field_name("value"), None)
 
 

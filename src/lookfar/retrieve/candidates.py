@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from lookfar.config import SearchSettings
 from lookfar.ports import Statistics
+from lookfar.retrieve.names import named_places
 from lookfar.retrieve.paths import path_in
 from lookfar.retrieve.ranking import Candidate, Plan, Ranking
 from lookfar.sources.globs import glob_matcher
@@ -121,6 +122,9 @@ def gather(plan: Plan, snapshot: Snapshot, settings: SearchSettings, source: int
         found += [(place, 0.0) for place in named if place.document not in covered]
         keyword = {place.key: score for place, score in found}
         places.update((place.key, place) for place, _ in found)
+    defining, leads = named_places(plan, snapshot, filters)
+    brought = defining.keys() - places.keys()
+    places.update(defining)
     if plan.vector is not None:
         near = snapshot.vector_search(plan.vector, limit, filters)
         vector = {place.key: score for place, score in near}
@@ -128,6 +132,9 @@ def gather(plan: Plan, snapshot: Snapshot, settings: SearchSettings, source: int
         missing = snapshot.vector_scores(plan.vector, unscored)
         vector.update(zip((place.key for place in unscored), missing, strict=True))
         places.update((place.key, place) for place, _ in near)
+        # Whoever is only named must not change the scale for the rest.
+        least = min((vector[key] for key in vector.keys() - brought), default=0.0)
+        vector.update((key, max(vector[key], least)) for key in brought)
     for place, cosine in _brought_in(plan, snapshot, filters, places, vector, chunk_weights):
         places[place.key], vector[place.key] = place, cosine
     if plan.mode != "vector":
@@ -143,7 +150,10 @@ def gather(plan: Plan, snapshot: Snapshot, settings: SearchSettings, source: int
         )
         for key, place in places.items()
     )
-    return Ranking(plan, candidates, (0.0,) * len(candidates))
+    none = (0.0,) * len(candidates)
+    return Ranking(
+        plan, candidates, none, named={(source, key): lead for key, lead in leads.items()}
+    )
 
 
 def _brought_in(

@@ -108,7 +108,7 @@ def set_aside(ranking: Ranking) -> Ranking:
     """Tests come after what they test, and what is marginal after what matters."""
     if not _has_code(ranking):
         return ranking
-    wanted = not _ABOUT_TESTS.isdisjoint(ranking.plan.terms)
+    wanted = not _ABOUT_TESTS.isdisjoint(ranking.plan.topics)
     weights: dict[str, float] = {}
 
     def weight(uri: str) -> float:
@@ -124,6 +124,11 @@ def set_aside(ranking: Ranking) -> Ranking:
     ]
     return ranking.plus("aside", added, lambda c: f"counts {weight(c.place.uri):g}",
                         whole_document=True)  # fmt: skip
+
+
+def is_aside(uri: str) -> bool:
+    """Whether a file is a test, an example, generated, or marginal in another way."""
+    return _TESTS.search(uri) is not None or _MARGINS.search(uri) is not None
 
 
 def not_crowding(ranking: Ranking) -> Ranking:

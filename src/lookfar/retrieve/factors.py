@@ -34,7 +34,7 @@ def by_kind(of_kind: float, of_topic: float) -> Judge:
     """Lift functions where functions are asked for, errors where errors are, and so on."""
 
     def judge(ranking: Ranking, defined: Defined) -> Ranking:
-        wanted = intents_of(ranking.plan.terms)
+        wanted = intents_of(ranking.plan.topics)
         if not wanted:
             return ranking
         kinds = frozenset[str]().union(*(_KINDS[each] for each in wanted if each in _KINDS))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lookfar.ports import Embedder
+    from lookfar.retrieve.names import Named
     from lookfar.retrieve.question import Kind
 
 
@@ -54,6 +55,14 @@ class Plan:
     """Terms of the corpus that are near to the question."""
     focus: bool = False
     """Each hit is to say which of its sentences answer best."""
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The terms that say what the question is about: none that is only part of a name, since
+        ``ClientSession`` is not a question about sessions; ``error-handling`` is two words."""
+        names = {name: parts for name, parts in self.names.items() if "-" not in name}
+        inside = frozenset(part for parts in names.values() for part in parts)
+        return tuple(term for term in self.terms if term not in inside and term not in names)
 
     def told(self) -> str:
         """How the question was understood, for people."""
@@ -110,6 +119,8 @@ class Ranking:
     """Chunks and documents of all collections that were asked."""
     notes: tuple[Incomplete, ...] = ()
     """What of the question could not be done as it was asked."""
+    named: Mapping[tuple[int, int], Named] = field(default_factory=dict)
+    """Where the question's names lead to, by source and chunk."""
 
     def plus(
         self,

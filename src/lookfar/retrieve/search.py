@@ -21,6 +21,7 @@ from lookfar.retrieve.expand import grounded
 from lookfar.retrieve.focus import Asked
 from lookfar.retrieve.fuse import Weigh, by_variance, reciprocal_rank, steady, weighted_sum
 from lookfar.retrieve.links import joined_by_links, led_to, of_one_community
+from lookfar.retrieve.names import first_by_name
 from lookfar.retrieve.recency import by_age
 from lookfar.retrieve.relevance import doubts
 from lookfar.retrieve.verbatim import word_for_word
@@ -151,6 +152,7 @@ def candidates_of(sources: Sequence[Source], settings: SearchSettings, also: str
         rarity=rarity(asked),
         entries=sum(snapshot.statistics(()).entries for _, snapshot in asked),
         notes=tuple(notes),
+        named={key: name for each in found for key, name in each.named.items()},
     )
     if any(each.plan.filters.languages for each in sources):
         return programs.apart(ranking, sources, settings.per_document)
@@ -180,7 +182,7 @@ def rank(sources: Sequence[Source], settings: SearchSettings, also: str = "") ->
     )
     if tiers or any(each.recent is not None for each in sources):
         ranking = by_age(tiers, sources)(ranking)
-    return ranking
+    return first_by_name(ranking)
 
 
 def search(

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         Incomplete,
         IndexReport,
         LinkChange,
+        Listed,
         Outline,
         Pruned,
         Reading,
@@ -132,14 +133,26 @@ def answer(found: Answer, *, explain: bool = False) -> str:
     for number, hit in enumerate(found.hits, start=1):
         lines += _hit(number, hit, words, explain, several, headings.of(hit))
         lines.append(styled())
-    if not found.hits:
+    for document in found.documents:
+        lines.append(_listed(document, several))
+    if not found.hits and not found.documents:
         lines += [styled(("Nothing found.", "bold")), styled()]
     count = how_many(len(found.hits), "hit")
+    if found.documents:
+        count = f"{len(found.documents)} of {how_many(found.total, 'document')}"
     state = ", ".join(f"{name} {number}" for name, number in found.generations.items())
     state = state if several else str(found.generation)
     footer = f"{count} in {found.took_ms:.0f} ms, {found.mode}, generation {state}"
     lines.append(styled((footer, "dim")))
     return printed([*lines, *notes(found.incomplete)])
+
+
+def _listed(document: Listed, several: bool) -> Text:
+    """A document that filters admit, in a line."""
+    collection = f"{document.collection}: " if several else ""
+    size = f"  {how_many(document.lines, 'line')}, {document.lane}"
+    title = f"  {document.title}" if document.title else ""
+    return styled((f"{collection}{document.uri}", "bold"), (title, ""), (size, "dim"))
 
 
 def notes(incomplete: Sequence[Incomplete]) -> Iterator[Text]:

@@ -60,7 +60,7 @@ _CJK_CHARACTER = re.compile(rf"[{_CJK}]")
 TERMS = 2
 """Raise whenever the same text would give other terms."""
 
-_LONGEST_TERM = 64
+LONGEST_TERM = 64
 _REMEMBERED_LENGTH = 32
 _REMEMBERED_RUNS = 200_000
 
@@ -155,19 +155,19 @@ def _word_terms(run: str) -> Iterable[str]:
     run = run.strip("_.-'").removesuffix("'s").removesuffix("'S")
     whole = run.lower()
     if whole.isalpha() and (run.islower() or run[1:].islower()):
-        return (stem(whole)[:_LONGEST_TERM],)
+        return (stem(whole)[:LONGEST_TERM],)
     components = [component for component in _JOINTS.split(run) if component]
     if len(components) > 1:
         # Each component is a name of its own: `k8sApi.listNamespacedPod` holds the latter.
         terms = [term for component in components for term in _word_terms(component)]
-        return [whole, *terms] if len(whole) <= _LONGEST_TERM else terms
+        return [whole, *terms] if len(whole) <= LONGEST_TERM else terms
     parts = _PARTS.findall(run)
     if len(parts) == 1 and (len(parts[0]) == 1 or parts[0] == run):
-        return (_part_term(run)[:_LONGEST_TERM],)
-    terms = [_part_term(part)[:_LONGEST_TERM] for part in parts]
+        return (_part_term(run)[:LONGEST_TERM],)
+    terms = [_part_term(part)[:LONGEST_TERM] for part in parts]
     if whole.isalpha() and (stemmed := stem(whole)) != whole:
         terms.insert(0, stemmed)
-    if 0 < len(whole) <= _LONGEST_TERM:
+    if 0 < len(whole) <= LONGEST_TERM:
         terms.insert(0, whole)
     return terms
 

@@ -320,14 +320,28 @@ def facts(
     ):
         tags.setdefault(document, []).append(tag)
     rows = connection.execute(
-        "SELECT d.id, d.uri, d.title, d.lane, d.language, d.mtime_ns"
+        "SELECT d.id, d.uri, d.title, d.lane, d.language, d.mtime_ns, d.size"
         f" FROM documents d WHERE {ALIVE}{among}",
         {"g": generation},
     )
     return [
-        Facts(document, uri, title, lane, language, modified, tuple(tags.get(document, ())))
-        for document, uri, title, lane, language, modified in rows
+        Facts(document, uri, title, lane, language, modified, tuple(tags.get(document, ())), size)
+        for document, uri, title, lane, language, modified, size in rows
     ]
+
+
+def line_counts(connection: Connection, documents: Sequence[int]) -> dict[int, int]:
+    """The last line of each of these documents; their chunks cover them whole."""
+    found: dict[int, int] = {}
+    for some in batches(documents):
+        found.update(
+            connection.execute(
+                "SELECT document, max(end_line) FROM chunks"
+                f" WHERE document IN ({marks(some)}) GROUP BY document",
+                some,
+            )
+        )
+    return found
 
 
 def modified(connection: Connection, documents: Sequence[int]) -> dict[int, int]:

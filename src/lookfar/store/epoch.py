@@ -753,6 +753,19 @@ class EpochSnapshot:
         """What these documents are called and belong to; without, all that are alive."""
         return catalog.facts(self._connection, self.generation, documents)
 
+    def admitting(self, filters: Filters) -> list[Facts]:
+        """The documents that filters admit; with words that must not occur, those without any."""
+        found = self.kept("listed", self.facts)
+        scope = self._scope(filters)
+        if scope is None:
+            return found
+        refused = catalog.places_by_key(self._connection, sorted(scope.without), self.generation)
+        admitted = scope.documents.difference(place.document for place in refused.values())
+        return [facts for facts in found if facts.document in admitted]
+
+    def line_counts(self, documents: Sequence[int]) -> dict[int, int]:
+        return catalog.line_counts(self._connection, documents)
+
     def graph(self) -> Graph:
         """All live documents with their neighbours and communities."""
         graph.refuse_older(self._connection)
