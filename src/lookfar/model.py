@@ -427,6 +427,8 @@ class Hit:
     """The sentences or lines of ``text`` that answer best, best first, where that was asked for."""
     document_chars: int = 0
     """The length of the whole document on the disk; 0 where it is gone."""
+    uses: tuple[tuple[int, str], ...] = ()
+    """Of code, beside ``focus``: the constants and imports of its file that it uses, by line."""
 
 
 @dataclass(frozen=True, slots=True)

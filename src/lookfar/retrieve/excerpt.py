@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 _MOST_ALSO = 5
 """Places that a hit stands for which are read and cited; the others are counted."""
 
+_WITH_USES = 3
+"""Hits of which it is said what else of their file they use, where sentences are asked for."""
+
 ReadSource = Callable[[str], str | None]
 """The normalised text of a document as the disk has it now; ``None`` when it is gone."""
 
@@ -84,6 +87,7 @@ def cite(
                 also_more=max(len(passage.folded) - _MOST_ALSO, 0),
                 focus=_focus(text[:max_chars], span, focus, place.lane == "code") if focus else (),
                 document_chars=reads.document_chars(passage),
+                uses=reads.uses(passage, span) if focus and len(hits) < _WITH_USES else (),
             )
         )
     notes = (
@@ -135,6 +139,17 @@ class _Reads:
     def document_chars(self, passage: Passage) -> int:
         """The length of the whole document, as it is on the disk now."""
         return len(self._texts.get((passage.source, passage.place.uri)) or "")
+
+    def uses(self, passage: Passage, span: Span) -> tuple[tuple[int, str], ...]:
+        """The constants and imports of its file that a passage of code uses."""
+        place = passage.place
+        text = self._texts.get((passage.source, place.uri)) if place.lane == "code" else None
+        known = self._asked[passage.source].snapshot.document(place.uri) if text else None
+        if text is None or known is None:
+            return ()
+        from lookfar.parse.uses import used_lines
+
+        return used_lines(text, known["language"], span.start_line, span.end_line)
 
     def alike(self, passage: Passage, by: Likeness) -> Alike:
         """The citation of a passage that another stands for."""

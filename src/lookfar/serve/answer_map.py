@@ -306,7 +306,8 @@ def _place_text(place: _Place) -> str:
     if place.lines == 1:
         sentence = _cut(_first_focus(hit), _LONGEST_SENTENCE)
         return f"{head}: {sentence}" if sentence else head
-    lines = [f"    {number}| {text}" for number, text in _window(place)]
+    used = [(number, safe_name(text)) for number, text in hit.uses]
+    lines = [f"    {number}| {text}" for number, text in sorted([*used, *_window(place)])]
     return "\n".join([head, *lines])
 
 

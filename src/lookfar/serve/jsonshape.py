@@ -26,6 +26,8 @@ if TYPE_CHECKING:
         Hit,
         Incomplete,
         IndexReport,
+        Listed,
+        Listing,
         MatchedLine,
         Matches,
         Outline,
@@ -69,6 +71,32 @@ def answer(found: Answer, *, explain: bool = False) -> Json:
         "generations": dict(found.generations),
         "took_ms": round(found.took_ms, 3),
         "incomplete": incomplete(found.incomplete),
+        "documents": [_listed(document) for document in found.documents],
+        "total": found.total,
+    }
+
+
+def listing(found: Listing) -> Json:
+    """The documents that filters admit."""
+    return {
+        "documents": [_listed(document) for document in found.documents],
+        "total": found.total,
+        "generations": dict(found.generations),
+        "incomplete": incomplete(found.incomplete),
+    }
+
+
+def _listed(document: Listed) -> Json:
+    return {
+        "collection": document.collection,
+        "uri": document.uri,
+        "title": document.title,
+        "lane": document.lane,
+        "language": document.language,
+        "modified_ns": document.modified_ns,
+        "tags": list(document.tags),
+        "size": document.size,
+        "lines": document.lines,
     }
 
 

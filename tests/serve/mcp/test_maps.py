@@ -193,3 +193,23 @@ def test_mentions_have_their_lines(portal: BlockingPortal, home: Home, tmp_path:
         result = agent.call("related", target="helper")
         assert "definitions: a.py:1" in said(result)
         assert "mentions: b.py:1" in said(result)
+
+
+# --- listing --------------------------------------------------------------------------------------
+
+
+def test_a_filter_without_words_lists_what_it_admits(local: Agent) -> None:
+    result = local.call("search", glob="src/**")
+    assert said(result).split("\n")[:2] == ["src/deep/more.py  2 lines", "src/tool.py  7 lines"]
+    assert [document["uri"] for document in data(result)["documents"]] == [
+        "src/deep/more.py", "src/tool.py",
+    ]  # fmt: skip
+    first = local.call("search", glob="src/**", top_k=1)
+    second = local.call("search", cursor=data(first)["cursor"])
+    assert data(second)["documents"][0]["uri"] == "src/tool.py"
+    assert data(second)["cursor"] == ""
+
+
+def test_a_function_is_shown_with_the_constants_it_uses(local: Agent) -> None:
+    result = local.call("search", query="revert", kinds=["code"])
+    assert "    3| LIMIT = 7" in said(result)

@@ -27,6 +27,7 @@ from lookfar.serve.printable import safe_name
 from lookfar.serve.tool import Call, Input, Json, Passage, Result, Session, Tool, bounded
 from lookfar.serve.tools.inputs import LEAST_TOKENS, Budget, between
 from lookfar.serve.tools.lines import show_lines
+from lookfar.serve.tools.listing import show_listing
 
 SearchMode = Literal["hybrid", "keyword", "vector", "literal", "regex"]
 Detail = Literal["map", "paths", "passages"]
@@ -98,10 +99,12 @@ class SearchInput(Input):
 def _search(session: Session, given: SearchInput, call: Call) -> Result:
     if given.cursor and not given.questions:
         given = _continued(session, given)
+    if not given.questions and _filters(given):
+        return show_listing(session, given, _filters(given), call, _about(session, given))
     if not given.questions:
         raise InvalidArgument(
             "search needs the argument 'query'.",
-            hint="Give query, or queries with several questions.",
+            hint="Give query, queries with several questions, or filters alone to list documents.",
             details={"field": "query", "value": given.query, "reason": "missing"},
         )
     cursor = Cursor.read(given.cursor, _about(session, given), _KIND)

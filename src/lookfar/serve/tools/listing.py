@@ -1,0 +1,82 @@
+"""What the tool ``search`` shows where there are filters and no words: the documents they admit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lookfar.errors import how_many
+from lookfar.model import Listed
+from lookfar.retrieve.pack import tokens
+from lookfar.serve import jsonshape
+from lookfar.serve.cursor import Cursor, remember_call
+from lookfar.serve.printable import safe_name
+from lookfar.serve.tool import Call, Json, Result, Session, bounded
+from lookfar.serve.tools.inputs import LEAST_TOKENS
+
+if TYPE_CHECKING:
+    from lookfar.model import Filters
+    from lookfar.serve.tools.search import SearchInput
+
+_DOCUMENTS = 50
+_TOKENS = 1_000
+
+
+def show_listing(
+    session: Session, given: SearchInput, filters: Filters, call: Call, about: Json
+) -> Result:
+    """The documents that filters admit, from where the last page ended."""
+    cursor = Cursor.read(given.cursor, about, "search")
+    listing = session.library.list_documents(
+        filters,
+        limit=given.top_k or _DOCUMENTS,
+        offset=cursor.offset,
+        as_of=given.as_of or cursor.generation or None,
+        commits=True,
+        memories=True,
+        on_progress=call.on_progress(),
+    )
+    several = len(session.library.collections) > 1
+
+    def show(budget: int) -> Result:
+        shown = [document for document, _ in _that_fit(listing.documents, several, budget)]
+        reached = cursor.offset + len(shown)
+        following = ""
+        if reached < listing.total:
+            states = listing.generations
+            generation = next(iter(states.values())) if len(states) == 1 else 0
+            following = Cursor((reached,), generation).write(about, "search")
+            kept = given.model_dump(exclude={"cursor", "budget"}, exclude_unset=True)
+            remember_call(session.memory, following, kept)
+        data = jsonshape.listing(replace(listing, documents=tuple(shown)))
+        data["cursor"] = following
+        said = [
+            f"Incomplete ({note.reason}): {safe_name(note.detail)}" for note in listing.incomplete
+        ]
+        said.append(how_many(listing.total, "document"))
+        if following:
+            said[-1] += f". More: cursor {following}"
+        return Result(data, "\n".join(said), body="\n".join(_line(one, several) for one in shown))
+
+    return bounded(show, given.budget or _TOKENS, LEAST_TOKENS)
+
+
+def _that_fit(
+    documents: tuple[Listed, ...], several: bool, budget: int
+) -> Iterator[tuple[Listed, int]]:
+    spent = 0
+    for document in documents:
+        spent += tokens(_line(document, several))
+        if spent > budget:
+            return
+        yield document, spent
+
+
+def _line(document: Listed, several: bool) -> str:
+    """A document in a line: where it is, its title, and how long it is."""
+    apart = several or document.lane in ("memory", "documents")
+    name = f"{document.collection}: {document.uri}" if apart else document.uri
+    title = f"  {document.title}" if document.title else ""
+    length = f"  {how_many(document.lines, 'line')}" if document.lines else ""
+    return safe_name(f"{name}{title}{length}")
