@@ -75,8 +75,8 @@ def oracle(lines: list[str], expression: str, flags: re.RegexFlag = re.NOFLAG) -
 def test_a_text_is_found_where_python_finds_it(
     lines: list[str], data: st.DataObject, fold: bool, words: bool
 ) -> None:
-    """Seen to fail with the character before a whole word taken for its last byte, and with
-    overlapping matches counted."""
+    """Seen to fail with the character before a whole word taken for its last byte, and with a
+    simulation that stops where no thread is alive."""
     pattern = data.draw(_parts_of(lines))
     case = "insensitive" if fold else "sensitive"
     around = r"(?<!\w){}(?!\w)" if words else "{}"
@@ -84,6 +84,11 @@ def test_a_text_is_found_where_python_finds_it(
         lines, around.format(re.escape(pattern)), re.IGNORECASE if fold else re.NOFLAG
     )
     assert matched(lines, pattern, case=case, whole_words=words) == expected
+
+
+def test_matches_do_not_overlap() -> None:
+    """Seen to fail with a search that goes on one byte behind the last match."""
+    assert matched(["aaaaa"], "aa") == [(1, [(0, 2), (2, 4)])]
 
 
 def _parts_of(lines: list[str]) -> st.SearchStrategy[str]:
