@@ -67,12 +67,13 @@ def test_later_places_show_their_best_sentence() -> None:
 
 
 def test_the_map_ends_where_the_score_drops() -> None:
-    hits = [hit("a.md", "One.\n"), hit("b.md", "Two.\n", score=0.7), hit("c.md", "3.\n", score=0.6)]
+    scores = {"a.md": 5.0, "b.md": 1.0, "c.md": 0.9, "d.md": 0.7, "e.md": 0.6}
+    hits = [hit(uri, "A text.\n", score=score) for uri, score in scores.items()]
     found = draw_map([Question("q", hits)], 800, describe=named)
-    assert found.documents == (2,)
+    assert found.documents == (4,), "the lead of the first says nothing about the others"
     assert found.more, "what is behind the drop comes with the cursor"
-    following = draw_map([Question("q", hits)], 800, skip=(2,), describe=named)
-    assert following.text.startswith("c.md")
+    following = draw_map([Question("q", hits)], 800, skip=(4,), describe=named)
+    assert following.text.startswith("e.md")
     assert not following.more
 
 

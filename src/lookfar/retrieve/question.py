@@ -42,7 +42,7 @@ _ASKING = frozenset(
     " was were has have may must".split()
 )
 _FEW = 8
-"""Words, before which a dash may be syntax: who writes more has pasted a text."""
+"""Words outside of quotes beside which there may be syntax: who writes more has pasted a text."""
 _SHORT = 3
 """Words: so few, none of which asks, are a term that is looked up."""
 
@@ -83,6 +83,9 @@ def read(text: str) -> Question:
         dashed.append(found["word"])
         return " "
 
+    outside = _QUOTED.sub(" ", text)
+    if len(outside.split()) > _FEW or _ERROR.search(outside):
+        return Question(text, (), (), (), kind_of(text))
     bare = _QUOTED.sub(quoted, text)
     bare = _NOT.sub(refused, bare)
     if len(bare.split()) <= _FEW:

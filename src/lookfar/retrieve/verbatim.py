@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lookfar.retrieve.admission import spell_globs
+from lookfar.retrieve.intent import asks_for_history
 from lookfar.retrieve.ranking import Candidate, Ranking, Stage
 from lookfar.store.analyser import terms_of
 
@@ -37,7 +38,7 @@ _TELLING: Final = 2
 it may be what the program filled in."""
 _PART: Final = 0.3
 """What a smaller part lifts at most."""
-_CODE: Final = re.compile(r"`([^`\n]{3,200})`")
+_QUOTED: Final = re.compile(r"[`\"“]([^`\"“”\n]{3,200})[`\"”]")
 _WORD: Final = re.compile(r"\w+")
 _EDGES: Final = "\"'`“”‘’.,;:!?()[]{}<>"
 
@@ -72,7 +73,7 @@ def runs_of(plan: Plan, rarity: dict[str, float]) -> list[Run]:
 
 def _quoted(plan: Plan) -> list[str]:
     """What is written as code or in quotes, of several words."""
-    quoted = (*_CODE.findall(plan.text), *plan.filters.phrases)
+    quoted = (*_QUOTED.findall(plan.text), *plan.filters.phrases)
     return [each for each in quoted if len(_words(each)) > 1]
 
 
@@ -157,10 +158,12 @@ def _plain(text: str) -> str:
 
 def _lifted(ranking: Ranking, shares: dict[tuple[int, int], float]) -> Ranking:
     best = max(ranking.scores, default=0.0)
+    # Who asks what happened looks for a commit, not for the place that words it the same.
+    decides = 2.0 if asks_for_history(ranking.plan.text) else _MOST_OF_IT
     added = []
     for each, score in zip(ranking.candidates, ranking.scores, strict=True):
         share = shares.get((each.source, each.place.key), 0.0)
-        first = max(best - score, 0.0) + share if share >= _MOST_OF_IT else _PART * share
+        first = max(best - score, 0.0) + share if share >= decides else _PART * share
         added.append(first if share else 0.0)
 
     def note(candidate: Candidate) -> str:

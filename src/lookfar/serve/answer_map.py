@@ -34,8 +34,11 @@ _MOST_AMONG_SEVERAL = 5
 _MOST_PLACES = 3
 """Of one document."""
 _DROP = 0.65
-"""A document whose best place has less than this share of the best score ends the map. On public
-questions about documentation, one right page in a hundred is behind that."""
+"""A document whose best place has less than this share of the second best document's score ends the
+map. On public questions about documentation, one right page in a hundred is behind that. The best
+document is no measure: a name or words that it alone has may lift it far above all others."""
+_LEAST_DOCUMENTS = 3
+"""That are shown however far the score drops."""
 _WINDOWS = (10, 8, 6, 5, 4, 4, 4, 4)
 """Lines that the first place of each document shows, the best document first."""
 _WINDOWS_AMONG_SEVERAL = (4,)
@@ -45,6 +48,9 @@ _WIDEST: tuple[tuple[int, ...], ...] = ((40, 40, 20), (400,) * 50)
 """The same where a larger budget asks for it, in turn."""
 _LARGER = 1_200
 """Tokens of such a budget."""
+_LEAD = 1.25
+"""A document whose score is so many times that of the second is shown in more lines."""
+_LEADING_LINES = 32
 _TOKENS_A_DOCUMENT = 150
 """Of a larger budget, for each further document."""
 _FOR_DOCUMENTS = 0.75
@@ -56,6 +62,7 @@ _APART = ("memory", "documents")
 """Kinds whose documents are always named with their collection: no folder has them."""
 _COMMIT_HEAD = ("Author: ", "Committer: ", "Date: ")
 """Lines of a commit that its name says already."""
+_NAME = re.compile(r"\w[\w.]*")
 _SPACE = re.compile(r"\s+")
 _RULE = re.compile(r"\s*([=*~^\"'`#+.:_-])\1{2,}\s*")
 """A line that only underlines a heading or parts two sections."""
@@ -106,7 +113,7 @@ class _Document:
     name: str
     places: list[_Place] = field(default_factory=list)
     score: float = 1.0
-    """The share that its best place has of the best score."""
+    """The share that its best place has of the second best document's score."""
     path_alone: bool = False
 
     @property
@@ -160,6 +167,7 @@ def draw_map(
         if paths:
             part = _lay_out_paths(documents, share)
         else:
+            _mark_lead(documents, question.text)
             part = _lay_out(documents, share, len(questions) > 1, everything=bool(limit or start))
         more |= len(part.documents) < len(rest)
         parts.append(part)
@@ -210,14 +218,24 @@ def _group(
     grouped: dict[tuple[str, str], list[_Place]] = {}
     for rank, hit in enumerate(hits):
         grouped.setdefault((hit.collection, hit.uri), []).append(_Place(hit, rank))
+    best = sorted((places[0].hit.score for places in grouped.values()), reverse=True)[:2]
     documents = []
     for key, places in list(grouped.items())[skip:]:
         above = " (above)" if key in seen else ""
         new = [place for place in places if place.hit.span.start not in seen.get(key, ())]
         document = _Document(describe(places[0].hit) + above, new[:_MOST_PLACES])
-        document.score = places[0].hit.score / (hits[0].score or 1.0)
+        document.score = places[0].hit.score / (best[-1] or 1.0)
         documents.append(document)
     return documents
+
+
+def _mark_lead(documents: Sequence[_Document], question: str) -> None:
+    """Let a definition lead that the question asks for by its name."""
+    names = {name.rpartition(".")[2].casefold() for name in _NAME.findall(question)}
+    for place in documents[0].places[:1] if documents else ():
+        called = [part.casefold() for part in _NAME.findall(" ".join(place.hit.path[-1:]))]
+        if place.hit.lane == "code" and names.intersection(called):
+            documents[0].score = max(documents[0].score, 2 * _LEAD)
 
 
 def _limit(documents: Sequence[_Document], limit: int) -> list[_Document]:
@@ -260,7 +278,7 @@ def _lay_out(
     shown: list[_Document] = []
     spent = 0
     for document in documents[:most]:
-        if shown and document.score < _DROP and not everything:
+        if len(shown) >= _LEAST_DOCUMENTS and document.score < _DROP and not everything:
             break
         for place in document.places[:1]:
             place.lines = 1
@@ -272,7 +290,9 @@ def _lay_out(
     ranked = sorted((place for each in shown for place in each.places), key=lambda it: it.rank)
     firsts = [place for place in ranked if place.lines]
     further = [place for place in ranked if not place.lines]
+    leads = bool(shown) and shown[0].score > _LEAD
     steps: list[tuple[Sequence[_Place], Sequence[int]]] = [
+        (ranked, (_LEADING_LINES,) if leads and not among_several else ()),
         (firsts, _WINDOWS_AMONG_SEVERAL if among_several else _WINDOWS),
         (further, [1] * len(further)),
     ]
