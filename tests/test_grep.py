@@ -102,6 +102,14 @@ def test_lines_are_citations_that_hold(library: Library) -> None:
             assert library.read(f"{file.uri}:{line.number}").text == reading.text
 
 
+def test_lines_behind_characters_of_several_bytes_have_their_numbers(
+    library: Library, folder: Path
+) -> None:
+    """Seen to fail with offsets that count bytes."""
+    (folder / "wide.txt").write_text("é" * 60 + "\n" + "x\n" * 20 + "motor\n" + "y\n" * 40)
+    assert by_uri(library.grep("motor").files) == {"wide.txt": [22]}
+
+
 def test_headings_and_definitions_say_where_a_line_is(library: Library) -> None:
     found = {file.uri: file for file in library.grep("engine").files}
     assert [line.heading_path for line in found["guide.md"].lines] == [
@@ -272,7 +280,7 @@ def test_lines_are_those_of_the_files(
     fold: bool,
 ) -> None:
     """Whatever their line ends, with a byte-order mark or without, with or without a last line
-    break. Seen to fail with signatures of texts whose case was not folded."""
+    break."""
     folder = tmp_path_factory.mktemp("docs")
     expected: dict[str, list[int]] = {}
     wanted = re.compile(re.escape(pattern), re.IGNORECASE if fold else re.NOFLAG)

@@ -75,8 +75,7 @@ def oracle(lines: list[str], expression: str, flags: re.RegexFlag = re.NOFLAG) -
 def test_a_text_is_found_where_python_finds_it(
     lines: list[str], data: st.DataObject, fold: bool, words: bool
 ) -> None:
-    """Seen to fail with the character before a whole word taken for its last byte, and with a
-    simulation that stops where no thread is alive."""
+    """Seen to fail with the character before a whole word taken for its last byte."""
     pattern = data.draw(_parts_of(lines))
     case = "insensitive" if fold else "sensitive"
     around = r"(?<!\w){}(?!\w)" if words else "{}"
@@ -84,6 +83,12 @@ def test_a_text_is_found_where_python_finds_it(
         lines, around.format(re.escape(pattern)), re.IGNORECASE if fold else re.NOFLAG
     )
     assert matched(lines, pattern, case=case, whole_words=words) == expected
+
+
+def test_a_match_may_begin_where_others_ended() -> None:
+    """Seen to fail with a simulation that stops where no thread is alive."""
+    how = {"case": "insensitive", "whole_words": True}
+    assert matched(["7.."], ".", **how) == [(1, [(2, 3)])]
 
 
 def test_matches_do_not_overlap() -> None:
@@ -130,8 +135,7 @@ def _expressions() -> st.SearchStrategy[str]:
 def test_an_expression_matches_where_pythons_does(
     lines: list[str], expression: str, fold: bool, words: bool
 ) -> None:
-    """Seen to fail with ASCII's word boundaries, with classes that hold the line break, and with
-    an empty match that touches the one before it."""
+    """Seen to fail with ASCII's word boundaries, and with classes that hold the line break."""
     case = "insensitive" if fold else "sensitive"
     if r"\B" in expression:  # Before Python 3.14 it does not match in an empty text.
         lines = [line for line in lines if line]
@@ -146,7 +150,7 @@ def test_an_expression_matches_where_pythons_does(
 def test_what_is_needed_is_in_every_text_that_matches(
     lines: list[str], expression: str, fold: bool
 ) -> None:
-    """Seen to fail with the texts of a repetition that may be absent."""
+    """A condition that a match does not meet would hide it."""
     from lookfar.ports import AllOf, Need
     from lookfar.store.signatures import fold as folded
 
@@ -164,6 +168,7 @@ def test_what_is_needed_is_in_every_text_that_matches(
 
 
 def test_needs_are_found() -> None:
+    """Seen to fail with the texts of a repetition that may be absent."""
     from lookfar.ports import EVERYTHING, AllOf, AnyOf
 
     assert need_of(parse("hello world").node) == b"hello world"
