@@ -109,8 +109,9 @@ def test_without_words_and_filters_there_is_nothing_to_do(library: Library) -> N
 def test_commits_are_listed_with_the_latest_first(library: Library, repository: Make) -> None:
     """Seen to fail with commits sorted by their hashes."""
     later = [f"Change {number}" for number in range(6)]
-    for title in later:
-        repository("project").commit(title)
+    made = repository("project")
+    for number, title in enumerate(later):
+        made.commit(title, second=1_900_000_000 + number)
     found = library.list_documents(Filters(lanes=("commits",)))
     titles = [document.title for document in found.documents]
     assert titles == [*reversed(later), "Add boats", "Add the guide"]
