@@ -42,10 +42,11 @@ def moor(boat):
     "src/__init__.py": "from src.session import ClientSession as ClientSession\n",
     "src/uses.py": "from src.session import ClientSession\n\n\n"
     + "".join(
-        f"def use_{n}(client_session):\n    return ClientSession({n}, ClientSession), moor({n})\n\n\n"
+        f"def use_{n}(session):\n    return ClientSession({n}, ClientSession), moor({n})\n\n\n"
         for n in range(12)
     ),
-    "tests/test_session.py": "class ClientSession:\n    pass\n\n\ndef test_moor():\n    moor(1)\n",
+    "tests/test_session.py": "class ClientSession:\n    pass\n\n\nclass moor:\n    pass\n\n\ndef test_moor():\n    moor(1)\n",
+    "notes.md": "# Notes\n\ntracking_popen, tracking_popen, tracking_popen.\n",
     "lib/ring.h": "#define RING_LIMIT 3\nint ring_size(void);\nint ring_push(int value);\n",
     "lib/ring.c": '#include "ring.h"\n\nint ring_size(void) { return RING_LIMIT; }\n\n'
     "int ring_push(int value)\n{\n    return value;\n}\n",
@@ -60,7 +61,12 @@ def library(tmp_path: Path) -> Iterator[Library]:
         path = tmp_path / "project" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    settings = {"embed.provider": "hash", "index.workers": 1, "chunk.merge_small": False}
+    settings = {
+        "embed.provider": "hash",
+        "index.workers": 1,
+        "chunk.merge_small": False,
+        "search.candidates": 10,
+    }
     with Library.open(
         tmp_path / "project", index_dir=tmp_path / "index", settings=settings
     ) as opened:
