@@ -106,10 +106,15 @@ def test_without_words_and_filters_there_is_nothing_to_do(library: Library) -> N
         library.search("", filters=Filters())
 
 
-def test_commits_are_listed_with_the_latest_first(library: Library) -> None:
+def test_commits_are_listed_with_the_latest_first(library: Library, repository: Make) -> None:
     """Seen to fail with commits sorted by their hashes."""
+    later = [f"Change {number}" for number in range(6)]
+    made = repository("project")
+    for number, title in enumerate(later):
+        made.commit(title, second=1_900_000_000 + number)
     found = library.list_documents(Filters(lanes=("commits",)))
-    assert [document.title for document in found.documents] == ["Add boats", "Add the guide"]
+    titles = [document.title for document in found.documents]
+    assert titles == [*reversed(later), "Add boats", "Add the guide"]
     touched = library.list_documents(Filters(touches="src/*.py"))
     assert [document.title for document in touched.documents] == ["Add boats"]
     assert all(document.collection.endswith("@git") for document in touched.documents)
@@ -154,3 +159,4 @@ def test_the_command_line_shows_the_list(project: Path, tmp_path: Path) -> None:
     assert ran.exit_code == 0, ran.output
     assert "src/boat.py" in ran.output
     assert "2 of 2 documents" in ran.output
+    assert "Nothing found" not in ran.output

@@ -105,6 +105,12 @@ def _script_value(node: Node, name: str, value: Node | None, kind: SymbolKind) -
     return Found(node, kind, name, value, None)
 
 
+def _is_required(value: Node | None) -> bool:
+    if value is None or value.type != "call_expression":
+        return False
+    return text_of(value.child_by_field_name("function")) == "require"
+
+
 def _script_variable(node: Node) -> Found | None:
     declared = [each for each in node.named_children if each.type == "variable_declarator"]
     if not declared:
@@ -113,10 +119,8 @@ def _script_variable(node: Node) -> Found | None:
     if name is None or name.type != "identifier":
         return None
     value = declared[0].child_by_field_name("value") if len(declared) == 1 else None
-    if value is not None and value.type == "call_expression":
-        called = value.child_by_field_name("function")
-        if text_of(called) == "require":
-            return None  # An import, under another name.
+    if _is_required(value):
+        return None  # An import, under another name.
     return _script_value(node, text_of(name), value, "constant")
 
 
@@ -132,6 +136,8 @@ def _script_expression(node: Node) -> Found | None:
     if inner.type == "assignment_expression":
         left, right = inner.child_by_field_name("left"), inner.child_by_field_name("right")
         if left is None or left.type not in ("member_expression", "identifier"):
+            return None
+        if _is_required(right):
             return None
         written = one_line(text_of(left), 120)
         name = written.removeprefix("module.").removeprefix("exports.")

@@ -197,8 +197,7 @@ def _meant(found: list[_Defined], name: Name) -> list[_Defined] | None:
         found = [defined for defined in found if defined.tier < _MAYBE_DECLARED] or found
         return found if len(found) == 1 and found[0].tier < _INCIDENTAL else []
     best = min((defined.tier for defined in found), default=0)
-    found = [defined for defined in found if defined.tier == best]
-    if len(found) > _MOST_MEANT and not name.sure:
+    if sum(defined.tier == best for defined in found) > _MOST_MEANT and not name.sure:
         return []  # A common word: that some code is called so says little.
     return found
 
