@@ -365,9 +365,11 @@ class Library:
         what is checked of it.
         """
         others = {**self.histories(look=False), **self.memories(), **self.databases()}
-        indexed = {n: each for n, each in others.items() if each.indexed}
+        every = {**self._folders, **others}
+        indexed = {n: each for n, each in every.items() if each.indexed}
         found: list[Verified] = []
-        for name, each in {**self._folders, **indexed}.items():
+        # Databases belong to no folder: they are checked wherever the command is run.
+        for name, each in (indexed or self._folders).items():
             tell = partial(on_step, name) if on_step is not None else None
             found.append(
                 each.verified(repair=repair, collection=name, on_step=tell, on_progress=on_progress)

@@ -912,6 +912,20 @@ class Damage:
 
 
 @dataclass(frozen=True, slots=True)
+class Salvaged:
+    """What a repair saved of a database whose own rows were damaged."""
+
+    saved: int
+    """Documents that fit their hashes, and are in the new epoch."""
+    lost: int
+    """Documents of which no intact copy was found, as far as their number is known."""
+    lost_ids: tuple[str, ...]
+    """Their names, as far as they are known; at most a hundred."""
+    kept_aside: str
+    """Where the damaged files are. Nothing but deleting documents removes them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Verified:
     """What checking every row and file of one index against its hash came to."""
 
@@ -922,6 +936,8 @@ class Verified:
     """Whether something was damaged, was made anew and is sound now."""
     left: tuple[Damage, ...] = ()
     """What is damaged still."""
+    salvaged: Salvaged | None = None
+    """What was saved of inserted documents that were damaged themselves."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import select
 import shutil
 import signal
@@ -29,6 +30,8 @@ from lookfar.model import Filters
 SECONDS = 40
 """After which a trial hangs."""
 SETTINGS = {"embed.provider": "hash", "index.workers": 1, "memory.scope": "project"}
+MEMORY = re.compile(r"memory-[0-9a-f]{16}")
+"""What the folder of an index of memories is called."""
 QUERIES = (
     "common words", "zebra crossing", "number7 page", "install the server", "parse_config",
     "read the changed page", "設定 ファイル", "where is the giraffe",
@@ -77,6 +80,9 @@ def build(root: Path, index: Path, logged: bool) -> None:
     library.index()
     (root / "page5.md").write_text("# Page 5\n\nread the changed page, common words\n")
     library.index()
+    for number in range(4):
+        library.remember(f"zebra number{number} is remembered", title=f"Memory {number}")
+        library.search("zebra", filters=Filters(lanes=("memory",)))
     database = library.database(DOCUMENTS)
     database.create()
     for number in range(6):
@@ -93,6 +99,7 @@ def build(root: Path, index: Path, logged: bool) -> None:
 
 def opened(root: Path, index: Path, more: dict[str, Any] | None = None) -> Library:
     settings = {**SETTINGS, "documents.dir": str(index / "documents"), **(more or {})}
+    settings["memory.dir"] = str(root.parent / "memory")
     return Library.open(root, index_dir=index, settings=settings)
 
 
@@ -109,10 +116,11 @@ def _kind(path: Path) -> str:
     name = path.name
     if any(part.startswith("kept-") for part in path.parts):
         return f"kept/{name}"
-    inserted = "documents/" if path.parts[0] == "documents" else ""
+    of = "documents/" if path.parts[0] == "documents" else ""
+    of = "memory/" if MEMORY.fullmatch(path.parts[0]) else of
     if "keywords" in path.parts and name not in ("meta.json", ".managed.json"):
         name = path.suffix[1:]
-    return f"{inserted}{'keywords/' if 'keywords' in path.parts else ''}{name}"
+    return f"{of}{'keywords/' if 'keywords' in path.parts else ''}{name}"
 
 
 def spoil(path: Path, chance: random.Random) -> str:
@@ -207,8 +215,11 @@ class Answers:
     def ask(self, library: Library, root: Path) -> None:
         self._search(library, root)
         self._read(library, root)
+        self._recall(library, root)
         self.done.append("folder")
         database = library.database(DOCUMENTS)
+        hits, _ = library.find_similar("common words of document 3", database=DOCUMENTS)
+        self.inserted.append([(hit.doc_id, hit.text) for hit in hits])
         for each in database.entries():
             self.inserted.append((each.doc_id, each.text))
             number = each.doc_id.removeprefix(ULID)
@@ -231,6 +242,16 @@ class Answers:
                 whole = (root / hit.uri).read_text("utf-8")
                 if whole[hit.span.start : hit.span.end] != hit.text and not hit.truncated:
                     self.wrong.append(f"{query}: {hit.uri} {hit.span}")
+
+    def _recall(self, library: Library, root: Path) -> None:
+        for query in ("zebra", "number2"):
+            answer = library.search(query, filters=Filters(lanes=("memory",)))
+            self.notes += [f"{each.reason}: {each.detail}"[:150] for each in answer.incomplete]
+            self.answered += [f"memory: {query}"] if answer.hits else []
+            for hit in answer.hits:
+                self.folder.append((query, hit.uri, hit.title, hit.text))
+                if hit.text.strip() not in (root.parent / "memory" / hit.uri).read_text("utf-8"):
+                    self.wrong.append(f"memory {hit.uri}")
 
     def _read(self, library: Library, root: Path) -> None:
         for uri in ("page3.md", "ja.md", "config.py"):
@@ -318,8 +339,10 @@ class Trials:
 
     def verified(self, root: Path, index: Path, path: Path) -> list[str]:
         with opened(root, index) as library:
-            inserted = path.parts[0] == "documents"
-            return (library.database(DOCUMENTS) if inserted else library).verify()[:3]
+            if path.parts[0] == "documents":
+                return library.database(DOCUMENTS).verify()[:3]
+            of_memory = MEMORY.fullmatch(path.parts[0])
+            return library.verify(collection="root@memory" if of_memory else "")[:3]
 
     def asked(self, root: Path, index: Path, sound: dict[str, Any]) -> dict[str, Any]:
         """Ask twice: the first time it may say that something is wrong, the second not."""
@@ -337,6 +360,8 @@ class Trials:
                 except LookfarError as error:
                     told[turn] = error.code
                     told[f"{turn}_why"] = f"{error.message} {error.developer}"[:300]
+            if "inserted" in found.done:
+                told[f"{turn}_inserted"] = repr(found.inserted) == sound["inserted"]
             if "folder" in found.done:
                 right = repr(found.folder) == sound["folder"]
                 told[f"{turn}_folder"] = "right" if right else "other"
@@ -394,7 +419,7 @@ def _in_child(work: Callable[[], Any]) -> Any:
 
 def chosen(kinds: list[str], trials: int, only: str) -> Iterator[str]:
     """Each artefact in turn; catalogues, where nearly everything lies, several times."""
-    often = {"catalogue.db": 6, "documents/catalogue.db": 3}
+    often = {"catalogue.db": 6, "documents/catalogue.db": 6, "memory/catalogue.db": 6}
     wanted = [kind for kind in kinds if not only or kind.startswith(only)]
     wanted = [kind for kind in wanted for _ in range(often.get(kind, 1))]
     for number in range(trials):

@@ -316,6 +316,7 @@ def test_what_has_no_source_is_left_as_it_is(library: Library) -> None:
     database.insert("zebra in a note", {}, doc_id=f"{ULID}1")
     database.rest()
     (place,) = database.index_dir.glob("epoch-*")
+    (place / "documents.log").unlink()
     with (place / "catalogue.db").open("r+b") as file:
         file.truncate(6000)
     size = (place / "catalogue.db").stat().st_size

@@ -55,6 +55,7 @@ from lookfar.model import (
     Reading,
     Related,
     RelatedKind,
+    Salvaged,
     Span,
     State,
     Status,
@@ -778,15 +779,16 @@ class Collection(ABC):
     ) -> Verified:
         """The same as data; with ``repair`` what is damaged is made anew from the sources."""
         found = tuple(self._store.verify(on_step))
-        left, where = found, str(self._store.folder)
+        left, where, salvaged = found, str(self._store.folder), None
         if repair and found:
             with suppress(IndexCorrupt):  # Beyond repair: what is left says how.
-                self._repair(found, on_progress)
+                salvaged = self._repair(found, on_progress)
             left = tuple(self._store.verify(on_step))
         repaired = bool(found) and not left
-        return Verified(collection or self.name, where, found, repaired, left)
+        return Verified(collection or self.name, where, found, repaired, left, salvaged)
 
-    def _repair(self, found: Several[Damage], on_progress: OnProgress | None) -> None:
+    def _repair(self, found: Several[Damage], on_progress: OnProgress | None) -> Salvaged | None:
+        """Make what is damaged anew; gives what was saved where there was nothing to make it of."""
         within = [each for each in found if each.artefact != "beside"]
         if within:
             told = "; ".join(f"{each.artefact}: {each.detail}" for each in within)
@@ -794,6 +796,7 @@ class Collection(ABC):
             self._ready(PATIENCE, on_progress)
         about = {"root": self._made_of, "collection": self.name}
         self._store.mend_beside(about, wait_seconds=PATIENCE)
+        return None
 
     def _damaged(self, told: str) -> IndexCorrupt:
         return IndexCorrupt(

@@ -16,7 +16,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Collection as Several
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -26,10 +26,18 @@ from typing import TYPE_CHECKING, Any, Final
 from lookfar.collections import ulids
 from lookfar.collections.base import PATIENCE, Collection, stored, unknown
 from lookfar.errors import IndexBusy, IndexCorrupt, InvalidArgument, LookfarError, NotFound
-from lookfar.model import Document, GenerationInfo, Incomplete, IndexReport, Status
+from lookfar.model import (
+    Damage,
+    Document,
+    GenerationInfo,
+    Incomplete,
+    IndexReport,
+    Salvaged,
+    Status,
+)
 from lookfar.retrieve.diversify import Passage
 from lookfar.retrieve.excerpt import cite
-from lookfar.store.opening import open_store, stored_names
+from lookfar.store.opening import KIND_OF_DATABASES, open_store, stored_names
 
 if TYPE_CHECKING:
     from lookfar.config import SearchSettings, Settings
@@ -48,7 +56,6 @@ DEFAULT: Final = "vectors"
 """The database that is meant where none is named; it is made by the first insert."""
 SUFFIX: Final = "@documents"
 """Ends the name of a collection of inserted documents."""
-_KIND: Final = "documents"
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _DEVICE: Final = re.compile(r"con|prn|aux|nul|(com|lpt)[0-9]", re.IGNORECASE)
 """No folder can be called so on Windows, and a database may be carried there."""
@@ -58,6 +65,8 @@ _LONGEST_VALUE: Final = 256
 """Characters of a value that can be filtered by."""
 _MOST_TAGS: Final = 1_000
 _WHOLE: Final = 10**9
+_MOST_NAMED: Final = 100
+"""Lost documents that a repair names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +122,7 @@ class Documents(Collection):
     ) -> None:
         """``embedder`` gives the model of the library, which is not loaded twice."""
         self.database = checked_name(name)
-        store = open_store(Path(settings.documents.dir) / name, settings, _KIND)
+        store = open_store(Path(settings.documents.dir) / name, settings, KIND_OF_DATABASES)
         super().__init__(f"{name}{SUFFIX}", settings, store)
         self._embedder = embedder
 
@@ -269,8 +278,8 @@ class Documents(Collection):
     def entries(self) -> Iterator[Entered]:
         """Every document, in the order of the ids, all of one moment."""
         self._refuse_absent()
-        if self._store.exists:
-            for each in self._store.written():
+        with self._refusing():
+            for each in self._store.written() if self._store.exists else ():
                 yield Entered(each.uri, each.text, json.loads(each.metadata)["metadata"])
 
     def export_lines(self) -> Iterator[str]:
@@ -281,7 +290,7 @@ class Documents(Collection):
 
     def metadata_of(self, doc_id: str) -> Mapping[str, Any]:
         """What was given beside the text of a document."""
-        with self._store.snapshot() as snapshot:
+        with self._refusing(), self._store.snapshot() as snapshot:
             known = snapshot.document(doc_id)
             if known is None:
                 raise unknown(snapshot, doc_id)
@@ -329,7 +338,7 @@ class Documents(Collection):
         )
 
     def _chunk_count(self, doc_id: str) -> int:
-        with self._store.snapshot() as snapshot:
+        with self._refusing(), self._store.snapshot() as snapshot:
             return len(snapshot.chunks(doc_id))
 
     # -- the index ---------------------------------------------------------
@@ -346,7 +355,7 @@ class Documents(Collection):
         other ones than are there; with ``rebuild`` in any case.
         """
         started = time.perf_counter()
-        with self._held(on_progress):
+        with self._refusing(), self._held(on_progress):
             self.present()
 
             def run() -> IndexReport:
@@ -373,7 +382,10 @@ class Documents(Collection):
             return self._passed(run)
 
     def heal(self, damage: IndexCorrupt, on_progress: OnProgress | None = None) -> Incomplete:
-        """Make keywords and vectors anew from the texts; damaged texts are beyond healing."""
+        """Make keywords and vectors anew from the texts. Where anything else is damaged, refuse:
+        documents may be lost, and only :meth:`verified` saves the others, when it is asked to."""
+        if self.settings.store.read_only:
+            raise self._refusal(damage)
         if self._remade(damage) is not None:
             detail = f"what was damaged of the index has been mended: {damage.developer}"
             return Incomplete("healed", detail)
@@ -381,15 +393,50 @@ class Documents(Collection):
             for _ in self._store.written():
                 pass
         except LookfarError as worse:
-            raise IndexCorrupt(
-                f"The database {self.database!r} is damaged, and there is no source to make it of.",
-                hint="Nothing was changed. Put back a copy of its folder, or import an export.",
-                developer=f"{damage.developer}; {worse.developer}",
-                details=damage.details,
-            ) from damage
+            raise self._refusal(damage, worse.developer) from damage
         self.index(rebuild=True, on_progress=on_progress)
         detail = f"the index was damaged and has been made anew: {damage.developer}"
         return Incomplete("healed", detail)
+
+    def _refusal(self, damage: IndexCorrupt, worse: str = "") -> IndexCorrupt:
+        """What users are told of damage here: there is no folder to build it from."""
+        return IndexCorrupt(
+            f"The database {self.database!r} is damaged. Nothing was changed.",
+            hint="Save what is intact: lookfar verify --repair (it keeps the damaged files aside)."
+            " Or put back a copy of its folder, or import an export.",
+            developer="; ".join(dict.fromkeys(filter(None, (damage.developer, worse)))),
+            details={**damage.details, "database": self.database},
+        )
+
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        """Damage that nobody heals comes out with what can be done about it."""
+        try:
+            yield
+        except IndexCorrupt as damage:
+            raise self._refusal(damage) from damage
+
+    def check(self) -> None:
+        """``IndexCorrupt`` where what every answer needs is not as it was written."""
+        with self._refusing(), self._store.snapshot():
+            pass
+
+    @property
+    def kept_aside(self) -> list[str]:
+        """Damaged copies that a repair has kept; deleting a document removes them, too."""
+        return self._store.kept_aside
+
+    def _repair(self, found: Several[Damage], on_progress: OnProgress | None) -> Salvaged | None:
+        """Mend what was derived; where documents are damaged, save all others."""
+        try:
+            return super()._repair(found, on_progress)
+        except IndexCorrupt as damage:
+            with self._building:
+                rescue = self._writer().salvage(damage.developer, on_progress)
+            self._store.mend_beside(self._writer().about, wait_seconds=PATIENCE)
+            aside = next(iter(self._store.kept_aside[-1:]), "")
+            lost = tuple(sorted(rescue.lost)[:_MOST_NAMED])
+            return Salvaged(rescue.saved, rescue.missing, lost, aside)
 
     def _maker(self) -> Maker:
         return self._writer().maker()
@@ -414,7 +461,7 @@ class Documents(Collection):
 
     def source(self, uri: str) -> str | None:
         """What is stored of a document is what was inserted, as long as it is there."""
-        with self._store.snapshot() as snapshot:
+        with self._refusing(), self._store.snapshot() as snapshot:
             return snapshot.text(uri)
 
     def _current(self, snapshot: Snapshot, uri: str) -> tuple[Document, bool]:
@@ -451,7 +498,7 @@ def checked_name(name: str) -> str:
 
 def databases_of(settings: Settings) -> list[str]:
     """The names of the databases that there are."""
-    found = stored_names(Path(settings.documents.dir), settings, _KIND)
+    found = stored_names(Path(settings.documents.dir), settings, KIND_OF_DATABASES)
     return sorted(n for n in found if _NAME.fullmatch(n) and not _DEVICE.fullmatch(n))
 
 

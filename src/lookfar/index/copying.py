@@ -101,7 +101,7 @@ class Shelves:
             from lookfar.store.postgres.server import server_at
 
             return PostgresStore(server_at(self.place), name, Path(name))
-        return CollectionStore(Path(self.place) / name)
+        return CollectionStore(Path(self.place) / name, only_copy=name.startswith(f"{DOCUMENTS}/"))
 
 
 def chosen(source: Shelves, names: Sequence[str]) -> list[str]:

@@ -24,6 +24,7 @@ from zlib import compress
 from lookfar.chunk.identity import content_name
 from lookfar.chunk.sentences import VERSION, pieces
 from lookfar.embed.providers import WITHOUT_MODEL
+from lookfar.errors import IndexCorrupt
 from lookfar.index.build import OnProgress, Pace, Progress
 from lookfar.index.prepare import Prepared, embed
 from lookfar.index.remake import maker_of
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from lookfar.store.erase import Kept
     from lookfar.store.opening import Store
     from lookfar.store.repair import Maker
+    from lookfar.store.salvage import Rescue
     from lookfar.store.session import EpochWriter
 
 T = TypeVar("T")
@@ -251,24 +253,63 @@ class DocumentWriter:
             writer.activate(self._manifest(added=done))
         return done
 
+    def salvage(self, why: str, on_progress: OnProgress | None = None) -> Rescue:
+        """Make a new epoch of every document of the damaged one that fits its hash, and keep the
+        damaged one aside; gives what was saved and what was lost."""
+
+        def digest(kept: Kept) -> bytes:
+            return sha256(f"{kept.metadata}\0{kept.text}".encode()).digest()
+
+        with self._store.salvage(
+            self.fingerprint,
+            self._embedder.dimensions if self._embedder else 1,
+            digest,
+            about=self.about,
+            retain=self._settings.index.retain_generations,
+            why=why,
+            wait_seconds=PATIENCE,
+        ) as (writer, rescue):
+            done = self._fill(writer, rescue.documents(), on_progress)
+            if not done:  # An empty database would pass for one that never had any documents.
+                raise IndexCorrupt(
+                    "No document of the damaged database could be saved.",
+                    hint="Nothing was changed. Put back a copy of its folder, or import an export.",
+                    developer=why,
+                    details={"path": str(self._store.folder)},
+                )
+            writer.activate(self._manifest(added=done))
+        return rescue
+
     def _carry_over(self, writer: EpochWriter, on_progress: OnProgress | None = None) -> int:
         """Fill an epoch that nobody points at yet with what the serving one has."""
         if not self._store.exists:
             return 0
+        there = writer.known()
+        left = (each for each in self._store.written() if each.uri not in there)
+        return self._fill(writer, left, on_progress, checkpoints=True) + len(there)
+
+    def _fill(
+        self,
+        writer: EpochWriter,
+        documents: Iterable[Kept],
+        on_progress: OnProgress | None = None,
+        *,
+        checkpoints: bool = False,
+    ) -> int:
+        """Store documents in an epoch that nobody points at yet; gives how many."""
         tell, pace = on_progress or (lambda _: None), Pace()
         done = size = 0
-        there = writer.known()
-        left = (self._restored(each) for each in self._store.written() if each.uri not in there)
-        for batch in batched(left):
+        for batch in batched(map(self._restored, documents)):
             prepared = [self._prepared(each) for each in batch]
             self._embed(prepared, writer)
             for each in prepared:
                 writer.put(each.version)
                 size += each.version.text_bytes
             done += len(batch)
-            pace.keep(writer.checkpoint)
+            if checkpoints:
+                pace.keep(writer.checkpoint)
             tell(Progress(done, done, size, size))
-        return done + len(there)
+        return done
 
     @property
     def fingerprint(self) -> str:
@@ -286,13 +327,18 @@ class DocumentWriter:
         return self._store.writer(
             self.fingerprint,
             self._embedder.dimensions if self._embedder else 1,
-            about={"root": str(self._store.folder), "collection": self._collection},
+            about=self.about,
             retain=self._settings.index.retain_generations,
             rebuild=rebuild,
             wait_seconds=PATIENCE,
             # Nothing here is ever held; a damaged epoch could not even be asked.
             let_go=rebuild,
         )
+
+    @property
+    def about(self) -> dict[str, str]:
+        """What the store says of itself."""
+        return {"root": str(self._store.folder), "collection": self._collection}
 
     def _known(self, documents: Sequence[Inserted]) -> dict[str, bytes]:
         if not self._store.exists:

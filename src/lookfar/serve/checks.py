@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from lookfar import __version__
 from lookfar.config import data_dir
-from lookfar.errors import IndexBusy, LookfarError, NotIndexed, how_many
+from lookfar.errors import IndexBusy, IndexCorrupt, LookfarError, NotIndexed, how_many
 from lookfar.folders import list_folder
 from lookfar.serve.options import quoted
 from lookfar.sources.mounts import FAR, mounted
@@ -349,6 +349,7 @@ class Checks:
         def mend() -> object:
             return self.library.verified(repair=True)
 
+        yield from self._databases(repair)
         try:
             told = self.library.status(check=False)
         except NotIndexed:
@@ -389,6 +390,23 @@ class Checks:
         seen = "every row and file fits its hash" if deep else "it opens (--deep checks every row)"
         counts = f"{how_many(told.counts.documents, 'document')}, generation {told.generation}"
         yield Finding("index", "ok", f"{counts}; {seen}.")
+
+    def _databases(self, repair: str) -> Iterator[Finding]:
+        """The databases of inserted documents that cannot answer as they are. To mend one may
+        leave documents behind, so that is never done besides."""
+        for database in self.library.databases().values():
+            try:
+                database.check()
+            except IndexCorrupt as error:
+                told = f"{error.message.partition('.')[0]} ({error.developer})."
+                yield Finding("index", "error", told, repair)
+            except LookfarError as error:
+                yield Finding("index", "error", f"{database.name}: {error.message}", error.hint)
+            for place in database.kept_aside:
+                yield Finding(
+                    "index", "warning", f"A repair has kept damaged files of {database.name}.",
+                    f"Once nothing is missing, they can be removed: {place}",
+                )  # fmt: skip
 
     def watcher(self) -> Iterator[Finding]:
         if not _WATCHES.exists():

@@ -156,10 +156,15 @@ def find(text: str, db: str, top_k: int | None, wanted: str, as_json: bool, **op
 def delete(doc_ids: tuple[str, ...], db: str, as_json: bool, **options: Any) -> None:
     """Delete documents for good: nothing of them is left in the files.
 
-    Several at once take hardly longer than one.
+    Several at once take hardly longer than one. Damaged files that a repair has kept aside are
+    removed, too, because they may hold what is deleted.
     """
     with _library(options) as library:
-        chunks = library.database(utf8(db)).delete(*map(utf8, doc_ids))
+        database = library.database(utf8(db))
+        aside = database.kept_aside
+        chunks = database.delete(*map(utf8, doc_ids))
+    for place in aside:  # It may have held what was deleted.
+        click.echo(safe_name(f"Removed the damaged copy that a repair had kept: {place}"), err=True)
     if as_json:
         write_json({"deleted_chunks": chunks})
     else:

@@ -1,7 +1,8 @@
 """``lookfar verify``: every row and every file of an index against its hash.
 
 Takes: a command line. Gives: what is damaged, and with ``--repair`` an index that is not, made
-anew from the sources; progress goes to stderr. Refuses: to change anything unasked.
+anew from the sources, or of inserted documents all that are intact; progress goes to stderr.
+Refuses: to change anything unasked, and to remove the damaged files of inserted documents.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lookfar.errors import how_many
 from lookfar.serve import jsonshape, progress
 from lookfar.serve.exits import FELL_SHORT, write, write_json
 from lookfar.serve.options import common, examples, opened, quoted
 from lookfar.serve.printable import safe_name
 
 if TYPE_CHECKING:
-    from lookfar.model import Damage, Verified
+    from lookfar.model import Damage, Salvaged, Verified
 
 _MOST_SHOWN = 10
 _STEPS = {
@@ -28,13 +30,17 @@ _STEPS = {
     "vectors": "vectors",
     "keywords": "keyword files",
     "signatures": "signatures of texts",
+    "journal": "the second copy of documents",
 }
 
 
 @examples("lookfar verify", "lookfar verify docs --repair", "lookfar verify docs --json")
 @click.command()
 @click.argument("path", nargs=-1)
-@click.option("--repair", is_flag=True, help="Make what is damaged anew from the sources.")
+@click.option(
+    "--repair", is_flag=True,
+    help="Make what is damaged anew from the sources; of databases, save what is intact.",
+)  # fmt: skip
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @common
 def verify(path: tuple[str, ...], repair: bool, quiet: bool, as_json: bool, **options: Any) -> int:
@@ -42,7 +48,7 @@ def verify(path: tuple[str, ...], repair: bool, quiet: bool, as_json: bool, **op
 
     PATH is an indexed folder (default: this one). Its commits, memories and databases are checked
     too. Answers are checked whenever they are given; this finds what nobody has asked for yet.
-    The exit code is 9 where one differs.
+    The exit code is 9 where one differs, and where a repair lost documents.
     """
     with opened(path, options) as library:
         names = ", ".join(library.collections)
@@ -52,7 +58,8 @@ def verify(path: tuple[str, ...], repair: bool, quiet: bool, as_json: bool, **op
         write_json(jsonshape.verified(found))
     else:
         _tell(found, " ".join(map(quoted, path)) or ".", repair)
-    return FELL_SHORT if any(each.left for each in found) else 0
+    lost = any(each.salvaged is not None and each.salvaged.lost for each in found)
+    return FELL_SHORT if lost or any(each.left for each in found) else 0
 
 
 @contextmanager
@@ -78,13 +85,15 @@ def _tell(found: tuple[Verified, ...], path: str, repair: bool) -> None:
         if not each.found:
             lines.append(render.styled(("sound    ", "green"), (each.collection, "bold")))
         elif each.repaired:
-            what = f": {_count(each.found)} repaired from the sources"
+            what = f": {_count(each.found)} repaired{_told_of(each.salvaged)}"
             lines.append(
                 render.styled(("repaired ", "yellow"), (each.collection, "bold"), (what, ""))
             )
         else:
             what = f": {_count(each.left)}"
             lines.append(render.styled(("DAMAGED  ", "red"), (each.collection, "bold"), (what, "")))
+        if each.salvaged is not None:
+            lines += [render.styled((f"  {line}", "")) for line in _saved(each.salvaged)]
         for damage in (each.left or each.found)[:_MOST_SHOWN]:
             told = f"  {damage.artefact}: {damage.detail}"
             lines.append(render.styled((told, "dim" if each.repaired else "")))
@@ -94,11 +103,27 @@ def _tell(found: tuple[Verified, ...], path: str, repair: bool) -> None:
     write(render.printed(lines))
     if any(each.left for each in found):
         hint = (
-            "What could not be repaired has no source here: put back a copy of its folder."
+            "What could not be repaired has no source here: put back a copy of its folder, or"
+            " import an export. Nothing of it was removed."
             if repair
-            else f"To repair it from the sources, run: lookfar verify {path} --repair"
+            else f"To repair it, run: lookfar verify {path} --repair"
         )
         click.echo(safe_name(hint), err=True)
+
+
+def _told_of(salvaged: Salvaged | None) -> str:
+    return "" if salvaged is None else f": {how_many(salvaged.saved, 'document')} saved"
+
+
+def _saved(salvaged: Salvaged) -> list[str]:
+    """What became of the documents of a damaged database."""
+    told = []
+    if salvaged.lost:
+        more = salvaged.lost - len(salvaged.lost_ids)
+        names = [*salvaged.lost_ids[:_MOST_SHOWN], *(["others"] if more > 0 else [])]
+        told.append(f"LOST {how_many(salvaged.lost, 'document')}: {', '.join(names)}")
+    told.append(f"the damaged files are kept in {salvaged.kept_aside}")
+    return told
 
 
 def _count(problems: tuple[Damage, ...]) -> str:

@@ -492,18 +492,31 @@ def definitions(connection: Connection, documents: Sequence[int]) -> dict[int, l
 def text(connection: Connection, text_sha: bytes) -> str:
     """The stored normalised text, checked against its hash."""
     row = connection.execute("SELECT body FROM texts WHERE sha = ?", (text_sha,)).fetchone()
-    return _unpacked(connection, text_sha, row[0] if row else None).decode("utf-8")
+    return unpacked_text(connection, text_sha, row[0] if row else None)
+
+
+def unpacked_text(connection: Connection, text_sha: bytes, body: bytes | None) -> str:
+    """A text from what is stored of it, checked against its hash."""
+    return _unpacked(connection, text_sha, body).decode("utf-8")
 
 
 def _unpacked(connection: Connection, text_sha: bytes, body: bytes | None) -> bytes:
+    try:
+        return inflated(text_sha, body)
+    except ValueError as error:
+        raise damaged_row(connection, f"text {text_sha.hex()}: {error}") from error
+
+
+def inflated(text_sha: bytes, body: bytes | None) -> bytes:
+    """The same wherever it was read; ``ValueError`` where it is not what was written."""
     if body is None:
-        raise damaged_row(connection, f"text {text_sha.hex()}: missing")
+        raise ValueError("missing")
     try:
         raw = zlib.decompress(body)
     except (zlib.error, TypeError) as error:
-        raise damaged_row(connection, f"text {text_sha.hex()}: {error}") from error
+        raise ValueError(str(error)) from error
     if sha256(raw).digest() != text_sha:
-        raise damaged_row(connection, f"text {text_sha.hex()}: hash differs")
+        raise ValueError("hash differs")
     return raw
 
 
@@ -571,11 +584,15 @@ def has_text(connection: Connection, text_sha: bytes) -> bool:
 
 
 def damaged_row(connection: Connection, developer: str) -> IndexCorrupt:
+    return damaged_at(place_of(connection), developer)
+
+
+def damaged_at(place: str, developer: str) -> IndexCorrupt:
     return IndexCorrupt(
         "What is stored of a document failed its check.",
         hint="Rebuild the index from the sources: lookfar index PATH --rebuild.",
         developer=developer,
-        details={"path": place_of(connection)},
+        details={"path": place},
     )
 
 

@@ -9,7 +9,8 @@ read a folder that holds no finished index, and a second writer.
     <folder>/collection.json    what this is an index of
     <folder>/damage.json        what was last found damaged
     <folder>/damaged-epoch-N/   and what became of it
-    <folder>/epoch-N/           catalogue.db, keywords/, vectors.f16, vectors.bits if many
+    <folder>/epoch-N/           catalogue.db, keywords/, vectors.f16, vectors.bits if many, and
+                                documents.log where the documents have no other home
     <folder>/kept-MODEL/        vectors of a model before, should it come back
 
 An epoch that ``CURRENT`` does not name is unfinished: the next writer of the same
@@ -37,14 +38,14 @@ from lookfar.store.database import CATALOGUE, connect, damaged, typed_errors
 from lookfar.store.epoch import Epoch, EpochSnapshot
 from lookfar.store.erase import Again, Kept, kept, remove_traces
 from lookfar.store.generations import Generation
-from lookfar.store.migrations import FORMAT_WITH_CHECKS, check
 from lookfar.store.records import packed, unpacked
 from lookfar.store.repair import Maker, repair
-from lookfar.store.seals import broken_versions
+from lookfar.store.salvage import Digest, EpochRescue, Rescue
 from lookfar.store.session import EpochWriter
 from lookfar.store.siblings import KEPT, Siblings, drop, keep, model_in, shelf_damage, shelf_of
+from lookfar.store.sound import refuse_damage
 from lookfar.store.vectors import COARSE_ABOVE
-from lookfar.store.verify import OnStep
+from lookfar.store.verify import FROM_DAMAGE, OnStep
 
 _CURRENT = "CURRENT"
 _ABOUT = "collection.json"
@@ -61,9 +62,14 @@ T = TypeVar("T")
 class CollectionStore(Changing):
     """The embedded store of one collection."""
 
-    def __init__(self, folder: Path, coarse_above: int = COARSE_ABOVE) -> None:
-        """Of more than ``coarse_above`` vectors a coarse pass chooses what to score; 0: never."""
+    def __init__(
+        self, folder: Path, coarse_above: int = COARSE_ABOVE, *, only_copy: bool = False
+    ) -> None:
+        """Of more than ``coarse_above`` vectors a coarse pass chooses what to score; 0: never.
+        A store that is the ``only_copy`` of its documents is checked before it answers, and
+        nothing but :meth:`erase` and :meth:`delete` removes any of them."""
         self.folder = folder
+        self._only_copy = only_copy
         self._coarse_above = coarse_above
         self._epoch: Epoch | None = None
         self._opening = Lock()
@@ -80,8 +86,21 @@ class CollectionStore(Changing):
 
     @property
     def exists(self) -> bool:
-        """Whether there is a finished index to read."""
-        return (self.folder / _CURRENT).is_file()
+        """Whether there is a finished index to read, or was one that has no other copy."""
+        return (self.folder / _CURRENT).is_file() or bool(self._only_copy and self._lost())
+
+    def _lost(self) -> list[Path]:
+        """Epochs with documents, or that cannot be read, although nothing points at them."""
+        folders = [] if (self.folder / _CURRENT).is_file() else self._epoch_folders()
+        return [folder for folder in folders if has_documents(folder)]
+
+    @property
+    def kept_aside(self) -> list[str]:
+        """Where the damaged epochs are that were taken out of service."""
+        return [str(path) for path in self._aside()]
+
+    def _aside(self) -> list[Path]:
+        return sorted(list_folder(self.folder, f"{_DAMAGED}*"))
 
     def fingerprint(self) -> str:
         return self._try(lambda epoch: epoch.fingerprint)
@@ -168,21 +187,23 @@ class CollectionStore(Changing):
                     if folder.name != named:
                         files.write_atomic(self.folder / _CURRENT, folder.name.encode())
                     return gone
+                if self._only_copy and has_documents(folder):
+                    return None  # An older one may lack documents.
         return None
 
-    @staticmethod
-    def _repaired(folder: Path, maker: Maker) -> list[str] | None:
+    def _repaired(self, folder: Path, maker: Maker) -> list[str] | None:
         try:
             gone = repair(folder, maker) if (folder / CATALOGUE).is_file() else None
             if gone is None:
                 return None
-            with closing(Epoch(folder)) as epoch:
+            with closing(Epoch(folder, only_copy=self._only_copy)) as epoch:
                 return None if epoch.verify() else gone
-        except IndexCorrupt:
+        except (IndexCorrupt, *FROM_DAMAGE):
             return None
 
     def set_aside(self, why: str, wait_seconds: float = 0.0) -> None:
-        """Take a damaged epoch out of service, keeping its files until the next damage.
+        """Take a damaged epoch out of service, keeping its files until the next damage; for good,
+        where they are the only copy.
 
         Nothing happens when another process has replaced it meanwhile.
         """
@@ -192,7 +213,7 @@ class CollectionStore(Changing):
         with lock:
             if name != self._serving_name_or_garbage():
                 return
-            for old in list_folder(self.folder, f"{_DAMAGED}*"):
+            for old in () if self._only_copy else self._aside():
                 files.remove(old)
             self._note(why)
             self.close()
@@ -253,7 +274,7 @@ class CollectionStore(Changing):
             epoch = self._serving()
             # Also what a build left unfinished, or what was found damaged, holds their text.
             self._clear({epoch.folder.name})
-            for old in list_folder(self.folder, f"{_DAMAGED}*"):
+            for old in self._aside():
                 files.remove(old)
             for old in list_folder(self.folder, f"{KEPT}*"):
                 drop(old)
@@ -280,9 +301,7 @@ class CollectionStore(Changing):
         path = self.folder / self._serving_name() / CATALOGUE
         with typed_errors(path), closing(connect(path, write=False)) as connection:
             connection.execute("BEGIN")
-            if check(connection) >= FORMAT_WITH_CHECKS:
-                for _, why in broken_versions(connection):
-                    raise damaged(path, why)
+            refuse_damage(connection, path)
             yield from kept(connection)
 
     def refuse_busy(self) -> None:
@@ -328,7 +347,7 @@ class CollectionStore(Changing):
         with self._opening:
             epoch = self._epoch
             if epoch is None or epoch.folder.name != name or epoch.replaced:
-                opened = Epoch(self.folder / name, self._coarse_above)
+                opened = Epoch(self.folder / name, self._coarse_above, only_copy=self._only_copy)
                 if epoch is not None:
                     epoch.close()
                 self._epoch = epoch = opened
@@ -340,6 +359,8 @@ class CollectionStore(Changing):
             try:
                 name = (self.folder / _CURRENT).read_bytes().strip().decode("ascii", "replace")
             except FileNotFoundError:
+                if self._only_copy and self._lost():
+                    raise damaged(self.folder / _CURRENT, f"{_CURRENT} is missing") from None
                 return ""
         if _EPOCH.fullmatch(name) is None:
             raise damaged(self.folder / _CURRENT, f"{_CURRENT} names no epoch: {name[:40]!r}")
@@ -384,7 +405,7 @@ class CollectionStore(Changing):
                 self._clear({serving})
                 epoch = Epoch.create(
                     folder, fingerprint, dimensions, model=model, after=after,
-                    coarse_above=self._coarse_above,
+                    coarse_above=self._coarse_above, only_copy=self._only_copy,
                 )  # fmt: skip
             with self._kept_if_worth_it(epoch):
                 with closing(
@@ -392,6 +413,42 @@ class CollectionStore(Changing):
                 ) as session:
                     yield session
                 if session.activated:
+                    self._publish(epoch, about)
+
+    @contextmanager
+    def salvage(
+        self, fingerprint: str, dimensions: int, digest: Digest, *, about: Mapping[str, Any],
+        retain: int, why: str, wait_seconds: float = 0.0,
+    ) -> Iterator[tuple[EpochWriter, Rescue]]:  # fmt: skip
+        """A session on a new epoch, and the documents to fill it with: those of the damaged one
+        that fit their hashes. Once it is activated the damaged one is kept aside."""
+        lock = files.WriterLock(self.folder / _LOCK)
+        lock.acquire(wait_seconds)
+        with lock:
+            self.close()
+            self._note(why)
+            named = self._serving_name_or_garbage()
+            every = list(reversed(self._epoch_folders()))
+            # Without any, a repair before this one was interrupted after it set them aside.
+            sources = (
+                [each for each in every if each.name == named]
+                or [each for each in every if has_documents(each)]
+                or list(reversed(self._aside()))
+            )
+            rescue = EpochRescue(sources, digest)
+            epoch = Epoch.create(
+                self._next_folder(""), fingerprint, dimensions, after=rescue.highest,
+                coarse_above=self._coarse_above, only_copy=True,
+            )  # fmt: skip
+            with self._kept_if_worth_it(epoch):
+                with closing(self._session(epoch, retain, "", fresh=True)) as session:
+                    yield session, rescue
+                if session.activated:
+                    for folder in sources:
+                        if not folder.name.startswith(_DAMAGED):
+                            # Should it come back, it is found damaged again.
+                            aside = self.folder / f"{_DAMAGED}{folder.name}"
+                            files.rename(folder, aside, sync=False)
                     self._publish(epoch, about)
 
     def _session(
@@ -416,7 +473,9 @@ class CollectionStore(Changing):
             if folder.name == serving:
                 continue
             with suppress(LookfarError), ExitStack() as stack:
-                epoch = stack.enter_context(closing(Epoch(folder, self._coarse_above)))
+                epoch = stack.enter_context(
+                    closing(Epoch(folder, self._coarse_above, only_copy=self._only_copy))
+                )
                 if epoch.continues(fingerprint, dimensions, model, after):
                     stack.pop_all()
                     self._clear({serving, folder.name})
@@ -442,7 +501,7 @@ class CollectionStore(Changing):
                     raise
         finally:
             with suppress(LookfarError):
-                if not worth_it and self._serving_name() != epoch.folder.name:
+                if not worth_it and self._serving_name_or_garbage() != epoch.folder.name:
                     files.remove(epoch.folder)
 
     def _next_folder(self, serving: str) -> Path:
@@ -476,7 +535,11 @@ class CollectionStore(Changing):
         try:
             serving = self._serving_name()
         except IndexCorrupt:
+            if self._only_copy:
+                raise  # All that is there would be taken for unfinished, and removed.
             return "", 0
+        if self._only_copy and serving and not (self.folder / serving / CATALOGUE).is_file():
+            raise damaged(self.folder / serving, f"{_CURRENT} names {serving}, which is not there")
         try:
             return serving, self._serving().highest() if serving else 0
         except LookfarError:
@@ -510,6 +573,26 @@ class CollectionStore(Changing):
             epoch, self._epoch = self._epoch, None
         if epoch is not None:
             epoch.close()
+
+
+def has_documents(epoch: Path) -> bool:
+    """Whether an epoch has a generation with documents, or cannot be read and so may have one."""
+    path = epoch / CATALOGUE
+    try:
+        if not path.stat().st_size:
+            return False  # Its making was interrupted at once.
+        with typed_errors(path), closing(connect(path, write=False)) as connection:
+            tables = dict(connection.execute("SELECT name, 1 FROM sqlite_master"))
+            if not tables:
+                return False
+            (number,) = connection.execute(
+                "SELECT count(*) FROM generations WHERE EXISTS (SELECT 1 FROM documents)"
+            ).fetchone()
+            return bool(number)
+    except FileNotFoundError:
+        return False
+    except LookfarError as error:
+        return isinstance(error, IndexCorrupt)
 
 
 def _modified(path: Path) -> float:

@@ -179,9 +179,17 @@ def _connect_read_only(path: Path, cause: sqlite3.Error) -> sqlite3.Connection:
         opened_at = _state_of(path)
         if has_log(path):
             raise cause
+        connection = connect_without_log(path)
+        connection.opened_at = opened_at
+        return connection
+
+
+def connect_without_log(path: Path) -> Frozen:
+    """A catalogue as it was before its log, which is neither read nor removed: to save what is
+    left of a damaged one."""
+    with typed_errors(path):
         connection = _open(path, "mode=ro&immutable=1", Frozen)
         assert isinstance(connection, Frozen)
-        connection.opened_at = opened_at
         return connection
 
 

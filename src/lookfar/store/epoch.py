@@ -42,7 +42,7 @@ from lookfar.ports import (
     Terms,
     Version,
 )
-from lookfar.store import catalog, files, generations, graph
+from lookfar.store import catalog, files, generations, graph, journal
 from lookfar.store.analyser import analyse
 from lookfar.store.database import CATALOGUE, Readers, commit, connect, damaged, typed_errors
 from lookfar.store.diff import diff
@@ -64,6 +64,7 @@ from lookfar.store.signatures import (
     Signed,
     signed_texts,
 )
+from lookfar.store.sound import Watch
 from lookfar.store.sql import Connection
 from lookfar.store.vectors import COARSE_ABOVE, VECTORS, VectorFile
 from lookfar.store.verify import OnStep, unfinished, verify
@@ -94,8 +95,12 @@ _SPARE_ROWS = 1_000
 class Epoch(Remembered):
     """The artefacts of one epoch, opened."""
 
-    def __init__(self, folder: Path, coarse_above: int = COARSE_ABOVE) -> None:
-        """Of more than ``coarse_above`` vectors a coarse pass chooses what to score; 0: never."""
+    def __init__(
+        self, folder: Path, coarse_above: int = COARSE_ABOVE, *, only_copy: bool = False
+    ) -> None:
+        """Of more than ``coarse_above`` vectors a coarse pass chooses what to score; 0: never.
+        An epoch that is the ``only_copy`` of its documents is checked before it answers, and
+        keeps a journal of them."""
         super().__init__()
         self.folder = folder
         self.catalogue = folder / CATALOGUE
@@ -111,6 +116,27 @@ class Epoch(Remembered):
         self.vectors = VectorFile(folder / VECTORS, dimensions, coarse_above)
         self.signatures = SignatureFile(folder / SIGNATURES)
         self._owners = Owners()
+        self.journal = folder / journal.JOURNAL if only_copy else None
+        self._watch = Watch(self.catalogue, self.vectors) if only_copy else None
+
+    @contextmanager
+    def _borrow(self) -> Iterator[sqlite3.Connection]:
+        """A connection for reading; refused where the only copy is not as it was written."""
+        with self._readers.borrow() as connection:
+            if self._watch is not None:
+                self._watch.check(connection)
+            yield connection
+
+    def check_before_writing(self, connection: sqlite3.Connection) -> None:
+        """Refuse to write beside damage, where there is no other copy of what is there."""
+        if self._watch is not None:
+            self._watch.check(connection)
+            self._watch.check_texts(connection)
+
+    def check_version(self, connection: Connection, document: int) -> None:
+        """Refuse a version that is shown from the only copy and is not as it was written."""
+        if self._watch is not None:
+            self._watch.check_version(connection, document)
 
     def _files(self) -> list[tuple[int, int]] | None:
         """What the disk calls its files; ``None`` where one is not there."""
@@ -142,7 +168,7 @@ class Epoch(Remembered):
     @classmethod
     def create(
         cls, folder: Path, fingerprint: str, dimensions: int, *, model: str = "", after: int = 0,
-        coarse_above: int = COARSE_ABOVE,
+        coarse_above: int = COARSE_ABOVE, only_copy: bool = False,
     ) -> Epoch:  # fmt: skip
         """An empty epoch, which nobody sees before the collection points at it.
 
@@ -168,13 +194,15 @@ class Epoch(Remembered):
             commit(connection)
         KeywordIndex(folder / KEYWORDS, create=True)
         VectorFile(folder / VECTORS, dimensions).create()
-        return cls(folder, coarse_above)
+        if only_copy:
+            journal.create(folder / journal.JOURNAL)
+        return cls(folder, coarse_above, only_copy=only_copy)
 
     @contextmanager
     def snapshot(self, generation: int | None = None) -> Iterator[EpochSnapshot]:
         """One generation with all three artefacts pinned: whatever is activated, purged or
         even removed meanwhile does not show in it."""
-        with self._readers.borrow() as connection:
+        with self._borrow() as connection:
             view = self._pinned_keywords(connection)
             wanted = generations.resolve(connection, generation)
             rows = self.vectors.rows(catalog.vector_rows(connection))
@@ -202,28 +230,28 @@ class Epoch(Remembered):
         return self._owners.rows_of(connection, scope.documents, count)
 
     def generations(self) -> list[Generation]:
-        with self._readers.borrow() as connection:
+        with self._borrow() as connection:
             return generations.listed(connection)
 
     def highest(self) -> int:
-        with self._readers.borrow() as connection:
+        with self._borrow() as connection:
             return generations.highest(connection)
 
     def held(self) -> int | None:
-        with self._readers.borrow() as connection:
+        with self._borrow() as connection:
             return generations.held(connection)
 
     def refuse_held(self) -> None:
-        with self._readers.borrow() as connection:
+        with self._borrow() as connection:
             generations.refuse_held(connection)
 
     def history(self) -> tuple[int, list[Generation]]:
         """The active number and all that are kept, of one moment."""
-        with self._readers.borrow() as connection:
+        with self._borrow() as connection:
             return generations.active(connection), generations.listed(connection)
 
     def diff(self, older: int, newer: int) -> GenerationDiff:
-        with self._readers.borrow() as connection:
+        with self._borrow() as connection:
             return diff(connection, *(generations.resolve(connection, n) for n in (older, newer)))
 
     @contextmanager
@@ -241,7 +269,8 @@ class Epoch(Remembered):
     def verify(self, on_step: OnStep | None = None) -> list[Damage]:
         with self._readers.borrow() as connection:
             view = self._pinned_keywords(connection)
-            return verify(connection, self.vectors, self.folder / KEYWORDS, view, on_step)
+            keywords = self.folder / KEYWORDS
+            return verify(connection, self.vectors, keywords, view, on_step, self.journal)
 
     def tend_signatures(self, connection: Connection) -> None:
         """Give some documents that lack a signature one, and write the file anew where most of
@@ -269,7 +298,7 @@ class Epoch(Remembered):
 
     def has_traces(self) -> bool:
         """Whether something was erased whose bytes may still lie in the files."""
-        with self._readers.borrow() as connection:
+        with self._borrow() as connection:
             return has_traces(connection)
 
     def checkpointed(self) -> bool:
@@ -563,7 +592,10 @@ class EpochSnapshot:
         return catalog.titles(self._connection, self.generation, prefix)
 
     def document(self, uri: str) -> dict[str, Any] | None:
-        return catalog.live_document(self._connection, uri, self.generation)
+        found = catalog.live_document(self._connection, uri, self.generation)
+        if found is not None:
+            self._epoch.check_version(self._connection, found["id"])
+        return found
 
     def pages(self) -> list[PageInfo]:
         """Every document that has text, by URI."""

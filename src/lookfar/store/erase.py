@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
-from lookfar.store import catalog, files, generations
+from lookfar.store import catalog, files, generations, journal
 from lookfar.store.database import commit, connect, typed_errors
 from lookfar.store.keywords import Streams
 from lookfar.store.seals import seal
@@ -140,6 +140,8 @@ def remove_traces(epoch: Epoch, again: Again) -> None:
         )
         catalog.record_keywords(connection, stamp)
         generations.close_graves(connection, graves)
+        if epoch.journal is not None:
+            journal.renew(epoch.journal, connection)
         seal(connection)
         commit(connection)
         # Not into a file elsewhere, where it would be a trace again.

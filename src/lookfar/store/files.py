@@ -151,12 +151,17 @@ def write_lines(path: Path, lines: Iterable[str]) -> int:
     return number
 
 
-def append(path: Path, offset: int, data: bytes | memoryview) -> None:
-    """Write ``data`` at ``offset`` of an append-only file, over whatever a crash left there."""
+def append(path: Path, offset: int, data: bytes | memoryview, *, last: bool = False) -> None:
+    """Write ``data`` at ``offset`` of an append-only file, over whatever a crash left there;
+    where it is to be the ``last`` of the file, what lies behind is cut off first.
+    """
     with disk(f"writing {path.name}"):
         point("open", path.name)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
         try:
+            if last and os.fstat(descriptor).st_size > offset:
+                point("cut", path.name)
+                os.ftruncate(descriptor, offset)
             os.lseek(descriptor, offset, os.SEEK_SET)
             _write(descriptor, data, path.name)
         finally:

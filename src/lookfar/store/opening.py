@@ -21,8 +21,13 @@ if TYPE_CHECKING:
     from lookfar.store.erase import Again, Kept
     from lookfar.store.generations import Generation
     from lookfar.store.repair import Maker
+    from lookfar.store.salvage import Digest, Rescue
     from lookfar.store.session import EpochWriter
     from lookfar.store.verify import OnStep
+
+
+KIND_OF_DATABASES = "documents"
+"""The kind of collection whose store is the only copy of its documents."""
 
 
 class Store(Protocol):
@@ -70,6 +75,21 @@ class Store(Protocol):
 
     def repair(self, maker: Maker, why: str, wait_seconds: float = 0.0) -> list[str] | None: ...
 
+    def salvage(
+        self,
+        fingerprint: str,
+        dimensions: int,
+        digest: Digest,
+        *,
+        about: Mapping[str, Any],
+        retain: int,
+        why: str,
+        wait_seconds: float = 0.0,
+    ) -> AbstractContextManager[tuple[EpochWriter, Rescue]]: ...
+
+    @property
+    def kept_aside(self) -> list[str]: ...
+
     def set_aside(self, why: str, wait_seconds: float = 0.0) -> None: ...
 
     def delete(self, besides: Collection[str] = (), wait_seconds: float = 0.0) -> None: ...
@@ -116,7 +136,10 @@ def stored_names(folder: Path, settings: Settings, kind: str) -> list[str]:
     """The collections of a ``kind`` that there are, in ``folder`` or on the server."""
     chosen = settings.store
     if not chosen.url:
-        return [path.name for path in list_folder(folder) if (path / "CURRENT").is_file()]
+        # Also where the pointer is lost: the documents are not.
+        return sorted(
+            path.name for path in list_folder(folder) if open_store(path, settings, kind).exists
+        )
     from lookfar.store.postgres.server import server_at
 
     every = server_at(chosen.url, chosen.read_url, chosen.connections).names()
@@ -127,7 +150,9 @@ def open_store(folder: Path, settings: Settings, kind: str = "") -> Store:
     """The store of the collection that is called like its ``folder``, and of its ``kind``."""
     chosen = settings.store
     if not chosen.url:
-        return CollectionStore(folder, settings.index.coarse_above)
+        return CollectionStore(
+            folder, settings.index.coarse_above, only_copy=kind == KIND_OF_DATABASES
+        )
     from lookfar.store.postgres.collection import PostgresStore
     from lookfar.store.postgres.server import server_at
 

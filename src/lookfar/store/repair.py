@@ -24,6 +24,7 @@ from lookfar.store import catalog, files, generations
 from lookfar.store.database import CATALOGUE, commit, connect, typed_errors
 from lookfar.store.erase import Kept, blank_name
 from lookfar.store.graph import COMMUNITIES_OF
+from lookfar.store.journal import JOURNAL, journal_damage, renew
 from lookfar.store.keywords import KEYWORDS, KeywordIndex, Streams
 from lookfar.store.seals import TABLES, broken_tables, broken_versions, seal
 from lookfar.store.signatures import SIGNATURES, SignatureFile, signed_texts
@@ -73,10 +74,12 @@ def repair(folder: Path, maker: Maker) -> list[str] | None:
         if catalogue_damage(connection):
             return None
         vectors = VectorFile(folder / VECTORS, catalog.number(connection, "dimensions"))
-        if _vectors(connection, vectors, maker) and _keywords(connection, folder, maker):
-            _signatures(connection, folder)
-            return gone
-        return None
+        if not _vectors(connection, vectors, maker) or not _keywords(connection, folder, maker):
+            return None
+        _signatures(connection, folder)
+        if not maker.sources:
+            _journal(connection, folder / JOURNAL)
+        return gone
 
 
 def _is_of(connection: sqlite3.Connection, maker: Maker) -> bool:
@@ -189,6 +192,18 @@ def _write(
         "UPDATE embeddings SET content = ?, checksum = ? WHERE row = ?",
         (content, checksum(content, vector), row),
     )
+
+
+# -- the journal ---------------------------------------------------------------
+
+
+def _journal(connection: sqlite3.Connection, path: Path) -> None:
+    """Write the second copy of documents anew where it lacks some of them."""
+    if journal_damage(path, connection):
+        connection.execute("BEGIN IMMEDIATE")
+        renew(path, connection)
+        seal(connection)
+        commit(connection)
 
 
 # -- keywords ------------------------------------------------------------------

@@ -45,22 +45,23 @@ _OFTEN = ("meta", "generations", "graves")
 """Those that nearly every transaction writes to."""
 
 _FIXED = (
-    "SELECT id, uri, born, lane, language, title, body, raw_sha, text_sha, metadata, warnings"
-    " FROM documents ORDER BY id"
+    "id, uri, born, lane, language, title, body, raw_sha, text_sha, metadata, warnings"
+    " FROM documents WHERE id {} ORDER BY id"
 )
 _CHUNKS = (
-    "SELECT document, key, ordinal, id, vector, section, path, start, end, start_line, end_line,"
-    " overlap, part, parts, sha FROM chunks ORDER BY document, key"
+    "document, key, ordinal, id, vector, section, path, start, end, start_line, end_line,"
+    " overlap, part, parts, sha FROM chunks WHERE document {} ORDER BY document, key"
 )
 _OF_VERSIONS = (
     _FIXED,
-    "SELECT * FROM sections ORDER BY document, ordinal",
+    "* FROM sections WHERE document {} ORDER BY document, ordinal",
     _CHUNKS,
-    "SELECT * FROM links ORDER BY document, ordinal",
-    "SELECT * FROM names ORDER BY document, name, way, whole",
-    "SELECT * FROM tags ORDER BY document, tag",
+    "* FROM links WHERE document {} ORDER BY document, ordinal",
+    "* FROM names WHERE document {} ORDER BY document, name, way, whole",
+    "* FROM tags WHERE document {} ORDER BY document, tag",
 )
 """The rows of versions, table by table, in the order in which they are hashed."""
+_ALL = ">= -9223372036854775808"
 
 Rows = Sequence[tuple[Any, ...]]
 
@@ -113,16 +114,33 @@ def broken_tables(connection: sqlite3.Connection) -> list[str]:
     return [table for table in _SMALL if recorded.get(table) != _of_table(connection, table)]
 
 
-def broken_versions(connection: sqlite3.Connection) -> Iterator[tuple[int, str]]:
-    """The number of each version that differs from its hash, and how; 0 for rows of nobody."""
+def broken_version(connection: sqlite3.Connection, document: int) -> bool:
+    """Whether one version differs from its hash."""
+    return any(True for _ in _broken(connection, f"= {int(document)}"))
+
+
+def broken_versions(
+    connection: sqlite3.Connection, since: int | None = None
+) -> Iterator[tuple[int, str]]:
+    """The number of each version that differs from its hash, and how; 0 for rows of nobody. With
+    ``since``, only of those with a higher number."""
+    return _broken(connection, _ALL if since is None else f"> {int(since)}")
+
+
+def _broken(connection: sqlite3.Connection, which: str) -> Iterator[tuple[int, str]]:
     moved = connection.execute(
         "SELECT d.id, d.uri FROM documents d LEFT JOIN checks c ON c.document = d.id"
-        f" WHERE c.state IS NOT {STATE}"
+        f" WHERE d.id {which} AND c.state IS NOT {STATE}"
     )
     for document, uri in moved:
         yield document, f"{uri}: what the disk said of it differs from what was written"
-    tables = [_Grouped(connection.execute(statement)) for statement in _OF_VERSIONS]
-    checks = connection.execute("SELECT document, rows FROM checks ORDER BY document")
+    tables = [
+        _Grouped(connection.execute(f"SELECT {statement.format(which)}"))
+        for statement in _OF_VERSIONS
+    ]
+    checks = connection.execute(
+        f"SELECT document, rows FROM checks WHERE document {which} ORDER BY document"
+    )
     for document, expected in checks:
         rows = [table.of(document) for table in tables]
         if _hash(rows) != expected:

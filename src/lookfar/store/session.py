@@ -23,6 +23,7 @@ from lookfar.ports import Known, LeftOut, Version
 from lookfar.store import catalog, files, generations, graph
 from lookfar.store.database import commit, connect, typed_errors
 from lookfar.store.erase import erase_rows
+from lookfar.store.journal import JournalWriter
 from lookfar.store.migrations import create_indexes
 from lookfar.store.seals import seal
 from lookfar.store.signatures import Signed, sign
@@ -46,6 +47,8 @@ class EpochWriter:
 
     _moved = False
     """Whether it gave a stored document another time."""
+    _journal: JournalWriter | None = None
+    """The second copy of documents that have no other home."""
 
     def __init__(
         self,
@@ -87,6 +90,8 @@ class EpochWriter:
         # A blank epoch keeps SQLite's own rollback journal: what is only ever appended to
         # leaves next to nothing in it, where a log would hold every page a second time.
         self._connection.execute("BEGIN IMMEDIATE")
+        if not self.fresh:
+            self._epoch.check_before_writing(self._connection)
         if self.resumed:
             create_indexes(self._connection)
             generations.withdraw(self._connection)
@@ -110,6 +115,10 @@ class EpochWriter:
         self._epoch.keywords.remove_documents(self._graves)
         if not self.fresh:
             generations.settle(self._connection)
+        if self._epoch.journal is not None:
+            self._journal = JournalWriter(
+                self._epoch.journal, self._connection, self._generation, served=not self.fresh
+            )
 
     @property
     def catalogue(self) -> Path | None:
@@ -156,6 +165,8 @@ class EpochWriter:
             self._inserts.version(
                 self._next_document, version, self._generation, self._next_key, self._row_of
             )
+        if self._journal is not None:
+            self._journal.put(version)
         self._epoch.keywords.add(
             self._next_key, self._next_document, version.name_terms, version.entries
         )
@@ -226,6 +237,8 @@ class EpochWriter:
     def remove(self, uri: str) -> None:
         self._changes += 1
         self._links_changed = True
+        if self._journal is not None:
+            self._journal.erase(uri)
         with typed_errors(self._epoch.catalogue):
             self._bury(uri)
 
@@ -238,6 +251,9 @@ class EpochWriter:
             self._inserts.flush()  # What was put in this session may share their vectors.
             self._links_changed = True
             graph.forget_communities(self._connection, uris)
+            if self._journal is not None and not dead:
+                for uri in uris:
+                    self._journal.erase(uri)
             return erase_rows(self._connection, uris, dead)
 
     def left_out(self) -> dict[str, LeftOut]:
@@ -275,12 +291,14 @@ class EpochWriter:
             self._connection.execute("BEGIN IMMEDIATE")
 
     def _derived(self) -> int:
-        """Vectors and keywords, durable before the catalogue names them."""
+        """Vectors, keywords and the journal, durable before the catalogue names them."""
         self._flush_vectors()
         self._epoch.vectors.sync()
         self._extend_coarse()
         self._epoch.signatures.append(self._signed)
         self._signed.clear()
+        if self._journal is not None:
+            self._journal.sync()
         return self._epoch.keywords.commit()
 
     def _extend_coarse(self) -> None:
@@ -300,6 +318,8 @@ class EpochWriter:
         catalog.record_keywords(self._connection, stamp)
         catalog.record_marks(self._connection, self._next_document - 1, self._next_key - 1)
         generations.close_graves(self._connection, self._graves)
+        if self._journal is not None:
+            self._journal.record(self._connection)
 
     def activate(self, manifest: Mapping[str, Any]) -> int:
         """Derived indexes first, durable; then the catalogue, in one commit."""

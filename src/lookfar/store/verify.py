@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from lookfar.errors import LookfarError
+from lookfar.errors import IndexCorrupt, LookfarError
 from lookfar.model import Damage
 from lookfar.store import catalog, generations, seals
 from lookfar.store.database import beginning_of
 from lookfar.store.erase import UNSETTLED
+from lookfar.store.journal import journal_damage
 from lookfar.store.keywords import (
     file_damage,
     file_version,
@@ -57,6 +58,17 @@ _FIXED = {
 }
 """Fields of a catalogue's header that are the same in all of them."""
 
+FROM_DAMAGE = (
+    sqlite3.DatabaseError,
+    UnicodeDecodeError,
+    AttributeError,
+    LookupError,
+    OverflowError,
+    TypeError,
+    ValueError,
+)
+"""What reading a damaged row may end in: SQLite gives whatever the bytes of a page mean."""
+
 OnStep = Callable[[str], None]
 """Told what is checked next."""
 
@@ -67,6 +79,7 @@ def verify(
     folder: Path,
     keywords: KeywordView,
     on_step: OnStep | None = None,
+    journal: Path | None = None,
 ) -> list[Damage]:
     """Check everything that the catalogue names; gives an empty list for a sound epoch."""
     tell = on_step or (lambda _: None)
@@ -85,9 +98,14 @@ def verify(
             path = folder.parent / SIGNATURES
             damage = SignatureFile(path).damage(connection)
             found += [Damage("signatures", f"{path.name}: {each}") for each in damage[:_MOST_TOLD]]
+        if journal is not None:
+            tell("journal")
+            found += [Damage("journal", why) for why in journal_damage(journal, connection)]
         return found
-    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+    except FROM_DAMAGE as error:
         return [Damage("catalogue", f"{type(error).__name__}: {error}")]
+    except IndexCorrupt as error:
+        return [Damage("catalogue", error.developer)]
 
 
 def unfinished(
@@ -112,6 +130,12 @@ def catalogue_damage(connection: sqlite3.Connection) -> list[Damage]:
 def form_damage(connection: sqlite3.Connection) -> list[Damage]:
     """What is damaged of the file as SQLite sees it, whatever its rows say."""
     return [*_file(connection), *_pages(connection), *_schema(connection)]
+
+
+def catalogue_form(connection: sqlite3.Connection) -> Iterator[Damage]:
+    """What SQLite itself finds wrong with pages and indexes, and with what they are called."""
+    yield from _pages(connection)
+    yield from _schema(connection)
 
 
 def _rows(connection: sqlite3.Connection) -> list[Damage]:

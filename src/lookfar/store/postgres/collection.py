@@ -50,6 +50,8 @@ from lookfar.store.postgres.server import (
 )
 from lookfar.store.postgres.session import PostgresWriter, bury_words, erase_vectors
 from lookfar.store.postgres.verify import verify
+from lookfar.store.salvage import Digest, Rescue
+from lookfar.store.sound import refuse_miscount
 from lookfar.store.verify import OnStep
 
 if TYPE_CHECKING:
@@ -58,6 +60,10 @@ if TYPE_CHECKING:
     from lookfar.store.repair import Maker
 
 _POLL: Final = 0.05
+_DATABASES: Final = "documents/"
+"""Begins the names of collections that are the only copy of their documents."""
+_DAMAGED: Final = "damaged/"
+"""Begins the names of what a repair has kept aside."""
 _MAKE_SECONDS: Final = 60
 """That making an index waits for whoever reads."""
 _DROP_SECONDS: Final = 5
@@ -77,6 +83,7 @@ class PostgresStore(Changing):
         """``folder`` is for what belongs to this machine: it need not exist."""
         self.folder = folder
         self.name = name
+        self._only_copy = name.startswith(_DATABASES)
         self._server = server
         self._epoch: PostgresEpoch | None = None
         self._seen: int | None = None
@@ -153,8 +160,10 @@ class PostgresStore(Changing):
             return [Damage("index", error.developer)]
 
     def written(self) -> Iterator[Kept]:
-        """Every live document, straight from the catalogue."""
+        """Every live document, straight from the catalogue. ``IndexCorrupt`` where one is not as
+        it was written, or not all are there."""
         with self._reading() as (connection, _):
+            refuse_miscount(connection)
             yield from kept(connection)
 
     def about(self) -> dict[str, Any]:
@@ -405,6 +414,11 @@ class PostgresStore(Changing):
             if serving is None:
                 raise not_indexed(self.name)
             self._clear(connection, "", 0, "", rebuild=True)
+            aside = connection.ask(
+                "SELECT collection FROM collections WHERE name = %s", (f"{_DAMAGED}{self.name}",)
+            ).fetchall()
+            _remove(connection, [number for (number,) in aside])
+            _name(connection, serving.collection)
             session = PostgresWriter(
                 connection,
                 serving.collection,
@@ -435,11 +449,51 @@ class PostgresStore(Changing):
         """Nothing is derived here that the server does not keep with the rows."""
         del maker, why, wait_seconds
 
+    @contextmanager
+    def salvage(
+        self, fingerprint: str, dimensions: int, digest: Digest, *, about: Mapping[str, Any],
+        retain: int, why: str, wait_seconds: float = 0.0,
+    ) -> Iterator[tuple[PostgresWriter, Rescue]]:  # fmt: skip
+        """A session under another number, and the documents to fill it with: those that fit their
+        hashes. The damaged rows stay, under a name that nobody asks for."""
+        with self._locked(wait_seconds) as connection, self._reading() as (reader, serving):
+            self._note(connection, why)
+            rescue = _ServerRescue(reader, digest)
+            number = self._create(connection, fingerprint, dimensions, "", rescue.highest)
+            _name(connection, number)
+            told = {"name": self.name, "about": json.dumps(about, sort_keys=True)}
+            done = False
+            try:
+                for session in self._write(connection, number, dimensions, retain, told):
+                    yield session, rescue
+                    done = session.activated
+            finally:
+                with suppress(psycopg.Error):
+                    if not done:
+                        _remove(connection, [number])
+            connection.ask(
+                "UPDATE collections SET name = %s WHERE collection = %s",
+                (f"{_DAMAGED}{self.name}", serving.collection),
+            )
+
+    @property
+    def kept_aside(self) -> list[str]:
+        """The damaged rows that were taken out of service."""
+        with self._server.reading(self.name, str(self.folder)) as (connection, _):
+            rows = connection.ask(
+                "SELECT collection FROM collections WHERE name = %s ORDER BY collection",
+                (f"{_DAMAGED}{self.name}",),
+            )
+            return [f"{self._server.url}#{_DAMAGED}{self.name}, {number}" for (number,) in rows]
+
     def set_aside(self, why: str, wait_seconds: float = 0.0) -> None:
-        """Take a damaged index out of service; its rows are removed.
+        """Take a damaged index out of service; its rows are removed, unless they are the only
+        copy of inserted documents: those are left as they are.
 
         Nothing happens when another front end has replaced it meanwhile.
         """
+        if self._only_copy:
+            raise catalog.damaged_at(str(self.folder), why)
         damaged = self._seen
         if damaged is None:
             with closing(self._server.writing()) as raw, typed_errors():
@@ -448,10 +502,14 @@ class PostgresStore(Changing):
             serving = self._serving_number(connection)
             if serving is not None and serving != damaged:
                 return
-            record = f"{datetime.now(UTC).isoformat(timespec='seconds')}: {why}"
-            connection.ask("DELETE FROM damage WHERE name = %s", (self.name,))
-            connection.ask("INSERT INTO damage (name, told) VALUES (%s, %s)", (self.name, record))
+            self._note(connection, why)
             self._remove_all(connection)
+
+    def _note(self, connection: ServerConnection, why: str) -> None:
+        """Write down what was found damaged, and when."""
+        record = f"{datetime.now(UTC).isoformat(timespec='seconds')}: {why}"
+        connection.ask("DELETE FROM damage WHERE name = %s", (self.name,))
+        connection.ask("INSERT INTO damage (name, told) VALUES (%s, %s)", (self.name, record))
 
     def damage(self) -> str:
         """What was last found damaged and set aside; empty if nothing ever was."""
@@ -483,7 +541,8 @@ class PostgresStore(Changing):
 
     def _remove_all(self, connection: ServerConnection) -> None:
         rows = connection.ask(
-            "SELECT collection FROM collections WHERE name = %s", (self.name,)
+            "SELECT collection FROM collections WHERE name = %s OR name = %s",
+            (self.name, f"{_DAMAGED}{self.name}"),
         ).fetchall()
         # First the pointer: without it nobody takes what is left for an index.
         connection.ask("UPDATE collections SET serving = false WHERE name = %s", (self.name,))
@@ -491,6 +550,35 @@ class PostgresStore(Changing):
 
     def close(self) -> None:
         self._epoch = None
+
+
+class _ServerRescue(Rescue):
+    """The documents of a damaged collection that fit their hashes."""
+
+    def __init__(self, connection: Reading, digest: Digest) -> None:
+        super().__init__(digest)
+        self._connection = connection
+        number = generations.active(connection)
+        self.highest = generations.highest(connection)
+        self.expected = int(generations.manifest(connection, number).get("documents", 0))
+
+    def documents(self) -> Iterator[Kept]:
+        """Those that have not died, whatever the pointer says."""
+        rows = self._connection.execute(
+            "SELECT d.uri, d.metadata, d.raw_sha, d.text_sha, t.body FROM documents d"
+            " LEFT JOIN texts t ON t.sha = d.text_sha WHERE d.died IS NULL ORDER BY d.uri"
+        )
+        for uri, metadata, raw_sha, text_sha, body in rows:
+            try:
+                found = Kept(uri, metadata, catalog.inflated(text_sha, body).decode("utf-8"))
+            except ValueError:
+                self.lost.add(uri)
+                continue
+            if self.fits(found, raw_sha):
+                self.saved += 1
+                yield found
+            else:
+                self.lost.add(uri)
 
 
 def _try_lock(raw: psycopg.Connection[Any], name: str) -> bool:

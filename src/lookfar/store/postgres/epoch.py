@@ -56,6 +56,9 @@ class PostgresEpoch(Remembered):
         self._remembering = Lock()
         self._memory: tuple[int, Memory] = (-1, Memory())
 
+    def check_version(self, connection: Reading, document: int) -> None:
+        """Nothing to do: a server checks its own pages."""
+
     def memory(self, commit: int) -> Memory:
         """Of the keywords of one commit; whoever reads an older one remembers by himself."""
         with self._remembering:

@@ -1,0 +1,64 @@
+"""A server that is the only copy of documents: damaged rows are saved from, and never removed."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from pgserver import PgServer
+from shelf import Shelf
+
+from lookfar.errors import IndexCorrupt
+from lookfar.store.erase import Kept
+from lookfar.store.postgres.collection import PostgresStore
+from lookfar.store.postgres.server import Server
+
+TEXTS = {f"{name}.md": f"# {name}\n\nthe words of {name}\n" for name in "abc"}
+
+
+def digest(kept: Kept) -> bytes:
+    return sha256(kept.text.encode()).digest()
+
+
+def test_what_a_server_is_the_only_copy_of_is_saved_and_not_removed(
+    pg: PgServer, tmp_path: Path
+) -> None:
+    """Seen to fail: ``set_aside`` removed every row."""
+    store = PostgresStore(Server(pg.url()), "documents/only", tmp_path / "index")
+    shelf = Shelf(store)
+    shelf.write(TEXTS)
+    with pytest.raises(IndexCorrupt):
+        store.set_aside("damaged")
+    with store._changing(0.0) as connection:
+        connection.execute(
+            "UPDATE texts SET body = ? WHERE sha = (SELECT text_sha FROM documents WHERE uri = ?)",
+            (b"rubbish", "b.md"),
+        )
+    with pytest.raises(IndexCorrupt):
+        list(store.written())
+    with store.salvage(
+        shelf.fingerprint, shelf.embedder.dimensions, digest, about={}, retain=3, why="damaged"
+    ) as (session, rescue):
+        for kept in rescue.documents():
+            session.put(shelf.version(kept.uri, kept.text, session))
+        session.activate({})
+    assert (rescue.saved, rescue.missing, rescue.lost) == (2, 1, {"b.md"})
+    with store.snapshot() as snapshot:
+        assert snapshot.uris() == ["a.md", "c.md"]
+    assert len(store.kept_aside) == 1
+    shelf.write({"d.md": "# d\n\nmore\n"})
+    assert len(store.kept_aside) == 1
+    store.delete()
+    assert store.kept_aside == []
+
+
+def test_rows_that_are_gone_from_a_server_are_missed(pg: PgServer, tmp_path: Path) -> None:
+    """Seen to fail (they were exported without a word) before they were counted."""
+    store = PostgresStore(Server(pg.url()), "documents/counted", tmp_path / "index")
+    Shelf(store).write(TEXTS)
+    with store._changing(0.0) as connection:
+        connection.execute("DELETE FROM documents WHERE uri = ?", ("b.md",))
+    with pytest.raises(IndexCorrupt):
+        list(store.written())
+    store.delete()
