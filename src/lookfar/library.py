@@ -100,6 +100,10 @@ _MEMORY: Final = "@memory"
 _DOCUMENTS: Final = "@documents"
 """Ends the name of a collection of inserted documents."""
 _MISSING: Final = {"commits": "no_history", "memory": "no_memory"}
+_NAMED_MISSING: Final = 5
+"""Paths asked for that are not indexed, of which it is said why."""
+_NOT_SKIPPED: Final = frozenset(("gone", "no_parser", "not_included"))
+"""Reasons of a ruling that a path which does not exist may have, too."""
 _ANY_WORDS: Final = "*"
 """A question without a word, for those who ask for documents and not for passages."""
 _HASH: Final = re.compile(r"[0-9a-f]{7,64}(?=[#:]|$)")
@@ -505,7 +509,7 @@ class Library:
                 generations = {each.collection: each.snapshot.generation for each in sources}
                 hits = [self._aged(hit, asked[hit.collection]) for hit in hits]
                 if not hits:
-                    notes += _why_nothing(filters, sources)
+                    notes += self._why_nothing(filters, sources)
             return hits, [*notes, *stale], generations
 
         (hits, notes, generations), healed = self._healing(answer, asked, on_progress)
@@ -576,7 +580,7 @@ class Library:
                 sources, notes = self._sources(asked, plans, filters, as_of, pinned, on_progress)
                 found = grep(sources, matcher, shown, _pausing(on_progress))
                 if not found.matches and sources:
-                    notes += _why_nothing(filters, sources)
+                    notes += self._why_nothing(filters, sources)
                 return found, notes, {one.collection: one.snapshot.generation for one in sources}
 
         (found, notes, generations), healed = self._healing(answer, asked, on_progress)
@@ -683,6 +687,39 @@ class Library:
         )
         return Listing(tuple(documents), total, answer.generations, answer.incomplete)
 
+    def _why_nothing(self, filters: Filters, sources: Sequence[Source]) -> list[Incomplete]:
+        """What to say of an empty answer: nothing is indexed, or no path is what was asked for."""
+        from lookfar.retrieve.admission import note_unmatched_glob
+
+        if not any(source.snapshot.counts().documents for source in sources):
+            detail = "No files were indexed. lookfar status lists the skipped files and why"
+            return [Incomplete("no_documents", detail)]
+        asked = [filters.prefix, *filters.uris]
+        missing = [
+            path
+            for path in asked
+            if path and not any(source.snapshot.uris(path) for source in sources)
+        ]
+        notes = [
+            Incomplete(
+                "no_path_matches", f"no indexed path begins with {path}{self._skipped(path)}"
+            )
+            for path in missing[:_NAMED_MISSING]
+        ]
+        return [*notes, *note_unmatched_glob(filters, sources)]
+
+    def _skipped(self, path: str) -> str:
+        """Why a path that exists is not indexed, to be added to a sentence; or nothing."""
+        for folder in self._folders.values():
+            try:
+                ruling = folder.why(path)
+            except LookfarError:
+                continue
+            if not ruling.admitted and ruling.reason not in _NOT_SKIPPED:
+                rule = f" by the rule {ruling.rule}" if ruling.rule else ""
+                return f": {ruling.decided} is skipped ({ruling.reason}{rule})"
+        return ""
+
     def _asked(
         self,
         collections: Sequence[str],
@@ -773,7 +810,16 @@ class Library:
         defines is read by its name: ``URI#Outer.inner``, or ``Outer.inner`` wherever it stands.
         """
         name, wanted = self._addressed(target, collection)
-        return self._collection(name).read(wanted, collection=name)
+        try:
+            return self._collection(name).read(wanted, collection=name)
+        except NotFound as error:
+            uri = wanted.uri if isinstance(wanted, Target) else parse_target(wanted, False).uri
+            why = self._skipped(uri) if name in self._folders else ""
+            if not why:
+                raise
+            raise NotFound(
+                error.message, hint=f"It is not indexed{why}.", details=error.details
+            ) from error
 
     def outline(self, uri: str, *, collection: str = "") -> Outline:
         """The heading tree of a document."""
@@ -1315,16 +1361,6 @@ def _nothing_to_ask(filters: Filters) -> Incomplete:
         return Incomplete("no_memory", "nothing is remembered yet")
     detail = "no git repository was found at, above or below the folder"
     return Incomplete("no_history", detail)
-
-
-def _why_nothing(filters: Filters, sources: Sequence[Source]) -> list[Incomplete]:
-    """What to say of an empty answer: nothing is indexed, or no path matches the glob."""
-    from lookfar.retrieve.admission import note_unmatched_glob
-
-    if not any(each.snapshot.counts().documents for each in sources):
-        detail = "nothing here is indexed: lookfar status tells what was left out"
-        return [Incomplete("no_documents", detail)]
-    return note_unmatched_glob(filters, sources)
 
 
 def _pausing(on_progress: OnProgress | None) -> Callable[[], None]:

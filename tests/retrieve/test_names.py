@@ -45,7 +45,8 @@ def moor(boat):
         f"def use_{n}(session):\n    return ClientSession({n}, ClientSession), moor({n})\n\n\n"
         for n in range(12)
     ),
-    "tests/test_session.py": "class ClientSession:\n    pass\n\n\nclass moor:\n    pass\n\n\ndef test_moor():\n    moor(1)\n",
+    "tests/test_session.py": "class ClientSession:\n    pass\n\n\nclass moor:\n    pass\n\n\n"
+    "def test_moor():\n    moor(1)\n",
     "notes.md": "# Notes\n\ntracking_popen, tracking_popen, tracking_popen.\n",
     "lib/ring.h": "#define RING_LIMIT 3\nint ring_size(void);\nint ring_push(int value);\n",
     "lib/ring.c": '#include "ring.h"\n\nint ring_size(void) { return RING_LIMIT; }\n\n'

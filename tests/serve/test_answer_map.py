@@ -63,7 +63,7 @@ def test_later_places_show_their_best_sentence() -> None:
         for number in range(6)
     ]
     text = drawn(*hits, budget=120)
-    assert "5.md\n  1-40 Heading: Line 7 of the text." in text
+    assert "5.md\n  1-40 Heading | 7: Line 7 of the text." in text
 
 
 def test_the_map_ends_where_the_score_drops() -> None:

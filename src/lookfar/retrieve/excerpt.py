@@ -17,7 +17,7 @@ from lookfar.retrieve.focus import Asked, best_sentences
 from lookfar.retrieve.moved import moved_to
 
 if TYPE_CHECKING:
-    from lookfar.model import Likeness
+    from lookfar.model import Likeness, Section
     from lookfar.ports import Place, Reranker, Snapshot
     from lookfar.retrieve.diversify import Passage
     from lookfar.retrieve.ranking import Plan
@@ -65,6 +65,7 @@ def cite(
         place = passage.place
         text, span, state = reads.checked(passage)
         path, part, parts = _headings(passage)
+        focused = _focus(text[:max_chars], span, focus, place.lane == "code") if focus else ()
         hits.append(
             Hit(
                 collection=asked[passage.source].collection,
@@ -85,7 +86,8 @@ def cite(
                 parts=parts,
                 also=tuple(reads.alike(*each) for each in passage.folded[:_MOST_ALSO]),
                 also_more=max(len(passage.folded) - _MOST_ALSO, 0),
-                focus=_focus(text[:max_chars], span, focus, place.lane == "code") if focus else (),
+                focus=focused,
+                focus_path=reads.definition_at(passage, focused[0]) if focused else (),
                 document_chars=reads.document_chars(passage),
                 uses=reads.uses(passage, span) if focus and len(hits) < _WITH_USES else (),
             )
@@ -123,6 +125,7 @@ class _Reads:
     def __init__(self, asked: Sequence[Source]) -> None:
         self._asked = asked
         self._texts: dict[tuple[int, str], str | None] = {}
+        self._sections: dict[tuple[int, str], list[Section]] = {}
         self.stale: dict[str, None] = {}
 
     def checked(self, passage: Passage) -> tuple[str, Span, State]:
@@ -139,6 +142,20 @@ class _Reads:
     def document_chars(self, passage: Passage) -> int:
         """The length of the whole document, as it is on the disk now."""
         return len(self._texts.get((passage.source, passage.place.uri)) or "")
+
+    def definition_at(self, passage: Passage, line: Span) -> tuple[str, ...]:
+        """The names of the innermost definition of code that a line belongs to."""
+        place = passage.place
+        if place.lane != "code":
+            return ()
+        key = (passage.source, place.uri)
+        if key not in self._sections:
+            self._sections[key] = self._asked[passage.source].snapshot.sections(place.uri)
+        path: tuple[str, ...] = ()
+        for section in self._sections[key]:
+            if section.span.start <= line.start < section.span.end:
+                path = section.path
+        return path
 
     def uses(self, passage: Passage, span: Span) -> tuple[tuple[int, str], ...]:
         """The constants and imports of its file that a passage of code uses."""

@@ -41,7 +41,7 @@ _LEAST_DOCUMENTS = 3
 """That are shown however far the score drops."""
 _WINDOWS = (10, 8, 6, 5, 4, 4, 4, 4)
 """Lines that the first place of each document shows, the best document first."""
-_WINDOWS_AMONG_SEVERAL = (4,)
+_WINDOWS_AMONG_SEVERAL = (7, 3)
 _WIDER: tuple[tuple[int, ...], ...] = ((24, 12, 8, 8, 4, 4, 4, 4), (60, 24, 12))
 """Lines that the best places show where the budget leaves room, in turn."""
 _WIDEST: tuple[tuple[int, ...], ...] = ((40, 40, 20), (400,) * 50)
@@ -63,6 +63,8 @@ _APART = ("memory", "documents")
 _COMMIT_HEAD = ("Author: ", "Committer: ", "Date: ")
 """Lines of a commit that its name says already."""
 _NAME = re.compile(r"\w[\w.]*")
+_WITH_USES = 8
+"""Lines from which on a place of code also shows the constants and imports that it uses."""
 _SPACE = re.compile(r"\s+")
 _RULE = re.compile(r"\s*([=*~^\"'`#+.:_-])\1{2,}\s*")
 """A line that only underlines a heading or parts two sections."""
@@ -292,12 +294,11 @@ def _lay_out(
     further = [place for place in ranked if not place.lines]
     leads = bool(shown) and shown[0].score > _LEAD
     steps: list[tuple[Sequence[_Place], Sequence[int]]] = [
-        (ranked, (_LEADING_LINES,) if leads and not among_several else ()),
+        (ranked, (_LEADING_LINES // (2 if among_several else 1),) if leads else ()),
         (firsts, _WINDOWS_AMONG_SEVERAL if among_several else _WINDOWS),
         (further, [1] * len(further)),
     ]
-    if not among_several:
-        steps += [(ranked, windows) for windows in _WIDER]
+    steps += [(ranked, windows) for windows in (_WIDER[:1] if among_several else _WIDER)]
     if budget > _LARGER:
         steps += [(ranked, windows) for windows in _WIDEST]
     for places, windows in steps:
@@ -325,8 +326,9 @@ def _place_text(place: _Place) -> str:
     head = " ".join(filter(None, (f"  {_lines(hit)}", _heading(hit))))
     if place.lines == 1:
         sentence = _cut(_first_focus(hit), _LONGEST_SENTENCE)
-        return f"{head}: {sentence}" if sentence else head
-    used = [(number, safe_name(text)) for number, text in hit.uses]
+        number = hit.focus[0].start_line if hit.focus else hit.span.start_line
+        return f"{head} | {number}: {sentence}" if sentence else head
+    used = [(number, safe_name(text)) for number, text in hit.uses if place.lines >= _WITH_USES]
     lines = [f"    {number}| {text}" for number, text in sorted([*used, *_window(place)])]
     return "\n".join([head, *lines])
 
@@ -345,8 +347,9 @@ def _excerpt(place: _Place) -> str:
 
 def _heading(hit: Hit) -> str:
     """The last headings above a hit, without the title of its document."""
-    path = [part for part in hit.path if part not in (hit.title, ROOT_HEADING)]
-    return _cut(" > ".join(path[-2:]), _LONGEST_NAME)
+    path = hit.focus_path or hit.path
+    shown = [part for part in path if part not in (hit.title, ROOT_HEADING)]
+    return _cut(" > ".join(shown[-2:]), _LONGEST_NAME)
 
 
 def _first_focus(hit: Hit) -> str:

@@ -17,6 +17,7 @@ FILES = {
     " commit again.\n\n## Keys\n\nThe signing key rotates every ninety days.\n",
     "notes/harbour.md": "# Harbour\n\nBoats moor at the long pier.\nA berth costs twelve coins.\n",
     "src/tool.py": '"""A tool."""\n\nLIMIT = 7\n\n\ndef revert(release):\n    return LIMIT\n',
+    "build/out.md": "# Built\n\nNothing to see.\n",
     "src/deep/more.py": "def other():\n    return 'Boats'\n",
     "long.md": "# Long\n\n"
     + "\n".join(f"## Part {n}\n\n" + "Words of a part.\n" * 40 for n in range(30)),
@@ -136,6 +137,15 @@ def test_several_patterns_and_the_rest_by_cursor(local: Agent) -> None:
 def test_a_glob_that_matches_nothing_is_reported(local: Agent, mode: str) -> None:
     result = local.call("search", query="other", mode=mode, glob="src/*.pyx")
     assert "no indexed path matches the glob" in said(result)
+
+
+@pytest.mark.parametrize("mode", ["literal", "hybrid"])
+def test_what_is_skipped_is_reported_where_it_is_asked_for(local: Agent, mode: str) -> None:
+    result = local.call("search", query="see", mode=mode, prefix="build/")
+    assert "build is skipped (denied by the rule build/)" in said(result)
+    refusal = local.refused("read", target="build/out.md")
+    assert "build is skipped (denied by the rule build/)" in refusal["hint"]
+    assert "skipped" not in local.refused("read", target="nowhere.md")["hint"]
 
 
 # --- reading --------------------------------------------------------------------------------------
