@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _MOST_ALSO = 5
 """Places that a hit stands for which are read and cited; the others are counted."""
 
+_MOST_USES = 3
 _WITH_USES = 3
 """Hits of which it is said what else of their file they use, where sentences are asked for."""
 
@@ -166,7 +167,9 @@ class _Reads:
             return ()
         from lookfar.parse.uses import used_lines
 
-        return used_lines(text, known["language"], span.start_line, span.end_line)
+        used = used_lines(text, known["language"], span.start_line, span.end_line, _MOST_USES)
+        # A path alone, as Go imports it, says nothing.
+        return tuple(line for line in used if not line[1].strip().startswith('"'))
 
     def alike(self, passage: Passage, by: Likeness) -> Alike:
         """The citation of a passage that another stands for."""

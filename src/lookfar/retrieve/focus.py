@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from lookfar.retrieve.names import defining_lines, names_asked
 from lookfar.store.analyser import analyse
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class Asked:
     """How much each word says; they add up to 1."""
     vector: NDArray[np.float32] | None = None
     embedder: Embedder | None = None
+    names: tuple[str, ...] = ()
+    """The name that is all it asks for: in code, the line that defines it answers best."""
 
     @classmethod
     def by(cls, ranking: Ranking) -> Asked:
@@ -74,9 +77,10 @@ class Asked:
         rarity = {term: ranking.rarity.get(term, 0.0) for term in plan.terms}
         total = sum(rarity.values())
         weights = {term: weight / total for term, weight in rarity.items()} if total else {}
+        names = tuple(name.last for name in names_asked(plan) if name.alone)
         if plan.embedder is None or not plan.embedder.quick or plan.vector is None:
-            return cls(weights)
-        return cls(weights, plan.vector, plan.embedder)
+            return cls(weights, names=names)
+        return cls(weights, plan.vector, plan.embedder, names)
 
 
 def best_sentences(text: str, asked: Asked, *, code: bool) -> list[Sentence]:
@@ -96,7 +100,25 @@ def best_sentences(text: str, asked: Asked, *, code: bool) -> list[Sentence]:
         nearness = dict(zip(compared, near, strict=True))
         compared.sort(key=lambda at: (-scores[at] - _MEANING * nearness[at], at))
         order = compared
-    return [sentences[at] for at in order[:SENTENCES]]
+    best = [sentences[at] for at in order]
+    defining = _defining(text, sentences, asked.names) if code else []
+    return list(dict.fromkeys((*defining, *best)))[:SENTENCES]
+
+
+def _defining(text: str, sentences: Sequence[Sentence], names: Sequence[str]) -> list[Sentence]:
+    """The lines that define one of the names."""
+    starts = [
+        match.end() - 1
+        for name in names
+        for match in [defining_lines(name, with_body=False).search(text)]
+        if match is not None
+    ]
+    return [
+        sentence
+        for start in starts
+        for sentence in sentences
+        if sentence.start <= text.rfind("\n", 0, start) + 1 <= sentence.end
+    ]
 
 
 def _share_of_words(text: str, sentence: Sentence, weights: Mapping[str, float]) -> float:

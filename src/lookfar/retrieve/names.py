@@ -225,7 +225,7 @@ def _unrecorded(
     holders = {place.uri: place.lane for place, _ in held if place.lane != "commits"}
     code = [uri for uri, lane in holders.items() if lane == "code"]
     defining: list[_Defined] = []
-    lines = _defining_lines(name.last, with_body=bool(declared))
+    lines = defining_lines(name.last, with_body=bool(declared))
     for uri in code if len(code) <= _MOST_HOLDERS else ():
         match = lines.search(snapshot.text(uri) or "")
         chunk = _at(match.end() - 1, snapshot.admitted(uri, filters)) if match else None
@@ -247,7 +247,7 @@ def _holding(name: Name, uri: str, snapshot: Snapshot, filters: Filters) -> list
     return [_Defined(chunk, (name.last,), _HOLDS_IT)] if chunk is not None else []
 
 
-def _defining_lines(name: str, *, with_body: bool) -> re.Pattern[str]:
+def defining_lines(name: str, *, with_body: bool) -> re.Pattern[str]:
     """Lines that look as if they defined a name: a function and its body; otherwise also what
     follows a word that defines, and a line that begins with it before a value or a member."""
     named = rf"{re.escape(name)}(?![\w$])"

@@ -34,9 +34,10 @@ _MOST_AMONG_SEVERAL = 5
 _MOST_PLACES = 3
 """Of one document."""
 _DROP = 0.65
-"""A document whose best place has less than this share of the second best document's score ends the
-map. On public questions about documentation, one right page in a hundred is behind that. The best
-document is no measure: a name or words that it alone has may lift it far above all others."""
+"""A document is left out whose best place has less than this share of the score of the second best
+document of its kind. On public questions about documentation, one right page in a hundred is behind
+that. The best document is not the measure, since a name or words that it alone has may lift it far
+above all others; nor are other kinds, whose scores are made otherwise."""
 _LEAST_DOCUMENTS = 3
 """That are shown however far the score drops."""
 _WINDOWS = (10, 8, 6, 5, 4, 4, 4, 4)
@@ -65,6 +66,10 @@ _COMMIT_HEAD = ("Author: ", "Committer: ", "Date: ")
 _NAME = re.compile(r"\w[\w.]*")
 _WITH_USES = 8
 """Lines from which on a place of code also shows the constants and imports that it uses."""
+_ASKING = frozenset(
+    "where is are what does do how the a of in defined definition work works".split()
+)
+"""Words beside a name that say nothing more."""
 _SPACE = re.compile(r"\s+")
 _RULE = re.compile(r"\s*([=*~^\"'`#+.:_-])\1{2,}\s*")
 """A line that only underlines a heading or parts two sections."""
@@ -106,6 +111,8 @@ class _Place:
     rank: int
     lines: int = 0
     """0: nothing; 1: one sentence; more: a window of so many lines."""
+    definition: bool = False
+    """It is what the question asks for by name."""
 
 
 @dataclass(slots=True)
@@ -115,7 +122,7 @@ class _Document:
     name: str
     places: list[_Place] = field(default_factory=list)
     score: float = 1.0
-    """The share that its best place has of the second best document's score."""
+    """The share that its best place has of the score of the second best document of its kind."""
     path_alone: bool = False
 
     @property
@@ -220,24 +227,31 @@ def _group(
     grouped: dict[tuple[str, str], list[_Place]] = {}
     for rank, hit in enumerate(hits):
         grouped.setdefault((hit.collection, hit.uri), []).append(_Place(hit, rank))
-    best = sorted((places[0].hit.score for places in grouped.values()), reverse=True)[:2]
+    lanes: dict[str, list[float]] = {}
+    for places in grouped.values():
+        lanes.setdefault(places[0].hit.lane, []).append(places[0].hit.score)
     documents = []
     for key, places in list(grouped.items())[skip:]:
         above = " (above)" if key in seen else ""
         new = [place for place in places if place.hit.span.start not in seen.get(key, ())]
         document = _Document(describe(places[0].hit) + above, new[:_MOST_PLACES])
-        document.score = places[0].hit.score / (best[-1] or 1.0)
+        best = lanes[places[0].hit.lane]
+        document.score = places[0].hit.score / (best[:2][-1] or 1.0)
         documents.append(document)
     return documents
 
 
 def _mark_lead(documents: Sequence[_Document], question: str) -> None:
-    """Let a definition lead that the question asks for by its name."""
-    names = {name.rpartition(".")[2].casefold() for name in _NAME.findall(question)}
+    """Let a definition lead that the question asks for by its name, and for nothing else."""
+    words = [word for word in _NAME.findall(question) if word.casefold() not in _ASKING]
+    names = {word.rpartition(".")[2].casefold() for word in words} if len(words) == 1 else set()
     for place in documents[0].places[:1] if documents else ():
-        called = [part.casefold() for part in _NAME.findall(" ".join(place.hit.path[-1:]))]
-        if place.hit.lane == "code" and names.intersection(called):
+        path = place.hit.focus_path or place.hit.path
+        called = [part.casefold() for part in _NAME.findall(" ".join(path[-1:]))]
+        parts = {part.rpartition(".")[2] for part in called}
+        if place.hit.lane == "code" and names.intersection(parts):
             documents[0].score = max(documents[0].score, 2 * _LEAD)
+            place.definition = True
 
 
 def _limit(documents: Sequence[_Document], limit: int) -> list[_Document]:
@@ -279,9 +293,11 @@ def _lay_out(
     most = len(documents) if everything else max(most, budget // _TOKENS_A_DOCUMENT)
     shown: list[_Document] = []
     spent = 0
-    for document in documents[:most]:
-        if len(shown) >= _LEAST_DOCUMENTS and document.score < _DROP and not everything:
+    for document in documents:
+        if len(shown) >= most:
             break
+        if len(shown) >= _LEAST_DOCUMENTS and document.score < _DROP and not everything:
+            continue
         for place in document.places[:1]:
             place.lines = 1
         cost = tokens(document.text)
@@ -372,7 +388,7 @@ def _window(place: _Place) -> list[tuple[int, str]]:
     ]
     start, end = 0, len(lines)
     if len(lines) > place.lines:
-        start = _window_start(lines, focused, place.lines)
+        start = _window_start(lines, focused, place.lines, definition=place.definition)
         end = start + place.lines
     shown = [
         (first + at, _cut_around(lines[at], hit, first + at))
@@ -404,10 +420,16 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _window_start(lines: Sequence[str], focused: Sequence[tuple[int, int]], size: int) -> int:
-    """Where a window of ``size`` lines begins that has the best sentence, and others if it can."""
+def _window_start(
+    lines: Sequence[str], focused: Sequence[tuple[int, int]], size: int, *, definition: bool
+) -> int:
+    """Where a window of ``size`` lines begins that has the best sentence, and others if it can.
+
+    That of a definition which is asked for begins with it, and a line of comment before."""
     if not focused:
         return 0
+    if definition:
+        return max(0, min(focused[0][0] - 1, len(lines) - size))
 
     def worth(start: int) -> tuple[int, bool, int]:
         whole = [start <= low and high < start + size for low, high in focused]
