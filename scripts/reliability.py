@@ -68,7 +68,7 @@ HARNESSES = (
     Harness("Damage is found, told and rebuilt, and never served",
             ("faults/test_corruption.py", "store/test_damage.py")),
     Harness("A damaged database is never empty and never erased",
-            ("faults/test_database_damage.py", "test_database_damage.py")),
+            ("faults/test_database_damage.py", "test_damaged_databases.py")),
     Harness("An index equals a rebuild, whatever happened",
             ("index/test_stateful.py", "index/test_equality.py")),
     Harness("Processes share a folder, and one writes", ("index/test_processes.py",)),
