@@ -29,8 +29,9 @@ MAP_TOKENS = 950
 """That the map of one question may cost."""
 MOST_DOCUMENTS = 8
 """In the map of one question."""
-_MOST_AMONG_SEVERAL = 5
-"""In the map of each of several questions."""
+_MOST_AMONG_SEVERAL = 4
+"""In the map of each of several questions. Who asks ten things at once wants to know where to look;
+a question asked alone gets more."""
 _MOST_PLACES = 3
 """Of one document."""
 _DROP = 0.65
@@ -42,7 +43,7 @@ _LEAST_DOCUMENTS = 3
 """That are shown however far the score drops."""
 _WINDOWS = (10, 8, 6, 5, 4, 4, 4, 4)
 """Lines that the first place of each document shows, the best document first."""
-_WINDOWS_AMONG_SEVERAL = (7, 3)
+_WINDOWS_AMONG_SEVERAL = (4,)
 _WIDER: tuple[tuple[int, ...], ...] = ((24, 12, 8, 8, 4, 4, 4, 4), (60, 24, 12))
 """Lines that the best places show where the budget leaves room, in turn."""
 _WIDEST: tuple[tuple[int, ...], ...] = ((40, 40, 20), (400,) * 50)
@@ -56,6 +57,8 @@ _TOKENS_A_DOCUMENT = 150
 """Of a larger budget, for each further document."""
 _FOR_DOCUMENTS = 0.75
 """The share of the budget that naming documents may take; the rest is for their lines."""
+_FEW_LINES = 4
+"""Lines of code up to which the best ones are shown; more are shown as they follow each other."""
 _LONGEST_SENTENCE = 150
 _LONGEST_LINE = 240
 _LONGEST_NAME = 70
@@ -309,12 +312,16 @@ def _lay_out(
     firsts = [place for place in ranked if place.lines]
     further = [place for place in ranked if not place.lines]
     leads = bool(shown) and shown[0].score > _LEAD
-    steps: list[tuple[Sequence[_Place], Sequence[int]]] = [
-        (ranked, (_LEADING_LINES // (2 if among_several else 1),) if leads else ()),
-        (firsts, _WINDOWS_AMONG_SEVERAL if among_several else _WINDOWS),
-        (further, [1] * len(further)),
-    ]
-    steps += [(ranked, windows) for windows in (_WIDER[:1] if among_several else _WIDER)]
+    steps: list[tuple[Sequence[_Place], Sequence[int]]]
+    if among_several:
+        steps = [(firsts, _WINDOWS_AMONG_SEVERAL)]
+    else:
+        steps = [
+            (ranked, (_LEADING_LINES,) if leads else ()),
+            (firsts, _WINDOWS),
+            (further, [1] * len(further)),
+            *((ranked, windows) for windows in _WIDER),
+        ]
     if budget > _LARGER:
         steps += [(ranked, windows) for windows in _WIDEST]
     for places, windows in steps:
@@ -387,6 +394,8 @@ def _window(place: _Place) -> list[tuple[int, str]]:
         if focus.end_line - first < len(lines)
     ]
     start, end = 0, len(lines)
+    if hit.lane == "code" and place.lines <= _FEW_LINES < len(lines) and focused:
+        return _best_lines(place, lines, [low for low, _ in focused])
     if len(lines) > place.lines:
         start = _window_start(lines, focused, place.lines, definition=place.definition)
         end = start + place.lines
@@ -398,6 +407,14 @@ def _window(place: _Place) -> list[tuple[int, str]]:
     if hit.lane == "code" and _encloses(lines, start):
         shown = [(first, _cut(lines[0], _LONGEST_LINE, keep_indent=True)), *shown[1:]]
     return shown
+
+
+def _best_lines(place: _Place, lines: Sequence[str], best: Sequence[int]) -> list[tuple[int, str]]:
+    """The lines of code that answer best, wherever they are, below the one that begins it all."""
+    hit = place.hit
+    chosen = set(best[: place.lines - 1]) | ({0} if _encloses(lines, min(best)) else set())
+    first = hit.span.start_line
+    return [(first + at, _cut_around(lines[at], hit, first + at)) for at in sorted(chosen)]
 
 
 def _is_said_already(line: str, hit: Hit) -> bool:

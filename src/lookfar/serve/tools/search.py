@@ -32,7 +32,7 @@ from lookfar.serve.tools.listing import show_listing
 SearchMode = Literal["hybrid", "keyword", "vector", "literal", "regex"]
 Detail = Literal["map", "paths", "passages"]
 
-_MAP_TOKENS_EACH = 350
+_MAP_TOKENS_EACH = 200
 """That the map of each of several questions may cost."""
 _PASSAGE_TOKENS = 6_000
 _MAPPED_HITS = 24
