@@ -427,6 +427,8 @@ class Hit:
     """The sentences or lines of ``text`` that answer best, best first, where that was asked for."""
     focus_path: tuple[str, ...] = ()
     """Of code: the definition that holds the best of these lines, from the outermost in."""
+    focus_lines: tuple[int, int] = (0, 0)
+    """The first and last line of that definition."""
     document_chars: int = 0
     """The length of the whole document on the disk; 0 where it is gone."""
     uses: tuple[tuple[int, str], ...] = ()

@@ -160,3 +160,28 @@ def test_the_definition_around_the_answer_is_shown() -> None:
     ended = f"def outer():\n    pass\n\nvalue = 1\n{body}"
     other = replace(hit("a.py", ended, focus="    step_20()"), lane="code")
     assert "def outer" not in drawn(other, budget=150)
+
+
+def test_a_short_definition_is_shown_whole_among_several_questions() -> None:
+    text = (
+        "import os\n\n\ndef put(value):\n    check(value)\n    return keep(value)\n\n\nLAST = 1\n"
+    )
+    one = replace(hit("a.py", text, focus="    check(value)"), lane="code", focus_lines=(4, 6))
+    found = draw_map([Question("a", [one]), Question("b", [])], 400, describe=named)
+    assert (
+        "    4| def put(value):\n    5|     check(value)\n    6|     return keep(value)\n"
+        in found.text
+    )
+    long = replace(one, focus_lines=(1, 60))
+    text = draw_map([Question("a", [long]), Question("b", [])], 400, describe=named).text
+    assert "    5|     check(value)" in text
+    assert "LAST" not in text
+
+
+def test_the_best_page_is_shown_beside_code_that_crowds_it_out() -> None:
+    code = [
+        replace(hit(f"{n}.py", "x = 1\ny = 2\n", score=5 - n / 10), lane="code") for n in range(9)
+    ]
+    page = hit("page.md", "The answer.\n", score=1.0)
+    assert "page.md" in drawn(*code, page)
+    assert "page.md" not in drawn(*code, page, limit=5)

@@ -67,6 +67,7 @@ def cite(
         text, span, state = reads.checked(passage)
         path, part, parts = _headings(passage)
         focused = _focus(text[:max_chars], span, focus, place.lane == "code") if focus else ()
+        definition = reads.definition_at(passage, focused[0]) if focused else None
         hits.append(
             Hit(
                 collection=asked[passage.source].collection,
@@ -88,7 +89,8 @@ def cite(
                 also=tuple(reads.alike(*each) for each in passage.folded[:_MOST_ALSO]),
                 also_more=max(len(passage.folded) - _MOST_ALSO, 0),
                 focus=focused,
-                focus_path=reads.definition_at(passage, focused[0]) if focused else (),
+                focus_path=definition.path if definition else (),
+                focus_lines=definition.lines if definition else (0, 0),
                 document_chars=reads.document_chars(passage),
                 uses=reads.uses(passage, span) if focus and len(hits) < _WITH_USES else (),
             )
@@ -120,6 +122,13 @@ def _headings(passage: Passage) -> tuple[tuple[str, ...], int, int]:
     return (place.path, place.part, place.parts) if passage.chunks == 1 else (place.path, 1, 1)
 
 
+class _Definition(NamedTuple):
+    """Something that code defines, and where."""
+
+    path: tuple[str, ...]
+    lines: tuple[int, int]
+
+
 class _Reads:
     """Each document read once, and which of them are no longer as they were indexed."""
 
@@ -144,19 +153,22 @@ class _Reads:
         """The length of the whole document, as it is on the disk now."""
         return len(self._texts.get((passage.source, passage.place.uri)) or "")
 
-    def definition_at(self, passage: Passage, line: Span) -> tuple[str, ...]:
-        """The names of the innermost definition of code that a line belongs to."""
+    def definition_at(self, passage: Passage, line: Span) -> _Definition | None:
+        """The innermost definition of code that a line belongs to."""
         place = passage.place
         if place.lane != "code":
-            return ()
+            return None
         key = (passage.source, place.uri)
         if key not in self._sections:
             self._sections[key] = self._asked[passage.source].snapshot.sections(place.uri)
-        path: tuple[str, ...] = ()
+        innermost = None
         for section in self._sections[key]:
             if section.span.start <= line.start < section.span.end:
-                path = section.path
-        return path
+                innermost = section
+        if innermost is None:
+            return None
+        span = innermost.span
+        return _Definition(innermost.path, (span.start_line, span.end_line))
 
     def uses(self, passage: Passage, span: Span) -> tuple[tuple[int, str], ...]:
         """The constants and imports of its file that a passage of code uses."""

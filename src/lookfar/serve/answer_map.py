@@ -59,6 +59,8 @@ _FOR_DOCUMENTS = 0.75
 """The share of the budget that naming documents may take; the rest is for their lines."""
 _FEW_LINES = 4
 """Lines of code up to which the best ones are shown; more are shown as they follow each other."""
+_SHORT_DEFINITION = 14
+"""Lines of a definition that is shown whole instead: it would be read next."""
 _LONGEST_SENTENCE = 150
 _LONGEST_LINE = 240
 _LONGEST_NAME = 70
@@ -127,6 +129,10 @@ class _Document:
     score: float = 1.0
     """The share that its best place has of the score of the second best document of its kind."""
     path_alone: bool = False
+
+    @property
+    def kind(self) -> str:
+        return self.places[0].hit.lane if self.places else ""
 
     @property
     def text(self) -> str:
@@ -308,6 +314,7 @@ def _lay_out(
             break
         shown.append(document)
         spent += cost
+    shown = _with_every_kind(shown, documents)
     ranked = sorted((place for each in shown for place in each.places), key=lambda it: it.rank)
     firsts = [place for place in ranked if place.lines]
     further = [place for place in ranked if not place.lines]
@@ -329,6 +336,21 @@ def _lay_out(
             if lines > place.lines:
                 spent += _grow(place, lines, budget - spent)
     return _Part(shown)
+
+
+def _with_every_kind(shown: list[_Document], documents: Sequence[_Document]) -> list[_Document]:
+    """The same with the best page and the best code, in the place of the last document if need be:
+    scores of different kinds are made differently, so that one may crowd out the other."""
+    for kind in ("docs", "code"):
+        if len(shown) < _LEAST_DOCUMENTS or any(document.kind == kind for document in shown):
+            continue
+        best = next((document for document in documents if document.kind == kind), None)
+        if best is not None and best.places:
+            best.places[0].lines = 1
+            for place in shown[-1].places:
+                place.lines = 0
+            shown = [*shown[:-1], best]
+    return shown
 
 
 def _grow(place: _Place, lines: int, left: int) -> int:
@@ -395,8 +417,11 @@ def _window(place: _Place) -> list[tuple[int, str]]:
     ]
     start, end = 0, len(lines)
     if hit.lane == "code" and place.lines <= _FEW_LINES < len(lines) and focused:
-        return _best_lines(place, lines, [low for low, _ in focused])
-    if len(lines) > place.lines:
+        begin, end = (line - first for line in hit.focus_lines)
+        if not 0 <= begin <= end < min(begin + _SHORT_DEFINITION, len(lines)):
+            return _best_lines(place, lines, [low for low, _ in focused])
+        start, end = begin, end + 1
+    elif len(lines) > place.lines:
         start = _window_start(lines, focused, place.lines, definition=place.definition)
         end = start + place.lines
     shown = [

@@ -165,6 +165,8 @@ class _Asking:
             as_of=as_of,
             commits=True,
             memories=True,
+            # Who asks for docs wants pages; comments come with code.
+            tuned=replace(self._library.settings.search, comments=False),
             focus=given.detail != "passages",
             on_progress=self._call.on_progress(),
         )
