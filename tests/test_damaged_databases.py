@@ -174,7 +174,7 @@ def test_rows_that_are_gone_are_missed(base: Path) -> None:
     assert (done.salvaged.saved, done.salvaged.lost) == (COUNT, 0)
 
 
-@pytest.mark.parametrize("name", ["find", "insert"])
+@pytest.mark.parametrize("name", ["find", "insert", "export"])
 def test_a_pointer_that_is_gone_loses_nothing(base: Path, name: str) -> None:
     """Seen to fail: the database was not listed, and the next writer removed its epoch."""
     (base / "db" / NAME / "CURRENT").unlink()

@@ -278,6 +278,10 @@ class Documents(Collection):
     def entries(self) -> Iterator[Entered]:
         """Every document, in the order of the ids, all of one moment."""
         self._refuse_absent()
+        if self._store.exists:
+            # A death before the first pointer was written leaves an epoch that nothing names.
+            with suppress(IndexCorrupt):
+                self._healing(self._store.fingerprint)
         with self._refusing():
             for each in self._store.written() if self._store.exists else ():
                 yield Entered(each.uri, each.text, json.loads(each.metadata)["metadata"])
