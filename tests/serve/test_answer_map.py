@@ -185,3 +185,8 @@ def test_the_best_page_is_shown_beside_code_that_crowds_it_out() -> None:
     page = hit("page.md", "The answer.\n", score=1.0)
     assert "page.md" in drawn(*code, page)
     assert "page.md" not in drawn(*code, page, limit=5)
+
+
+def test_long_addresses_are_left_out() -> None:
+    line = "See [the page](https://example.org/a/very/long/address?with=much#more) for it.\n"
+    assert "See [the page](https://example.org/…) for it." in drawn(hit("a.md", line))

@@ -29,7 +29,7 @@ MAP_TOKENS = 950
 """That the map of one question may cost."""
 MOST_DOCUMENTS = 8
 """In the map of one question."""
-_MOST_AMONG_SEVERAL = 4
+_MOST_AMONG_SEVERAL = 3
 """In the map of each of several questions. Who asks ten things at once wants to know where to look;
 a question asked alone gets more."""
 _MOST_PLACES = 3
@@ -68,6 +68,7 @@ _APART = ("memory", "documents")
 """Kinds whose documents are always named with their collection: no folder has them."""
 _COMMIT_HEAD = ("Author: ", "Committer: ", "Date: ")
 """Lines of a commit that its name says already."""
+_ADDRESS = re.compile(r"(https?://[^/\s)>\]]+/)[^\s)>\]]{16,}")
 _NAME = re.compile(r"\w[\w.]*")
 _WITH_USES = 8
 """Lines from which on a place of code also shows the constants and imports that it uses."""
@@ -489,7 +490,7 @@ def _cut_around(line: str, hit: Hit, number: int) -> str:
     """A line, cut to the part that answers where it is too long."""
     line = line.rstrip()
     if len(line) <= _LONGEST_LINE:
-        return safe_name(line.expandtabs(4))
+        return safe_name(_without_addresses(line).expandtabs(4))
     start = 0
     for focus in hit.focus:
         if focus.start_line == number:
@@ -497,13 +498,19 @@ def _cut_around(line: str, hit: Hit, number: int) -> str:
             start = len(text_before) - (text_before.rfind("\n") + 1)
             break
     start = max(0, min(start, len(line) - _LONGEST_LINE))
-    cut = line[start : start + _LONGEST_LINE]
+    cut = _without_addresses(line[start : start + _LONGEST_LINE])
     before, after = ("…" if start else ""), ("…" if start + _LONGEST_LINE < len(line) else "")
     return safe_name(f"{before}{cut}{after}".expandtabs(4))
 
 
+def _without_addresses(line: str) -> str:
+    """A line without the long addresses that its links lead to."""
+    return _ADDRESS.sub(r"\1…", line) if "://" in line else line
+
+
 def _cut(text: str, most: int, *, keep_indent: bool = False) -> str:
     """A text on one line, of at most so many characters."""
+    text = _without_addresses(text)
     text = text.rstrip() if keep_indent else _SPACE.sub(" ", text).strip()
     return safe_name(text if len(text) <= most else f"{text[: most - 1].rstrip()}…")
 
