@@ -183,6 +183,7 @@ def test_the_status_never_waits_and_a_search_does(folder: Folder) -> None:
         until(lambda: TURNS.queued == 1)
         for name in ("status", "get_index_status", "msrl.status"):
             assert tools[name].run(session, {}, NoCall()).data
+        assert (TURNS.computing, TURNS.queued) == (2 * (os.cpu_count() or 1), 1)
         assert not ended.is_set()
         calls.close()
         assert ended.wait(DEADLINE)
