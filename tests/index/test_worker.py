@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
 import signal
@@ -19,7 +20,7 @@ import lookfar.errors
 from lookfar.chunk.headings import Sizes
 from lookfar.config import EmbedSettings
 from lookfar.embed.hashed import HashedEmbedder
-from lookfar.errors import IndexCorrupt, IOFailed, LookfarError
+from lookfar.errors import IndexCorrupt, IOFailed, LookfarError, OutOfMemory
 from lookfar.index import worker
 from lookfar.index.reconcile import Request
 from lookfar.index.worker import Preparer, Recipe, Unchanged, WorkerPool
@@ -99,9 +100,9 @@ from lookfar.index import worker
 _prepare = worker.prepare
 def prepare(uri, *arguments, **named):
     if uri == "13.md":
-        os.kill(os.getpid(), signal.SIGSEGV)
+        os.kill(os.getpid(), int(os.environ.get("POISON", signal.SIGSEGV)))
     if uri == "21.md":
-        raise MemoryError("this one only")
+        raise ValueError("this one only")
     return _prepare(uri, *arguments, **named)
 worker.prepare = prepare
 worker.main()
@@ -135,6 +136,36 @@ def test_a_file_that_kills_its_worker_is_reported_and_no_other(
     assert [each.uri for each in outcomes] == [r.file.uri for batch in batches for r in batch]
     failed = {each.uri: each.code for each in outcomes if isinstance(each, Failure)}
     assert failed == {"13.md": "WORKER_CRASHED", "21.md": "PARSE_FAILED", "gone.md": "GONE"}
+
+
+def test_a_worker_killed_for_memory_ends_the_pass_and_no_file_is_blamed(
+    recipe: Recipe, poisoned: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen to fail when it was reported as WORKER_CRASHED of the file."""
+    monkeypatch.setenv("POISON", "9")
+    kills = itertools.count()
+    pool = WorkerPool(recipe, 2, kills=lambda: next(kills))
+    try:
+        with pytest.raises(OutOfMemory) as refused:
+            list(pool.run(requests_of(recipe)))
+    finally:
+        pool.close()
+    assert "13.md" in refused.value.developer
+    assert children() == []
+
+
+def test_a_worker_killed_for_another_reason_is_the_files_fault(
+    recipe: Recipe, poisoned: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen to fail when every kill was taken for one for memory."""
+    monkeypatch.setenv("POISON", "9")
+    pool = WorkerPool(recipe, 2, kills=lambda: 3)
+    try:
+        outcomes = [each for batch in pool.run(requests_of(recipe)) for each in batch]
+    finally:
+        pool.close()
+    failed = {each.uri: each.code for each in outcomes if isinstance(each, Failure)}
+    assert failed["13.md"] == "WORKER_CRASHED"
 
 
 def test_workers_killed_from_outside_are_replaced(recipe: Recipe) -> None:

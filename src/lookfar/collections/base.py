@@ -70,6 +70,7 @@ from lookfar.retrieve.related import KINDS, SYMBOL_KINDS, Part, related
 from lookfar.retrieve.symbols import definitions_of, only_definition
 from lookfar.retrieve.target import Target, check_citation, locate, parse_target
 from lookfar.store.opening import Store, open_store
+from lookfar.turns import TURNS
 
 if TYPE_CHECKING:
     from lookfar.config import Settings
@@ -194,14 +195,15 @@ class Collection(ABC):
 
     def _take_building(self) -> None:
         """The lock on building, or ``IndexBusy``; whoever only looks at the disk is waited for."""
-        while not self._building.acquire(timeout=0.05):
-            if self._began:
-                raise IndexBusy(
-                    "This index is being built.",
-                    hint="Wait for it to finish and try again; searching works meanwhile.",
-                    developer=f"a pass began at {self._began}",
-                    details={"since": self._began},
-                )
+        with TURNS.step_aside():
+            while not self._building.acquire(timeout=0.05):
+                if self._began:
+                    raise IndexBusy(
+                        "This index is being built.",
+                        hint="Wait for it to finish and try again; searching works meanwhile.",
+                        developer=f"a pass began at {self._began}",
+                        details={"since": self._began},
+                    )
 
     @contextmanager
     def _held(self, on_progress: OnProgress | None, lock: Lock | None = None) -> Iterator[None]:
@@ -212,17 +214,26 @@ class Collection(ABC):
             yield
         finally:
             lock.release()
+            TURNS.settle()
 
     def _await(
         self, lock: Lock, on_progress: OnProgress | None, patience: float = float("inf")
     ) -> bool:
-        """Take a lock; gives whether it was free before patience was at an end."""
+        """Take a lock; gives whether it was free before patience was at an end.
+
+        A call that has to wait gives its turn back, and settles that after it released the lock.
+        """
+        if lock.acquire(blocking=False):
+            return True
         deadline = time.monotonic() + patience
-        while not lock.acquire(timeout=ASK_AGAIN):
-            if time.monotonic() >= deadline:
-                return False
-            self._still_wanted(on_progress)
-        return True
+        with TURNS.step_aside():
+            while not (taken := lock.acquire(timeout=ASK_AGAIN)):
+                if time.monotonic() >= deadline:
+                    break
+                self._still_wanted(on_progress)
+        if not taken:
+            TURNS.settle()
+        return taken
 
     def _still_wanted(self, on_progress: OnProgress | None) -> None:
         """Tell a call that waits how far others are. Raises where it was given up meanwhile: a
@@ -270,7 +281,8 @@ class Collection(ABC):
         """One pass, for whoever holds the lock on building."""
         self._began = now()
         try:
-            report = run()
+            with TURNS.index():
+                report = run()
         except LookfarError as error:
             if not isinstance(error, IndexBusy):
                 self.failure = error

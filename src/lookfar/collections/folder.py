@@ -55,6 +55,7 @@ from lookfar.parse.text import normalise
 from lookfar.retrieve.address import SCHEME, parse_address
 from lookfar.retrieve.target import parse_target
 from lookfar.sources.confine import Refused, Root
+from lookfar.turns import TURNS
 
 if TYPE_CHECKING:
     from lookfar.collections.commits import Commits
@@ -459,6 +460,7 @@ class Folder(Collection):
             self._walk = found.walk
         finally:
             self._building.release()
+            TURNS.settle()
         return found.notes()
 
     def _renew(self, on_progress: OnProgress | None) -> list[Incomplete]:
@@ -527,7 +529,8 @@ class Folder(Collection):
                 )
             if on_progress is not None and self.progress is not None:
                 on_progress(self.progress)
-            background.join(min(left, _LOOK_AGAIN))
+            with TURNS.wait():
+                background.join(min(left, _LOOK_AGAIN))
 
     # -- following the disk --------------------------------------------------
 

@@ -3,7 +3,8 @@
 Takes: URIs to read under one root. Gives: for each an outcome: a version to
 store, the news that nothing changed, a reason to leave it out, or a failure.
 Refuses: to let one file stop the others. A file that kills its process is tried
-once more alone, then reported.
+once more alone, then reported. Where the system killed that process for memory, the pass ends
+with ``OutOfMemory``.
 
 Workers are plain child processes that speak pickled frames over their pipes:
 no fork of a threaded parent, no re-import of the caller's ``__main__``, and a
@@ -32,7 +33,7 @@ from typing import IO, TYPE_CHECKING, Any
 from lookfar.chunk.headings import Sizes
 from lookfar.config import EmbedSettings, child_environment
 from lookfar.embed.providers import open_embedder
-from lookfar.errors import IOFailed, LookfarError, memory_refused
+from lookfar.errors import IOFailed, LookfarError, memory_refused, out_of_memory
 from lookfar.index.prepare import Prepared, embed, prepare
 from lookfar.index.reconcile import Request
 from lookfar.model import Failure, Fingerprint, Lane, Skipped
@@ -42,6 +43,7 @@ from lookfar.sources.fingerprints import content_hash, is_binary, settled
 from lookfar.sources.secrets import NO_EXCEPTIONS, Secrets
 from lookfar.store import catalog
 from lookfar.store.database import connect, typed_errors
+from lookfar.store.headroom import memory_kills
 from lookfar.store.siblings import Siblings
 
 if TYPE_CHECKING:
@@ -55,6 +57,8 @@ _POLITENESS = 10
 # Not "-m": run as __main__, what a child pickles would name a module the parent does not have.
 _CHILD = "from lookfar.index.worker import main; main()"
 _MOST_RESTARTS = 20
+_SIGKILL = 9
+"""By number: Windows has no such signal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +150,13 @@ def _count_by_length(text: str) -> int:
 class WorkerPool:
     """Child processes that prepare batches; results come in the order of the requests."""
 
-    def __init__(self, recipe: Recipe, workers: int) -> None:
+    def __init__(
+        self, recipe: Recipe, workers: int, kills: Callable[[], int] = memory_kills
+    ) -> None:
+        """``kills`` counts the processes that the system has killed for memory."""
         self._recipe = recipe
         self._idle: SimpleQueue[_Child] = SimpleQueue()
-        self._children = [_Child(recipe) for _ in range(workers)]
+        self._children = [_Child(recipe, kills) for _ in range(workers)]
         for child in self._children:
             self._idle.put(child)
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="lookfar-worker")
@@ -182,6 +189,10 @@ class WorkerPool:
         try:
             return child.ask([request])
         except EOFError:
+            if child.killed_for_memory():  # Not the file's fault: the next one would fail as well.
+                raise out_of_memory(
+                    f"a worker process was killed over {request.file.uri}"
+                ) from None
             child.restart()
             return [Failure(request.file.uri, "WORKER_CRASHED", "its parser ended the process")]
 
@@ -194,14 +205,16 @@ class WorkerPool:
 class _Child:
     """One worker process and its pipes."""
 
-    def __init__(self, recipe: Recipe) -> None:
+    def __init__(self, recipe: Recipe, kills: Callable[[], int]) -> None:
         self._recipe = recipe
+        self._kills = kills
         self._restarts = 0
         self._start()
 
     def _start(self) -> None:
         # Two numerical threads in each of several processes only get in each other's way.
         quiet = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "0"}
+        self._kills_before = self._kills()
         self._process = subprocess.Popen(
             [sys.executable, "-c", _CHILD],
             stdin=subprocess.PIPE,
@@ -227,6 +240,11 @@ class _Child:
         if isinstance(answer, LookfarError):
             raise answer
         return answer
+
+    def killed_for_memory(self) -> bool:
+        """Whether the system has killed this process, which has ended, to get memory back."""
+        killed = self._process.wait() == -_SIGKILL
+        return killed and self._kills() > self._kills_before
 
     def restart(self) -> None:
         self.close()

@@ -43,6 +43,7 @@ from lookfar.serve.tool import (
     part_of,
 )
 from lookfar.serve.toolsets import hint_for
+from lookfar.turns import TURNS
 
 if TYPE_CHECKING:
     from lookfar.index.build import OnProgress, Progress
@@ -69,6 +70,8 @@ _TELL_SHARE: Final = 0.1
 _ASK_SECONDS: Final = 300.0
 """For a person to answer."""
 _THREADS: Final = 40
+_LIGHT_THREADS: Final = 4
+"""For light tools alone, which do not wait behind calls that queue for a turn."""
 _LONGEST_WORDS: Final = 2_000
 _LONGEST_CURSOR: Final = 12
 _ASKED: Final = "confirm"
@@ -201,9 +204,11 @@ class _Faces:
         self.changes = changes
         self._on_client = on_client
         self._limiter = limiter
+        self._light = anyio.CapacityLimiter(_LIGHT_THREADS)
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        return await anyio.to_thread.run_sync(work, limiter=self._limiter)
+    async def _in_thread(self, work: Callable[[], T], *, light: bool = False) -> T:
+        limiter = self._light if light else self._limiter
+        return await anyio.to_thread.run_sync(work, limiter=limiter)
 
     # -- tools -------------------------------------------------------------
 
@@ -223,7 +228,9 @@ class _Faces:
         call = _McpCall(context, params, client)
         arguments = params.arguments or {}
         try:
-            result = await self._in_thread(lambda: tool.run(self._session, arguments, call))
+            result = await self._in_thread(
+                lambda: tool.run(self._session, arguments, call), light=tool.light
+            )
         except _Asked as asked:
             return asked.back
         except LookfarError as error:
@@ -448,7 +455,8 @@ class _McpCall:
                     )
                 )
         else:
-            answer = anyio.from_thread.run(self._elicit, question)
+            with TURNS.wait():
+                answer = anyio.from_thread.run(self._elicit, question)
         return answer.action == "accept" and (answer.content or {}).get(_ASKED) is True
 
     async def _elicit(self, question: str) -> types.ElicitResult:

@@ -39,6 +39,8 @@ T = TypeVar("T")
 NOTE: Final = "X-Lookfar-Note"
 """What has to be admitted of a result that is a list, percent-encoded."""
 _THREADS: Final = 16
+_LIGHT_THREADS: Final = 4
+"""For light tools alone, which do not wait behind calls that queue for a turn."""
 _LONGEST_NAME: Final = 100
 
 
@@ -86,10 +88,12 @@ class Tools:
         self.named = tools
         self._watch = watch
         self._threads = ThreadPoolExecutor(_THREADS, "lookfar-http")
+        self._light = ThreadPoolExecutor(_LIGHT_THREADS, "lookfar-http-light")
 
     def close(self) -> None:
         """What still runs ends by itself; what waits is not begun."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._threads, self._light):
+            threads.shutdown(wait=False, cancel_futures=True)
 
     def find(self, name: str) -> Tool:
         """A tool by the name it is offered by."""
@@ -112,7 +116,14 @@ class Tools:
         arguments = await arguments_of(request)
         call = HttpCall()
         working = asyncio.ensure_future(
-            self.run(name, arguments, visit, call, lambda: tool.run(self.session, arguments, call))
+            self.run(
+                name,
+                arguments,
+                visit,
+                call,
+                lambda: tool.run(self.session, arguments, call),
+                light=tool.light,
+            )
         )
         leaving = asyncio.ensure_future(_left(request))
         try:
@@ -135,6 +146,8 @@ class Tools:
         visit: Visit | None,
         call: HttpCall,
         work: Callable[[], T],
+        *,
+        light: bool = False,
     ) -> T:
         """Do blocking work in a thread; given up, it ends at its next step."""
 
@@ -146,7 +159,8 @@ class Tools:
         context = contextvars.copy_context()
         loop = asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(self._threads, context.run, within)
+            threads = self._light if light else self._threads
+            return await loop.run_in_executor(threads, context.run, within)
         except asyncio.CancelledError:
             call.give_up()
             raise

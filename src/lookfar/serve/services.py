@@ -11,7 +11,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from inspect import signature
@@ -35,6 +35,7 @@ from lookfar.serve.project import ProjectNotDetected, project_root
 from lookfar.serve.tool import Session, Tool, offered
 from lookfar.serve.toolsets import tools_of
 from lookfar.store.files import make_folder
+from lookfar.turns import TURNS
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -48,6 +49,8 @@ _log = logging.getLogger(__name__)
 
 QUESTIONS = ("search", "grep", "read", "outline", "related", "statuses", "delete")
 """What the command line may ask."""
+_LIGHT = ("about", "statuses")
+"""Questions that compute next to nothing, and so never wait for a turn."""
 
 _SESSION_THREADS: Final = 16
 """Calls of one session that are worked on at once: it cannot take those of others."""
@@ -307,8 +310,10 @@ def _answered(
     try:
         paths = [str(Path(hello.cwd, path)) for path in hello.paths]
         opened = pool.session(paths, settings=explicit_of(hello), environ=hello.env)
-        with opened as session, session.call():
-            return {"result": to_plain(_ask(session.library, _question(line), tell))}
+        question = _question(line)
+        turn = nullcontext() if question["method"] in _LIGHT else TURNS.take(id(hello))
+        with opened as session, session.call(), turn:
+            return {"result": to_plain(_ask(session.library, question, tell))}
     except LookfarError as error:
         return {"error": {**error.as_dict(), "developer": error.developer}}
     except Exception as error:

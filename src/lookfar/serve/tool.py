@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lookfar.errors import InvalidArgument, LookfarError
 from lookfar.retrieve.pack import tokens
+from lookfar.turns import TURNS
 
 if TYPE_CHECKING:
     from lookfar.index.build import OnProgress
@@ -197,6 +198,8 @@ class Tool:
     """The shape that its callers expect of an error."""
     enhanced: str = ""
     """What the description says more where longer descriptions are wished for."""
+    light: bool = False
+    """It computes next to nothing, so it never waits for a turn."""
 
     @property
     def input_schema(self) -> Json:
@@ -226,7 +229,8 @@ class Tool:
                 hint="Ask the user to start it with --write (serve.write).",
             )
         given = self.parse(arguments)
-        with session.call():
+        turn = nullcontext() if self.light else TURNS.take(session)
+        with session.call(), turn:
             return self.handler(session, given, call)
 
 

@@ -53,5 +53,9 @@ def safe_lines(lines: Sequence[str]) -> str:
 
 
 STATUS = Tool(
-    "status", "What is indexed, how up to date it is, and what failed.", StatusInput, _status
+    "status",
+    "What is indexed, how up to date it is, and what failed.",
+    StatusInput,
+    _status,
+    light=True,
 )

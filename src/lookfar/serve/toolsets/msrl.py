@@ -318,6 +318,7 @@ STATUS = Tool(
     StatusInput,
     _status,
     refusal=refusal,
+    light=True,
 )
 REINDEX = Tool(
     "msrl.reindex",

@@ -17,8 +17,9 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeVar
 
 from pydantic import Field
 
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 
     from lookfar.collections.folder import Folder
     from lookfar.model import IndexReport
+
+T = TypeVar("T")
 
 _ALPHA: Final = 0.5
 _WHOLE_CHUNK: Final = 1_000_000
@@ -293,22 +296,33 @@ class SearchInput(Input):
 
 def _search_docs(session: Session, given: SearchInput, call: Call) -> Result:
     folder = _indexed(session)
-    answer = _answer(session, given, call, "docs")
+    answer, levels = _answer_with(partial(_answer, session, given, call, "docs"), folder, _levels)
     if not answer.hits and not any(format_of(uri) in FORMATS for uri, _ in folder.documents()):
         raise DocsNotIndexed(
             "No documentation is indexed here.",
             hint="Add some, and call create_index.",
             developer=f"no documents in {folder.index_dir}",
         )
-    levels = _levels(folder, answer)
     return _shown(folder, given, answer, lambda hit: _section_of(hit, levels), _text)
 
 
 def _search_code(session: Session, given: SearchInput, call: Call) -> Result:
     folder = _indexed(session)
-    answer = _answer(session, given, call, "code")
-    symbols = _symbols(folder, answer)
+    answer, symbols = _answer_with(partial(_answer, session, given, call, "code"), folder, _symbols)
     return _shown(folder, given, answer, lambda hit: symbols[hit.chunk_id], lambda hit: hit.text)
+
+
+def _answer_with(
+    ask: Callable[[], Answer], folder: Folder, look_up: Callable[[Folder, Answer], T]
+) -> tuple[Answer, T]:
+    """An answer, and what is looked up in the generation that gave it."""
+    answer = ask()
+    try:
+        return answer, look_up(folder, answer)
+    except InvalidArgument:
+        # A rebuild has replaced that generation meanwhile: the new one answers.
+        answer = ask()
+        return answer, look_up(folder, answer)
 
 
 def _answer(session: Session, given: SearchInput, call: Call, lane: Lane) -> Answer:
@@ -403,7 +417,7 @@ def _levels(folder: Folder, answer: Answer) -> dict[str, int]:
     for uri in dict.fromkeys(hit.uri for hit in answer.hits):
         try:
             page = folder.page(uri, as_of=answer.generation)
-        except NotFound:  # That state has been pruned since; depth is the best guess left.
+        except NotFound:  # It is no longer in the index; depth is the best guess left.
             levels |= {h.chunk_id: min(len(h.path), 6) for h in answer.hits if h.uri == uri}
         else:
             levels |= {chunk.id: chunk.level for chunk in page.chunks}
@@ -721,7 +735,7 @@ TOOLS: tuple[Tool, ...] = (
     _tool(
         "get_index_status",
         "Whether the project is indexed, how much of it, since when, and whether it is followed.",
-        NoInput, _status,
+        NoInput, _status, light=True,
     ),
     _tool(
         "get_config",
