@@ -27,7 +27,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ ROOT = Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 FUZZ_SECONDS = 60
 """For each target, in the nightly lane."""
+ALONE = ("serve/http/test_http_load.py",)
+"""Modules whose figures other work beside them would spoil."""
 MINUTES = {"pull-request": 8, "nightly": 60}
 """What a lane is to take at most."""
 
@@ -225,6 +228,8 @@ def main() -> int:
     parser.add_argument("lane", choices=("pull-request", "nightly", "pin"))
     parser.add_argument("--report", type=Path, help="the page whose tables are renewed")
     parser.add_argument("--only", default="", help="only modules with this in their name")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1,
+                        help="modules that run at once (default: one for each core)")  # fmt: skip
     given = parser.parse_args()
     if given.lane == "pin":
         return _pin()
@@ -234,12 +239,8 @@ def main() -> int:
         print("strace is not there (apt-get install strace): power loss is skipped, and no lane in "
               "which a harness is skipped is good.")  # fmt: skip
     begun = time.monotonic()
-    runs = [
-        _run(test, given.lane)
-        for harness in HARNESSES
-        for test in harness.tests
-        if given.only in test
-    ]
+    tests = [test for harness in HARNESSES for test in harness.tests if given.only in test]
+    runs = _run_all(tests, given.lane, given.jobs)
     fuzzed = _fuzz() if given.lane == "nightly" and given.only in "fuzz" else []
     spent = time.monotonic() - begun
     bad = at_fault(runs, fuzzed, night=given.lane == "nightly", whole=not given.only)
@@ -295,6 +296,15 @@ def _asked(name: str) -> str:
     rows = [row for row in PLAN if row.figures == _planned(name)]
     said = ", ".join(f"{row.least:,}{'' if row.of == 'trials' else ' ' + row.of}" for row in rows)
     return said and said + ("" if rows[0].figures == name else " in all")
+
+
+def _run_all(tests: Sequence[str], lane: str, jobs: int) -> list[Run]:
+    """Run modules beside each other, and then one at a time those that measure times."""
+    beside = [test for test in tests if test not in ALONE]
+    with ThreadPoolExecutor(max(jobs, 1)) as pool:
+        done = dict(zip(beside, pool.map(lambda test: _run(test, lane), beside), strict=True))
+    done |= {test: _run(test, lane) for test in tests if test in ALONE}
+    return [done[test] for test in tests]
 
 
 def _run(test: str, lane: str) -> Run:
