@@ -182,9 +182,7 @@ DIES = """
 def test_what_a_killed_writer_left_in_its_log_is_read_on_a_full_disk(
     small_disk: Path, elsewhere: Elsewhere
 ) -> None:
-    """Its ``-shm`` file is there to be used; without one the message says why nothing is read.
-
-    Seen to fail when a log with something in it was taken for an empty one."""
+    """Its ``-shm`` file is there to be used."""
     shelf = Shelf(small_disk / "index")
     shelf.write(SMALL)
     shelf.store.close()
@@ -199,7 +197,7 @@ def test_what_a_killed_writer_left_in_its_log_is_read_on_a_full_disk(
 
 
 def test_a_log_without_its_shared_memory_on_a_full_disk_says_so(small_disk: Path) -> None:
-    """Seen to fail when the log was passed over: the state before it would have been served."""
+    """Seen to fail when the log was passed over: the state before it was served."""
     shelf = Shelf(small_disk / "index")
     shelf.write(SMALL)
     shelf.write({"new.md": "common too\n"})
