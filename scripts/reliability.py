@@ -2,8 +2,8 @@
 
 Takes: the name of a lane. Gives: a line per harness (trials, faults, failures, seconds), and with
 `--report` the tables of the page. Refuses: to call a lane good in which a harness failed, told a
-failure, was skipped in part, is missing, or tried less than the plan asks of a night; and to make
-the page from anything but a whole night.
+failure, was skipped in part, is missing, or tried less than the plan asks of a night. With
+`--only` and `--report`, the rows of those modules are renewed, and the page says that they are newer.
 
     python scripts/reliability.py pull-request
     python scripts/reliability.py nightly --report docs/reliability.md
@@ -227,19 +227,26 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("lane", choices=("pull-request", "nightly", "pin"))
     parser.add_argument("--report", type=Path, help="the page whose tables are renewed")
-    parser.add_argument("--only", default="", help="only modules with this in their name")
+    parser.add_argument("--only", default="",
+                        help="only modules with one of these, parted by commas, in their name")  # fmt: skip
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1,
                         help="modules that run at once (default: one for each core)")  # fmt: skip
     given = parser.parse_args()
     if given.lane == "pin":
         return _pin()
-    if given.report is not None and (given.lane != "nightly" or given.only):
-        parser.error("the page is made from a whole nightly lane, without --only")
+    if given.report is not None and given.lane != "nightly":
+        parser.error("the page is made from a nightly lane")
     if shutil.which("strace") is None:
         print("strace is not there (apt-get install strace): power loss is skipped, and no lane in "
               "which a harness is skipped is good.")  # fmt: skip
     begun = time.monotonic()
-    tests = [test for harness in HARNESSES for test in harness.tests if given.only in test]
+    wanted = given.only.split(",")
+    tests = [
+        test
+        for harness in HARNESSES
+        for test in harness.tests
+        if any(part in test for part in wanted)
+    ]
     runs = _run_all(tests, given.lane, given.jobs)
     fuzzed = _fuzz() if given.lane == "nightly" and given.only in "fuzz" else []
     spent = time.monotonic() - begun
@@ -248,7 +255,8 @@ def main() -> int:
           f"{'all good' if not bad else 'AT FAULT: ' + ', '.join(bad)}")  # fmt: skip
     if given.report is not None:
         text = given.report.read_text(encoding="utf-8")
-        page = _page(text, given.lane, runs, fuzzed, spent, bad)
+        whole = not given.only
+        page = _page(text, given.lane, runs, fuzzed, spent, bad) if whole else renewed(text, runs)
         given.report.write_text(page, encoding="utf-8")
     return 1 if bad else 0
 
@@ -441,25 +449,64 @@ def _page(
             run = by_test.get(test)
             if run is None:
                 continue
-            failures = sum(line["failures"] for line in run.lines) + run.failed
-            lines.append(
-                f"| {harness.promise} | `tests/{test.replace('::', '` `')}` | {mutation_of(test)} "
-                f"| {run.trials:,} | {failures} |"
-            )
+            lines.append(_promise_row(harness, run))
     lines += ["", "Asked is the least that a night has to try, in trials unless it says otherwise.",
               "", "| figure | trials | faults | failures | asked | |",
               "|---|---:|---:|---:|---:|---|"]  # fmt: skip
     told = [line for run in by_test.values() for line in run.lines] + list(fuzzed)
-    for line in _together(told):
-        same = f'the trials of "{line["of"]}"' if line.get("of") else ""
-        note = "; ".join(filter(None, (line["note"], same)))
-        lines.append(
-            f"| {line['name']} | {line['trials']:,} | {line['faults']:,} | {line['failures']} "
-            f"| {_asked(line['name'])} | {note} |"
-        )
+    lines += map(_figure_row, _together(told))
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n" + "\n".join(lines) + f"\n{END}{after}"
+
+
+def _promise_row(harness: Harness, run: Run) -> str:
+    failures = sum(line["failures"] for line in run.lines) + run.failed
+    name = run.test.replace("::", "` `")
+    return (f"| {harness.promise} | `tests/{name}` | {mutation_of(run.test)} "
+            f"| {run.trials:,} | {failures} |")  # fmt: skip
+
+
+def _figure_row(line: dict[str, Any]) -> str:
+    same = f'the trials of "{line["of"]}"' if line.get("of") else ""
+    note = "; ".join(filter(None, (line["note"], same)))
+    return (f"| {line['name']} | {line['trials']:,} | {line['faults']:,} | {line['failures']} "
+            f"| {_asked(line['name'])} | {note} |")  # fmt: skip
+
+
+def renewed(text: str, runs: Iterable[Run]) -> str:
+    """The page with the rows of these modules as they are now, and a note that they are newer than
+    the others; rows that are not there yet come last in their table."""
+    runs = list(runs)
+    owner = {test: harness for harness in HARNESSES for test in harness.tests}
+    before, _, rest = text.partition(BEGIN)
+    tables, _, after = rest.partition(END)
+    promises, _, figures = tables.partition("| figure |")
+    promises = _with_rows(promises, [_promise_row(owner[run.test], run) for run in runs], 1)
+    told = _together(line for run in runs for line in run.lines)
+    figures = _with_rows(f"| figure |{figures}", [_figure_row(line) for line in told], 0)
+    promises = re.sub(r" Rows of \d+ modules are from later runs\.", "", promises)
+    since = f" Rows of {len(runs)} modules are from later runs."
+    promises = promises.replace(" cores.", f" cores.{since}", 1)
+    return f"{before}{BEGIN}{promises}{figures}{END}{after}"
+
+
+def _with_rows(table: str, rows: Sequence[str], column: int) -> str:
+    """A table in which rows replace those that are equal in one column, or are added."""
+    lines = table.split("\n")
+    for row in rows:
+        key = row.split(" | ")[column].lstrip("| ")
+        at = [
+            number
+            for number, line in enumerate(lines)
+            if line.startswith("| ") and line.split(" | ")[column].lstrip("| ") == key
+        ]
+        if at:
+            lines[at[0]] = row
+        else:
+            last = max(number for number, line in enumerate(lines) if line.startswith("|"))
+            lines.insert(last + 1, row)
+    return "\n".join(lines)
 
 
 def figures_with_failures(page: str) -> list[str]:

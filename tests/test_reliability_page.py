@@ -196,3 +196,23 @@ def test_the_page_is_made_from_a_whole_night(
         script().main()
     assert ended.value.code == 2
     assert "whole nightly lane" in capsys.readouterr().err
+
+
+def test_rows_of_single_modules_are_renewed() -> None:
+    """Seen to fail when a row that is there already was added once more."""
+    module = script()
+    first, other = listed()[:2]
+    page = made([module.Run(first, 1.0, 5, 0, [line("x")])])
+    later = module.renewed(
+        page,
+        [
+            module.Run(first, 1.0, 6, 0, [line("x", 9)]),
+            module.Run(other, 1.0, 7, 0, [line("z", 8)]),
+        ],
+    )
+    assert later.count(f"`tests/{first}`") == 1
+    assert f"`tests/{other}`" in later
+    assert "| x | 9 |" in later
+    assert "| z | 8 |" in later
+    assert "Rows of 2 modules are from later runs." in later
+    assert module.figures_with_failures(later) == []
