@@ -3,7 +3,7 @@
 Takes: the name of a lane. Gives: a line per harness (trials, faults, failures, seconds), and with
 `--report` the tables of the page. Refuses: to call a lane good in which a harness failed, told a
 failure, was skipped in part, is missing, or tried less than the plan asks of a night. With
-`--only` and `--report`, the rows of those modules are renewed, and the page says that they are newer.
+`--only` and `--report`, the rows of those modules are renewed, and the page says so.
 
     python scripts/reliability.py pull-request
     python scripts/reliability.py nightly --report docs/reliability.md
@@ -227,8 +227,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("lane", choices=("pull-request", "nightly", "pin"))
     parser.add_argument("--report", type=Path, help="the page whose tables are renewed")
-    parser.add_argument("--only", default="",
-                        help="only modules with one of these, parted by commas, in their name")  # fmt: skip
+    parser.add_argument("--only", default="", metavar="A,B",
+                        help="only modules with one of these in their name")  # fmt: skip
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1,
                         help="modules that run at once (default: one for each core)")  # fmt: skip
     given = parser.parse_args()
