@@ -116,8 +116,8 @@ OPERATIONS: dict[str, Callable[[Library], object]] = {
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_a_page_of_zeros_is_reported_and_costs_nothing(base: Path, name: str) -> None:
     """Seen to fail with the code before the journal: ``find``, ``list`` and ``export`` were empty,
-    ``insert`` succeeded, and its epoch with all documents was removed. All fail without
-    ``Watch.check`` and ``refuse_damage`` together; one of them alone still reports this page."""
+    ``insert`` succeeded, and the epoch with all documents was removed; and without
+    ``refuse_damage``, for every operation. Without ``Watch.check`` alone this page is reported."""
     zero(catalogue_of(base))
     damaged = catalogue_of(base).read_bytes()
     with opened(base) as library, pytest.raises(IndexCorrupt) as raised:
