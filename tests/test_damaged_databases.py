@@ -160,8 +160,8 @@ def test_verify_and_doctor_name_the_database(base: Path) -> None:
 
 
 def test_rows_that_are_gone_are_missed(base: Path) -> None:
-    """A page may read as one with fewer rows. Seen to fail without ``refuse_miscount`` (57 documents
-    were exported and listed, and one more was inserted), and without ``Watch.check``."""
+    """A page may read as one with fewer rows. Seen to fail without ``refuse_miscount`` (57 were
+    exported and listed, and one more was inserted), and without ``Watch.check``."""
     with closing(sqlite3.connect(catalogue_of(base))) as connection:
         for table, column in (("documents", "id"), ("chunks", "document"), ("tags", "document")):
             connection.execute("DROP TRIGGER IF EXISTS document_purged")
