@@ -24,7 +24,7 @@ def digest(kept: Kept) -> bytes:
 def test_what_a_server_is_the_only_copy_of_is_saved_and_not_removed(
     pg: PgServer, tmp_path: Path
 ) -> None:
-    """Seen to fail: ``set_aside`` removed every row."""
+    """Seen to fail when ``set_aside`` did not refuse: it removed every row."""
     store = PostgresStore(Server(pg.url()), "documents/only", tmp_path / "index")
     shelf = Shelf(store)
     shelf.write(TEXTS)
@@ -54,7 +54,7 @@ def test_what_a_server_is_the_only_copy_of_is_saved_and_not_removed(
 
 
 def test_rows_that_are_gone_from_a_server_are_missed(pg: PgServer, tmp_path: Path) -> None:
-    """Seen to fail (they were exported without a word) before they were counted."""
+    """Seen to fail without ``refuse_miscount``: the others were exported without a word."""
     store = PostgresStore(Server(pg.url()), "documents/counted", tmp_path / "index")
     Shelf(store).write(TEXTS)
     with store._changing(0.0) as connection:
