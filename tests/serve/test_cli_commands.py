@@ -108,7 +108,7 @@ def test_what_is_alike_is_named_alike(way: str) -> None:
         if isinstance(each, click.Option):
             for name in each.opts:
                 assert ONE_SPELLING.get(name, name) in each.opts
-                assert re.fullmatch(r"-[a-z]|--[a-z0-9]+(-[a-z0-9]+)*", name), name
+                assert re.fullmatch(r"-[a-zA-Z]|--[a-z0-9]+(-[a-z0-9]+)*", name), name
             assert each.help, f"{way} {each.opts}"
             assert each.help.endswith((".", ")")), f"{way} {each.opts}: {each.help}"
             assert "--query" not in each.opts or way == "why"

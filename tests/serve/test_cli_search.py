@@ -17,7 +17,10 @@ Ask = Callable[..., dict[str, Any]]
 Run = Callable[..., Result]
 
 
-ANSWER_KEYS = ["query", "mode", "hits", "generation", "generations", "took_ms", "incomplete"]
+ANSWER_KEYS = [
+    *("query", "mode", "hits", "generation", "generations", "took_ms", "incomplete", "documents"),
+    "total",
+]
 HIT_TYPES = {
     "collection": str, "uri": str, "title": str, "heading_path": list,
     "start": int, "end": int, "start_line": int, "end_line": int,
@@ -196,7 +199,7 @@ def test_an_empty_folder_says_that_it_is_empty(tmp_path: Path, run: Run) -> None
     (tmp_path / "empty").mkdir()
     result = run("search", "keys", tmp_path / "empty")
     assert result.exit_code == 0
-    assert "incomplete (no_documents): nothing here is indexed" in result.stdout
+    assert "incomplete (no_documents): No files were indexed" in result.stdout
 
 
 def test_a_file_where_the_index_belongs_is_told(handbook: Path, tmp_path: Path, run: Run) -> None:

@@ -486,9 +486,8 @@ def _listed(name: str, tool: Tool, enhanced: bool) -> types.Tool:
         input_schema=tool.input_schema,
         annotations=types.ToolAnnotations(
             read_only_hint=tool.read_only,
-            # By the protocol these two mean nothing for a tool that only reads.
-            destructive_hint=None if tool.read_only else tool.destructive,
-            idempotent_hint=None if tool.read_only else tool.idempotent,
+            destructive_hint=None if tool.lean else tool.destructive,
+            idempotent_hint=None if tool.lean else tool.idempotent,
             open_world_hint=False,
         ),
     )

@@ -198,6 +198,9 @@ class Tool:
     """The shape that its callers expect of an error."""
     enhanced: str = ""
     """What the description says more where longer descriptions are wished for."""
+    lean: bool = False
+    """Its listing leaves out what the protocol gives no meaning: of a tool that only reads, whether
+    it destroys and whether it may be called again."""
     light: bool = False
     """It computes next to nothing, so it never waits for a turn."""
 

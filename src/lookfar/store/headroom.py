@@ -20,6 +20,10 @@ from typing import Final
 
 from lookfar.errors import out_of_memory
 
+if sys.platform != "win32":
+    # Not when it is needed: a process that gave up its rights may not reach the library then.
+    import resource
+
 _STATM = Path("/proc/self/statm")
 _RESIDENT: Final = 64_000_000
 """Bytes that a group has to leave: what a pass takes between two looks, with room to spare."""
@@ -138,8 +142,6 @@ def address_space_left() -> int | None:
     """Bytes that a limit leaves to this process; None where there is none, or nobody knows."""
     if sys.platform == "win32":
         return None
-    import resource
-
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY:
         return None

@@ -60,7 +60,10 @@ def test_every_read_only_tool_that_needs_nothing_answers(open_server: Served) ->
     simple = [
         each["name"]
         for each in open_server.ask("GET", "/tools").json["tools"]
-        if each["read_only"] and not each["input_schema"].get("required")
+        if each["read_only"]
+        and not each["input_schema"].get("required")
+        # These need one of two arguments, which a schema without unions cannot say.
+        and each["name"] not in ("search", "read")
     ]
     assert len(simple) >= 5
     for name in simple:

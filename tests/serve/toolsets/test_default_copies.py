@@ -43,7 +43,7 @@ def copies(put: Put) -> None:
 def test_headings_are_said_once_and_copies_can_be_read(
     call: Any, library: Library, docs: Path
 ) -> None:
-    result = call("search", {"query": "zebra stripes leaves"})
+    result = call("search", {"query": "zebra stripes leaves", "detail": "passages"})
     shown = [each.text for each in result.content if getattr(each, "text", "").startswith("[")]
     lines = [text.partition("\n")[0] for text in shown]
     assert len(lines) > 1
@@ -57,7 +57,7 @@ def test_headings_are_said_once_and_copies_can_be_read(
     assert (found.uri, found.state) == ("b.md", "same")
     assert shown[0].partition("\n")[2] == found.text
     (docs / "b.md").write_text("Other.\n")
-    again = call("search", {"query": "zebra stripes leaves"})
+    again = call("search", {"query": "zebra stripes leaves", "detail": "passages"})
     first = next(each.text for each in again.content if each.text.startswith("["))
     assert "b.md:" in first.partition("\n")[0]
     assert "(changed on disk)" in first.partition("\n")[0]

@@ -167,7 +167,7 @@ def test_an_empty_folder_gives_nothing(ask: Ask, docs: Path, tool: str) -> None:
         path.unlink()
     found = ask(tool, **{TEXT[tool]: "zebra"})
     assert found["results"] == []
-    assert "nothing here is indexed" in found["note"]
+    assert "No files were indexed" in found["note"]
 
 
 def test_parts_of_a_long_section_have_its_headings(ask: Ask, put: Put) -> None:

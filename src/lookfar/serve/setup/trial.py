@@ -72,8 +72,8 @@ def try_out(
     if result.is_error:
         problem = next(filter(None, texts), "The search failed.").strip()
         return Trial(*about, ok=False, seconds=took, problem=problem, hint=by_hand)
-    cited = [each for each in result.content if getattr(each, "type", "") == "resource_link"]
-    return Trial(*about, ok=True, passages=len(cited), first=_first(texts), seconds=took)
+    hits = (result.structured_content or {}).get("hits", ())
+    return Trial(*about, ok=True, passages=len(hits), first=_first(texts, hits), seconds=took)
 
 
 async def _asked(
@@ -98,7 +98,9 @@ async def _asked(
                 tools = {tool.name for tool in (await client.list_tools()).tools}
                 if "search" not in tools:
                     return None
-                return await client.call_tool("search", {"query": query, "top_k": 3})
+                return await client.call_tool(
+                    "search", {"query": query, "top_k": 3, "detail": "paths"}
+                )
         except BaseExceptionGroup as group:
             raise _only(group) from None
 
@@ -110,12 +112,9 @@ def _only(group: BaseException) -> BaseException:
     return group
 
 
-def _first(texts: Sequence[str]) -> str:
-    """``guide.md:3-9`` of a passage that begins ``[1] guide.md:3-9 | ...``."""
-    for text in texts:
-        if text.startswith("[1] "):
-            return text.split("\n", 1)[0].removeprefix("[1] ").split(" | ", 1)[0]
-    return ""
+def _first(texts: Sequence[str], hits: Sequence[Any]) -> str:
+    """``guide.md:3-9`` of the first line of a list of paths."""
+    return texts[0].split("\n", 1)[0].partition("  ")[0] if texts and hits else ""
 
 
 def _why(error: Exception, remarks: Any) -> str:

@@ -246,4 +246,5 @@ READ = Tool(
     " several targets; of a large document gives the outline.",
     ReadInput,
     _read,
+    lean=True,
 )

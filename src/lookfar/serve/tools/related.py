@@ -65,4 +65,5 @@ RELATED = Tool(
     " defined and used.",
     RelatedInput,
     _related,
+    lean=True,
 )

@@ -397,4 +397,5 @@ SEARCH = Tool(
     " mode literal or regex (as grep); detail paths names files only.",
     SearchInput,
     _search,
+    lean=True,
 )
