@@ -151,9 +151,12 @@ def spoil(path: Path, chance: random.Random) -> str:
 def _before_the_last_commit(log: bytes) -> int:
     """So many bytes of a log count: its last commit may look like this after a power failure.
 
-    Without the frame that ends the commit before: zeros there join the two.
+    Without the frame that ends the commit before: zeros there join the two. Frames that SQLite has
+    left from a round before lie behind the last commit, and have other words than the header.
     """
-    ends = [at for at in range(32, len(log), 24 + PAGE) if any(log[at + 4 : at + 8])]
+    frames = range(32, len(log), 24 + PAGE)
+    words = log[16:24]
+    ends = [at for at in frames if any(log[at + 4 : at + 8]) and log[at + 8 : at + 16] == words]
     assert len(ends) > 1, "several commits"
     return ends[-2]
 
