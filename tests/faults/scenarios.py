@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import zlib
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -23,6 +24,7 @@ from lookfar.library import Library
 from lookfar.model import Filters
 from lookfar.store.collection import CollectionStore
 from lookfar.store.epoch import Epoch
+from lookfar.store.signatures import sign
 
 SETTINGS: Mapping[str, Any] = {
     "embed.provider": "hash",
@@ -98,8 +100,14 @@ NAMES = {"one": "01BX5ZZKBKACTAV9WEVGEMMVS0", "two": "01BX5ZZKBKACTAV9WEVGEMMVS1
 
 
 def insert(name: str) -> Callable[[Library], object]:
-    text, given = f"{name} amber birch {name}\n", {"title": name}
-    return lambda library: library.database(DATABASE).insert(text, given, doc_id=NAMES[name])
+    given = {"title": name}
+    return lambda library: library.database(DATABASE).insert(
+        text_of(name), given, doc_id=NAMES[name]
+    )
+
+
+def text_of(name: str) -> str:
+    return f"{name} amber birch {name}\n"
 
 
 def erase(library: Library) -> None:
@@ -177,7 +185,18 @@ def state(library: Library) -> dict[str, Any]:
     """Of the folder and of the database, if there is one. Nothing is freshened or healed."""
     folder = _state(library.folder()._store, library.folder().embedder)
     database = library.database(DATABASE)
-    return {"folder": folder, "database": _state(database._store, database.embedder)}
+    shown = _state(database._store, database.embedder)
+    if shown["index"] == "there" and not database.has(NAMES["two"]):
+        shown["traces"] = shown["traces"] or left_of_two(database._store.folder)
+    return {"folder": folder, "database": shown}
+
+
+def left_of_two(folder: Path) -> list[str]:
+    """The files that hold the name of the erased document, its text or its signature."""
+    text = text_of("two").encode()
+    wanted = (NAMES["two"].encode(), text, zlib.compress(text), sign(text))
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return [path.name for path in paths if any(part in path.read_bytes() for part in wanted)]
 
 
 def _state(store: CollectionStore, embedder: Any) -> dict[str, Any]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
 from shelf import Shelf, rows_of
 
 from lookfar.errors import IndexBusy, NotIndexed
+from lookfar.store import files
 from lookfar.store.analyser import analyse
+from lookfar.store.collection import CollectionStore
 from lookfar.store.erase import Written
 from lookfar.store.files import WriterLock
 from lookfar.store.keywords import FIELDS, NAMES, Streams
@@ -29,8 +35,8 @@ def erase(shelf: Shelf, *uris: str) -> int:
 
 
 def traces(shelf: Shelf, word: str = SECRET) -> list[str]:
-    files = [path for path in shelf.store.folder.rglob("*") if path.is_file()]
-    return [path.name for path in files if word.encode() in path.read_bytes()]
+    paths = [path for path in shelf.store.folder.rglob("*") if path.is_file()]
+    return [path.name for path in paths if word.encode() in path.read_bytes()]
 
 
 @pytest.fixture
@@ -113,3 +119,50 @@ def test_erasing_waits_for_other_writers_and_makes_nothing(filled: Shelf, tmp_pa
     with pytest.raises(NotIndexed):
         erase(nowhere, "a.md")
     assert not (tmp_path / "nowhere").exists()
+
+
+class _Died(BaseException):
+    """Stands for the end of the process."""
+
+
+def _die_at(number: int) -> Callable[[str, str, int], int]:
+    """A hook for ``files.on_point`` that dies at the point of this number."""
+    points = count(1)
+
+    def pass_point(what: str, name: str, size: int) -> int:
+        if next(points) == number:
+            raise _Died(f"{what} {name}")
+        return size
+
+    return pass_point
+
+
+def test_a_death_at_any_point_leaves_a_sound_only_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen to fail when the journal was replaced while the catalogue still recorded the old one:
+    after a death before the commit, ``verify`` reported a damaged journal."""
+    sound = Shelf(CollectionStore(tmp_path / "sound", only_copy=True))
+    sound.write({"a.md": f"# {SECRET}\n\nfirst text\n", "b.md": "# B\n\ncrimson text\n"})
+    sound.store.close()
+    for number in count(1):
+        folder = tmp_path / f"copy{number}"
+        shutil.copytree(tmp_path / "sound", folder)
+        dying = Shelf(CollectionStore(folder, only_copy=True))
+        with monkeypatch.context() as patched, suppress(_Died):
+            patched.setattr(files, "on_point", _die_at(number))
+            erase(dying, "a.md")
+            break
+        dying.store.close()
+        shelf = Shelf(CollectionStore(folder, only_copy=True))
+        assert shelf.store.verify() == [], number
+        assert "b.md" in shelf.everything()
+        shelf.store.finish_erasing(again)
+        if "a.md" in shelf.everything():
+            erase(shelf, "a.md")
+        assert shelf.store.verify() == [], number
+        assert traces(shelf) == []
+        assert sorted(shelf.everything()) == ["b.md"]
+        shelf.store.close()
+    dying.store.close()
+    assert number > 20

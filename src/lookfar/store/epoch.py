@@ -292,7 +292,8 @@ class Epoch(Remembered):
         return signed, [number for number in kept if number not in have]
 
     def renew_signatures(self, connection: Connection) -> None:
-        """Write the file anew, of the documents that are kept and of nothing else."""
+        """Write the file anew, of the documents that are kept and of nothing else; the caller
+        syncs the folder."""
         signed, lacking = self._signed(connection)
         self.signatures.rewrite([*signed, *signed_texts(connection, lacking)])
 

@@ -132,6 +132,12 @@ def remove_traces(epoch: Epoch, again: Again) -> None:
             graves,
             lambda documents: _entries(connection, documents, again),
         )
+        if epoch.journal is not None:
+            # Or a death between its new bytes and the commit below would look like damage.
+            connection.execute("BEGIN IMMEDIATE")
+            journal.disown(connection)
+            seal(connection)
+            commit(connection)
         blank = bytes(epoch.vectors.dimensions * 2)
         connection.execute("BEGIN IMMEDIATE")
         connection.executemany(
@@ -142,6 +148,8 @@ def remove_traces(epoch: Epoch, again: Again) -> None:
         generations.close_graves(connection, graves)
         if epoch.journal is not None:
             journal.renew(epoch.journal, connection)
+        # The new signatures and the new journal must not give way to the old ones again.
+        files.sync_folder(epoch.folder)
         seal(connection)
         commit(connection)
         # Not into a file elsewhere, where it would be a trace again.

@@ -7,7 +7,8 @@ frame that differs from its hash; the ones before and behind it stay readable.
 A frame is on the disk before the catalogue names it, so the log may run ahead of the catalogue and
 never behind. ``meta`` records where the log ended with the last commit; the next writer cuts off
 what lies behind. Erased documents leave a frame that says so, and once their traces are removed
-the log is written again without them.
+the log is written again without them. While it is replaced, the catalogue does not vouch for a log:
+a death in between must not make a sound database look damaged.
 """
 
 from __future__ import annotations
@@ -80,6 +81,7 @@ class JournalWriter:
         self._flushed = False
         if served and not self._continues(connection):
             self._last, self._end = rewrite(path, connection)
+            files.sync_folder(path.parent)
 
     def _continues(self, connection: Connection) -> bool:
         if catalog.number(connection, _OF) != generations.active(connection):
@@ -139,7 +141,8 @@ def create(path: Path) -> None:
 
 def rewrite(path: Path, connection: Connection) -> tuple[int, int]:
     """Write the log anew from the live rows of the catalogue, each checked against its hash;
-    gives where its last frame begins and where it ends."""
+    gives where its last frame begins and where it ends. The caller syncs the folder before it
+    commits."""
     number = generations.active(connection)
     rows = connection.execute(
         "SELECT d.uri, d.metadata, d.text_sha, t.body FROM documents d"
@@ -154,7 +157,7 @@ def rewrite(path: Path, connection: Connection) -> tuple[int, int]:
         files.append(new, end, b"".join(frames))
         last, end = end + sum(map(len, frames[:-1])), end + sum(map(len, frames))
     files.sync(new)
-    files.rename(new, path)
+    files.rename(new, path, sync=False)
     return last, end
 
 
@@ -162,6 +165,12 @@ def renew(path: Path, connection: Connection) -> None:
     """The same, and record it in the caller's transaction."""
     last, end = rewrite(path, connection)
     _record(connection, last, end, generations.active(connection))
+
+
+def disown(connection: Connection) -> None:
+    """Say in the caller's transaction that the log is about to be replaced: until another is
+    recorded, the catalogue does not claim to know where it ends."""
+    connection.execute("DELETE FROM meta WHERE key = ?", (_OF,))
 
 
 def _checked(connection: Connection, rows: Iterable[tuple], number: int) -> Iterator[bytes]:  # type: ignore[type-arg]

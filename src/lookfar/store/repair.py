@@ -202,6 +202,7 @@ def _journal(connection: sqlite3.Connection, path: Path) -> None:
     if journal_damage(path, connection):
         connection.execute("BEGIN IMMEDIATE")
         renew(path, connection)
+        files.sync_folder(path.parent)
         seal(connection)
         commit(connection)
 

@@ -239,8 +239,8 @@ class SignatureFile:
     def rewrite(self, signed: Sequence[Signed]) -> None:
         """Replace all of it: nothing of what it held before is left.
 
-        A loss of power may bring back what was there before, which does no harm, until the folder
-        is synced.
+        Until the folder is synced, a loss of power may bring back what was there before. That can
+        hide no document; where documents were erased, the caller syncs the folder.
         """
         data = _packed(signed, len(_MAGIC)) if signed else b""
         files.write_atomic(self.path, _MAGIC + data, sync=False)
