@@ -14,13 +14,14 @@ from lookfar.errors import how_many
 from lookfar.model import FileMatches, Matches
 from lookfar.retrieve.pack import tokens
 from lookfar.serve import jsonshape
-from lookfar.serve.cursor import Cursor, remember_call
 from lookfar.serve.printable import safe_name
 from lookfar.serve.tool import Call, Json, Result, Session, bounded
 from lookfar.serve.tools.inputs import LEAST_TOKENS
+from lookfar.serve.tools.paging import missing_lines, next_page
 
 if TYPE_CHECKING:
     from lookfar.model import Filters
+    from lookfar.serve.cursor import Cursor
     from lookfar.serve.tools.search import SearchInput
 
 LINE_TOKENS = 1_000
@@ -67,23 +68,13 @@ def show_lines(
         more = any(end < matches.matched_files for end, matches in zip(reached, found, strict=True))
         following = ""
         if more:
-            following = Cursor(reached, _generation(found)).write(about, "search")
-            remember_call(
-                session.memory,
-                following,
-                given.model_dump(exclude={"cursor", "budget"}, exclude_unset=True),
-            )
+            following = next_page(session, given, about, reached, found[0].generations)
         return _result(found, parts, following, given)
 
     budget = given.budget
     if not budget:
         budget = LINE_TOKENS if len(found) == 1 else _LINE_TOKENS_EACH * len(found)
     return bounded(show, budget, LEAST_TOKENS)
-
-
-def _generation(found: Sequence[Matches]) -> int:
-    states = found[0].generations
-    return next(iter(states.values())) if len(states) == 1 else 0
 
 
 def _lay_out(matches: Matches, budget: int) -> list[tuple[FileMatches, int]]:
@@ -157,8 +148,7 @@ def _result(
         head = head if matches.matches else "No line matches"
         label = "" if single else f"[{number}] {safe_name(matches.pattern[:70])}: "
         bodies.append("\n".join([f"{label}{head}", *lines]))
-    notes = dict.fromkeys(note for matches in found for note in matches.incomplete)
-    said = [f"Incomplete ({note.reason}): {safe_name(note.detail)}" for note in notes]
+    said = missing_lines(note for matches in found for note in matches.incomplete)
     if following:
         said.append(f"More: cursor {following}")
     return Result(data, "\n".join(said), body="\n\n".join(bodies), excerpts=excerpts)

@@ -10,10 +10,11 @@ from lookfar.errors import how_many
 from lookfar.model import Listed
 from lookfar.retrieve.pack import tokens
 from lookfar.serve import jsonshape
-from lookfar.serve.cursor import Cursor, remember_call
+from lookfar.serve.cursor import Cursor
 from lookfar.serve.printable import safe_name
 from lookfar.serve.tool import Call, Json, Result, Session, bounded
 from lookfar.serve.tools.inputs import LEAST_TOKENS
+from lookfar.serve.tools.paging import SEARCH_CURSOR, missing_lines, next_page
 
 if TYPE_CHECKING:
     from lookfar.model import Filters
@@ -27,7 +28,7 @@ def show_listing(
     session: Session, given: SearchInput, filters: Filters, call: Call, about: Json
 ) -> Result:
     """The documents that filters admit, from where the last page ended."""
-    cursor = Cursor.read(given.cursor, about, "search")
+    cursor = Cursor.read(given.cursor, about, SEARCH_CURSOR)
     listing = session.library.list_documents(
         filters,
         limit=given.top_k or _DOCUMENTS,
@@ -44,16 +45,10 @@ def show_listing(
         reached = cursor.offset + len(shown)
         following = ""
         if reached < listing.total:
-            states = listing.generations
-            generation = next(iter(states.values())) if len(states) == 1 else 0
-            following = Cursor((reached,), generation).write(about, "search")
-            kept = given.model_dump(exclude={"cursor", "budget"}, exclude_unset=True)
-            remember_call(session.memory, following, kept)
+            following = next_page(session, given, about, (reached,), listing.generations)
         data = jsonshape.listing(replace(listing, documents=tuple(shown)))
         data["cursor"] = following
-        said = [
-            f"Incomplete ({note.reason}): {safe_name(note.detail)}" for note in listing.incomplete
-        ]
+        said = missing_lines(listing.incomplete)
         said.append(how_many(listing.total, "document"))
         if following:
             said[-1] += f". More: cursor {following}"

@@ -21,13 +21,14 @@ from lookfar.retrieve.pack import pack, tokens
 from lookfar.serve import jsonshape
 from lookfar.serve.answer_map import MAP_TOKENS, AnswerMap, Question, draw_map, name_document
 from lookfar.serve.breadcrumbs import Breadcrumbs, also_at
-from lookfar.serve.cursor import Cursor, recall_call, remember_call
+from lookfar.serve.cursor import Cursor, recall_call
 from lookfar.serve.moments import moment
 from lookfar.serve.printable import safe_name
 from lookfar.serve.tool import Call, Input, Json, Passage, Result, Session, Tool, bounded
 from lookfar.serve.tools.inputs import LEAST_TOKENS, Budget, between
 from lookfar.serve.tools.lines import show_lines
 from lookfar.serve.tools.listing import show_listing
+from lookfar.serve.tools.paging import SEARCH_CURSOR, missing_lines, next_page
 
 SearchMode = Literal["hybrid", "keyword", "vector", "literal", "regex"]
 Detail = Literal["map", "paths", "passages"]
@@ -41,7 +42,6 @@ _PASSAGES = 10
 _DEEPEST = 100
 """Hits that one question can be asked for, all pages together."""
 _MOST_QUESTIONS = 10
-_KIND = "search"
 
 
 def _few(queries: list[str]) -> list[str]:
@@ -107,7 +107,7 @@ def _search(session: Session, given: SearchInput, call: Call) -> Result:
             hint="Give query, queries with several questions, or filters alone to list documents.",
             details={"field": "query", "value": given.query, "reason": "missing"},
         )
-    cursor = Cursor.read(given.cursor, _about(session, given), _KIND)
+    cursor = Cursor.read(given.cursor, _about(session, given), SEARCH_CURSOR)
     if max(cursor.offsets) >= _DEEPEST:
         raise InvalidArgument(
             f"One question gives at most {_DEEPEST} hits.", hint="Ask more precisely, or filter."
@@ -201,7 +201,7 @@ def _show_map(session: Session, given: SearchInput, call: Call, cursor: Cursor) 
     several = len(session.library.collections) > 1
     asked = [Question(answer.query, answer.hits) for answer in answers]
     answers[0] = replace(answers[0], incomplete=(*answers[0].incomplete, *asking.notes))
-    notes = _distinct([note for answer in answers for note in answer.incomplete])
+    notes = [note for answer in answers for note in answer.incomplete]
 
     def show(budget: int) -> Result:
         drawn = draw_map(
@@ -215,13 +215,8 @@ def _show_map(session: Session, given: SearchInput, call: Call, cursor: Cursor) 
         following = ""
         if drawn.more:
             reached = tuple(map(sum, zip(skip, drawn.documents, strict=True)))
-            generation = answers[0].generation
-            following = Cursor(reached, generation).write(_about(session, given), _KIND)
-            remember_call(
-                session.memory,
-                following,
-                given.model_dump(exclude={"cursor", "budget"}, exclude_unset=True),
-            )
+            about, states = _about(session, given), answers[0].generations
+            following = next_page(session, given, about, reached, states)
         return _mapped(answers, drawn, notes, following, given)
 
     budget = given.budget
@@ -268,7 +263,7 @@ def _mapped(
     cited = {(it.hit.collection, it.hit.uri): it.hit for part in drawn.shown for it in part}
     data["tokens"] = tokens(drawn.text)
     data["document_tokens"] = sum(hit.document_chars for hit in cited.values()) // 4
-    lines = [f"Incomplete ({note.reason}): {safe_name(note.detail)}" for note in notes]
+    lines = missing_lines(notes)
     if not cited:
         lines.insert(0, "Nothing found.")
     else:
@@ -276,10 +271,6 @@ def _mapped(
         receipt = f"{count}, {data['tokens']:,} tokens; whole: {data['document_tokens']:,}"
         lines.append(f"{receipt}. More: cursor {following}" if following else receipt)
     return Result(data, "\n".join(lines), body=drawn.text if cited else "", excerpts=excerpts)
-
-
-def _distinct(notes: Sequence[Incomplete]) -> list[Incomplete]:
-    return list(dict.fromkeys(notes))
 
 
 def _complete(hit: Hit, shape: Json) -> None:
@@ -320,13 +311,8 @@ def _show_passages(session: Session, given: SearchInput, call: Call, cursor: Cur
             parts.append(replace(answer, hits=tuple(hits)))
         following = ""
         if more and max(reached) < _DEEPEST:
-            generation = answers[0].generation
-            following = Cursor(tuple(reached), generation).write(_about(session, given), _KIND)
-            remember_call(
-                session.memory,
-                following,
-                given.model_dump(exclude={"cursor", "budget"}, exclude_unset=True),
-            )
+            about, states = _about(session, given), answers[0].generations
+            following = next_page(session, given, about, tuple(reached), states)
         return _with_passages(parts, skip, following, given)
 
     return bounded(show, given.budget or _PASSAGE_TOKENS * min(len(questions), 3), LEAST_TOKENS)
@@ -356,8 +342,7 @@ def _with_passages(
     data: Json = shapes[0] if single else {"answers": shapes}
     data["cursor"] = following
     lines = [how_many(len(passages), "hit") if passages else "Nothing found."]
-    said = _distinct([note for answer in answers for note in answer.incomplete])
-    lines += [f"Incomplete ({note.reason}): {safe_name(note.detail)}" for note in said]
+    lines += missing_lines(note for answer in answers for note in answer.incomplete)
     if following:
         lines.append(f"More with cursor: {following}")
     return Result(data, "\n".join(lines), tuple(passages))
