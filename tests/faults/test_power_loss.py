@@ -9,7 +9,8 @@ that syncs is left out in turn, and at least one loss of power has to notice. Wh
 noticed first: tantivy does not sync the name of its last commit, so that the catalogue could be
 ahead of it, and a search then waited for ever; a deleted index came back damaged; a folder of
 kept vectors came back without its catalogue; a new index folder was never synced into the one
-above it.
+above it. After an erase no file may hold the name, the text or the signature of what was erased:
+seen to fail with `signatures.bits` renamed and its folder not synced.
 """
 
 from __future__ import annotations
