@@ -334,8 +334,8 @@ def _run(test: str, lane: str) -> Run:
             cwd=ROOT,
             env={
                 **os.environ,
-                "LOOKFAR_TRIALS": "full" if lane == "nightly" else "quick",
-                "LOOKFAR_REPORT": str(told),
+                "RELIABILITY_TRIALS": "full" if lane == "nightly" else "quick",
+                "RELIABILITY_REPORT": str(told),
             },
             capture_output=True,
             text=True,

@@ -1,6 +1,6 @@
 """How much a reliability harness tries, and where it tells what it tried.
 
-Takes: `LOOKFAR_TRIALS` (`quick`, the default, or `full`) and `LOOKFAR_REPORT` (a file) from the
+Takes: `RELIABILITY_TRIALS` (`quick`, the default, or `full`) and `RELIABILITY_REPORT` (a file) from the
 environment. Gives: the number of trials for this run, and one line of JSON per harness in the
 file. Refuses: any other word, so that a mistyped lane does not pass for the long one.
 
@@ -14,14 +14,14 @@ import os
 
 # Read once, while tests are collected: the fixtures that give a test a home of its own take every
 # LOOKFAR_ variable away.
-_TRIALS = os.environ.get("LOOKFAR_TRIALS") or "quick"
-_REPORT = os.environ.get("LOOKFAR_REPORT")
+_TRIALS = os.environ.get("RELIABILITY_TRIALS") or "quick"
+_REPORT = os.environ.get("RELIABILITY_REPORT")
 
 
 def amount(quick: int, full: int) -> int:
     """How many trials: few in the ordinary suite, many in the nightly lane."""
     if _TRIALS not in {"quick", "full"}:
-        raise ValueError(f"LOOKFAR_TRIALS is {_TRIALS!r}; it is quick or full")
+        raise ValueError(f"RELIABILITY_TRIALS is {_TRIALS!r}; it is quick or full")
     return full if _TRIALS == "full" else quick
 
 

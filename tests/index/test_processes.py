@@ -1,6 +1,6 @@
 """Many processes on one folder, and processes that die: one writer, sound answers, the same ones.
 
-``LOOKFAR_TRIALS=full`` tries chance often; the default keeps this quick.
+``RELIABILITY_TRIALS=full`` tries chance often; the default keeps this quick.
 """
 
 from __future__ import annotations
