@@ -1,7 +1,7 @@
 """How much a reliability harness tries, and where it tells what it tried.
 
-Takes: `RELIABILITY_TRIALS` (`quick`, the default, or `full`) and `RELIABILITY_REPORT` (a file) from the
-environment. Gives: the number of trials for this run, and one line of JSON per harness in the
+Takes: `RELIABILITY_TRIALS` (`quick`, the default, or `full`) and `RELIABILITY_REPORT` (a file) from
+the environment. Gives: the number of trials for this run, and one line of JSON per harness in the
 file. Refuses: any other word, so that a mistyped lane does not pass for the long one.
 
 `scripts/reliability.py` sets both and makes the table of `docs/reliability.md` from the file.

@@ -57,5 +57,6 @@ STATUS = Tool(
     "What is indexed, how up to date it is, and what failed.",
     StatusInput,
     _status,
+    light=True,
     lean=True,
 )
