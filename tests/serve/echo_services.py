@@ -88,6 +88,11 @@ class _Session:
             await asyncio.sleep(params["seconds"])
         elif method == "block":
             time.sleep(params["seconds"])
+        elif method == "close":
+            # As the protocol's own library does for what it works on while its session ends.
+            error = {"code": -32000, "message": "Connection closed"}
+            await self.say({"id": message["id"], "error": error})
+            os.kill(os.getpid(), signal.SIGKILL)
         elif method == "die":
             os.kill(os.getpid(), signal.SIGKILL)
         elif method == "ask":

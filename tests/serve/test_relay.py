@@ -395,6 +395,18 @@ def test_daemon_killed_while_it_works(start: Start) -> None:
     assert client.receive() is None
 
 
+def test_a_daemon_that_closes_while_it_works_is_lost(start: Start) -> None:
+    """What the library says of its own connection tells a client nothing.
+
+    Seen to fail when its error was passed on.
+    """
+    client = start()
+    old = client.pid(1)
+    client.request(2, "close")
+    assert is_lost(client.receive(), 2)
+    assert client.pid(3) != old
+
+
 def test_a_fresh_daemon_is_told_what_the_last_one_knew(start: Start) -> None:
     """Revision 2025-11-25: a daemon refuses requests before ``initialize``."""
     client = start()

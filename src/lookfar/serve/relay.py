@@ -42,6 +42,8 @@ _MOST_TRIES: Final = 3
 _CHUNK: Final = 65536
 _SERVER_ERROR: Final = -32000
 _INVALID_REQUEST: Final = -32600
+_CLOSED = (-32000, "Connection closed")
+"""What the library of the protocol answers for requests under way when its connection ends."""
 _STDIN: Final = 0
 _STDOUT: Final = 1
 
@@ -146,6 +148,8 @@ class Relay:
         answers = [message for message in messages if "method" not in message]
         if any(self._swallowed(answer) for answer in answers):
             return
+        if any(_says_closed(answer) for answer in answers):
+            return  # Its link ends next, and then its requests are answered as lost.
         self._write(line)
         with self._changed:
             for answer in answers:
@@ -476,6 +480,12 @@ def _read_stdin() -> bytes:
             select.select([_STDIN], [], [])
         except OSError:
             return b""  # a stdin that cannot be read has ended
+
+
+def _says_closed(answer: Message) -> bool:
+    """Whether a daemon that ends says so of its own connection."""
+    error = answer.get("error")
+    return isinstance(error, dict) and (error.get("code"), error.get("message")) == _CLOSED
 
 
 def _remark(text: str) -> None:
