@@ -49,7 +49,7 @@ def test_the_build_runs_the_command_of_the_readme() -> None:
     assert printed == after_mark.split("```")[1].removeprefix("sh").strip()
     assert "\n" not in printed
     assert "requirements-dev.lock" in printed
-    assert printed.endswith("pytest -q -n auto --dist loadfile")
+    assert printed.endswith("pytest -q -n auto --dist loadfile --no-loadscope-reorder")
 
 
 def test_the_lock_pins_and_hashes_everything() -> None:

@@ -34,7 +34,7 @@ import pytest
 from harness import amount, report
 
 SPOIL = Path(__file__).with_name("spoil_database.py")
-SIZES = {60: (amount(48, 1_000), 4), 5_000: (amount(4, 1_000), 50)}
+SIZES = {60: (amount(24, 1_000), 4), 5_000: (amount(4, 1_000), 50)}
 """Documents, with the number of trials and of how many of them one is repaired in full."""
 ASKED = ("find", "list", "export", "read", "insert")
 SECONDS = 600 if SIZES[60][0] < 1_000 else 5_400
