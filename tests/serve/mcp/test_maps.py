@@ -220,6 +220,21 @@ def test_a_filter_without_words_lists_what_it_admits(local: Agent) -> None:
     assert data(second)["cursor"] == ""
 
 
+def test_a_listing_moves_on_however_long_a_path_is(
+    portal: BlockingPortal, home: Home, tmp_path: Path
+) -> None:
+    """Seen to fail when a path longer than the budget gave an empty page and the same cursor."""
+    folder = tmp_path / "long" / "/".join(["a" * 200] * 3)
+    folder.mkdir(parents=True)
+    for name in ("one.md", "two.md"):
+        (folder / name).write_text("# Text\n\nWords.\n", encoding="utf-8")
+    with in_memory(portal, home, tmp_path / "long") as agent:
+        first = agent.call("search", glob="**", budget=100)
+        second = agent.call("search", cursor=data(first)["cursor"], budget=100)
+        uris = [one["uri"] for page in (first, second) for one in data(page)["documents"]]
+        assert [uri.rpartition("/")[2] for uri in uris] == ["one.md", "two.md"]
+
+
 def test_a_function_is_shown_with_the_constants_it_uses(local: Agent) -> None:
     result = local.call("search", query="revert", kinds=["code"])
     assert "    3| LIMIT = 7" in said(result)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -41,7 +41,7 @@ def show_listing(
     several = len(session.library.collections) > 1
 
     def show(budget: int) -> Result:
-        shown = [document for document, _ in _that_fit(listing.documents, several, budget)]
+        shown = _that_fit(listing.documents, several, budget)
         reached = cursor.offset + len(shown)
         following = ""
         if reached < listing.total:
@@ -57,15 +57,16 @@ def show_listing(
     return bounded(show, given.budget or _TOKENS, LEAST_TOKENS)
 
 
-def _that_fit(
-    documents: tuple[Listed, ...], several: bool, budget: int
-) -> Iterator[tuple[Listed, int]]:
+def _that_fit(documents: Sequence[Listed], several: bool, budget: int) -> list[Listed]:
+    """The documents whose lines fit, the first in any case: else a cursor would never move on."""
+    shown: list[Listed] = []
     spent = 0
     for document in documents:
         spent += tokens(_line(document, several))
-        if spent > budget:
-            return
-        yield document, spent
+        if shown and spent > budget:
+            break
+        shown.append(document)
+    return shown
 
 
 def _line(document: Listed, several: bool) -> str:
