@@ -23,7 +23,7 @@ from typing import Any
 
 from lookfar import Library
 from lookfar.model import Filters
-from lookfar.serve.options import settings_from
+from lookfar.serve.cli.options import settings_from
 
 TOP = 10
 Found = list[tuple[str, int, int]]

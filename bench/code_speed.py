@@ -22,9 +22,9 @@ from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 
 from lookfar import Library
-from lookfar.parse.code import tree_of
-from lookfar.parse.languages import Language, language_of
-from lookfar.parse.summary import summarise
+from lookfar.text.parse.languages import Language, language_of
+from lookfar.text.parse.source_code import tree_of
+from lookfar.text.parse.summary import summarise
 
 _MOST_BYTES = 200_000
 _DENIED = frozenset(("node_modules", "vendor", "dist", "build", "target", "out", ".git"))

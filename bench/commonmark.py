@@ -25,8 +25,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from lookfar.model import Document
-from lookfar.parse.markdown import parse
-from lookfar.parse.text import normalise
+from lookfar.text.normalise import normalise
+from lookfar.text.parse.markdown import parse
 
 SPECIFICATIONS = ("spec.json", "gfm_spec.json")
 HEADINGS = {f"h{level}": level for level in range(1, 7)}

@@ -29,20 +29,20 @@ from tempfile import TemporaryDirectory
 
 from lookfar import config
 from lookfar.embed.providers import open_embedder
-from lookfar.index.history import HistoryBuild
+from lookfar.index.commits import HistoryBuild
 from lookfar.model import Filters
 from lookfar.ports import Embedder
-from lookfar.retrieve.candidates import gather
-from lookfar.retrieve.plan import make_plan
+from lookfar.retrieve.question.plan import make_plan
+from lookfar.retrieve.retrievers.candidates import gather
 from lookfar.retrieve.search import Source, rank, search
-from lookfar.sources.git_history import (
+from lookfar.sources.git.history import (
     Repository,
     commits_of,
     read_commits,
     refs_of,
     repository_around,
 )
-from lookfar.store.collection import CollectionStore
+from lookfar.store.sqlite.epochs import CollectionStore
 
 DEPTH = 10
 MODES = ("keyword", "vector", "hybrid")

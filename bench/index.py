@@ -21,14 +21,14 @@ from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from lookfar import Library
-from lookfar.chunk.headings import chunk
-from lookfar.chunk.identity import embedded_text
 from lookfar.embed.providers import open_embedder
 from lookfar.index.prepare import _entries
 from lookfar.index.recipe import policy_from, sizes_from
-from lookfar.parse.formats import parser_for
-from lookfar.parse.text import normalise
-from lookfar.sources.walk import walk
+from lookfar.sources.folder.walk import walk
+from lookfar.text.chunk.headings import chunk
+from lookfar.text.chunk.identity import embedded_text
+from lookfar.text.normalise import normalise
+from lookfar.text.parse.formats import parser_for
 
 T = TypeVar("T")
 

@@ -109,7 +109,7 @@ def bare_start() -> float:
 
 def measure(folder: str, times: int) -> None:
     from lookfar import Library
-    from lookfar.serve import endpoint
+    from lookfar.serve.daemon import endpoint
 
     with Library.open(folder) as library:
         library.index()
@@ -145,7 +145,7 @@ def measure(folder: str, times: int) -> None:
     print(f"memory of a relay:         {memory:7.1f} MB")
     print(f"memory of the daemon:      {resident():7.1f} MB at work")
     print("waiting until it rests ...", file=sys.stderr)
-    from lookfar.serve.pool import REST_SECONDS
+    from lookfar.serve.daemon.pool import REST_SECONDS
 
     time.sleep(1.6 * REST_SECONDS)
     print(f"memory of the daemon:      {resident():7.1f} MB at rest, watching")
@@ -154,7 +154,7 @@ def measure(folder: str, times: int) -> None:
 
 
 def together(folder: str, asked: list[str]) -> None:
-    from lookfar.serve import endpoint
+    from lookfar.serve.daemon import endpoint
 
     sessions = [Session(folder) for _ in range(10)]
     for each in sessions:
@@ -186,7 +186,7 @@ def at(seconds: list[float], percent: int) -> float:
 
 
 def resident() -> float:
-    from lookfar.serve import endpoint
+    from lookfar.serve.daemon import endpoint
 
     return ((endpoint.daemon_status() or {}).get("memory_bytes") or 0) / 1e6
 

@@ -29,13 +29,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 from quality import Set
 
 from lookfar import config
-from lookfar.chunk import headings
-from lookfar.chunk.identity import embedded_text
 from lookfar.embed.providers import open_embedder
 from lookfar.index.recipe import sizes_from
-from lookfar.parse.formats import parser_for
-from lookfar.parse.text import normalise
 from lookfar.ports import Embedder
+from lookfar.text.chunk import headings
+from lookfar.text.chunk.identity import embedded_text
+from lookfar.text.normalise import normalise
+from lookfar.text.parse.formats import parser_for
 
 CHUNKS = 100
 MB = 1_000_000

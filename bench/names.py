@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 from lookfar import Library
 from lookfar.model import Mode
-from lookfar.serve.options import settings_from
+from lookfar.serve.cli.options import settings_from
 
 FORMS = {
     "bare": "{}",

@@ -32,10 +32,10 @@ from lookfar.embed.providers import open_embedder
 from lookfar.evaluate.metrics import DEPTH, ndcg, recall, reciprocal_rank
 from lookfar.index.build import Build
 from lookfar.model import Filters
-from lookfar.retrieve.choose import choose
-from lookfar.retrieve.plan import make_plan
+from lookfar.retrieve.answer.choose import choose
+from lookfar.retrieve.answer.relevance import doubts
+from lookfar.retrieve.question.plan import make_plan
 from lookfar.retrieve.ranking import Ranking
-from lookfar.retrieve.relevance import doubts
 from lookfar.retrieve.search import Source, rank
 from lookfar.sources.confine import Root
 from lookfar.store.opening import open_store

@@ -27,9 +27,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from lookfar import Filters, Library
-from lookfar.retrieve.choose import choose
-from lookfar.retrieve.excerpt import cite
-from lookfar.retrieve.plan import make_plan
+from lookfar.retrieve.answer.choose import choose
+from lookfar.retrieve.answer.excerpt import cite
+from lookfar.retrieve.question.plan import make_plan
 from lookfar.retrieve.ranking import Plan
 from lookfar.retrieve.search import Source, candidates_of, search, stages
 

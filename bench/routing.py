@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from lookfar.config import Settings
 from lookfar.embed.providers import open_embedder
-from lookfar.store.vectors import VectorFile, dimensions_in
+from lookfar.store.vectors.vector_file import VectorFile, dimensions_in
 
 SHARDS, MOST_SHARDS, NODES = 128, 16, 32
 WEIGHT = 0.7

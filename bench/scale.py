@@ -143,11 +143,11 @@ def document(pool: Pool, seed: int, number: int) -> str:
 
 def documents_for(pool: Pool, chunks: int, seed: int) -> int:
     """How many documents have so many chunks, by cutting a few of them up."""
-    from lookfar.chunk.headings import chunk
     from lookfar.config import Settings
     from lookfar.embed.providers import open_embedder
     from lookfar.index.recipe import sizes_from
-    from lookfar.parse.markdown import parse
+    from lookfar.text.chunk.headings import chunk
+    from lookfar.text.parse.markdown import parse
 
     settings = Settings()
     embedder = open_embedder(settings.embed)
@@ -285,10 +285,10 @@ def warm(vault: Path, index: Path, questions: Sequence[str]) -> Figures:
 def steps(library: Any, questions: Sequence[str]) -> Figures:
     """The median CPU milliseconds of each step of an answer."""
     from lookfar import Filters
-    from lookfar.retrieve import candidates
-    from lookfar.retrieve.choose import choose
-    from lookfar.retrieve.excerpt import cite
-    from lookfar.retrieve.plan import make_plan
+    from lookfar.retrieve.answer.choose import choose
+    from lookfar.retrieve.answer.excerpt import cite
+    from lookfar.retrieve.question.plan import make_plan
+    from lookfar.retrieve.retrievers import candidates
     from lookfar.retrieve.search import Source, candidates_of, stages
 
     spent: dict[str, list[float]] = defaultdict(list)
@@ -323,7 +323,7 @@ def steps(library: Any, questions: Sequence[str]) -> Figures:
 
 def near(library: Any, questions: Sequence[str]) -> Figures:
     """Recall of the vector part for questions, and the time of both ways."""
-    from lookfar.store.vectors import VectorFile
+    from lookfar.store.vectors.vector_file import VectorFile
 
     embedder = library.folder().embedder
     with library.folder()._store.snapshot() as snapshot:

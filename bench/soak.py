@@ -331,7 +331,7 @@ class Soak:
         for entry in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 if mark in (entry / "environ").read_bytes() and (
-                    b"lookfar.serve.daemon" in (entry / "cmdline").read_bytes()
+                    b"lookfar.serve.daemon.process" in (entry / "cmdline").read_bytes()
                 ):
                     return int(entry.name)
         return 0

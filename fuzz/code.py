@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from fuzz.common import Target
 from fuzz.markdown import check_chunks
-from lookfar.chunk.code import chunk, symbols_in
-from lookfar.chunk.parts import Sizes
 from lookfar.model import Chunk, Document
-from lookfar.parse.code import parse
-from lookfar.parse.languages import LANGUAGES
-from lookfar.parse.text import normalise
+from lookfar.text.chunk.definitions import chunk, symbols_in
+from lookfar.text.chunk.parts import Sizes
+from lookfar.text.normalise import normalise
+from lookfar.text.parse.languages import LANGUAGES
+from lookfar.text.parse.source_code import parse
 
 _SIZES = (Sizes(16, 24, 6), Sizes(40, 60, 10, overlap_tokens=12), Sizes(512, 768, 64))
 _URIS = [

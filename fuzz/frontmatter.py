@@ -10,8 +10,8 @@ import json
 from typing import Any
 
 from fuzz.common import Target
-from lookfar.parse import frontmatter
-from lookfar.parse.text import normalise
+from lookfar.text.normalise import normalise
+from lookfar.text.parse import frontmatter
 
 _DEEPEST = frontmatter.MAX_DEPTH + 1
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from fuzz.common import Target
 from lookfar.errors import InvalidPattern
+from lookfar.sources.folder.ignore import IgnoreFile, Ignores
 from lookfar.sources.globs import GlobSet
-from lookfar.sources.ignore import IgnoreFile, Ignores
 
 _SPECIAL = re.compile(r"([*?\[\]{}\\!,])")
 

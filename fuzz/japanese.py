@@ -7,7 +7,7 @@ Refuses: nothing, as the splitter.
 from __future__ import annotations
 
 from fuzz.common import Target
-from lookfar.chunk.sentences import Piece, pieces
+from lookfar.text.chunk.sentences import Piece, pieces
 
 
 def _parts(data: bytes) -> tuple[str, int, int]:

@@ -6,10 +6,10 @@ Takes: the bytes of a file. Gives: the document and its chunks. Refuses: nothing
 from __future__ import annotations
 
 from fuzz.common import Target
-from lookfar.chunk.headings import Sizes, chunk
 from lookfar.model import Chunk, Document
-from lookfar.parse.markdown import parse
-from lookfar.parse.text import normalise
+from lookfar.text.chunk.headings import Sizes, chunk
+from lookfar.text.normalise import normalise
+from lookfar.text.parse.markdown import parse
 
 _SIZES = (Sizes(16, 24, 6), Sizes(40, 60, 10, overlap_tokens=12), Sizes(512, 768, 64))
 

@@ -12,9 +12,9 @@ from fuzz.common import Target
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.errors import LookfarError
 from lookfar.model import Filters
-from lookfar.retrieve.plan import make_plan
-from lookfar.retrieve.question import Question, read
-from lookfar.store.analyser import terms_of
+from lookfar.retrieve.question.plan import make_plan
+from lookfar.retrieve.question.query import Question, read
+from lookfar.store.keywords.analyser import terms_of
 
 
 def work(data: bytes) -> tuple[str, Question, tuple[Any, ...], list[str]]:

@@ -13,8 +13,8 @@ from typing import Any
 
 from fuzz.common import Target
 from lookfar.errors import LookfarError
-from lookfar.serve import daemon, relay, services
-from lookfar.serve.endpoint import Hello
+from lookfar.serve.daemon import process, relay, services
+from lookfar.serve.daemon.endpoint import Hello
 
 _MOST = 1024
 
@@ -67,10 +67,10 @@ async def _greeted(line: bytes) -> str:
     reader = asyncio.StreamReader()
     reader.feed_data(line)
     reader.feed_eof()
-    host = daemon.Daemon(daemon.Services(handlers={}), _Listener())  # type: ignore[arg-type]
+    host = process.Daemon(process.Services(handlers={}), _Listener())  # type: ignore[arg-type]
     try:
         return "nothing" if await host._hello(reader) is None else "let in"
-    except daemon._Refused as refusal:
+    except process._Refused as refusal:
         return refusal.shape["code"]
 
 

@@ -27,11 +27,11 @@ import click
 from click.testing import CliRunner
 
 from lookfar import config, errors
-from lookfar.parse.formats import FORMATS
-from lookfar.parse.languages import LANGUAGES
-from lookfar.serve.cli import cli
-from lookfar.serve.systems import SYSTEMS
+from lookfar.serve.cli.main import cli
+from lookfar.serve.setup.systems import SYSTEMS
 from lookfar.serve.toolsets import toolset
+from lookfar.text.parse.formats import FORMATS
+from lookfar.text.parse.languages import LANGUAGES
 
 ROOT = Path(__file__).parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))

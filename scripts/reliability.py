@@ -90,7 +90,7 @@ HARNESSES = (
             ("serve/toolsets/test_failing_service.py",)),
     Harness("Hostile text is read in bounded time and rejoins", ("fuzz/test_corpus.py",)),
     Harness("A bomb costs little and hides nothing",
-            ("test_bombs.py", "parse/test_frontmatter.py::test_yaml_that_is_refused",
+            ("test_bombs.py", "text/parse/test_frontmatter.py::test_yaml_that_is_refused",
              "sources/test_globs.py", "sources/test_ignore.py::test_no_line_is_slow")),
     Harness("Nothing outside the roots is read or written",
             ("serve/mcp/test_hostile_paths.py", "serve/http/test_http_hostile.py",

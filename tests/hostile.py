@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from lookfar.serve.tool import Tool
+from lookfar.serve.tools.tool import Tool
 
 SECRET = "zanzibar-7731-outside"
 """Stands in every file that nobody may read."""

@@ -1,4 +1,4 @@
-"""The fault points of `store/files.py`: counted, and one of them the last or the first to fail.
+"""The fault points of `store/ground/files.py`, counted; one of them is the first or last to fail.
 
 Takes: which point, and how it goes wrong there. Gives: a hook to put at `files.on_point`.
 Refuses: nothing. One way for all tests that need a disk that fails or a process that dies.
@@ -20,7 +20,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from lookfar.store import files
+from lookfar.store.ground import files
 
 DEATHS = ("kill", "short kill")
 ERRORS = ("full", "EIO", "EACCES", "short ENOSPC")

@@ -4,7 +4,7 @@ YAML whose aliases would grow, nesting, front matter without end, patterns that 
 file of a gibibyte, all in one folder. What lies beside them is found.
 
 Seen to fail when anchors were read as values, and when the size of a file did not matter. How long
-one block of front matter or one pattern may take is in `parse/test_frontmatter.py`,
+one block of front matter or one pattern may take is in `text/parse/test_frontmatter.py`,
 `sources/test_globs.py` and `sources/test_ignore.py`.
 """
 

@@ -19,13 +19,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from lookfar.collections.documents import Documents
+from lookfar.collections.databases import Documents
 from lookfar.errors import DiskFull, IndexCorrupt, LookfarError
 from lookfar.library import Library
 from lookfar.model import Verified
-from lookfar.serve.cli import cli
-from lookfar.store import journal
-from lookfar.store.journal import Log
+from lookfar.serve.cli.main import cli
+from lookfar.store.sqlite import journal
+from lookfar.store.sqlite.journal import Log
 
 NAME = "notes"
 COUNT = 60
@@ -311,7 +311,7 @@ def test_a_damaged_place_of_the_journal_costs_the_documents_in_it_alone(
 def test_an_older_database_gets_its_journal_with_the_next_write(base: Path) -> None:
     (epoch_of(base) / "documents.log").unlink()
     with closing(sqlite3.connect(catalogue_of(base), isolation_level=None)) as connection:
-        from lookfar.store.seals import seal
+        from lookfar.store.catalogue.seals import seal
 
         connection.execute("DELETE FROM meta WHERE key LIKE 'journal%'")
         seal(connection)
@@ -331,7 +331,7 @@ def test_what_was_erased_does_not_come_back(base: Path, monkeypatch: pytest.Monk
         raise LookfarError("a death", hint="")
 
     with opened(base) as library, monkeypatch.context() as patched:
-        patched.setattr("lookfar.store.collection.remove_traces", dies)
+        patched.setattr("lookfar.store.sqlite.epochs.remove_traces", dies)
         with pytest.raises(LookfarError, match="a death"):
             library.database(NAME).delete(f"{ULID}05")
     zero(catalogue_of(base))
@@ -353,7 +353,7 @@ def test_frames_of_a_session_that_failed_do_not_count(
 
     with opened(base) as library:
         with monkeypatch.context() as patched:
-            patched.setattr("lookfar.store.session.commit", fails)
+            patched.setattr("lookfar.store.sqlite.write_session.commit", fails)
             with pytest.raises(LookfarError, match="the disk"):
                 library.database(NAME).import_lines(
                     json.dumps({"doc_id": f"{ULID}{number}", "text": f"never stored {number}"})
@@ -396,13 +396,13 @@ def test_a_repair_that_fails_leaves_everything(base: Path, monkeypatch: pytest.M
         raise DiskFull("the disk", hint="")
 
     with opened(base) as library, monkeypatch.context() as patched:
-        patched.setattr("lookfar.store.session.commit", fails)
+        patched.setattr("lookfar.store.sqlite.write_session.commit", fails)
         with pytest.raises(DiskFull):
             library.verified(repair=True)
     assert catalogue_of(base).read_bytes() == damaged
     with opened(base) as library, monkeypatch.context() as patched:
         # Between setting the damaged epoch aside and pointing at the new one.
-        patched.setattr("lookfar.store.collection.CollectionStore._publish", fails)
+        patched.setattr("lookfar.store.sqlite.epochs.CollectionStore._publish", fails)
         with pytest.raises(DiskFull):
             library.verified(repair=True)
     with opened(base) as library:
@@ -422,7 +422,7 @@ def test_rows_are_checked_when_they_are_shown_where_there_are_too_many_for_all(
     base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seen to fail (other metadata was given and found) without ``check_version``."""
-    monkeypatch.setattr("lookfar.store.sound._MOST_CHECKED", 10)
+    monkeypatch.setattr("lookfar.store.health.check._MOST_CHECKED", 10)
     with closing(sqlite3.connect(catalogue_of(base))) as connection:
         connection.execute("UPDATE documents SET metadata = '{\"metadata\":{}}' WHERE id = 8")
         connection.commit()

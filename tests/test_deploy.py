@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from lookfar import config
-from lookfar.serve.cli import cli
+from lookfar.serve.cli.main import cli
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"

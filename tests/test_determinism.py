@@ -63,12 +63,12 @@ def answers(
     script = (
         "import json, sys\n"
         "from lookfar import Library\n"
-        "from lookfar.serve import jsonshape\n"
+        "from lookfar.serve.show import json_shapes\n"
         "corpus, index, settings, rebuild, *questions = sys.argv[1:]\n"
         "with Library.open(corpus, index_dir=index, settings=json.loads(settings)) as library:\n"
         "    library.index(rebuild=rebuild == 'True')\n"
         "    for question in questions:\n"
-        "        shape = jsonshape.answer(library.search(question, explain=True), explain=True)\n"
+        "        shape = json_shapes.answer(library.search(question, explain=True), explain=True)\n"
         "        print(json.dumps([shape['hits'], shape['incomplete']]))\n"
     )
     explicit = json.dumps({f"search.{key}": value for key, value in (settings or {}).items()})

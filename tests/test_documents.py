@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from lookfar.collections import ulids
-from lookfar.collections.documents import Documents, filter_tags, nearest, settings_for, tags_of
+from lookfar.collections.databases import Documents, filter_tags, nearest, settings_for, tags_of
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.errors import (
     IndexBusy,
@@ -35,7 +35,7 @@ from lookfar.errors import (
 )
 from lookfar.library import Library
 from lookfar.model import Filters, Hit
-from lookfar.store.database import connect
+from lookfar.store.ground.database import connect
 
 SECRET = "zyxwvutsrq"
 LONG = "".join(f"Sentence number {at} tells of the harbour and its boats. " for at in range(60))
@@ -202,7 +202,7 @@ def test_each_database_is_a_folder_of_its_own(library: Library, tmp_path: Path) 
 @pytest.mark.parametrize("name", ["CON", "con", "Nul", "aux", "PRN", "COM1", "lpt9"])
 def test_names_that_windows_keeps_for_devices_are_refused(library: Library, name: str) -> None:
     """Proved by mutation: without the rule, CON is a database that cannot be copied there."""
-    from lookfar.collections.documents import checked_name
+    from lookfar.collections.databases import checked_name
 
     with pytest.raises(InvalidArgument, match="cannot be the name") as raised:
         library.database(name)
@@ -479,8 +479,8 @@ def test_nothing_of_a_deleted_document_is_left_in_the_files(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Seen to fail without the rewriting of segments, of the database file, and of vectors."""
-    for module in ("session", "erase"):
-        monkeypatch.setattr(f"lookfar.store.{module}.connect", forgetful)
+    for module in ("write_session", "erase"):
+        monkeypatch.setattr(f"lookfar.store.sqlite.{module}.connect", forgetful)
     text, doc_id = f"{SECRET} sails alone. 合言葉は秘密です。", ulids.new()
     # All in one segment of the keyword index.
     told = [{"text": f"Neighbour {at} speaks of boats."} for at in range(beside)]
@@ -545,7 +545,7 @@ def test_a_reader_in_the_middle_delays_only_the_last_step(
     library: Library, database: Documents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a reader keeps from being cut off the log goes with the next write."""
-    monkeypatch.setattr("lookfar.store.erase._PATIENCE", 0.2)
+    monkeypatch.setattr("lookfar.store.sqlite.erase._PATIENCE", 0.2)
     kept = database.insert("stays").doc_id
     made = database.insert(f"{SECRET} sails alone.")
     catalogue = next((tmp_path / "db").rglob("catalogue.db"))
@@ -719,10 +719,10 @@ def test_damaged_texts_are_not_taken_for_an_empty_database(tmp_path: Path) -> No
 def test_a_writer_that_waits_too_long_says_so(
     database: Documents, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from lookfar.store.files import WriterLock
+    from lookfar.store.ground.files import WriterLock
 
     database.insert("one")
-    monkeypatch.setattr("lookfar.index.documents.PATIENCE", 0.1)
+    monkeypatch.setattr("lookfar.index.inserted.PATIENCE", 0.1)
     lock = WriterLock(tmp_path / "db" / "vectors" / "writer.lock")
     lock.acquire()
     with lock, pytest.raises(IndexBusy):

@@ -11,7 +11,7 @@ import pytest
 from lookfar.errors import Ambiguous, Conflict, InvalidArgument, NotFound
 from lookfar.library import Library
 from lookfar.model import Edit
-from lookfar.retrieve.address import citation_of
+from lookfar.retrieve.locate.address import citation_of
 
 GUIDE = "# Guide\n\n## Setup\n\nUse the crimson lever.\n\n### Linux\n\napt\n\n## Use\n\nPull it.\n"
 NOTES = "# Notes\n\nSee [setup](guide.md#setup) and [[guide#Linux]].\n"

@@ -18,8 +18,8 @@ import harness
 from lookfar.errors import InvalidArgument
 from lookfar.library import Library
 from lookfar.model import FileMatches, Filters
-from lookfar.retrieve.address import citation_of
-from lookfar.serve.cli import cli
+from lookfar.retrieve.locate.address import citation_of
+from lookfar.serve.cli.main import cli
 
 pytestmark = pytest.mark.usefixtures("own_home")
 

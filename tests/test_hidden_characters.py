@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import pytest
 
-from lookfar.hidden_characters import BLOCKS, Block, flags, is_hidden
-from lookfar.serve.printable import safe_json, safe_name, safe_text
-from lookfar.sources.policy import Policy
+from lookfar.common.hidden_characters import BLOCKS, Block, flags, is_hidden
+from lookfar.serve.show.printable import safe_json, safe_name, safe_text
+from lookfar.sources.folder.policy import Policy
 
 ORDINARY = {
     "English": "It's naïve – a “test” … of £5, 3×4 and 10°.",

@@ -12,11 +12,11 @@ import pytest
 
 from lookfar.collections.commits import Commits
 from lookfar.errors import InvalidArgument, IOFailed, NotFound
-from lookfar.index import history
+from lookfar.index import commits as history
 from lookfar.library import Library
 from lookfar.model import Answer, Filters
-from lookfar.sources import git_history
-from lookfar.sources.repositories import repositories_in
+from lookfar.sources.git import history as git_history
+from lookfar.sources.git.repositories import repositories_in
 
 pytestmark = pytest.mark.usefixtures("own_home")
 

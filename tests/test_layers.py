@@ -17,6 +17,7 @@ SOURCE = ROOT / "src" / "lookfar"
 MODULES = sorted(SOURCE.rglob("*.py"))
 CONTRACTS = {
     "direction": "Rooms import downwards only, and siblings not at all",
+    "text": "Within text, chunking and parsing are siblings above normalisation",
     "pure": "Parsing and chunking touch nothing outside their arguments",
     "sqlite": "SQLite is spoken in the store only",
     "subprocess": "Programs are run by git_history, worker and endpoint only",
@@ -53,17 +54,29 @@ def test_imports_keep_their_direction() -> None:
 
 def make_package(parent: Path, modules: dict[str, str]) -> None:
     """A small ``lookfar`` with the rooms that the contracts name."""
-    rooms = ("parse", "chunk", "sources", "store", "serve", "retrieve", "index", "embed")
+    rooms = (
+        "text",
+        "text/parse",
+        "text/chunk",
+        "sources",
+        "store",
+        "serve",
+        "retrieve",
+        "index",
+        "embed",
+    )
     files = {f"{room}/__init__.py": "" for room in rooms}
     files |= {"__init__.py": "", "errors.py": "", "model.py": "", "config.py": "import os\n"}
     files |= {
-        "store/database.py": "import sqlite3\n",
-        "sources/git_history.py": "import subprocess\n",
-        "serve/cli.py": "import click, rich.table, lookfar.config\n",
+        "store/ground/database.py": "import sqlite3\n",
+        "sources/git/history.py": "import subprocess\n",
+        "serve/cli/main.py": "import click, rich.table, lookfar.config\n",
     }
     for name, text in (files | modules).items():
         path = parent / "lookfar" / name
         path.parent.mkdir(parents=True, exist_ok=True)
+        for folder in path.parents[: len(Path(name).parents)]:
+            (folder / "__init__.py").touch()
         path.write_text(text)
 
 
@@ -75,21 +88,21 @@ def test_allowed_imports_pass(tmp_path: Path) -> None:
 
 BROKEN = [
     ("direction", "model.py", "import lookfar.config"),
-    ("direction", "retrieve/plan.py", "import lookfar.index"),
-    ("direction", "parse/code.py", "def f(): from lookfar.chunk import x"),
+    ("direction", "retrieve/question/plan.py", "import lookfar.index"),
+    ("text", "text/parse/source_code.py", "def f(): from lookfar.text.chunk import x"),
     ("direction", "embed/static.py", "import lookfar.library"),
     ("direction", "manager.py", ""),
-    ("pure", "parse/markdown.py", "import pathlib"),
-    ("pure", "parse/links.py", "import os.path"),
-    ("pure", "chunk/headings.py", "import time"),
-    ("pure", "chunk/sentences.py", "from random import choice"),
-    ("sqlite", "retrieve/candidates.py", "import sqlite3"),
-    ("subprocess", "sources/walk.py", "import subprocess"),
-    ("subprocess", "serve/daemon.py", "from subprocess import run"),
+    ("pure", "text/parse/markdown.py", "import pathlib"),
+    ("pure", "text/parse/links.py", "import os.path"),
+    ("pure", "text/chunk/headings.py", "import time"),
+    ("pure", "text/chunk/sentences.py", "from random import choice"),
+    ("sqlite", "retrieve/retrievers/candidates.py", "import sqlite3"),
+    ("subprocess", "sources/folder/walk.py", "import subprocess"),
+    ("subprocess", "serve/daemon/process.py", "from subprocess import run"),
     ("faces", "index/build.py", "import rich.progress"),
     ("faces", "library.py", "import click"),
-    ("faces", "store/keywords.py", "import mcp"),
-    ("faces", "retrieve/pack.py", "import starlette.routing"),
+    ("faces", "store/keywords/tantivy_index.py", "import mcp"),
+    ("faces", "retrieve/answer/pack.py", "import starlette.routing"),
 ]
 
 
@@ -145,14 +158,14 @@ def file_writes(tree: ast.Module) -> Iterator[str]:
     flags = {"O_WRONLY", "O_RDWR", "O_CREAT", "O_APPEND", "O_TRUNC"}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node.attr in flags:
-            yield f"line {node.lineno}: os.{node.attr} belongs in store/files.py"
+            yield f"line {node.lineno}: os.{node.attr} belongs in store/ground/files.py"
         if not isinstance(node, ast.Call):
             continue
         called = getattr(node.func, "attr", getattr(node.func, "id", ""))
         if called in ("write_text", "write_bytes") or (
             called in ("open", "fdopen") and may_write(node)
         ):
-            yield f"line {node.lineno}: {called} writes, which belongs in store/files.py"
+            yield f"line {node.lineno}: {called} writes, which belongs in store/ground/files.py"
 
 
 def may_write(call: ast.Call) -> bool:
@@ -177,7 +190,7 @@ ALLOWED: dict[Check, set[str]] = {
     environment_reads: {"config.py"},
     # A fetched model is not an index, nor is what git is given for one question: they are
     # elsewhere, and their rooms are not the store's.
-    file_writes: {"store/files.py", "embed/hub.py", "sources/git_history.py"},
+    file_writes: {"store/ground/files.py", "embed/hub.py", "sources/git/history.py"},
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookfar.lines import Lines
+from lookfar.common.lines import Lines
 from lookfar.model import Span
 
 examples = settings(max_examples=200, deadline=None, derandomize=True)

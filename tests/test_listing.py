@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from lookfar.errors import InvalidArgument
 from lookfar.library import Library
 from lookfar.model import Filters
-from lookfar.serve.cli import cli
+from lookfar.serve.cli.main import cli
 
 pytestmark = pytest.mark.usefixtures("own_home")
 

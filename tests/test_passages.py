@@ -312,7 +312,7 @@ def test_answers_are_the_same_in_every_process(root: Path, tmp_path: Path) -> No
         "import sys, json\n"
         "from dataclasses import replace\n"
         "from lookfar.library import Library\n"
-        "from lookfar.serve.jsonshape import answer\n"
+        "from lookfar.serve.show.json_shapes import answer\n"
         "root, index, settings = sys.argv[1:]\n"
         "with Library.open(root, index_dir=index, settings=json.loads(settings)) as library:\n"
         "    found = library.search('zebra word3 sleep', top_k=20, explain=True)\n"

@@ -12,8 +12,8 @@ from lookfar.collections import receipts
 from lookfar.collections.receipts import RECEIPTS_FILE, ReceiptBook
 from lookfar.library import Library
 from lookfar.model import Receipts
-from lookfar.serve.tool import Session
-from lookfar.serve.tools import TOOLS
+from lookfar.serve.tools.table import TOOLS
+from lookfar.serve.tools.tool import Session
 
 SETTINGS = {"embed.provider": "hash", "index.workers": 1}
 

@@ -21,7 +21,7 @@ from lookfar.errors import InvalidArgument, InvalidConfig, LookfarError, NotFoun
 from lookfar.index import recipe
 from lookfar.library import Library
 from lookfar.model import Edit, Filters
-from lookfar.sources.secret_values import MASK
+from lookfar.sources.secrets.values import MASK
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -123,7 +123,7 @@ def test_a_path_is_allowed_by_the_user_and_not_by_the_project(base: Path) -> Non
 def test_an_index_made_under_other_rules_is_built_again(
     base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lookfar.sources.secrets.secret_by_content", lambda *_: [])
+    monkeypatch.setattr("lookfar.sources.secrets.screen.secret_by_content", lambda *_: [])
     with opened(base) as library, monkeypatch.context() as before:
         before.setattr(recipe, "SECRETS", 0)
         library.index()

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound
 from lookfar.library import Library
-from lookfar.serve.cli import cli
+from lookfar.serve.cli.main import cli
 
 pytestmark = pytest.mark.usefixtures("own_home")
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from lookfar.collections.folder import Folder
+from lookfar.common.turns import TURNS, Turns
 from lookfar.library import Library
-from lookfar.serve.tool import Session
+from lookfar.serve.tools.tool import Session
 from lookfar.serve.toolsets import tools_of
-from lookfar.turns import TURNS, Turns
 
 DEADLINE = 30.0
 

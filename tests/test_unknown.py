@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from lookfar.collections import base
-from lookfar.collections.base import unknown
+from lookfar.collections import collection
+from lookfar.collections.collection import unknown
 
 
 class Known:
@@ -31,16 +31,16 @@ MANY = [f"docs/part{number % 97}/page{number:05}.md" for number in range(20_000)
 def test_few_names_are_compared_letter_by_letter(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seen to fail where all of them were: a wrong name cost 5 seconds among 50,000."""
     compared: list[int] = []
-    real = base.get_close_matches
+    real = collection.get_close_matches
 
     def noting(word: str, among: Any, **how: Any) -> list[str]:
         compared.append(len(among))
         return real(word, among, **how)
 
-    monkeypatch.setattr(base, "get_close_matches", noting)
+    monkeypatch.setattr(collection, "get_close_matches", noting)
     near, _ = named([*MANY, "guides/installation.md"], "guide/instalation.md")
     assert near[0] == "guides/installation.md"
-    assert compared == [base._MOST_COMPARED]
+    assert compared == [collection._MOST_COMPARED]
 
 
 @pytest.mark.parametrize("asked", ["installation.md", "gudes/installation.md", "guides/instal.md"])

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from lookfar.model import Document
-from lookfar.parse.formats import parser_for
-from lookfar.parse.text import normalise
+from lookfar.text.normalise import normalise
+from lookfar.text.parse.formats import parser_for
 
 LONGEST_A, LONGEST_B = 400, 1200
 SHORTEST_B = 80

@@ -23,11 +23,11 @@ import torch
 import torch.nn.functional as F
 
 from lookfar import config
-from lookfar.chunk import code, headings
-from lookfar.chunk.identity import embedded_text
-from lookfar.chunk.parts import Sizes
-from lookfar.parse.formats import parser_for
-from lookfar.parse.text import normalise
+from lookfar.text.chunk import definitions, headings
+from lookfar.text.chunk.identity import embedded_text
+from lookfar.text.chunk.parts import Sizes
+from lookfar.text.normalise import normalise
+from lookfar.text.parse.formats import parser_for
 
 SETS = ("squad", "jsquad", "k8s", "mdn_known", "mdn_ja_known", "cosqa")
 _SIZES = Sizes(
@@ -51,8 +51,13 @@ def cut(task: tuple[str, str, str]) -> list[tuple[str, int, int, str]]:
     document = parse(uri, normalise(text.encode("utf-8", "replace"))[0])
     if document.lane == "code":
         return [
-            (name, each.span.start_line, each.span.end_line, code.embedded_text(document, each))
-            for each in code.chunk(document, _SIZES)
+            (
+                name,
+                each.span.start_line,
+                each.span.end_line,
+                definitions.embedded_text(document, each),
+            )
+            for each in definitions.chunk(document, _SIZES)
         ]
     return [
         (name, each.span.start_line, each.span.end_line, embedded_text(document, each))

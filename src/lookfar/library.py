@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 from urllib.parse import quote
 
-from lookfar.collections.base import PATIENCE, Closing
+from lookfar.collections.collection import PATIENCE, Closing
 from lookfar.collections.folder import Folder
 from lookfar.errors import (
     Ambiguous,
@@ -71,26 +71,26 @@ from lookfar.model import (
     Watching,
     WhyNot,
 )
-from lookfar.retrieve.address import SCHEME, parse_address
-from lookfar.retrieve.intent import asks_for_history
-from lookfar.retrieve.mentions import ABOUT
-from lookfar.retrieve.related import KINDS
-from lookfar.retrieve.target import Target, parse_target
+from lookfar.retrieve.locate.address import SCHEME, parse_address
+from lookfar.retrieve.locate.target import Target, parse_target
+from lookfar.retrieve.neighbours.mentions import ABOUT
+from lookfar.retrieve.neighbours.related import KINDS
+from lookfar.retrieve.question.intent import asks_for_history
 
 if TYPE_CHECKING:
-    from lookfar.collections.base import Collection as AnyCollection
+    from lookfar.collections.collection import Collection as AnyCollection
     from lookfar.collections.commits import Commits
-    from lookfar.collections.documents import Documents, Similar
+    from lookfar.collections.databases import Documents, Similar
     from lookfar.collections.memories import Memories
     from lookfar.config import SearchSettings, Settings
     from lookfar.edit.memories import Memory, MemoryFolder
     from lookfar.index.build import OnProgress
     from lookfar.index.keeper import Pass
     from lookfar.ports import Reranker
-    from lookfar.retrieve.excerpt import Source
-    from lookfar.retrieve.grep.search import Found
+    from lookfar.retrieve.answer.excerpt import Source
+    from lookfar.retrieve.fixed_shares import Answering
+    from lookfar.retrieve.grep.matching_lines import Found
     from lookfar.retrieve.ranking import Plan
-    from lookfar.retrieve.shares import Answering
 
 
 _HISTORY: Final = "@git"
@@ -219,7 +219,7 @@ class Library:
 
     def databases(self) -> dict[str, Documents]:
         """The databases of inserted documents that there are, by name: ``NAME@documents``."""
-        from lookfar.collections.documents import databases_of
+        from lookfar.collections.databases import databases_of
 
         names = [
             name for name in databases_of(self.settings) if self._reaches(f"{name}{_DOCUMENTS}")
@@ -241,7 +241,7 @@ class Library:
         The usual database need not be there yet, any other must. A model that fails now is an
         error; without one, words find chunks that have no distance.
         """
-        from lookfar.collections.documents import (
+        from lookfar.collections.databases import (
             Measured,
             filter_tags,
             found_in,
@@ -382,7 +382,7 @@ class Library:
 
     def why_not(self, query: str, uri: str, **how: Any) -> WhyNot:
         """Why a document is, or is not, among the hits for a question; ``how`` as in ``search``."""
-        from lookfar.retrieve.whynot import why_not
+        from lookfar.retrieve.why_not import why_not
 
         found: list[WhyNot] = []
 
@@ -435,7 +435,7 @@ class Library:
         With ``focus``, each hit says which of its sentences answer best. Without words, but with
         filters, the answer has the documents that these admit, and no hits.
         """
-        from lookfar.retrieve.plan import make_plan
+        from lookfar.retrieve.question.plan import make_plan
         from lookfar.retrieve.search import search
 
         started = time.perf_counter()
@@ -558,8 +558,8 @@ class Library:
         ``filters``, ``collections``, ``as_of``, ``commits`` and ``memories`` as in :meth:`search`.
         """
         from lookfar.retrieve.grep.matcher import make_matcher
-        from lookfar.retrieve.grep.search import grep, shown_of
-        from lookfar.retrieve.plan import plan_lines
+        from lookfar.retrieve.grep.matching_lines import grep, shown_of
+        from lookfar.retrieve.question.plan import plan_lines
 
         started = time.perf_counter()
         matcher = make_matcher(pattern, regex=regex, case=case, whole_words=whole_words)
@@ -608,7 +608,7 @@ class Library:
     ) -> tuple[list[Source], list[Incomplete]]:
         """A snapshot of each collection that is asked, until ``pinned`` is left, and what may be
         missing; no source where there is nothing to ask."""
-        from lookfar.retrieve.excerpt import Source
+        from lookfar.retrieve.answer.excerpt import Source
 
         notes: list[Incomplete] = []
         sources: list[Source] = []
@@ -660,7 +660,7 @@ class Library:
         The collections asked, and how up to date they are, are those of a search with the same
         filters. ``limit`` may be as large as ``search.top_k``.
         """
-        from lookfar.retrieve.listing import list_admitted
+        from lookfar.retrieve.retrievers.listing import list_admitted
 
         _refuse_bad_offset(offset)
         documents: list[Listed] = []
@@ -689,7 +689,7 @@ class Library:
 
     def _why_nothing(self, filters: Filters, sources: Sequence[Source]) -> list[Incomplete]:
         """What to say of an empty answer: nothing is indexed, or no path is what was asked for."""
-        from lookfar.retrieve.admission import note_unmatched_glob
+        from lookfar.retrieve.question.admission import note_unmatched_glob
 
         if not any(source.snapshot.counts().documents for source in sources):
             detail = "No files were indexed. lookfar status lists the skipped files and why"
@@ -1128,7 +1128,7 @@ class Library:
 
     def _with_commits(self, name: str, found: Related, limit: int) -> Related:
         """The same with the commits that shaped the document, the latest first."""
-        from lookfar.index.history import moment
+        from lookfar.index.commits import moment
 
         folder = self._folders.get(name)
         if folder is None:

@@ -10,7 +10,7 @@ from lookfar.edit.place import Place, Where, find
 from lookfar.edit.sections import Draft, Verified, verified
 from lookfar.edit.shape import Shape
 from lookfar.model import Document, Section
-from lookfar.parse.markdown import parse
+from lookfar.text.parse.markdown import parse
 
 TITLES = st.sampled_from(
     ["Setup", "Use", "setup", "a > b", "x → y", "C# notes", "`code` here", "*em* and more",

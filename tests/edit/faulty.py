@@ -14,12 +14,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lookfar.edit.documents import Asked, Editor
+from lookfar.edit.editor import Asked, Editor
 from lookfar.edit.place import Where
 from lookfar.errors import LookfarError
 from lookfar.model import Edit
 from lookfar.sources.confine import Root
-from lookfar.sources.policy import Policy
+from lookfar.sources.folder.policy import Policy
 from points import Points
 
 A = b"# A\r\n\r\n## Old name\r\n\r\ntext\r\n"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from faulty import A, B, change, editor, fill, seen
 
-from lookfar.edit.documents import Asked
+from lookfar.edit.editor import Asked
 from lookfar.edit.place import Where
 from lookfar.errors import Conflict, IOFailed
 from lookfar.model import Edit

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from faulty import seen
 
-from lookfar.edit.documents import Asked, Editor, diff_of
+from lookfar.edit.editor import Asked, Editor, diff_of
 from lookfar.edit.place import Where
 from lookfar.errors import (
     Ambiguous,
@@ -24,7 +24,7 @@ from lookfar.errors import (
 )
 from lookfar.model import Edit, EditResult
 from lookfar.sources.confine import Root
-from lookfar.sources.policy import Policy
+from lookfar.sources.folder.policy import Policy
 
 GUIDE = """\
 ---
@@ -609,7 +609,7 @@ def test_something_new_in_the_place_of_a_new_document_is_not_overwritten(
 ) -> None:
     """Made by somebody else between the last look and the name, perhaps with the same text. Seen
     to fail with a rename, and when whatever had the new content was taken for ours."""
-    from lookfar.store import files
+    from lookfar.store.ground import files
 
     put_new = files.put_new
 

@@ -13,19 +13,19 @@ from faulty import editor
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from lookfar.chunk.headings import chunk
-from lookfar.chunk.parts import Sizes
+from lookfar.common.lines import Lines
 from lookfar.edit import rules, sections
-from lookfar.edit.documents import Asked
+from lookfar.edit.editor import Asked
 from lookfar.edit.headings import checked_title
 from lookfar.edit.place import Where, find, path_parts, shown
 from lookfar.edit.sections import tidied, verified
 from lookfar.edit.shape import Change, Shape, applied
 from lookfar.errors import Ambiguous, Conflict, InvalidArgument, LookfarError
-from lookfar.lines import Lines
 from lookfar.model import Document, Edit, Section
-from lookfar.parse.markdown import parse
-from lookfar.parse.text import normalise
+from lookfar.text.chunk.headings import chunk
+from lookfar.text.chunk.parts import Sizes
+from lookfar.text.normalise import normalise
+from lookfar.text.parse.markdown import parse
 
 QUICK = settings(
     max_examples=int(os.environ.get("LOOKFAR_EXAMPLES", "60")),

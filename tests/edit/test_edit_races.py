@@ -12,7 +12,7 @@ import pytest
 from faulty import editor
 
 from harness import amount, report
-from lookfar.edit.documents import Asked
+from lookfar.edit.editor import Asked
 from lookfar.edit.place import Where
 from lookfar.errors import Conflict
 from lookfar.model import Edit
@@ -25,7 +25,7 @@ import os, sys
 sys.path[:0] = [sys.argv[4], os.path.dirname(sys.argv[4])]
 from pathlib import Path
 from faulty import editor
-from lookfar.edit.documents import Asked
+from lookfar.edit.editor import Asked
 from lookfar.edit.place import Where
 from lookfar.errors import LookfarError
 from lookfar.model import Edit

@@ -630,7 +630,7 @@ def test_a_merge_names_its_sources_and_needs_all_of_them(notes: MemoryFolder) ->
 KILLED = """
 import os, signal, sys
 from lookfar.edit.memories import MemoryFolder
-from lookfar.store import files
+from lookfar.store.ground import files
 
 def die(what, name, size):
     if what == "rename" and name == sys.argv[2]:

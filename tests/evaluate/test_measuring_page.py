@@ -12,7 +12,7 @@ from pathlib import Path
 from lookfar.evaluate.judged import read_judged
 from lookfar.evaluate.metrics import METRICS
 from lookfar.evaluate.results import Results, Scored, shape
-from lookfar.serve.scoreboard import json_shape
+from lookfar.serve.show.scoreboard import json_shape
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "measuring.md").read_text(encoding="utf-8")

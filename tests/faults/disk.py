@@ -3,8 +3,9 @@
 Takes: the system calls of a process, as `strace` writes them down. Gives: the states in which a
 loss of power at any moment may leave the files. Refuses: calls whose effect it cannot tell.
 
-Every write is seen, whoever makes it: those of `store/files.py`, and those of SQLite and tantivy,
-which sync by themselves. Nothing about them is assumed. What it takes a disk to be capable of:
+Every write is seen, whoever makes it: those of `store/ground/files.py`, and those of SQLite and
+tantivy, which sync by themselves. Nothing about them is assumed. What it takes a disk to be
+capable of:
 
 - the bytes of a file are safe once it was synced after they were written; what was written since
   is there, or lost, or there in part, or reads as zeros or as something else, and a file that

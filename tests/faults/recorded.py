@@ -13,7 +13,7 @@ from pathlib import Path
 from disk import MARK
 from scenarios import SCENARIOS, lay_out, opened
 
-from lookfar.store import files
+from lookfar.store.ground import files
 
 
 def mark(word: str) -> None:

@@ -22,9 +22,9 @@ from lookfar.errors import IndexCorrupt
 from lookfar.index import build
 from lookfar.library import Library
 from lookfar.model import Filters
-from lookfar.store.collection import CollectionStore
-from lookfar.store.epoch import Epoch
-from lookfar.store.signatures import sign
+from lookfar.store.keywords.signatures import sign
+from lookfar.store.sqlite.epoch import Epoch
+from lookfar.store.sqlite.epochs import CollectionStore
 
 SETTINGS: Mapping[str, Any] = {
     "embed.provider": "hash",

@@ -23,7 +23,7 @@ import spoil
 
 from lookfar.errors import IndexCorrupt, LookfarError
 from lookfar.library import Library
-from lookfar.store.salvage import EpochRescue
+from lookfar.store.health.salvage import EpochRescue
 
 NAME = "notes"
 WORDS = 400

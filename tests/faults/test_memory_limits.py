@@ -22,9 +22,9 @@ from lookfar.errors import (
     out_of_memory,
 )
 from lookfar.library import Library
-from lookfar.serve.mcp import internal_error
-from lookfar.serve.statuses import refused, unforeseen
-from lookfar.store import headroom
+from lookfar.serve.http.statuses import refused, unforeseen
+from lookfar.serve.mcp.server import internal_error
+from lookfar.store.ground import headroom
 
 resource = pytest.importorskip("resource")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS")
@@ -116,7 +116,7 @@ def test_the_headroom_is_what_the_limit_leaves() -> None:
     assert headroom.address_space_left() is None
     headroom.refuse_little(1 << 60)
     code = (
-        "import resource; from lookfar.store import headroom;"
+        "import resource; from lookfar.store.ground import headroom;"
         "resource.setrlimit(resource.RLIMIT_AS, (4_000_000_000, 4_000_000_000));"
         "print(headroom.address_space_left()); headroom.refuse_little(5_000_000_000)"
     )

@@ -19,14 +19,14 @@ import pytest
 
 import lookfar
 from harness import amount, report
+from lookfar.common.folders import folder_bytes, list_folder, walk_folder
 from lookfar.errors import IOFailed, PermissionDenied
-from lookfar.folders import folder_bytes, list_folder, walk_folder
-from lookfar.index.copying import Shelves
+from lookfar.index.copy import Shelves
 from lookfar.library import Library
-from lookfar.serve.checks import open_to_others
-from lookfar.store import files
-from lookfar.store.collection import CollectionStore
+from lookfar.serve.cli.doctor_checks import open_to_others
+from lookfar.store.ground import files
 from lookfar.store.opening import stored_names
+from lookfar.store.sqlite.epochs import CollectionStore
 
 Ask = Callable[[Library, Path], object]
 
@@ -45,9 +45,9 @@ WALKS: dict[str, Ask] = {
 _BESIDES = {
     "folders.py",
     "sources",  # They have a walker of their own, by descriptor.
-    "edit/documents.py",  # Lists a descriptor that a source opened.
-    "serve/web/files.py",  # The files of the package, read once.
-    "serve/endpoint.py",  # The same, by every client as it starts; takes a vanished file for gone.
+    "edit/editor.py",  # Lists a descriptor that a source opened.
+    "serve/http/web/files.py",  # The files of the package, read once.
+    "serve/daemon/endpoint.py",  # The same; a vanished file counts as gone.
 }
 
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from scenarios import SCENARIOS, Step, digest, lay_out, opened, state
 
-import lookfar.collections.documents
+import lookfar.collections.databases
 import lookfar.retrieve.search  # noqa: F401
 from lookfar.errors import IOFailed, LookfarError
 from points import DEATHS, ERRORS, Points

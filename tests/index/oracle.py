@@ -18,7 +18,7 @@ import pytest
 
 from lookfar.library import Library
 from lookfar.model import Filters
-from lookfar.store.analyser import analyse
+from lookfar.store.keywords.analyser import analyse
 
 _K1, _B = 1.2, 0.75
 _ALL = 10_000

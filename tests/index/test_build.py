@@ -23,7 +23,7 @@ from lookfar.index.reconcile import compare
 from lookfar.index.worker import Preparer
 from lookfar.library import Library
 from lookfar.model import Failure, IndexReport
-from lookfar.sources.walk import walk
+from lookfar.sources.folder.walk import walk
 
 SOURCE = Path(lookfar.errors.__file__).parents[1]
 
@@ -105,7 +105,7 @@ def test_a_file_written_just_before_it_was_read_is_hashed_again(
 AS_NOBODY = """
 import os, sys
 import mmap, numkong, lookfar.index.build, lookfar.retrieve.search
-import lookfar.embed.hashed, lookfar.parse.markdown
+import lookfar.embed.hashed, lookfar.text.parse.markdown
 from lookfar.library import Library
 os.setgid(65534); os.setuid(65534)
 library = Library.open(sys.argv[1], index_dir=sys.argv[2],

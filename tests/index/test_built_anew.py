@@ -55,7 +55,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 
     monkeypatch.setattr(Folder, "_in_background", held)
     monkeypatch.setattr(folders, "REBUILD_PATIENCE", 0.2)
-    monkeypatch.setattr("lookfar.collections.base.REBUILD_PATIENCE", 0.2)
+    monkeypatch.setattr("lookfar.collections.collection.REBUILD_PATIENCE", 0.2)
     yield opened
     opened.set()
 

@@ -11,7 +11,7 @@ import pytest
 
 from lookfar.library import Library
 from lookfar.model import Filters
-from lookfar.store import files
+from lookfar.store.ground import files
 
 VOCABULARY = ("amber", "birch", "cedar", "delta", "ember")
 SETTINGS = {"embed.provider": "hash", "index.workers": 1, "index.retain_generations": 2}

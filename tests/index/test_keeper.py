@@ -22,8 +22,8 @@ from lookfar.index.keeper import Keeper, Pass
 from lookfar.index.strategies import DIRTY_FILE, Dirty, Strategy, Work
 from lookfar.library import Library
 from lookfar.sources.confine import Root
-from lookfar.sources.policy import Policy
-from lookfar.sources.watch import Batch, FolderWatcher
+from lookfar.sources.folder.policy import Policy
+from lookfar.sources.folder.watch import Batch, FolderWatcher
 
 HASH = {"embed.provider": "hash", "index.workers": 1}
 DEADLINE = 30.0

@@ -16,7 +16,7 @@ from lookfar.embed.hashed import HashedEmbedder
 from lookfar.errors import ModelUnavailable
 from lookfar.library import Library
 from lookfar.model import Filters
-from lookfar.store.siblings import KEPT
+from lookfar.store.vectors.reuse import KEPT
 
 BASE = {"index.workers": 1, "git.history": False, "embed.provider": "hash"}
 PAGES = 12

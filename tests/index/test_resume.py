@@ -24,8 +24,8 @@ from lookfar.errors import DiskFull
 from lookfar.index import build
 from lookfar.index.build import Pace
 from lookfar.library import Library
-from lookfar.store.collection import CollectionStore
-from lookfar.store.session import EpochWriter
+from lookfar.store.sqlite.epochs import CollectionStore
+from lookfar.store.sqlite.write_session import EpochWriter
 
 SOURCE = Path(lookfar.errors.__file__).parents[1]
 TRIALS = amount(3, 30)
@@ -39,7 +39,7 @@ BUILD = """
     import json, sys
     from lookfar.index import build
     from lookfar.library import Library
-    from lookfar.store.session import EpochWriter
+    from lookfar.store.sqlite.write_session import EpochWriter
     build._CHECKPOINT_SECONDS, build._CHECKPOINT_SHARE = 0.0, 1e9
     build._BATCH_FILES = 4
     root, index, settings, rebuild, processes = sys.argv[1:]
@@ -206,7 +206,7 @@ def lose_keywords(epoch: Path) -> None:
 
 def behind_keywords(epoch: Path) -> None:
     """As if the keyword index had missed its last commits."""
-    from lookfar.store.keywords import KeywordIndex
+    from lookfar.store.keywords.tantivy_index import KeywordIndex
 
     for path in (epoch / "keywords").iterdir():
         path.unlink()

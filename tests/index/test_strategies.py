@@ -22,7 +22,7 @@ from lookfar.index.strategies import (
     head_of,
 )
 from lookfar.sources.confine import Root
-from lookfar.sources.watch import MOST_NAMED, Batch
+from lookfar.sources.folder.watch import MOST_NAMED, Batch
 
 SOURCE = Path(lookfar.errors.__file__).parents[1]
 

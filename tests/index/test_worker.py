@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 
 import lookfar.errors
-from lookfar.chunk.headings import Sizes
 from lookfar.config import EmbedSettings
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.errors import IndexCorrupt, IOFailed, LookfarError, OutOfMemory
@@ -28,8 +27,9 @@ from lookfar.model import Failure
 from lookfar.ports import Version
 from lookfar.sources.confine import Root
 from lookfar.sources.fingerprints import content_hash
-from lookfar.sources.policy import Policy
-from lookfar.sources.walk import walk
+from lookfar.sources.folder.policy import Policy
+from lookfar.sources.folder.walk import walk
+from lookfar.text.chunk.headings import Sizes
 
 SOURCE = Path(lookfar.errors.__file__).parents[1]
 SIZES = Sizes(max_tokens=60, hard_max_tokens=80, min_tokens=1, overlap_tokens=0, merge_small=False)
@@ -261,7 +261,7 @@ def test_workers_leave_when_their_parent_is_killed(recipe: Recipe, root: Path) -
     code = f"""
         import sys, time
         sys.path.insert(0, {str(SOURCE)!r})
-        from lookfar.chunk.headings import Sizes
+        from lookfar.text.chunk.headings import Sizes
         from lookfar.config import EmbedSettings
         from lookfar.index.worker import Recipe, WorkerPool
         from lookfar.sources.confine import Root

@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import Any
 
 from lookfar.ports import Place
-from lookfar.retrieve.diversify import Passage
+from lookfar.retrieve.answer.diversify import Passage
 
 
 def passage(uri: str, score: float, text: str = "", **more: Any) -> Passage:

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from lookfar.ports import Definition, Place
-from lookfar.retrieve import code
-from lookfar.retrieve.fuse import weighted_sum
 from lookfar.retrieve.ranking import Candidate, Ranking
-from lookfar.store.analyser import terms_of
+from lookfar.retrieve.stages import code
+from lookfar.retrieve.stages.fuse import weighted_sum
+from lookfar.store.keywords.analyser import terms_of
 
 MakePlace = Callable[..., Place]
 MakeRanking = Callable[..., Ranking]

@@ -13,13 +13,13 @@ from lookfar import Library, config
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.index.build import Build
 from lookfar.model import Filters, Relation
-from lookfar.retrieve.excerpt import Source
-from lookfar.retrieve.links import joined_by_links, led_to, of_one_community
+from lookfar.retrieve.answer.excerpt import Source
 from lookfar.retrieve.ranking import Candidate, Plan, Ranking
-from lookfar.retrieve.recency import by_age
+from lookfar.retrieve.stages.links import joined_by_links, led_to, of_one_community
+from lookfar.retrieve.stages.recency import by_age
 from lookfar.sources.confine import Root
-from lookfar.store.collection import CollectionStore
-from lookfar.store.epoch import EpochSnapshot
+from lookfar.store.sqlite.epoch import EpochSnapshot
+from lookfar.store.sqlite.epochs import CollectionStore
 
 DAY = 86_400.0
 EQUAL: dict[Relation, float] = {

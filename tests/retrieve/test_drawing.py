@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from lookfar.model import LinkGraph
-from lookfar.retrieve.drawing import drawn
+from lookfar.retrieve.neighbours.drawing import drawn
 
 
 @dataclass

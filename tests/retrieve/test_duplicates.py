@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from passage_maker import passage, shown
 
-from lookfar.retrieve.choose import confident
-from lookfar.retrieve.duplicates import READ, fold_equal, fold_near, fold_wordy
+from lookfar.retrieve.answer.choose import confident
+from lookfar.retrieve.answer.duplicates import READ, fold_equal, fold_near, fold_wordy
 
 
 def test_equal_texts_become_the_best_of_them() -> None:

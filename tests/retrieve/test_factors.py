@@ -9,10 +9,10 @@ import pytest
 
 from lookfar.model import SymbolKind
 from lookfar.ports import Definition, Place
-from lookfar.retrieve import factors
-from lookfar.retrieve.intent import intents_of
+from lookfar.retrieve.question.intent import intents_of
 from lookfar.retrieve.ranking import Candidate, Ranking
-from lookfar.store.analyser import names_in, terms_of
+from lookfar.retrieve.stages import factors
+from lookfar.store.keywords.analyser import names_in, terms_of
 
 Defined = dict[Candidate, list[Definition]]
 Made = Callable[..., tuple[Ranking, Defined]]

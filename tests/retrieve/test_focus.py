@@ -9,7 +9,7 @@ import pytest
 
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.library import Library
-from lookfar.retrieve.focus import Asked, best_sentences, lines_of, sentences_of
+from lookfar.retrieve.answer.focus import Asked, best_sentences, lines_of, sentences_of
 
 PROSE = (
     "# Title\n\nFirst sentence here. Second one\nwraps here! Third.\n- item one\n- item two. More."

@@ -10,10 +10,10 @@ import pytest
 
 from lookfar.config import SearchSettings
 from lookfar.ports import Place
-from lookfar.retrieve.fuse import by_variance, reciprocal_rank, weighted_sum
+from lookfar.retrieve.answer.relevance import doubts, relevance
 from lookfar.retrieve.ranking import Candidate, Ranking
-from lookfar.retrieve.relevance import doubts, relevance
 from lookfar.retrieve.search import stages
+from lookfar.retrieve.stages.fuse import by_variance, reciprocal_rank, weighted_sum
 
 MakePlace = Callable[..., Place]
 MakeRanking = Callable[..., Ranking]

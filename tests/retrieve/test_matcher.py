@@ -152,7 +152,7 @@ def test_what_is_needed_is_in_every_text_that_matches(
 ) -> None:
     """A condition that a match does not meet would hide it."""
     from lookfar.ports import AllOf, Need
-    from lookfar.store.signatures import fold as folded
+    from lookfar.store.keywords.signatures import fold as folded
 
     def meets(need: Need, text: bytes) -> bool:
         if isinstance(need, bytes):

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from lookfar.library import Library
-from lookfar.parse.markdown import parse
-from lookfar.retrieve.moved import moved_to
-from lookfar.retrieve.target import Target, check_citation
+from lookfar.retrieve.locate.moved import moved_to
+from lookfar.retrieve.locate.target import Target, check_citation
+from lookfar.text.parse.markdown import parse
 
 TWINS = "# A\n\n## Linux\n\n### Install\n\nRun make.\n\n## Windows\n\n### Install\n\nRun make.\n"
 

@@ -9,7 +9,7 @@ from lookfar.embed.hashed import HashedEmbedder
 from lookfar.errors import InvalidArgument, ModelUnavailable
 from lookfar.model import Filters, Mode
 from lookfar.ports import Embedder
-from lookfar.retrieve.plan import make_plan
+from lookfar.retrieve.question.plan import make_plan
 from lookfar.retrieve.ranking import Plan
 
 

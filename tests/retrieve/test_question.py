@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lookfar.retrieve.question import Kind, kind_of, read
+from lookfar.retrieve.question.query import Kind, kind_of, read
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 from lookfar import Library
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound, NotIndexed
 from lookfar.model import RelatedEntry
-from lookfar.retrieve.related import KINDS
-from lookfar.retrieve.relations import relation_of
+from lookfar.retrieve.neighbours.related import KINDS
+from lookfar.retrieve.neighbours.relations import relation_of
 
 Write = Callable[..., None]
 

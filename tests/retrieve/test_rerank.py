@@ -9,8 +9,8 @@ from passage_maker import passage
 
 from lookfar.errors import ModelUnavailable
 from lookfar.ports import Reranker
-from lookfar.retrieve.diversify import Passage
-from lookfar.retrieve.rerank import reranked
+from lookfar.retrieve.answer.diversify import Passage
+from lookfar.retrieve.answer.rerank import reranked
 
 
 class Judge:

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from lookfar.ports import Place
-from lookfar.retrieve.boost import asked_by_path, name_match
-from lookfar.retrieve.diversify import passages
-from lookfar.retrieve.fuse import weighted_sum
+from lookfar.retrieve.answer.diversify import passages
 from lookfar.retrieve.ranking import Candidate, Ranking
-from lookfar.store.analyser import terms_of
+from lookfar.retrieve.stages.boost import asked_by_path, name_match
+from lookfar.retrieve.stages.fuse import weighted_sum
+from lookfar.store.keywords.analyser import terms_of
 
 MakePlace = Callable[..., Place]
 MakeRanking = Callable[..., Ranking]

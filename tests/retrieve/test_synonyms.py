@@ -7,8 +7,8 @@ import time
 import pytest
 
 from lookfar.errors import InvalidConfig
-from lookfar.retrieve.synonyms import alike, mappings
-from lookfar.store.analyser import terms_of
+from lookfar.retrieve.question.synonyms import alike, mappings
+from lookfar.store.keywords.analyser import terms_of
 
 
 def test_there_are_more_than_sixty_mappings() -> None:

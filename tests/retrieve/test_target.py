@@ -10,8 +10,8 @@ from lookfar.edit.place import Where, find
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound
 from lookfar.library import Library
 from lookfar.model import Edit
-from lookfar.parse.markdown import parse
-from lookfar.retrieve.target import Target, locate, parse_target
+from lookfar.retrieve.locate.target import Target, locate, parse_target
+from lookfar.text.parse.markdown import parse
 
 TEXT = """# Guide
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lookfar.retrieve.typos import distance, nearest
+from lookfar.retrieve.question.typos import distance, nearest
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,12 @@ from lookfar.embed.hashed import HashedEmbedder
 from lookfar.errors import InvalidArgument, ModelUnavailable
 from lookfar.library import Library
 from lookfar.model import Answer, Filters, Hit
-from lookfar.retrieve.candidates import gather
-from lookfar.retrieve.concepts import Concepts, concepts_of
-from lookfar.retrieve.expand import grounded
-from lookfar.retrieve.plan import make_plan
-from lookfar.retrieve.wording import pairs_of
-from lookfar.store.collection import CollectionStore
+from lookfar.retrieve.question.concepts import Concepts, concepts_of
+from lookfar.retrieve.question.expand import grounded
+from lookfar.retrieve.question.plan import make_plan
+from lookfar.retrieve.retrievers.candidates import gather
+from lookfar.retrieve.stages.wording import pairs_of
+from lookfar.store.sqlite.epochs import CollectionStore
 
 pytestmark = pytest.mark.usefixtures("own_home")
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from lookfar.serve.cli import cli
+from lookfar.serve.cli.main import cli
 
 HANDBOOK = Path(__file__).parent.parent.parent / "examples" / "handbook"
 

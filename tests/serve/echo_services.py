@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lookfar.serve.daemon import Services
-from lookfar.serve.endpoint import Hello
+from lookfar.serve.daemon.endpoint import Hello
+from lookfar.serve.daemon.process import Services
 
 
 def services() -> Services:

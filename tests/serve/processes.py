@@ -20,7 +20,7 @@ DEADLINE = 30.0
 
 RELAY = """
 import os, sys
-from lookfar.serve import endpoint, relay
+from lookfar.serve.daemon import endpoint, relay
 
 relay.GRACE_SECONDS = float(os.environ.get("ECHO_GRACE", relay.GRACE_SECONDS))
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from lookfar.model import Hit, Span
-from lookfar.retrieve.pack import tokens
-from lookfar.serve.answer_map import Question, draw_map, name_document
+from lookfar.retrieve.answer.pack import tokens
+from lookfar.serve.show.answer_map import Question, draw_map, name_document
 
 
 def hit(uri: str, text: str, *, score: float = 1.0, line: int = 1, focus: str = "") -> Hit:

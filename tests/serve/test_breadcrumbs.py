@@ -11,8 +11,8 @@ import pytest
 from click.testing import Result
 
 from lookfar.model import Alike, Hit, Span
-from lookfar.retrieve.pack import pack, tokens
-from lookfar.serve.breadcrumbs import Breadcrumbs, also_at
+from lookfar.retrieve.answer.pack import pack, tokens
+from lookfar.serve.show.breadcrumbs import Breadcrumbs, also_at
 
 Run = Callable[..., Result]
 SPAN = Span(0, 10, 1, 2)

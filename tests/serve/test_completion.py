@@ -16,7 +16,7 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
-from lookfar.serve.cli import cli
+from lookfar.serve.cli.main import cli
 
 
 def offered(*words: str) -> list[tuple[str, str]]:

@@ -22,8 +22,8 @@ from processes import DEADLINE, Client, alive, end_all, eventually, marked_proce
 
 from harness import amount, report
 from lookfar.errors import IOFailed, PermissionDenied
-from lookfar.serve import endpoint
-from lookfar.serve.endpoint import daemon_command, daemon_log_path, daemon_status
+from lookfar.serve.daemon import endpoint
+from lookfar.serve.daemon.endpoint import daemon_command, daemon_log_path, daemon_status
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Unix sockets")
 
@@ -362,7 +362,7 @@ def test_a_handler_that_outlives_its_client_is_ended(monkeypatch: pytest.MonkeyP
 
 
 AS_BUILD = (
-    "import sys, os; from lookfar.serve import daemon; own = sys.argv.pop(); "
+    "import sys, os; from lookfar.serve.daemon import process as daemon; own = sys.argv.pop(); "
     "daemon.build = lambda: own; os._exit(daemon.main())"
 )
 
@@ -424,9 +424,9 @@ def test_an_upgrade_while_connecting_does_not_lock_a_client_out(
 
 def test_the_build_changes_with_the_sources(tmp_path: Path) -> None:
     """An edited or reinstalled package must not be served by a daemon that loaded the old one."""
-    source = Path(endpoint.__file__).parent.parent
+    source = Path(endpoint.__file__).parents[2]
     package = Path(shutil.copytree(source, tmp_path / "lookfar"))
-    program = "from lookfar.serve.endpoint import build; print(build())"
+    program = "from lookfar.serve.daemon.endpoint import build; print(build())"
 
     def build() -> str:
         done = subprocess.run(
@@ -440,7 +440,7 @@ def test_the_build_changes_with_the_sources(tmp_path: Path) -> None:
 
     first = build()
     assert first == build()
-    with (package / "serve" / "cli.py").open("a") as file:
+    with (package / "serve" / "cli" / "main.py").open("a") as file:
         file.write("# edited\n")
     assert build() != first
 
@@ -550,6 +550,6 @@ def test_the_log_tells_of_sessions_and_is_bounded() -> None:
     assert "serving lookfar" in text
     log = daemon_log_path()
     eventually(lambda: "session 1 (call) begins" in log.read_text(), "it is written")
-    from lookfar.serve import daemon
+    from lookfar.serve.daemon import process
 
-    assert 0 < daemon._LOG_BYTES * (daemon._LOG_FILES + 1) <= 10_000_000
+    assert 0 < process._LOG_BYTES * (process._LOG_FILES + 1) <= 10_000_000

@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner
 
 from lookfar import config, errors
-from lookfar.serve.cli import cli
-from lookfar.serve.systems import SYSTEMS
+from lookfar.serve.cli.main import cli
+from lookfar.serve.setup.systems import SYSTEMS
 from lookfar.serve.toolsets import ALL, NAMES
 
 ROOT = Path(__file__).parent.parent.parent
@@ -100,7 +100,9 @@ def test_the_error_tree_is_drawn_in_full() -> None:
 
 def test_every_key_of_the_json_is_documented() -> None:
     page = text_of("json.md")
-    source = (ROOT / "src" / "lookfar" / "serve" / "jsonshape.py").read_text(encoding="utf-8")
+    source = (ROOT / "src" / "lookfar" / "serve" / "show" / "json_shapes.py").read_text(
+        encoding="utf-8"
+    )
     keys = set(re.findall(r'^ +"(\w+)": ', source, re.M)) | {"reason", "detail", "uris"}
     keys -= {"error"}
     assert not [key for key in sorted(keys) if f"`{key}`" not in page]

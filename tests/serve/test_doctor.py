@@ -14,11 +14,11 @@ import pytest
 from click.testing import Result
 
 from lookfar.config import data_dir
-from lookfar.serve import checks
-from lookfar.serve.checks import Checks, Finding
-from lookfar.serve.endpoint import runtime_folder
-from lookfar.serve.exits import FELL_SHORT
-from lookfar.store.files import WriterLock
+from lookfar.serve.cli import doctor_checks
+from lookfar.serve.cli.doctor_checks import Checks, Finding
+from lookfar.serve.cli.exits import FELL_SHORT
+from lookfar.serve.daemon.endpoint import runtime_folder
+from lookfar.store.ground.files import WriterLock
 
 Ask = Callable[..., dict[str, Any]]
 Run = Callable[..., Result]
@@ -189,7 +189,7 @@ def test_a_folder_for_indexes_that_may_not_be_written(home: Path, examine: Exami
 def test_a_full_disk(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
     for free, state in ((50_000_000, "error"), (500_000_000, "warning"), (50_000_000_000, "ok")):
         usage = type("Usage", (), {"free": free})
-        monkeypatch.setattr(checks.shutil, "disk_usage", lambda _, told=usage: told)
+        monkeypatch.setattr(doctor_checks.shutil, "disk_usage", lambda _, told=usage: told)
         assert states(examine()["disk"]) == [state]
 
 
@@ -198,7 +198,7 @@ def test_a_network_file_system(
     home: Path, handbook: Path, examine: Examine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mounts = tmp_path / "mounts"
-    monkeypatch.setattr(checks, "_MOUNTS", mounts)
+    monkeypatch.setattr(doctor_checks, "_MOUNTS", mounts)
     mounts.write_text(f"/dev/a / ext4 rw 0 0\nserver:/x {home} nfs4 rw 0 0\n")
     (finding,) = examine()["file system"]
     assert finding.state == "error"
@@ -214,7 +214,7 @@ def test_a_limit_on_watches(
     examine: Examine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit = tmp_path / "limit"
-    monkeypatch.setattr(checks, "_WATCHES", limit)
+    monkeypatch.setattr(doctor_checks, "_WATCHES", limit)
     limit.write_text("2\n")
     (finding,) = examine()["watcher"]
     assert finding.state == "warning"
@@ -249,7 +249,7 @@ def test_a_model_that_is_not_there(handbook: Path, home: Path, run: Run) -> None
 
 
 def test_without_git(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks.shutil, "which", lambda *_, **__: None)
+    monkeypatch.setattr(doctor_checks.shutil, "which", lambda *_, **__: None)
     (finding,) = examine()["git"]
     assert finding.state == "warning"
 
@@ -296,7 +296,7 @@ def test_a_client_whose_command_is_gone(own_home: Path, examine: Examine) -> Non
 
 
 def test_a_part_that_does_not_load(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "_NATIVE", ("numpy", "no_such_part"))
+    monkeypatch.setattr(doctor_checks, "_NATIVE", ("numpy", "no_such_part"))
     (finding,) = examine()["parts"]
     assert finding.state == "error"
     assert finding.fix == "Run: pip install --force-reinstall no-such-part"
@@ -306,8 +306,8 @@ def test_a_check_that_fails_is_a_finding(examine: Examine, monkeypatch: pytest.M
     def broken(_: object) -> None:
         raise RuntimeError("surprise")
 
-    monkeypatch.setattr(checks, "_mounted", broken)
-    monkeypatch.setattr(checks, "_MOUNTS", Path(__file__))
+    monkeypatch.setattr(doctor_checks, "_mounted", broken)
+    monkeypatch.setattr(doctor_checks, "_MOUNTS", Path(__file__))
     (finding,) = examine()["file system"]
     assert finding.state == "warning"
     assert "surprise" in finding.message

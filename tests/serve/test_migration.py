@@ -16,10 +16,10 @@ from click.testing import CliRunner, Result
 
 from lookfar import config
 from lookfar.errors import InvalidArgument, InvalidConfig
-from lookfar.serve.cli import cli
-from lookfar.serve.configure import _SYSTEMS
-from lookfar.serve.migration import Migrated, migrated
-from lookfar.serve.systems import SYSTEMS
+from lookfar.serve.cli.configure import _SYSTEMS
+from lookfar.serve.cli.main import cli
+from lookfar.serve.setup.migration import Migrated, migrated
+from lookfar.serve.setup.systems import SYSTEMS
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 

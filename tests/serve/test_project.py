@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lookfar.serve.project import MARKERS, project_root
+from lookfar.serve.daemon.project import MARKERS, project_root
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,8 @@ def test_no_folder_no_project(tmp_path: Path) -> None:
 def test_databases_need_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Seen to fail: a client that starts in the user's home could not use the toolset at all."""
     from lookfar.errors import LookfarError
-    from lookfar.serve.endpoint import Hello
-    from lookfar.serve.services import roots_of
+    from lookfar.serve.daemon.endpoint import Hello
+    from lookfar.serve.daemon.services import roots_of
 
     home = tmp_path / "home"
     home.mkdir(exist_ok=True)

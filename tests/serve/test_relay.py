@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from processes import DEADLINE, RELAY, Client, alive, end_all, eventually, marked_processes
 
-from lookfar.serve import endpoint, relay
+from lookfar.serve.daemon import endpoint, relay
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Unix sockets")
 
@@ -168,7 +168,7 @@ def test_the_last_line_needs_no_line_end() -> None:
 
 def test_it_is_light() -> None:
     """A hundred sessions are a hundred relays: what they import, each of them pays for."""
-    program = "import lookfar.serve.relay, sys; print(*sys.modules)"
+    program = "import lookfar.serve.daemon.relay, sys; print(*sys.modules)"
     loaded = subprocess.check_output([sys.executable, "-c", program], text=True).split()
     heavy = {"asyncio", "anyio", "click", "mcp", "numpy", "pydantic", "rich", "subprocess",
              "hashlib", "tempfile", "logging", "lookfar.library", "lookfar.store"}  # fmt: skip

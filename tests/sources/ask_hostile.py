@@ -23,9 +23,9 @@ from lookfar.collections.commits import Commits
 from lookfar.errors import LookfarError
 from lookfar.index.strategies import head_of
 from lookfar.library import Library
-from lookfar.serve.checks import Checks
-from lookfar.sources.around import ignores_around
+from lookfar.serve.cli.doctor_checks import Checks
 from lookfar.sources.confine import Root
+from lookfar.sources.folder.outer_ignore import ignores_around
 
 SETTINGS = {"embed.provider": "hash", "index.workers": 1, "git.cool_down_seconds": 0}
 WORDS = "zanzibarcanary7719 harmless own commit"

@@ -17,8 +17,8 @@ _PRELUDE = """
 import json, os, sys
 from lookfar.errors import LookfarError
 from lookfar.sources.confine import Root
-from lookfar.sources.policy import Policy
-from lookfar.sources.walk import walk
+from lookfar.sources.folder.policy import Policy
+from lookfar.sources.folder.walk import walk
 root = Root.open(sys.argv[1])
 if os.getuid() == 0:
     os.setgid(65534)

@@ -15,13 +15,13 @@ from harness import report
 from lookfar import Filters
 from lookfar.errors import LookfarError
 from lookfar.library import Library
-from lookfar.sources.git_history import (
+from lookfar.sources.git.history import (
     commits_of,
     present,
     read_commits,
     refs_of,
 )
-from lookfar.sources.repositories import repositories_in, repository_around
+from lookfar.sources.git.repositories import repositories_in, repository_around
 
 Make = Callable[..., Any]
 

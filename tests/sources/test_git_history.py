@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 
 from lookfar.errors import InvalidArgument, IOFailed, RepositoryRefused
-from lookfar.sources import git_history
 from lookfar.sources.confine import Root
-from lookfar.sources.git_history import (
+from lookfar.sources.folder.policy import Policy
+from lookfar.sources.folder.walk import walk
+from lookfar.sources.git import history
+from lookfar.sources.git.history import (
     Commit,
     Touched,
     checked_branch,
@@ -28,9 +30,7 @@ from lookfar.sources.git_history import (
     shallow_of,
     stamp_of,
 )
-from lookfar.sources.policy import Policy
-from lookfar.sources.repositories import Repository, repositories_in, repository_around
-from lookfar.sources.walk import walk
+from lookfar.sources.git.repositories import Repository, repositories_in, repository_around
 
 Make = Callable[..., Any]
 
@@ -454,7 +454,7 @@ def test_a_partial_clone_fetches_nothing(
     assert titles(read(opened(clone), lines=0)) == ["base"]
     assert [(each.title, each.diff) for each in read(opened(clone))] == [("base", "")]
     # Nor where it could not be told that it is one.
-    monkeypatch.setattr(git_history, "is_partial", lambda _: False)
+    monkeypatch.setattr(history, "is_partial", lambda _: False)
     with pytest.raises(IOFailed):
         read(opened(clone))
     assert not pwned.exists()
@@ -479,7 +479,7 @@ def test_without_git_it_is_said_what_to_do(
     repo = repository()
     repo.commit("base")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert not git_history.installed()
+    assert not history.installed()
     with pytest.raises(IOFailed, match="git is not installed"):
         refs_of(opened(repo.path))
 
@@ -495,7 +495,7 @@ def test_a_git_that_says_nothing_is_ended(
     (programs / "git").write_text("#!/bin/sh\nexec /bin/sleep 600\n")
     (programs / "git").chmod(0o755)
     monkeypatch.setenv("PATH", str(programs))
-    monkeypatch.setattr(git_history, "_SECONDS", 0.5)
+    monkeypatch.setattr(history, "_SECONDS", 0.5)
     with pytest.raises(IOFailed, match="could not read the repository"):
         refs_of(opened(repo.path))
 

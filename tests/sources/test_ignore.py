@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from lookfar.sources.confine import Root
-from lookfar.sources.ignore import MAX_LINES, IgnoreFile, Ignores
-from lookfar.sources.policy import Policy
-from lookfar.sources.walk import verdict_on, walk
+from lookfar.sources.folder.ignore import MAX_LINES, IgnoreFile, Ignores
+from lookfar.sources.folder.policy import Policy
+from lookfar.sources.folder.walk import verdict_on, walk
 
 TREE = [
     "a.log.txt",

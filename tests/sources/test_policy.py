@@ -13,9 +13,9 @@ import pytest
 
 from lookfar.errors import InvalidConfig, InvalidPattern
 from lookfar.sources.confine import Root
-from lookfar.sources.ignore import IgnoreFile, Ignores
-from lookfar.sources.policy import HIDDEN, Policy, Verdict
-from lookfar.sources.walk import walk
+from lookfar.sources.folder.ignore import IgnoreFile, Ignores
+from lookfar.sources.folder.policy import HIDDEN, Policy, Verdict
+from lookfar.sources.folder.walk import walk
 
 FOLDERS = [
     *("node_modules", "jspm_packages", "bower_components", "vendor", ".venv", "venv", ".git"),

@@ -20,9 +20,9 @@ import pytest
 from lookfar.errors import InvalidConfig, IOFailed, RepositoryRefused
 from lookfar.library import Library
 from lookfar.model import Filters
-from lookfar.sources import git_metadata
-from lookfar.sources.git_history import commits_of, present, read_commits, refs_of, refusal_of
-from lookfar.sources.repositories import Repository, repositories_in, repository_around
+from lookfar.sources.git import metadata
+from lookfar.sources.git.history import commits_of, present, read_commits, refs_of, refusal_of
+from lookfar.sources.git.repositories import Repository, repositories_in, repository_around
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -294,7 +294,7 @@ def test_objects_that_are_swapped_after_the_check_are_not_read(
     repo.commit("own", {"a.md": "own\n"})
     secret = other.commit("secret", {"a.md": "secret\n"})
     found = around(repo.path)
-    check = git_metadata._check_databases
+    check = metadata._check_databases
     objects = repo.path / ".git/objects"
 
     def swap(*arguments: Any) -> int:
@@ -304,7 +304,7 @@ def test_objects_that_are_swapped_after_the_check_are_not_read(
             objects.symlink_to(other.path / ".git/objects")
         return size
 
-    monkeypatch.setattr(git_metadata, "_check_databases", swap)
+    monkeypatch.setattr(metadata, "_check_databases", swap)
     assert present(found, [secret]) == set()
     assert objects.is_symlink()
     with pytest.raises(RepositoryRefused, match="objects is a link"):
@@ -318,7 +318,7 @@ def test_a_link_that_comes_while_git_reads_costs_the_answer(
     repo = repository("repo")
     repo.commit("own", {"a.md": "own\n"})
     found = around(repo.path)
-    check = git_metadata._check_databases
+    check = metadata._check_databases
 
     def plant(*arguments: Any) -> int:
         size = check(*arguments)
@@ -327,7 +327,7 @@ def test_a_link_that_comes_while_git_reads_costs_the_answer(
             link.symlink_to("/dev/zero")
         return size
 
-    monkeypatch.setattr(git_metadata, "_check_databases", plant)
+    monkeypatch.setattr(metadata, "_check_databases", plant)
     with pytest.raises(RepositoryRefused, match=r"late\.pack is a link"):
         refs_of(found)
 
@@ -338,7 +338,7 @@ def test_a_folder_that_was_clean_is_looked_at_again_when_it_changes(
     """What is remembered of a folder of objects must not outlive a change in it."""
     repo = repository("repo")
     commit = repo.commit("own", {"a.md": "own\n"})
-    monkeypatch.setattr(git_metadata, "SETTLING_NS", -(10**12))
+    monkeypatch.setattr(metadata, "SETTLING_NS", -(10**12))
     found = around(repo.path)
     assert titles(found) == {"own"}
     file = repo.path / ".git/objects" / commit[:2] / commit[2:]

@@ -14,11 +14,9 @@ import pytest
 
 import planted
 from harness import report
-from lookfar.parse.formats import parser_for
-from lookfar.sources import secret_tokens
-from lookfar.sources.policy import Policy
-from lookfar.sources.secret_values import MASK, is_made_up, is_opaque, is_placeholder
-from lookfar.sources.secrets import (
+from lookfar.sources.folder.policy import Policy
+from lookfar.sources.secrets import token_shapes
+from lookfar.sources.secrets.screen import (
     Finding,
     Secrets,
     copies_mask,
@@ -27,6 +25,8 @@ from lookfar.sources.secrets import (
     secret_by_content,
     secret_by_path,
 )
+from lookfar.sources.secrets.values import MASK, is_made_up, is_opaque, is_placeholder
+from lookfar.text.parse.formats import parser_for
 
 NAMED = [*planted.BY_NAME, *planted.BY_CASE, *planted.BY_FORM, *planted.COPIES]
 PASSAGES = planted.in_passages()
@@ -72,7 +72,7 @@ def test_a_secret_in_an_ordinary_file_is_masked(each: planted.Planted) -> None:
 
 
 def test_shapes_are_looked_for_by_their_first_letter() -> None:
-    for rule, shape in secret_tokens._SHAPES:
+    for rule, shape in token_shapes._SHAPES:
         assert shape[0].isalpha(), rule
     found = {finding.rule for each in PASSAGES for finding in secret_by_content(each.text)}
     assert len(found) > 30

@@ -21,8 +21,8 @@ from lookfar.errors import RootNotFound
 from lookfar.library import Library
 from lookfar.model import Skipped
 from lookfar.sources.confine import Root
-from lookfar.sources.policy import Policy
-from lookfar.sources.walk import MAX_SKIPPED, Walk, glance, verdict_on, walk
+from lookfar.sources.folder.policy import Policy
+from lookfar.sources.folder.walk import MAX_SKIPPED, Walk, glance, verdict_on, walk
 
 
 def plant(root: Path, *uris: str, text: str = "x") -> None:
@@ -44,7 +44,7 @@ def age() -> None:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Timestamps settle in 10 ms, so that a test need not wait for two seconds."""
-    for module in ("walk", "fingerprints"):
+    for module in ("folder.walk", "fingerprints"):
         monkeypatch.setattr(f"lookfar.sources.{module}.SETTLING_NS", 10_000_000)
 
 
@@ -194,7 +194,8 @@ def test_what_could_not_be_seen_is_looked_at_again(public: Path, as_nobody: Nobo
     (public / "closed").chmod(0)
     (public / "listed").chmod(0o744)
     again = """
-from lookfar.sources import fingerprints, walk as module
+from lookfar.sources import fingerprints
+from lookfar.sources.folder import walk as module
 module.SETTLING_NS = fingerprints.SETTLING_NS = 0
 first = walk(root, Policy())
 found = walk(root, Policy(), before=first)

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from lookfar.sources import mounts, watch
 from lookfar.sources.confine import Root
-from lookfar.sources.policy import Policy
-from lookfar.sources.watch import Batch, FolderWatcher, Hints, topmost
+from lookfar.sources.folder import mounts, watch
+from lookfar.sources.folder.policy import Policy
+from lookfar.sources.folder.watch import Batch, FolderWatcher, Hints, topmost
 
 LINUX = sys.platform == "linux"
 only_linux = pytest.mark.skipif(not LINUX, reason="needs inotify")
@@ -510,7 +510,7 @@ def test_lost_events_mean_everything(root: Path) -> None:
 def test_the_exact_watcher_is_the_one_in_use(root: Path) -> None:
     """A watchdog whose inside changed would be met with the plain one, silently."""
     seen = Seen(root, exact=True)
-    assert type(seen.watcher._watch).__module__ == "lookfar.sources.inotify"
+    assert type(seen.watcher._watch).__module__ == "lookfar.sources.folder.inotify"
     seen.watcher.stop()
 
 

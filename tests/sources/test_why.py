@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from lookfar.model import Ruling
-from lookfar.parse.formats import parser_for
-from lookfar.sources.around import ignores_around
 from lookfar.sources.confine import Root
-from lookfar.sources.policy import Policy
-from lookfar.sources.walk import verdict_on, walk
-from lookfar.sources.why import why
+from lookfar.sources.folder.outer_ignore import ignores_around
+from lookfar.sources.folder.policy import Policy
+from lookfar.sources.folder.walk import verdict_on, walk
+from lookfar.sources.folder.why import why
+from lookfar.text.parse.formats import parser_for
 
 LIMITS = {"max_file_bytes": 100, "max_depth": 3}
 

@@ -11,16 +11,16 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import lookfar.errors
-from lookfar.chunk.headings import Sizes
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.index.prepare import embed, prepare
 from lookfar.model import Filters, Fingerprint
 from lookfar.ports import Place, Version
-from lookfar.store.analyser import terms_of
-from lookfar.store.collection import CollectionStore
-from lookfar.store.epoch import EpochSnapshot
+from lookfar.store.keywords.analyser import terms_of
 from lookfar.store.opening import Store
-from lookfar.store.session import EpochWriter
+from lookfar.store.sqlite.epoch import EpochSnapshot
+from lookfar.store.sqlite.epochs import CollectionStore
+from lookfar.store.sqlite.write_session import EpochWriter
+from lookfar.text.chunk.headings import Sizes
 
 SIZES = Sizes(max_tokens=60, hard_max_tokens=80, min_tokens=1, overlap_tokens=0, merge_small=False)
 WEIGHTS = {"title": 0.5, "headings": 0.5, "tags": 0.5, "body": 1.0, "code": 1.0}

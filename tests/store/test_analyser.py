@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookfar.store.analyser import analyse, has_cjk, stem, terms_of
+from lookfar.store.keywords.analyser import analyse, has_cjk, stem, terms_of
 
 examples = settings(max_examples=300, deadline=None, derandomize=True)
 

@@ -8,7 +8,7 @@ import pytest
 from shelf import Shelf, epoch_folder
 
 from lookfar.errors import IndexBusy, IndexCorrupt, NotIndexed
-from lookfar.store.files import WriterLock
+from lookfar.store.ground.files import WriterLock
 
 
 def other(shelf: Shelf, fingerprint: str = "two") -> Shelf:

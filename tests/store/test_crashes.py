@@ -14,8 +14,8 @@ from shelf import Elsewhere, Shelf, epoch_folder, pages, python, words
 from harness import amount
 from lookfar.errors import IndexCorrupt
 from lookfar.model import Filters
-from lookfar.store import files
-from lookfar.store.session import EpochWriter
+from lookfar.store.ground import files
+from lookfar.store.sqlite.write_session import EpochWriter
 
 TRIALS = amount(5, 60)
 BEFORE = {
@@ -114,7 +114,7 @@ DIE_BETWEEN = """
     import os, sys
     from pathlib import Path
     from shelf import Shelf
-    from lookfar.store import files
+    from lookfar.store.ground import files
     sys.path.append(sys.argv[2])
     from test_crashes import UPDATE
     def die(what, name, size):  # after vectors and keywords are durable

@@ -19,8 +19,8 @@ from lookfar.errors import (
     IOFailed,
     LookfarError,
 )
-from lookfar.store import database
-from lookfar.store.collection import CollectionStore
+from lookfar.store.ground import database
+from lookfar.store.sqlite.epochs import CollectionStore
 
 
 def test_a_file_that_is_no_database_is_reported_as_damage(tmp_path: Path) -> None:

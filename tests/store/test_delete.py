@@ -11,8 +11,8 @@ import pytest
 
 from lookfar.errors import IndexBusy
 from lookfar.library import Library
-from lookfar.store.collection import CollectionStore
-from lookfar.store.files import WriterLock
+from lookfar.store.ground.files import WriterLock
+from lookfar.store.sqlite.epochs import CollectionStore
 
 DEADLINE = 20.0
 

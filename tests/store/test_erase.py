@@ -12,12 +12,12 @@ import pytest
 from shelf import Shelf, rows_of
 
 from lookfar.errors import IndexBusy, NotIndexed
-from lookfar.store import files
-from lookfar.store.analyser import analyse
-from lookfar.store.collection import CollectionStore
-from lookfar.store.erase import Written
-from lookfar.store.files import WriterLock
-from lookfar.store.keywords import FIELDS, NAMES, Streams
+from lookfar.store.ground import files
+from lookfar.store.ground.files import WriterLock
+from lookfar.store.keywords.analyser import analyse
+from lookfar.store.keywords.tantivy_index import FIELDS, NAMES, Streams
+from lookfar.store.sqlite.epochs import CollectionStore
+from lookfar.store.sqlite.erase import Written
 
 SECRET = "zyxwvutsrq"
 
@@ -83,7 +83,7 @@ def test_a_death_before_the_traces_are_gone_is_made_up_for(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("lookfar.store.collection.remove_traces", die)
+        patched.setattr("lookfar.store.sqlite.epochs.remove_traces", die)
         with pytest.raises(KeyboardInterrupt):
             erase(filled, "a.md")
     assert "a.md" not in filled.everything()

@@ -15,13 +15,13 @@ import pytest
 from shelf import Elsewhere, python
 
 from lookfar.errors import DiskFull, IndexBusy, IndexReadOnly, IOFailed, PermissionDenied
-from lookfar.store import files
+from lookfar.store.ground import files
 from points import Points
 
 HOLD = """
     import sys, time
     from pathlib import Path
-    from lookfar.store.files import WriterLock
+    from lookfar.store.ground.files import WriterLock
     lock = WriterLock(Path(sys.argv[1]))
     lock.acquire()
     print("held", flush=True)
@@ -157,7 +157,7 @@ def test_a_second_process_is_refused_and_a_killed_holder_lets_go(
     lock = files.WriterLock(path)
     lock.acquire(wait_seconds=5.0)
     other = elsewhere(
-        "import sys; from pathlib import Path; from lookfar.store.files import WriterLock;"
+        "import sys; from pathlib import Path; from lookfar.store.ground.files import WriterLock;"
         "WriterLock(Path(sys.argv[1])).acquire()",
         path,
     )

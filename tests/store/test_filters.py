@@ -16,7 +16,7 @@ from shelf import Shelf, pages, words
 
 from lookfar.model import Filters, Fingerprint
 from lookfar.ports import Place
-from lookfar.store.epoch import EpochSnapshot
+from lookfar.store.sqlite.epoch import EpochSnapshot
 
 VOCABULARY = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron")
 FOLDERS = ("docs/", "docs/100%_done/", "docs/100x_done/", 'it\'s "quoted"/', "日本語/設定 é/", "")

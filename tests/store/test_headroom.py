@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lookfar.errors import OutOfMemory
-from lookfar.store.headroom import ControlGroups, refuse_little
+from lookfar.store.ground.headroom import ControlGroups, refuse_little
 
 GIGABYTE = 1_000_000_000
 

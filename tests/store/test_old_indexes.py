@@ -14,7 +14,7 @@ import pytest
 from harness import report
 from lookfar.collections.folder import Folder
 from lookfar.library import Library
-from lookfar.store.migrations import FORMAT
+from lookfar.store.catalogue.migrations import FORMAT
 
 OLD = Path(__file__).parent / "old_indexes"
 SETTINGS = {"embed.provider": "hash", "index.workers": 1}

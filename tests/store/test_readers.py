@@ -14,7 +14,7 @@ from shelf import Shelf, pages, python, words
 
 from harness import amount, report
 from lookfar.model import Filters
-from lookfar.store.keywords import KeywordIndex
+from lookfar.store.keywords.tantivy_index import KeywordIndex
 
 FILES = 12
 ACTIVATIONS = amount(50, 500)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lookfar.store.recent_texts import RecentTexts
+from lookfar.store.keywords.recent_texts import RecentTexts
 
 
 def test_what_was_not_asked_for_longest_goes() -> None:

@@ -6,9 +6,9 @@ Seen to fail with scopes of all generations kept until there were 64 of them.
 from __future__ import annotations
 
 from lookfar.model import Filters
-from lookfar.store import remembered
-from lookfar.store.remembered import Remembered, State
-from lookfar.store.scope import Scope
+from lookfar.store.catalogue import remembered
+from lookfar.store.catalogue.remembered import Remembered, State
+from lookfar.store.catalogue.scope import Scope
 
 FIRST = State(1, 0)
 

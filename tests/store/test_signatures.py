@@ -13,8 +13,8 @@ from shelf import Shelf
 import harness
 from lookfar.model import Filters
 from lookfar.ports import EVERYTHING, AllOf, AnyOf, Need
-from lookfar.store import catalog
-from lookfar.store.signatures import SIGNATURES, SignatureFile, fold, sign, signed_texts
+from lookfar.store.catalogue import rows as catalog
+from lookfar.store.keywords.signatures import SIGNATURES, SignatureFile, fold, sign, signed_texts
 
 TRIALS = harness.amount(100, 3_000)
 WORDS = ["harbour", "lantern", "meadow", "granite", "Kestrel", "straße", "設定", "K", "ſalt", "été"]
@@ -66,7 +66,7 @@ def test_a_text_is_in_the_signature_of_what_holds_it(text: str, start: int, leng
     was not folded."""
     import numpy as np
 
-    from lookfar.store.signatures import Documents
+    from lookfar.store.keywords.signatures import Documents
 
     raw = fold(text.encode())
     part = raw[start : start + length]
@@ -107,7 +107,7 @@ def test_what_a_writer_that_died_left_behind_hides_nothing(shelf: Shelf) -> None
         session._derived()
     with pytest.MonkeyPatch.context() as older:
         older.setattr(SignatureFile, "append", lambda *_: None)
-        older.setattr("lookfar.store.epoch.Epoch.tend_signatures", lambda *_: None)
+        older.setattr("lookfar.store.sqlite.epoch.Epoch.tend_signatures", lambda *_: None)
         shelf.write({"kept.md": "# Kept\n\nperennial\n"})
     assert holding(shelf, b"perennial") == {"kept.md"}
     assert not lacking(shelf)
@@ -155,7 +155,7 @@ def test_a_flipped_bit_is_found(shelf: Shelf) -> None:
 
 
 def test_the_file_does_not_grow_for_ever(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lookfar.store.epoch._SPARE_ROWS", 10)
+    monkeypatch.setattr("lookfar.store.sqlite.epoch._SPARE_ROWS", 10)
     for number in range(120):
         shelf.write({"page1.md": f"# Page\n\nedition {number}\n"})
     rows, _ = SignatureFile(signature_file(shelf)).size()

@@ -301,7 +301,7 @@ DIE_IN_ROLL_BACK = """
     import os, sys
     from pathlib import Path
     from shelf import Shelf
-    from lookfar.store import generations
+    from lookfar.store.catalogue import generations
     done = generations.roll_back
     generations.roll_back = lambda *given: (done(*given), os._exit(9))
     Shelf(Path(sys.argv[1])).store.roll_back(1)
@@ -310,8 +310,8 @@ DIE_IN_WRITE = """
     import os, sys
     from pathlib import Path
     from shelf import Shelf
-    from lookfar.store import catalog
-    catalog.Inserts.flush = lambda self: os._exit(9)  # after vectors and keywords are durable
+    from lookfar.store.catalogue import rows
+    rows.Inserts.flush = lambda self: os._exit(9)  # after vectors and keywords are durable
     Shelf(Path(sys.argv[1])).write({"b.md": "# Beta\\n\\nghostly ochre\\n", "a.md": None})
 """
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from shelf import Shelf, change_row, rows_of
 
-from lookfar.store import graph, session
+from lookfar.store.catalogue import graph
+from lookfar.store.sqlite import write_session
 
 PAGES = {
     "a.md": "# A\n\n[b](b.md) [c](c.md)\n",
@@ -51,7 +52,7 @@ def test_a_build_stores_the_communities_of_its_links(shelf: Shelf) -> None:
 def test_a_first_build_stores_them_however_many_links_there_are(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "_LINKS_PER_CHANGE", 0)
+    monkeypatch.setattr(write_session, "_LINKS_PER_CHANGE", 0)
     shelf.write(PAGES)
     assert is_stored(shelf)
 
@@ -89,7 +90,7 @@ def test_whatever_changes_links_changes_them(
     """Whether the session made them or left that to whoever asks: the answer is the same."""
     first = shelf.write(PAGES)
     if not quick:
-        monkeypatch.setattr(session, "_LINKS_PER_CHANGE", 0)
+        monkeypatch.setattr(write_session, "_LINKS_PER_CHANGE", 0)
     shelf.write(edit)
     assert is_stored(shelf) is quick
     assert groups(shelf) == expected
@@ -118,7 +119,7 @@ def test_after_a_roll_back_those_of_the_older_links_serve(shelf: Shelf) -> None:
 
 def test_what_is_erased_leaves_no_row(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     shelf.write(PAGES)
-    monkeypatch.setattr(session, "_LINKS_PER_CHANGE", 0)
+    monkeypatch.setattr(write_session, "_LINKS_PER_CHANGE", 0)
     with shelf.session() as writer:
         writer.erase(["x.md"])
         writer.activate({})

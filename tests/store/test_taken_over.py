@@ -8,14 +8,14 @@ import pytest
 from shelf import SIZES, Shelf, change_row, epoch_folder, rows_of
 
 from lookfar.index.prepare import Prepared, prepare
-from lookfar.index.remake import maker_of
+from lookfar.index.rederive import maker_of
 from lookfar.model import Fingerprint
-from lookfar.store import catalog, generations
-from lookfar.store.collection import CollectionStore
-from lookfar.store.erase import Kept
-from lookfar.store.keywords import file_damage
-from lookfar.store.remembered import Remembered, State
-from lookfar.store.repair import Maker
+from lookfar.store.catalogue import generations, rows
+from lookfar.store.catalogue.remembered import Remembered, State
+from lookfar.store.health.repair import Maker
+from lookfar.store.keywords.tantivy_index import file_damage
+from lookfar.store.sqlite.epochs import CollectionStore
+from lookfar.store.sqlite.erase import Kept
 
 TEXTS: dict[str, str | None] = {
     f"{number}.md": f"# Page {number}\n\nmark{number} kiln\n" for number in range(6)
@@ -95,7 +95,7 @@ def test_what_a_repair_dropped_is_not_counted_any_more(shelf: Shelf) -> None:
     change_row(shelf, "UPDATE documents SET title = 'other' WHERE uri IN ('1.md', '2.md')")
     assert shelf.store.repair(maker(shelf), "a test") == ["1.md", "2.md"]
     with shelf.store.snapshot() as snapshot:
-        assert snapshot.counts() == catalog.counts(snapshot._connection, snapshot.generation)
+        assert snapshot.counts() == rows.counts(snapshot._connection, snapshot.generation)
     shelf.write({uri: TEXTS[uri] for uri in ("1.md", "2.md")})
     with shelf.store.snapshot() as snapshot:
         told, counted = snapshot.manifest(), generations.totals(snapshot._connection)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from shelf import Shelf
 
-from lookfar.store import catalog, generations
+from lookfar.store.catalogue import generations, rows
 
 KEYS = ("documents", "sections", "chunks", "links", "content")
 
@@ -22,7 +22,7 @@ def counted(shelf: Shelf) -> dict[str, object]:
     """All over again, from every row."""
     with shelf.store.snapshot() as snapshot:
         found = generations.totals(snapshot._connection)
-        joined = catalog.counts(snapshot._connection, snapshot.generation)
+        joined = rows.counts(snapshot._connection, snapshot.generation)
         assert snapshot.counts() == joined
         assert (found["documents"], found["sections"], found["chunks"], found["links"]) == (
             joined.documents,

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lookfar.collections.base import (
+from lookfar.collections.collection import (
     KEEPER_PATIENCE,
     PATIENCE,
     Closing,
@@ -37,10 +37,10 @@ from lookfar.errors import (
     RepositoryRefused,
 )
 from lookfar.model import CommitInfo, Document, Failure, Incomplete, IndexReport, Status
-from lookfar.retrieve.candidates import without_glob
-from lookfar.sources import git_history
-from lookfar.store import files
-from lookfar.store.records import packed, unpacked
+from lookfar.retrieve.retrievers.candidates import without_glob
+from lookfar.sources.git import history
+from lookfar.store.ground import files
+from lookfar.store.ground.records import packed, unpacked
 
 if TYPE_CHECKING:
     from lookfar.config import Settings
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from lookfar.index.strategies import Work
     from lookfar.model import Filters
     from lookfar.ports import Embedder, Snapshot
-    from lookfar.sources.repositories import Repository
-    from lookfar.sources.watch import Batch
-    from lookfar.store.epoch import EpochSnapshot
+    from lookfar.sources.folder.watch import Batch
+    from lookfar.sources.git.repositories import Repository
+    from lookfar.store.sqlite.epoch import EpochSnapshot
 
 SHORTEST = 7
 """Characters of a hash that are taken for one."""
@@ -113,7 +113,7 @@ class Commits(Collection):
     def _pass(
         self, on_progress: OnProgress | None, *, wait_seconds: float, **how: Any
     ) -> IndexReport:
-        from lookfar.index.history import HistoryBuild
+        from lookfar.index.commits import HistoryBuild
 
         build = HistoryBuild(
             self.repository, self.name, self._store, self.settings, self.embedder, on_progress
@@ -135,7 +135,7 @@ class Commits(Collection):
         return self.repository.top
 
     def _fingerprint(self) -> str:
-        from lookfar.index.history import history_fingerprint
+        from lookfar.index.commits import history_fingerprint
 
         return history_fingerprint(self.settings, self.embedder)
 
@@ -149,7 +149,7 @@ class Commits(Collection):
             ):
                 self.index(on_progress=on_progress, wait_seconds=PATIENCE, diffs=False)
             elif self._store.held() is None and self._moved():
-                stamp, settled = git_history.stamp_of(self.repository)
+                stamp, settled = history.stamp_of(self.repository)
                 report = self.index(on_progress=on_progress, diffs=False, let_go=False)
                 self._stamp = stamp if settled else ""
                 if settled:
@@ -173,12 +173,12 @@ class Commits(Collection):
 
     def _moved(self) -> bool:
         """Whether a branch may have moved since the last pass; costs a few looks at the disk."""
-        stamp, settled = git_history.stamp_of(self.repository)
+        stamp, settled = history.stamp_of(self.repository)
         if settled and stamp == self._stamp:
             return False
         with self._store.snapshot() as snapshot:
             made = snapshot.manifest()
-        from lookfar.index.history import scope_of
+        from lookfar.index.commits import scope_of
 
         same = made.get("stamp") == stamp or self._seen() == _seen(snapshot.generation, stamp)
         if settled and same and made.get("scope") == scope_of(self.settings):
@@ -211,17 +211,17 @@ class Commits(Collection):
         """The same filters with a branch spelt out as the commits that lead to it."""
         if not filters.branch:
             return filters
-        name = git_history.checked_branch(filters.branch)
+        name = history.checked_branch(filters.branch)
         refs = {
             known: each.commit
-            for each in git_history.refs_of(self.repository)
+            for each in history.refs_of(self.repository)
             for known in (each.name, each.name.split("/", 2)[-1])
         }
         tip = refs.get(name)
         if tip is None:
             return replace(filters, branch="", uris=("\0",))
         if self._branches.get(name, ("",))[0] != tip:
-            self._branches[name] = (tip, tuple(git_history.commits_of(self.repository, [tip])))
+            self._branches[name] = (tip, tuple(history.commits_of(self.repository, [tip])))
         wanted = self._branches[name][1]
         uris = tuple(set(wanted).intersection(filters.uris)) if filters.uris else wanted
         return replace(filters, branch="", uris=uris or ("\0",))
@@ -230,8 +230,8 @@ class Commits(Collection):
         """Whether a branch or tag is called so; of a refused repository nobody knows."""
         if self.repository.refused is not None:
             return True  # So it is asked, and the answer says why it is missing.
-        short = (each.name.split("/", 2)[-1] for each in git_history.refs_of(self.repository))
-        return git_history.checked_branch(name) in short
+        short = (each.name.split("/", 2)[-1] for each in history.refs_of(self.repository))
+        return history.checked_branch(name) in short
 
     # -- reading -----------------------------------------------------------
 
@@ -319,7 +319,7 @@ class Commits(Collection):
         def stale_in(snapshot: EpochSnapshot) -> tuple[str, ...]:
             seen = frozenset(snapshot.manifest().get("tips", ()))
             chosen = self.settings.git.branches
-            refs = git_history.refs_of(self.repository, chosen)
+            refs = history.refs_of(self.repository, chosen)
             return tuple(each.name for each in refs if each.commit not in seen)
 
         refusal = self.refusal()
@@ -336,7 +336,7 @@ class Commits(Collection):
 
     def refusal(self) -> RepositoryRefused | None:
         """Why the repository is not read; None where it is."""
-        return git_history.refusal_of(self.repository)
+        return history.refusal_of(self.repository)
 
     # -- following the branches --------------------------------------------------
 
@@ -400,11 +400,11 @@ class _Calm:
     def __init__(self, repository: Repository, seconds: float) -> None:
         self._repository = repository
         self._seconds = seconds
-        self._told = self._seen = git_history.stamp_of(repository)[0]
+        self._told = self._seen = history.stamp_of(repository)[0]
         self._since = time.monotonic()
 
     def __call__(self) -> str:
-        stamp = git_history.stamp_of(self._repository)[0]
+        stamp = history.stamp_of(self._repository)[0]
         if stamp != self._seen:
             self._seen, self._since = stamp, time.monotonic()
         elif time.monotonic() - self._since >= self._seconds:
@@ -428,7 +428,7 @@ class _Unwatched:
         return None
 
     def take(self) -> Batch:
-        from lookfar.sources.watch import Batch
+        from lookfar.sources.folder.watch import Batch
 
         return Batch()
 

@@ -23,7 +23,7 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lookfar import config
-from lookfar.collections.base import (
+from lookfar.collections.collection import (
     KEEPER_PATIENCE,
     PATIENCE,
     REBUILD_PATIENCE,
@@ -34,6 +34,7 @@ from lookfar.collections.base import (
     store_of,
     unknown,
 )
+from lookfar.common.turns import TURNS
 from lookfar.errors import (
     IndexBusy,
     IndexCorrupt,
@@ -50,28 +51,27 @@ from lookfar.errors import (
 from lookfar.index import freshness
 from lookfar.index.recipe import epoch_fingerprint, policy_from, secrets_from
 from lookfar.model import Document, Incomplete, IndexReport, Lane, Ruling, Status
-from lookfar.parse.formats import parser_for
-from lookfar.parse.text import normalise
-from lookfar.retrieve.address import SCHEME, parse_address
-from lookfar.retrieve.target import parse_target
+from lookfar.retrieve.locate.address import SCHEME, parse_address
+from lookfar.retrieve.locate.target import parse_target
 from lookfar.sources.confine import Refused, Root
-from lookfar.turns import TURNS
+from lookfar.text.normalise import normalise
+from lookfar.text.parse.formats import parser_for
 
 if TYPE_CHECKING:
     from lookfar.collections.commits import Commits
-    from lookfar.collections.documents import Documents
+    from lookfar.collections.databases import Documents
     from lookfar.collections.memories import Memories
     from lookfar.collections.receipts import ReceiptBook
-    from lookfar.edit.documents import Asked, Editor
+    from lookfar.edit.editor import Asked, Editor
     from lookfar.index.build import Build, OnProgress, Progress
     from lookfar.index.keeper import Pass
     from lookfar.index.strategies import Work
     from lookfar.model import Edit, EditResult, UndoStep, Validation
     from lookfar.ports import Snapshot
-    from lookfar.sources.repositories import Repository
-    from lookfar.sources.walk import Walk
-    from lookfar.store.epoch import EpochSnapshot
-    from lookfar.store.repair import Maker
+    from lookfar.sources.folder.walk import Walk
+    from lookfar.sources.git.repositories import Repository
+    from lookfar.store.health.repair import Maker
+    from lookfar.store.sqlite.epoch import EpochSnapshot
 
 
 _log = logging.getLogger(__name__)
@@ -350,7 +350,7 @@ class Folder(Collection):
 
     def extent(self, prefix: str = "") -> Mapping[str, int]:
         """The files that a pass over everything would read, by URI, and their bytes."""
-        from lookfar.sources.walk import walk
+        from lookfar.sources.folder.walk import walk
 
         self._walk = found = walk(
             self.root, policy_from(self.settings, self.root.path), before=self._walk
@@ -363,7 +363,7 @@ class Folder(Collection):
 
     def folder_count(self) -> int:
         """How many folders a watcher would have to follow."""
-        from lookfar.sources.walk import walk
+        from lookfar.sources.folder.walk import walk
 
         self._walk = found = walk(
             self.root, policy_from(self.settings, self.root.path), before=self._walk
@@ -375,7 +375,7 @@ class Folder(Collection):
 
         ``path`` is a URI, or absolute; ``OutsideRoot`` for one that leaves the folder.
         """
-        from lookfar.sources.why import why
+        from lookfar.sources.folder.why import why
 
         uri = self.root.uri_of(path) if os.path.isabs(path) else _plain(path)
         understood = parser_for(uri) is not None
@@ -393,7 +393,7 @@ class Folder(Collection):
 
         Empty for one that is; ``OutsideRoot`` for a path that leaves the folder.
         """
-        from lookfar.sources.walk import verdict_on
+        from lookfar.sources.folder.walk import verdict_on
 
         try:
             raw, _ = self.root.read(uri, self.settings.sources.max_file_bytes)
@@ -563,7 +563,7 @@ class Folder(Collection):
     ) -> None:
         from lookfar.index import strategies
         from lookfar.index.keeper import Keeper
-        from lookfar.sources.watch import FolderWatcher
+        from lookfar.sources.folder.watch import FolderWatcher
 
         chosen = self.settings.watch
         how = strategies.checked_strategy(chosen.strategy if strategy is None else strategy)
@@ -751,7 +751,7 @@ class Folder(Collection):
             raise self._named_better(error) from error
 
     def _editor(self, collection: str, unsure: str = "") -> Editor:
-        from lookfar.edit.documents import Editor
+        from lookfar.edit.editor import Editor
 
         return Editor(
             self.root,
@@ -773,7 +773,7 @@ class Folder(Collection):
 
     def _asked_to(self, edit: Edit) -> Asked:
         """An edit with its target taken apart."""
-        from lookfar.edit.documents import Asked
+        from lookfar.edit.editor import Asked
         from lookfar.edit.place import Where
 
         target, of_all = edit.target, edit.op in ("create", "fix")
@@ -841,7 +841,7 @@ class Folder(Collection):
         """What is indexed; with ``check`` the disk is compared with it."""
 
         def stale_in(snapshot: EpochSnapshot) -> tuple[str, ...]:
-            from lookfar.sources.walk import walk
+            from lookfar.sources.folder.walk import walk
 
             self._walk = walk(
                 self.root, policy_from(self.settings, self.root.path), before=self._walk
@@ -873,7 +873,7 @@ class Folder(Collection):
         return f"; {len(gone):,} documents were damaged, are being read again and lack until then"
 
     def _maker(self) -> Maker:
-        from lookfar.index.remake import maker_of_files
+        from lookfar.index.rederive import maker_of_files
 
         return maker_of_files(self.settings, self.embedder, self._lane)
 
@@ -886,7 +886,7 @@ class Folder(Collection):
         if not self.settings.git.history or self.sealed:
             return {}
         from lookfar.collections.commits import Commits
-        from lookfar.sources.repositories import is_there, repository_around
+        from lookfar.sources.git.repositories import is_there, repository_around
 
         trusted = self.settings.git.trusted
         around = repository_around(self.root.path, trusted)
@@ -917,8 +917,8 @@ class Folder(Collection):
 
     def _look_below(self) -> None:
         """Find repositories below, again where folders may have come since."""
-        from lookfar.sources.repositories import repositories_in
-        from lookfar.sources.walk import walk
+        from lookfar.sources.folder.walk import walk
+        from lookfar.sources.git.repositories import repositories_in
 
         known, now = self._walk, time.monotonic()
         if known is not None and known is self._looked_in and now < self._look_at:
@@ -974,7 +974,7 @@ class Folder(Collection):
     def database(self, name: str) -> Documents:
         """A database of inserted documents, there or not, by the settings and with the model of
         this folder."""
-        from lookfar.collections.documents import Documents
+        from lookfar.collections.databases import Documents
 
         with self._settling:
             found = self._databases.get(name)

@@ -18,10 +18,10 @@ from lookfar.collections.folder import Folder
 from lookfar.edit.memories import MOST_BYTES, MemoryFolder
 from lookfar.errors import IOFailed
 from lookfar.index.recipe import secrets_from
-from lookfar.parse.markdown import parse
-from lookfar.retrieve.mentions import front_matter, led_out, mentions
+from lookfar.retrieve.neighbours.mentions import front_matter, led_out, mentions
 from lookfar.sources.confine import Refused
-from lookfar.store.naming import link_name
+from lookfar.store.catalogue.link_names import link_name
+from lookfar.text.parse.markdown import parse
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lookfar.model import RelatedEntry
     from lookfar.ports import Embedder
     from lookfar.sources.confine import Root
-    from lookfar.store.epoch import EpochSnapshot
+    from lookfar.store.sqlite.epoch import EpochSnapshot
 
 _DIGITS = 16
 """Of the hash of a document, kept with the memory that cites it."""

@@ -15,8 +15,8 @@ from typing import Final
 
 from lookfar.errors import LookfarError
 from lookfar.model import Receipts
-from lookfar.store import files
-from lookfar.store.records import packed, unpacked
+from lookfar.store.ground import files
+from lookfar.store.ground.records import packed, unpacked
 
 RECEIPTS_FILE: Final = "receipts.json"
 RECEIPTS_LOCK: Final = "receipts.lock"

@@ -19,9 +19,9 @@ from urllib.parse import quote
 from lookfar.edit.headings import id_of
 from lookfar.edit.shape import Change, applied
 from lookfar.model import Document, Link, Section
-from lookfar.parse.markdown import parse
-from lookfar.store.headings import slug
-from lookfar.store.naming import fold
+from lookfar.store.catalogue.heading_paths import slug
+from lookfar.store.catalogue.link_names import fold
+from lookfar.text.parse.markdown import parse
 
 Style = Literal["own", "slug", "path"]
 _NOTES = ("wikilink", "embed")

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from lookfar.edit.shape import Piece
 from lookfar.errors import InvalidArgument
 from lookfar.model import Document, Section
-from lookfar.parse.markdown import parse
+from lookfar.text.parse.markdown import parse
 
 DEEPEST = 6
 _LONGEST = 500

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 from unicodedata import normalize
 
+from lookfar.common.folders import list_folder, scan_folder
 from lookfar.errors import (
     IndexBusy,
     InvalidArgument,
@@ -37,14 +38,13 @@ from lookfar.errors import (
     NotFound,
     OutsideRoot,
 )
-from lookfar.folders import list_folder, scan_folder
-from lookfar.parse import frontmatter
-from lookfar.parse.links import tag_names
-from lookfar.parse.text import normalise
 from lookfar.sources.confine import Refused, Root
-from lookfar.sources.secret_values import MASK
-from lookfar.sources.secrets import NO_EXCEPTIONS, Secrets, copies_mask
-from lookfar.store import files
+from lookfar.sources.secrets.screen import NO_EXCEPTIONS, Secrets, copies_mask
+from lookfar.sources.secrets.values import MASK
+from lookfar.store.ground import files
+from lookfar.text.normalise import normalise
+from lookfar.text.parse import frontmatter
+from lookfar.text.parse.links import tag_names
 
 MemoryType = Literal["plan", "journal", "fact", "observation", "reflection"]
 TYPES: Final[tuple[MemoryType, ...]] = get_args(MemoryType)

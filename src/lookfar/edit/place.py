@@ -16,10 +16,10 @@ from difflib import get_close_matches
 from hashlib import sha256
 from unicodedata import normalize
 
+from lookfar.common.lines import Lines
 from lookfar.errors import Ambiguous, Conflict, InvalidArgument, NotFound
-from lookfar.lines import Lines
 from lookfar.model import Document, Section, Span
-from lookfar.store.headings import called, freed, path_parts, shown
+from lookfar.store.catalogue.heading_paths import called, freed, path_parts, shown
 
 _SHOWN = 10
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lookfar.common.lines import Lines
 from lookfar.edit.headings import DEEPEST, respelled
 from lookfar.edit.sections import Draft, Entry
 from lookfar.edit.shape import Change
-from lookfar.lines import Lines
 from lookfar.model import Document, Section, Violation
 
 JUMP = "heading-jump"

@@ -19,8 +19,8 @@ from lookfar.edit.place import Place, refuse_no_section
 from lookfar.edit.shape import Change, Piece
 from lookfar.errors import Conflict, InvalidArgument
 from lookfar.model import Document, Link, Position, Section
-from lookfar.parse.markdown import parse
-from lookfar.store.headings import shown
+from lookfar.store.catalogue.heading_paths import shown
+from lookfar.text.parse.markdown import parse
 
 _NEW: Final = -1
 """Stands for what was not in the document before; as a parent, for whatever it will be."""

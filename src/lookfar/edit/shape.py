@@ -17,8 +17,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from lookfar.errors import InvalidArgument
-from lookfar.sources.secret_values import MASK
-from lookfar.sources.secrets import NO_EXCEPTIONS, Secrets, copies_mask
+from lookfar.sources.secrets.screen import NO_EXCEPTIONS, Secrets, copies_mask
+from lookfar.sources.secrets.values import MASK
 
 _BOM = "\ufeff"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")

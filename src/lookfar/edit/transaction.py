@@ -31,6 +31,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
+from lookfar.common.folders import list_folder
 from lookfar.errors import (
     Conflict,
     IndexBusy,
@@ -41,10 +42,9 @@ from lookfar.errors import (
     PermissionDenied,
     from_os_error,
 )
-from lookfar.folders import list_folder
 from lookfar.model import Fingerprint
 from lookfar.sources.confine import Handle, Refused, Root, close_folder, components, lstat_in
-from lookfar.store import files
+from lookfar.store.ground import files
 
 MOST_BYTES: Final = 64 << 20
 """Larger documents are not edited."""

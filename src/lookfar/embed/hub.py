@@ -27,10 +27,10 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from lookfar.common.folders import folder_bytes, make_private
+from lookfar.common.locks import try_lock
 from lookfar.config import data_dir
 from lookfar.errors import ModelUnavailable, from_os_error
-from lookfar.folders import folder_bytes, make_private
-from lookfar.locks import try_lock
 
 if TYPE_CHECKING:
     import httpx2

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lookfar import config
+from lookfar.common.folders import walk_folder
 from lookfar.embed import hub
 from lookfar.embed.card import Card, choose_file, is_small, read_card
 from lookfar.errors import ModelUnavailable
-from lookfar.folders import walk_folder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lookfar.common.folders import list_folder
 from lookfar.embed import tokens
 from lookfar.errors import ModelUnavailable
-from lookfar.folders import list_folder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lookfar.errors import InvalidArgument, LookfarError
 from lookfar.evaluate.judged import Judged, Relevant
-from lookfar.parse.languages import language_of
-from lookfar.retrieve.address import address_of
-from lookfar.store.analyser import has_cjk, terms_of
+from lookfar.retrieve.locate.address import address_of
+from lookfar.store.keywords.analyser import has_cjk, terms_of
+from lookfar.text.parse.languages import language_of
 
 if TYPE_CHECKING:
     from lookfar.index.build import OnProgress

@@ -23,9 +23,9 @@ from lookfar.evaluate.judged import Judged, shape_of_filters
 from lookfar.evaluate.metrics import DEPTH, first_rank, ndcg, recall, reciprocal_rank, success
 from lookfar.evaluate.results import Results, Scored
 from lookfar.model import Document, Span
-from lookfar.parse.languages import language_of
-from lookfar.retrieve.address import SCHEME, parse_address
-from lookfar.retrieve.target import Target, locate, parse_target
+from lookfar.retrieve.locate.address import SCHEME, parse_address
+from lookfar.retrieve.locate.target import Target, locate, parse_target
+from lookfar.text.parse.languages import language_of
 
 if TYPE_CHECKING:
     from lookfar.index.build import OnProgress

@@ -29,8 +29,8 @@ from lookfar.index.worker import Outcome, Preparer, Recipe, Unchanged, WorkerPoo
 from lookfar.model import Failure, Fingerprint, IndexReport, Lane, Skipped
 from lookfar.ports import LeftOut, Version
 from lookfar.sources.fingerprints import settled
-from lookfar.sources.walk import Walk, glance, walk
-from lookfar.store.migrations import FORMAT
+from lookfar.sources.folder.walk import Walk, glance, walk
+from lookfar.store.catalogue.migrations import FORMAT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from lookfar.ports import Embedder, Known
     from lookfar.sources.confine import Root
     from lookfar.store.opening import Store
-    from lookfar.store.session import EpochWriter
+    from lookfar.store.sqlite.write_session import EpochWriter
 
 _BATCH_BYTES = 512_000
 _BATCH_FILES = 64

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from lookfar.errors import IndexBusy, IOFailed, ModelUnavailable, how_many
 from lookfar.index.reconcile import Changes, compare, stale
 from lookfar.model import Incomplete
-from lookfar.sources.walk import Walk, walk
+from lookfar.sources.folder.walk import Walk, walk
 
 if TYPE_CHECKING:
     from lookfar.ports import Known, LeftOut
     from lookfar.sources.confine import Root
-    from lookfar.sources.policy import Policy
+    from lookfar.sources.folder.policy import Policy
 
 FEW_FILES = 32
 _FEW_BYTES = 2_000_000

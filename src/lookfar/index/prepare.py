@@ -16,21 +16,22 @@ from itertools import islice
 from typing import TYPE_CHECKING
 from zlib import compress
 
-from lookfar.chunk import code, headings
-from lookfar.chunk.identity import embedded_text
-from lookfar.chunk.parts import Sizes
 from lookfar.model import Block, Chunk, Document, Fingerprint, Lane, Section, Skipped, Symbol
-from lookfar.parse.formats import parser_for
-from lookfar.parse.languages import called
-from lookfar.parse.text import normalise
 from lookfar.ports import PATH_SEPARATOR, ChunkRow, SectionRow, Version
-from lookfar.store.analyser import analyse
-from lookfar.store.naming import link_name, names_of
-from lookfar.store.signatures import sign
+from lookfar.store.catalogue.link_names import link_name, names_of
+from lookfar.store.keywords.analyser import analyse
+from lookfar.store.keywords.signatures import sign
+from lookfar.text.chunk import definitions as code
+from lookfar.text.chunk import headings
+from lookfar.text.chunk.identity import embedded_text
+from lookfar.text.chunk.parts import Sizes
+from lookfar.text.normalise import normalise
+from lookfar.text.parse.formats import parser_for
+from lookfar.text.parse.languages import called
 
 if TYPE_CHECKING:
     from lookfar.ports import Embedder
-    from lookfar.sources.secrets import Secrets
+    from lookfar.sources.secrets.screen import Secrets
 
 _FASTEST = 1
 

@@ -12,15 +12,15 @@ from hashlib import sha256
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from lookfar.chunk.code import VERSION as CODE_CHUNKING
-from lookfar.chunk.parts import Sizes
 from lookfar.embed.providers import WITHOUT_MODEL
-from lookfar.sources.policy import DEFAULT_EXCLUDE, Policy
-from lookfar.sources.secrets import VERSION as SECRETS
-from lookfar.sources.secrets import Secrets
-from lookfar.store.analyser import TERMS
-from lookfar.store.keywords import FIELDS, PAGE_FIELDS
-from lookfar.store.migrations import FORMAT
+from lookfar.sources.folder.policy import DEFAULT_EXCLUDE, Policy
+from lookfar.sources.secrets.screen import VERSION as SECRETS
+from lookfar.sources.secrets.screen import Secrets
+from lookfar.store.catalogue.migrations import FORMAT
+from lookfar.store.keywords.analyser import TERMS
+from lookfar.store.keywords.tantivy_index import FIELDS, PAGE_FIELDS
+from lookfar.text.chunk.definitions import VERSION as CODE_CHUNKING
+from lookfar.text.chunk.parts import Sizes
 
 if TYPE_CHECKING:
     from lookfar.config import Settings

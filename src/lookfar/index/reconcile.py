@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lookfar.model import SourceFile
-from lookfar.parse.formats import format_of
 from lookfar.ports import Known, LeftOut
 from lookfar.sources.fingerprints import unchanged
-from lookfar.sources.walk import Walk
+from lookfar.sources.folder.walk import Walk
+from lookfar.text.parse.formats import format_of
 
 
 @dataclass(frozen=True, slots=True)

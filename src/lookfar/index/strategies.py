@@ -21,12 +21,12 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from lookfar.errors import InvalidArgument
-from lookfar.parse.formats import format_of
-from lookfar.sources.git_metadata import line_of
-from lookfar.sources.repositories import repository_around
-from lookfar.sources.watch import MOST_NAMED, Batch, topmost
-from lookfar.store import files
-from lookfar.store.records import packed, unpacked
+from lookfar.sources.folder.watch import MOST_NAMED, Batch, topmost
+from lookfar.sources.git.metadata import line_of
+from lookfar.sources.git.repositories import repository_around
+from lookfar.store.ground import files
+from lookfar.store.ground.records import packed, unpacked
+from lookfar.text.parse.formats import format_of
 
 if TYPE_CHECKING:
     from lookfar.sources.confine import Root

@@ -30,7 +30,6 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, TYPE_CHECKING, Any
 
-from lookfar.chunk.headings import Sizes
 from lookfar.config import EmbedSettings, child_environment
 from lookfar.embed.providers import open_embedder
 from lookfar.errors import IOFailed, LookfarError, memory_refused, out_of_memory
@@ -40,11 +39,12 @@ from lookfar.model import Failure, Fingerprint, Lane, Skipped
 from lookfar.ports import Version
 from lookfar.sources.confine import Refused, Root
 from lookfar.sources.fingerprints import content_hash, is_binary, settled
-from lookfar.sources.secrets import NO_EXCEPTIONS, Secrets
-from lookfar.store import catalog
-from lookfar.store.database import connect, typed_errors
-from lookfar.store.headroom import memory_kills
-from lookfar.store.siblings import Siblings
+from lookfar.sources.secrets.screen import NO_EXCEPTIONS, Secrets
+from lookfar.store.catalogue import rows
+from lookfar.store.ground.database import connect, typed_errors
+from lookfar.store.ground.headroom import memory_kills
+from lookfar.store.vectors.reuse import Siblings
+from lookfar.text.chunk.headings import Sizes
 
 if TYPE_CHECKING:
     from lookfar.ports import Embedder
@@ -322,7 +322,7 @@ def _workshop(recipe: Recipe) -> Callable[[Sequence[Request]], list[Outcome]]:
         lacking = set(contents)
         if path is not None and connection is not None:
             with typed_errors(path):
-                lacking = catalog.unembedded(connection, lacking)
+                lacking = rows.unembedded(connection, lacking)
         if siblings is not None:
             found.update(siblings.vectors(lacking))
         return lacking.difference(found)

@@ -18,12 +18,12 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from lookfar.model import Comment, Document
-from lookfar.parse.comments import comments
-from lookfar.retrieve.choose import choose
-from lookfar.retrieve.excerpt import Source, cite
-from lookfar.retrieve.own_words import own_words
+from lookfar.retrieve.answer.choose import choose
+from lookfar.retrieve.answer.excerpt import Source, cite
+from lookfar.retrieve.answer.short_texts import own_words
 from lookfar.retrieve.ranking import Candidate
 from lookfar.retrieve.search import candidates_of, rank, stages
+from lookfar.text.parse.comments import comments
 
 if TYPE_CHECKING:
     from lookfar.config import SearchSettings

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lookfar.ports import Embedder
-    from lookfar.retrieve.names import Named
-    from lookfar.retrieve.question import Kind
+    from lookfar.retrieve.question.query import Kind
+    from lookfar.retrieve.stages.definitions_first import Named
 
 
 @dataclass(frozen=True, slots=True)

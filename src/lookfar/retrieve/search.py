@@ -12,20 +12,21 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from lookfar.retrieve import code, factors, programs
-from lookfar.retrieve.boost import asked_by_path, lanes_weighed, name_match
-from lookfar.retrieve.candidates import gather, rarity, share_statistics
-from lookfar.retrieve.choose import choose
-from lookfar.retrieve.excerpt import Source, cite
-from lookfar.retrieve.expand import grounded
-from lookfar.retrieve.focus import Asked
-from lookfar.retrieve.fuse import Weigh, by_variance, reciprocal_rank, steady, weighted_sum
-from lookfar.retrieve.links import joined_by_links, led_to, of_one_community
-from lookfar.retrieve.names import first_by_name
-from lookfar.retrieve.recency import by_age
-from lookfar.retrieve.relevance import doubts
-from lookfar.retrieve.verbatim import word_for_word
-from lookfar.retrieve.wording import adjacency, widened
+from lookfar.retrieve.answer import programs
+from lookfar.retrieve.answer.choose import choose
+from lookfar.retrieve.answer.excerpt import Source, cite
+from lookfar.retrieve.answer.focus import Asked
+from lookfar.retrieve.answer.relevance import doubts
+from lookfar.retrieve.question.expand import grounded
+from lookfar.retrieve.retrievers.candidates import gather, rarity, share_statistics
+from lookfar.retrieve.retrievers.verbatim import word_for_word
+from lookfar.retrieve.stages import code, factors
+from lookfar.retrieve.stages.boost import asked_by_path, lanes_weighed, name_match
+from lookfar.retrieve.stages.definitions_first import first_by_name
+from lookfar.retrieve.stages.fuse import Weigh, by_variance, reciprocal_rank, steady, weighted_sum
+from lookfar.retrieve.stages.links import joined_by_links, led_to, of_one_community
+from lookfar.retrieve.stages.recency import by_age
+from lookfar.retrieve.stages.wording import adjacency, widened
 
 __all__ = ["Source", "candidates_of", "rank", "search", "stages"]
 

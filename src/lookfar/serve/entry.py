@@ -17,7 +17,7 @@ _FLAGS: Final = {
     "--enhanced": "enhanced",
 }
 _INTERRUPTED: Final = 130
-"""That of :mod:`lookfar.serve.exits`, which is not imported for it."""
+"""That of :mod:`lookfar.serve.cli.exits`, which is not imported for it."""
 _VALUES: Final = {"--index-dir": "index_dir", "--results": "results", "--toolset": "toolset"}
 
 
@@ -32,11 +32,11 @@ def main() -> None:
 def _run() -> None:
     plain = plain_session(sys.argv[1:])
     if plain is None or plain[1].get("no_daemon"):
-        from lookfar.serve.cli import cli
+        from lookfar.serve.cli.main import cli
 
         cli(prog_name="lookfar")
         return
-    from lookfar.serve.session import run_mcp
+    from lookfar.serve.daemon.client_session import run_mcp
 
     sys.exit(run_mcp(*plain))
 

@@ -11,19 +11,19 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lookfar.folders import list_folder
-from lookfar.store.collection import CollectionStore
+from lookfar.common.folders import list_folder
+from lookfar.store.sqlite.epochs import CollectionStore
 
 if TYPE_CHECKING:
     from lookfar.config import Settings
     from lookfar.model import Damage, GenerationDiff
-    from lookfar.store.epoch import EpochSnapshot
-    from lookfar.store.erase import Again, Kept
-    from lookfar.store.generations import Generation
-    from lookfar.store.repair import Maker
-    from lookfar.store.salvage import Digest, Rescue
-    from lookfar.store.session import EpochWriter
-    from lookfar.store.verify import OnStep
+    from lookfar.store.catalogue.generations import Generation
+    from lookfar.store.health.repair import Maker
+    from lookfar.store.health.salvage import Digest, Rescue
+    from lookfar.store.health.verify import OnStep
+    from lookfar.store.sqlite.epoch import EpochSnapshot
+    from lookfar.store.sqlite.erase import Again, Kept
+    from lookfar.store.sqlite.write_session import EpochWriter
 
 
 KIND_OF_DATABASES = "documents"
@@ -153,7 +153,7 @@ def open_store(folder: Path, settings: Settings, kind: str = "") -> Store:
         return CollectionStore(
             folder, settings.index.coarse_above, only_copy=kind == KIND_OF_DATABASES
         )
-    from lookfar.store.postgres.collection import PostgresStore
+    from lookfar.store.postgres.registry import PostgresStore
     from lookfar.store.postgres.server import server_at
 
     server = server_at(chosen.url, chosen.read_url, chosen.connections)

@@ -30,7 +30,7 @@ from mcp.server.subscriptions import (
 )
 from mcp.shared.exceptions import MCPError
 
-from lookfar.serve.changes import Changes
+from lookfar.serve.mcp.changes import Changes
 
 Context = ServerRequestContext[Any, Any]
 ToolAnswer = t.CallToolResult | t.InputRequiredResult

@@ -24,12 +24,12 @@ from mcp.server.stdio import stdio_server
 from lookfar import config
 from lookfar.errors import NotFound
 from lookfar.library import Library
-from lookfar.serve.http import make_app
-from lookfar.serve.mcp import make_server
-from lookfar.serve.tokens import Tokens
-from lookfar.serve.tool import Session
+from lookfar.serve.http.app import make_app
+from lookfar.serve.http.tokens import Tokens
+from lookfar.serve.http.visits import Watch
+from lookfar.serve.mcp.server import make_server
+from lookfar.serve.tools.tool import Session
 from lookfar.serve.toolsets import tools_of
-from lookfar.serve.visits import Watch
 
 
 def bare() -> Server[dict[str, Any]]:

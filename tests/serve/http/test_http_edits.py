@@ -6,7 +6,7 @@ from pathlib import Path
 
 from asking import serving
 
-from lookfar.serve.tokens import add
+from lookfar.serve.http.tokens import add
 
 
 def test_a_token_that_may_only_read_edits_nothing(tmp_path: Path) -> None:

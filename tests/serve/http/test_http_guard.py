@@ -33,14 +33,14 @@ from uvicorn.protocols.http.flow_control import FlowControl
 
 from lookfar import config
 from lookfar.errors import NotFound
-from lookfar.serve.cli import cli
-from lookfar.serve.guard import Buckets, Guard, Rules, _bracketed, _name
-from lookfar.serve.http import make_app
-from lookfar.serve.listen import _bound, _Connection
-from lookfar.serve.mcp import make_server
-from lookfar.serve.tokens import Tokens
-from lookfar.serve.tool import Session
-from lookfar.serve.visits import Watch
+from lookfar.serve.cli.main import cli
+from lookfar.serve.http.app import make_app
+from lookfar.serve.http.guard import Buckets, Guard, Rules, _bracketed, _name
+from lookfar.serve.http.listen import _bound, _Connection
+from lookfar.serve.http.tokens import Tokens
+from lookfar.serve.http.visits import Watch
+from lookfar.serve.mcp.server import make_server
+from lookfar.serve.tools.tool import Session
 
 READ, WRITE = "r" * 32, "w" * 32
 MOST = 4096
@@ -458,7 +458,7 @@ def test_answers_do_not_wait_for_the_client_between_head_and_body() -> None:
 
 def test_a_bucket_fills_again(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr("lookfar.serve.guard.time.monotonic", lambda: now)
+    monkeypatch.setattr("lookfar.serve.http.guard.time.monotonic", lambda: now)
     buckets = Buckets(2.0)
     assert [buckets.take("a") for _ in range(5)] == [0, 0, 0, 0, 0.5]
     assert buckets.take("b") == 0
@@ -509,7 +509,7 @@ def test_a_websocket_is_closed() -> None:
 def test_connections_that_say_nothing_are_closed(tmp_path: Path) -> None:
     """A head that never ends holds a connection for a while, and not for ever."""
     program = (
-        "import sys; from lookfar.serve import listen; listen._Connection.head_seconds = 0.5;"
+        "import sys; from lookfar.serve.http import listen; listen._Connection.head_seconds = 0.5;"
         "from lookfar.serve.entry import main; sys.exit(main())"
     )
     with serving(tmp_path, start=["-c", program]) as served:

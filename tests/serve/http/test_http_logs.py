@@ -18,9 +18,9 @@ from asking import Served, environment, serving, write_documents
 from click.testing import CliRunner
 from processes import DEADLINE, eventually
 
-from lookfar.serve.cli import cli
-from lookfar.serve.logs import JsonLines, logging_to
-from lookfar.serve.metrics import Metrics
+from lookfar.serve.cli.main import cli
+from lookfar.serve.http.log_lines import JsonLines, logging_to
+from lookfar.serve.http.metrics import Metrics
 
 SECRET = "s3cret-" * 5
 
@@ -133,7 +133,7 @@ def test_an_exception_is_one_line_too() -> None:
         raise ValueError("line one\nline two")
     except ValueError:
         record = logging.LogRecord(
-            "lookfar.serve.pool", 40, "", 1, "it %s", ("broke",), sys.exc_info()
+            "lookfar.serve.daemon.pool", 40, "", 1, "it %s", ("broke",), sys.exc_info()
         )
     text = JsonLines().format(record)
     assert "\n" not in text
@@ -262,9 +262,9 @@ def test_traces_without_their_packages_say_what_to_install(
 def test_none_of_it_is_imported_unless_it_is_asked_for() -> None:
     """Neither the packages for traces nor anything of ours that needs them."""
     code = (
-        "import sys, lookfar.serve.listen;"
+        "import sys, lookfar.serve.http.listen;"
         "print([m for m in sys.modules if m.startswith('opentelemetry.sdk')"
-        " or m == 'lookfar.serve.traces'])"
+        " or m == 'lookfar.serve.http.traces'])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True

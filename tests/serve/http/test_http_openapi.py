@@ -15,7 +15,7 @@ import pytest
 from asking import Served, environment, serving
 
 from harness import amount, report
-from lookfar.serve.tool import offered
+from lookfar.serve.tools.tool import offered
 from lookfar.serve.toolsets import tools_of
 
 CHECKS = (

@@ -12,8 +12,8 @@ from asking import Served, command, events, serving
 from processes import eventually
 
 from lookfar.errors import InvalidConfig
-from lookfar.serve.tokens import Tokens, add, read, remove
-from lookfar.serve.web.api import ROWS
+from lookfar.serve.http.tokens import Tokens, add, read, remove
+from lookfar.serve.http.web.api import ROWS
 
 SPOKEN = {"Accept": "application/json, text/event-stream"}
 INITIALIZE = {

@@ -9,7 +9,7 @@ import pytest
 from asking import DOCUMENTS, Served
 
 from lookfar import __version__
-from lookfar.serve.tool import offered
+from lookfar.serve.tools.tool import offered
 from lookfar.serve.toolsets import tools_of
 
 QUERY = {"query": "signing key", "top_n": 2}

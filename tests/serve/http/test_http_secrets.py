@@ -20,9 +20,9 @@ from asking import Served, command, serving
 
 import planted
 from harness import amount, report
+from lookfar.serve.http.web import api
 from lookfar.serve.toolsets import tools_of
-from lookfar.serve.web import api
-from lookfar.sources.secret_values import MASK
+from lookfar.sources.secrets.values import MASK
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="names that Windows cannot have")
 

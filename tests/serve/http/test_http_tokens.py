@@ -18,8 +18,8 @@ from processes import DEADLINE, eventually
 
 from lookfar import config
 from lookfar.errors import InvalidArgument, InvalidConfig, NotFound, PermissionDenied
-from lookfar.serve.cli import cli
-from lookfar.serve.tokens import Tokens, add, read, remove
+from lookfar.serve.cli.main import cli
+from lookfar.serve.http.tokens import Tokens, add, read, remove
 
 
 def run(*arguments: str) -> Result:
@@ -71,7 +71,7 @@ def test_every_token_is_compared(file: Path, monkeypatch: pytest.MonkeyPatch) ->
         compared.append(one)
         return one == other
 
-    monkeypatch.setattr("lookfar.serve.tokens.hmac.compare_digest", digest)
+    monkeypatch.setattr("lookfar.serve.http.tokens.hmac.compare_digest", digest)
     assert tokens.owner(first) is not None
     assert tokens.owner("wrong") is None
     assert len(compared) == 6
@@ -185,7 +185,7 @@ def test_a_server_that_runs_notices_each_change(tmp_path: Path) -> None:
 # A stream of the SDK says every now and then that it is there.
 OFTEN = (
     "import sys, sse_starlette; sse_starlette.EventSourceResponse.DEFAULT_PING_INTERVAL = 0.1;"
-    "from lookfar.serve.web import live; live._QUIET_SECONDS = 0.1;"
+    "from lookfar.serve.http.web import live; live._QUIET_SECONDS = 0.1;"
     "from lookfar.serve.entry import main; sys.exit(main())"
 )
 BEGIN = {

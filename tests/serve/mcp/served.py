@@ -24,9 +24,9 @@ from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 from processes import DEADLINE
 
-from lookfar.serve.changes import Changes
-from lookfar.serve.mcp import Results, make_server
-from lookfar.serve.pool import Pool
+from lookfar.serve.daemon.pool import Pool
+from lookfar.serve.mcp.changes import Changes
+from lookfar.serve.mcp.server import Results, make_server
 from lookfar.serve.toolsets import tools_of
 
 LEGACY = "legacy"

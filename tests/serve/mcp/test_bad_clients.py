@@ -25,17 +25,17 @@ from served import Home, connected, said, write_documents
 from lookfar.collections.folder import Folder
 from lookfar.index.build import Build, Progress
 from lookfar.library import Library
-from lookfar.serve import changes as changes_module
-from lookfar.serve import mcp as mcp_module
-from lookfar.serve import services
-from lookfar.serve.changes import Changes
-from lookfar.serve.endpoint import Hello
-from lookfar.serve.mcp import make_server
-from lookfar.serve.pool import Pool
-from lookfar.serve.rest import HttpCall, Tools
-from lookfar.serve.tool import Session
+from lookfar.serve.daemon import services
+from lookfar.serve.daemon.endpoint import Hello
+from lookfar.serve.daemon.pool import Pool
+from lookfar.serve.http.rest import HttpCall, Tools
+from lookfar.serve.http.visits import Watch
+from lookfar.serve.mcp import changes as changes_module
+from lookfar.serve.mcp import server as mcp_module
+from lookfar.serve.mcp.changes import Changes
+from lookfar.serve.mcp.server import make_server
+from lookfar.serve.tools.tool import Session
 from lookfar.serve.toolsets import tools_of
-from lookfar.serve.visits import Watch
 
 INITIALIZE = {
     "protocolVersion": "2025-11-25",

@@ -17,9 +17,9 @@ from served import Agent, Home, connected
 
 from harness import amount, report
 from hostile import ALWAYS, GOOD, PROSE, SECRET, arguments, outside_of, paths, places, plant
-from lookfar.serve.mcp import make_server
-from lookfar.serve.pool import Pool
-from lookfar.serve.tool import Tool
+from lookfar.serve.daemon.pool import Pool
+from lookfar.serve.mcp.server import make_server
+from lookfar.serve.tools.tool import Tool
 from lookfar.serve.toolsets import tools_of
 
 TOOLS = {tool.name: tool for tool in tools_of(("all",))}

@@ -13,7 +13,7 @@ from anyio.from_thread import BlockingPortal
 from served import ERAS, connected
 
 from lookfar import __version__
-from lookfar.serve.tools import TOOLS
+from lookfar.serve.tools.table import TOOLS
 
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 

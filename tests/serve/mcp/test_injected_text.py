@@ -16,7 +16,7 @@ import pytest
 from harness import report
 from hostile import GOOD
 from lookfar.library import Library
-from lookfar.serve.tool import Result, Session, Tool
+from lookfar.serve.tools.tool import Result, Session, Tool
 from lookfar.serve.toolsets import NAMES, tools_of
 
 PINS = Path(__file__).parent / "tools.sha256"

@@ -34,8 +34,8 @@ from served import (
 )
 
 from lookfar.errors import LookfarError
-from lookfar.serve.cli import cli
-from lookfar.serve.pool import Pool
+from lookfar.serve.cli.main import cli
+from lookfar.serve.daemon.pool import Pool
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Unix sockets")
 

@@ -10,7 +10,7 @@ import pytest
 from anyio.from_thread import BlockingPortal
 from served import Agent, Home, in_memory, said, texts
 
-from lookfar.retrieve.pack import tokens
+from lookfar.retrieve.answer.pack import tokens
 
 FILES = {
     "guide.md": "# Guide\n\nIntroduction.\n\n## Releases\n\nTo revert a release, tag the last good"

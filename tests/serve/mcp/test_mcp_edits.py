@@ -31,10 +31,10 @@ from served import (
 )
 
 from lookfar import config
-from lookfar.retrieve.pack import tokens
-from lookfar.serve.changes import Changes
-from lookfar.serve.pool import Pool
-from lookfar.serve.services import Offer
+from lookfar.retrieve.answer.pack import tokens
+from lookfar.serve.daemon.pool import Pool
+from lookfar.serve.daemon.services import Offer
+from lookfar.serve.mcp.changes import Changes
 
 STALE = "0" * 64
 

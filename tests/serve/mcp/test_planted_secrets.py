@@ -25,7 +25,7 @@ from served import Agent, Home, connected, stdio
 
 import planted
 from harness import amount, report
-from lookfar.sources.secret_values import MASK
+from lookfar.sources.secrets.values import MASK
 from planted import asked_by, text, value
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="links and Unix sockets")

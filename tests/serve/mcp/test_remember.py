@@ -12,9 +12,9 @@ from anyio.from_thread import BlockingPortal
 from served import ERAS, Agent, Home, connected
 
 from lookfar import config
-from lookfar.serve.changes import Changes
-from lookfar.serve.pool import Pool
-from lookfar.serve.services import Offer
+from lookfar.serve.daemon.pool import Pool
+from lookfar.serve.daemon.services import Offer
+from lookfar.serve.mcp.changes import Changes
 
 
 @pytest.fixture(params=ERAS)

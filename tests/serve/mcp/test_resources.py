@@ -14,7 +14,7 @@ from anyio.from_thread import BlockingPortal
 from processes import DEADLINE
 from served import ERAS, LEGACY, MODERN, Agent, Home, connected, in_memory, stdio
 
-from lookfar.serve.tool import MOST_TOKENS
+from lookfar.serve.tools.tool import MOST_TOKENS
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,9 @@ import pytest
 from anyio.from_thread import BlockingPortal
 from served import Home, connected, in_memory
 
-from lookfar.serve.mcp import INSTRUCTIONS, listing_cost, make_server
-from lookfar.serve.pool import Pool
-from lookfar.serve.tool import Tool
+from lookfar.serve.daemon.pool import Pool
+from lookfar.serve.mcp.server import INSTRUCTIONS, listing_cost, make_server
+from lookfar.serve.tools.tool import Tool
 from lookfar.serve.toolsets import NAMES, tools_of
 
 

@@ -14,8 +14,8 @@ import pytest
 from anyio.from_thread import BlockingPortal
 from served import ERAS, Agent, Home, in_memory, links, said, texts
 
-from lookfar.retrieve.pack import tokens
-from lookfar.serve.tool import MOST_TOKENS
+from lookfar.retrieve.answer.pack import tokens
+from lookfar.serve.tools.tool import MOST_TOKENS
 
 _numbers = itertools.count()
 

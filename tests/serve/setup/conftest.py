@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from lookfar.serve.cli import cli
+from lookfar.serve.cli.main import cli
 
 Setup = Callable[..., Result]
 Told = Callable[..., dict[str, Any]]

@@ -19,8 +19,8 @@ import pytest
 from mcp import Client
 
 from lookfar.library import Library
-from lookfar.serve.mcp import make_server
-from lookfar.serve.tool import Session, Tool
+from lookfar.serve.mcp.server import make_server
+from lookfar.serve.tools.tool import Session, Tool
 
 ROOT = Path(__file__).parent.parent.parent.parent
 

@@ -13,8 +13,8 @@ import mcp_types as types
 import pytest
 
 from lookfar.library import Library
-from lookfar.retrieve.pack import tokens
-from lookfar.serve.tool import Tool
+from lookfar.retrieve.answer.pack import tokens
+from lookfar.serve.tools.tool import Tool
 from lookfar.serve.toolsets.anvil import TOOLS
 
 Ask = Callable[..., dict[str, Any]]

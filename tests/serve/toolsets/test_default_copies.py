@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from lookfar.library import Library
-from lookfar.serve.tool import Tool
-from lookfar.serve.tools import TOOLS
+from lookfar.serve.tools.table import TOOLS
+from lookfar.serve.tools.tool import Tool
 
 Put = Callable[..., None]
 TEXT = "# Guide\n\n## Install\n\n### Linux\n\nzebra {}\n\n### macOS\n\nzebra too {}\n"

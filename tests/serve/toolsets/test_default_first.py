@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from lookfar.library import Library
-from lookfar.serve.tool import Tool
-from lookfar.serve.tools import TOOLS
+from lookfar.serve.tools.table import TOOLS
+from lookfar.serve.tools.tool import Tool
 
 
 @pytest.fixture

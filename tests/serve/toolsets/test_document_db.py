@@ -15,8 +15,8 @@ from lookfar import config
 from lookfar.collections import ulids
 from lookfar.errors import InvalidConfig
 from lookfar.library import Library
-from lookfar.serve.services import Offer
-from lookfar.serve.tool import Tool
+from lookfar.serve.daemon.services import Offer
+from lookfar.serve.tools.tool import Tool
 from lookfar.serve.toolsets import tools_of
 
 Ask = Callable[..., Any]

@@ -10,7 +10,7 @@ import pytest
 
 from embedding_service import Service, cut
 from embedding_service import refused as refused_by_service
-from lookfar.serve.tool import Tool
+from lookfar.serve.tools.tool import Tool
 from lookfar.serve.toolsets import tools_of
 
 Ask = Callable[..., Any]

@@ -20,11 +20,11 @@ from mcp import Client
 
 from lookfar.index import build
 from lookfar.library import Library
-from lookfar.retrieve.pack import tokens
-from lookfar.serve.mcp import make_server
-from lookfar.serve.tool import Session, Tool
+from lookfar.retrieve.answer.pack import tokens
+from lookfar.serve.mcp.server import make_server
+from lookfar.serve.tools.tool import Session, Tool
 from lookfar.serve.toolsets.msrl import TOOLS
-from lookfar.store.files import WriterLock
+from lookfar.store.ground.files import WriterLock
 
 Ask = Callable[..., dict[str, Any]]
 Put = Callable[..., None]

@@ -10,7 +10,7 @@ import mcp_types as types
 import pytest
 
 from lookfar.library import Library
-from lookfar.serve.tool import MOST_TOKENS, Session, Tool, offered
+from lookfar.serve.tools.tool import MOST_TOKENS, Session, Tool, offered
 from lookfar.serve.toolsets.common import cost
 from lookfar.serve.toolsets.msrl import TOOLS
 

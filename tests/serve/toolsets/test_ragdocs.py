@@ -13,10 +13,10 @@ import pytest
 
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.library import Library
-from lookfar.retrieve.pack import tokens
-from lookfar.serve.tool import REACHABLE, Session, Tool
+from lookfar.retrieve.answer.pack import tokens
+from lookfar.serve.tools.tool import REACHABLE, Session, Tool
 from lookfar.serve.toolsets.ragdocs import TOOLS, _given
-from lookfar.store.epoch import EpochSnapshot
+from lookfar.store.sqlite.epoch import EpochSnapshot
 
 Ask = Callable[..., dict[str, Any]]
 Put = Callable[..., None]

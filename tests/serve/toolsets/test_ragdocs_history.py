@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lookfar.serve.tool import Tool
+from lookfar.serve.tools.tool import Tool
 from lookfar.serve.toolsets.ragdocs import TOOLS
 
 Ask = Callable[..., dict[str, Any]]

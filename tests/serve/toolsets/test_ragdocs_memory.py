@@ -11,8 +11,8 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from lookfar.library import Library
-from lookfar.retrieve.pack import tokens
-from lookfar.serve.tool import Session, Tool, WritesNotAllowed
+from lookfar.retrieve.answer.pack import tokens
+from lookfar.serve.tools.tool import Session, Tool, WritesNotAllowed
 from lookfar.serve.toolsets.ragdocs import TOOLS
 
 Ask = Callable[..., dict[str, Any]]

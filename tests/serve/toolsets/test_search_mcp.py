@@ -20,14 +20,14 @@ from mcp import Client
 from lookfar.errors import LookfarError
 from lookfar.index import build, worker
 from lookfar.library import Library
-from lookfar.retrieve.pack import tokens
-from lookfar.serve.endpoint import Hello
-from lookfar.serve.mcp import make_server
-from lookfar.serve.project import project_root
-from lookfar.serve.services import roots_of
-from lookfar.serve.tool import Session, Tool
+from lookfar.retrieve.answer.pack import tokens
+from lookfar.serve.daemon.endpoint import Hello
+from lookfar.serve.daemon.project import project_root
+from lookfar.serve.daemon.services import roots_of
+from lookfar.serve.mcp.server import make_server
+from lookfar.serve.tools.tool import Session, Tool
 from lookfar.serve.toolsets.search_mcp import TOOLS
-from lookfar.store.files import WriterLock
+from lookfar.store.ground.files import WriterLock
 
 Ask = Callable[..., dict[str, Any]]
 Put = Callable[..., None]
@@ -614,8 +614,8 @@ def test_progress_is_told(
     if tool == "reindex_project":
         ask("create_index", confirm=True)
     monkeypatch.setattr(build, "_BATCH_FILES", 1)
-    monkeypatch.setattr("lookfar.serve.mcp._TELL_SECONDS", 0.0)
-    monkeypatch.setattr("lookfar.serve.mcp._TELL_SHARE", 1e9)
+    monkeypatch.setattr("lookfar.serve.mcp.server._TELL_SECONDS", 0.0)
+    monkeypatch.setattr("lookfar.serve.mcp.server._TELL_SHARE", 1e9)
     told: list[tuple[float, float | None, str | None]] = []
 
     async def progress(done: float, total: float | None, message: str | None) -> None:

@@ -12,9 +12,9 @@ from mcp import Client
 
 from code_samples import FULL
 from lookfar.library import Library
-from lookfar.retrieve.pack import tokens
-from lookfar.serve.mcp import make_server
-from lookfar.serve.tool import Session, Tool
+from lookfar.retrieve.answer.pack import tokens
+from lookfar.serve.mcp.server import make_server
+from lookfar.serve.tools.tool import Session, Tool
 from lookfar.serve.toolsets.search_mcp import TOOLS
 
 Ask = Callable[..., dict[str, Any]]

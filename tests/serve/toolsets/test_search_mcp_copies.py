@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lookfar.serve.tool import Tool
+from lookfar.serve.tools.tool import Tool
 from lookfar.serve.toolsets.search_mcp import TOOLS
 
 Ask = Callable[..., dict[str, Any]]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lookfar.serve.web.listing import Narrowing, count
-from lookfar.serve.web.marks import marked, window, words_of
+from lookfar.serve.http.web.marks import marked, window, words_of
+from lookfar.serve.http.web.result_pages import Narrowing, count
 
 
 @pytest.mark.parametrize(

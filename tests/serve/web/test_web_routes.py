@@ -12,7 +12,7 @@ import pytest
 from asking import Served, command, events, serving
 from corpus import MANY, TEXTS, write_corpus
 
-from lookfar.serve.web import api, files
+from lookfar.serve.http.web import api, files
 
 MOST_BYTES = 200_000
 READ, WRITE = "r" * 24, "w" * 24

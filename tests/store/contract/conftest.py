@@ -10,9 +10,9 @@ import pytest
 from pgserver import Open, PgServer, ready, short_folder
 from shelf import Shelf
 
-from lookfar.store.collection import CollectionStore
-from lookfar.store.postgres.collection import PostgresStore
+from lookfar.store.postgres.registry import PostgresStore
 from lookfar.store.postgres.server import Server
+from lookfar.store.sqlite.epochs import CollectionStore
 
 _numbers = count(1)
 

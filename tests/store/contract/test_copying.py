@@ -22,12 +22,12 @@ from lookfar.errors import (
     RootNotFound,
     StoreUnavailable,
 )
-from lookfar.index.copying import Copied, Shelves, Skipped, chosen, copy
+from lookfar.index.copy import Copied, Shelves, Skipped, chosen, copy
 from lookfar.model import Filters
-from lookfar.serve.cli import cli
-from lookfar.serve.statuses import status_of
+from lookfar.serve.cli.main import cli
+from lookfar.serve.http.statuses import status_of
 from lookfar.store.postgres.server import server_at
-from lookfar.store.session import EpochWriter
+from lookfar.store.sqlite.write_session import EpochWriter
 
 _MODEL = {"embed.provider": "hash", "git.history": False}
 QUESTIONS = ("crimson engine", "how to set up", "start_engine", "notes about tea", "amber")
@@ -148,7 +148,7 @@ def test_an_interrupted_copy_goes_on_where_it_was(
     if back:
         moved(source, url)
         source, target = url, tmp_path / "back"
-    monkeypatch.setattr("lookfar.index.copying.Pace.keep", lambda _, checkpoint: checkpoint())
+    monkeypatch.setattr("lookfar.index.copy.Pace.keep", lambda _, checkpoint: checkpoint())
     put, count = EpochWriter.put, iter(range(100))
 
     def dying(self: EpochWriter, version: object) -> None:

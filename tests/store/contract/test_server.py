@@ -27,8 +27,9 @@ from lookfar.errors import (
     StoreUnavailable,
 )
 from lookfar.model import Filters
-from lookfar.store.postgres import epoch, keywords, postings, schema, server
-from lookfar.store.postgres.collection import PostgresStore
+from lookfar.store.postgres import keywords, postings, schema, server
+from lookfar.store.postgres import snapshot as epoch
+from lookfar.store.postgres.registry import PostgresStore
 from lookfar.store.postgres.server import Server, translated
 
 _numbers = count(1)
@@ -573,7 +574,7 @@ def test_many_small_blocks_are_joined(made: Made, pg: PgServer, name: str) -> No
 def test_many_vectors_have_an_index_that_finds_the_nearest(
     made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lookfar.store.postgres.collection.EXACT_BELOW", 200)
+    monkeypatch.setattr("lookfar.store.postgres.registry.EXACT_BELOW", 200)
     monkeypatch.setattr(epoch, "_CANDIDATES", 200)
     shelf = made()
     shelf.write({f"{n}.md": f"# N{n}\n\nword{n} other{n % 7} third{n % 13}\n" for n in range(400)})
@@ -606,7 +607,7 @@ def test_vectors_of_an_unfinished_writer_do_not_stand_in_the_way(
 
     Seen to fail while fewer candidates than wanted were taken for all there is.
     """
-    monkeypatch.setattr("lookfar.store.postgres.collection.EXACT_BELOW", 50)
+    monkeypatch.setattr("lookfar.store.postgres.registry.EXACT_BELOW", 50)
     monkeypatch.setattr(epoch, "_CANDIDATES", 20)
     shelf, writer = made(), made()
     shelf.write({f"{n}.md": f"# N{n}\n\nword{n} common\n" for n in range(60)})

@@ -4,8 +4,8 @@ Takes: a parsed expression or a literal. Gives: a condition over texts, for an i
 which documents may hold a text. Refuses: to guess; where nothing is certain, the condition is
 that of every document.
 
-The condition is about texts in lower case (:func:`lookfar.store.signatures.fold`), so that it is
-the same whether or not case counts. It is necessary and never sufficient.
+The condition is about texts in lower case (:func:`lookfar.store.keywords.signatures.fold`), so
+that it is the same whether or not case counts. It is necessary and never sufficient.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 from lookfar.ports import EVERYTHING, AllOf, AnyOf, Need
 from lookfar.retrieve.grep.syntax import Char, CharSet, Choice, Node, Repeat, Sequence
-from lookfar.store.signatures import SHORTEST, fold
+from lookfar.store.keywords.signatures import SHORTEST, fold
 
 _MOST_TEXTS: Final = 16
 _LONGEST: Final = 200

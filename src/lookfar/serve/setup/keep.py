@@ -18,12 +18,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from lookfar.common.folders import list_folder
 from lookfar.config import data_dir
 from lookfar.errors import Conflict, IndexCorrupt
-from lookfar.folders import list_folder
 from lookfar.serve.setup import edits
 from lookfar.serve.setup.edits import Edit, Target
-from lookfar.store import files
+from lookfar.store.ground import files
 
 _RECORD: Final = "record.json"
 _ORIGINAL: Final = "original"

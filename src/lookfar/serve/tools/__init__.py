@@ -1,13 +1,1 @@
-"""The default tools, each defined once: MCP, HTTP and the documentation show this table."""
-
-from __future__ import annotations
-
-from lookfar.serve.edits import EDIT
-from lookfar.serve.remember import REMEMBER
-from lookfar.serve.tool import Tool
-from lookfar.serve.tools.read import READ
-from lookfar.serve.tools.related import RELATED
-from lookfar.serve.tools.search import SEARCH
-from lookfar.serve.tools.status import STATUS
-
-TOOLS: tuple[Tool, ...] = (SEARCH, READ, RELATED, STATUS, REMEMBER, EDIT)
+"""Lookfar's own tools, each defined once for MCP, HTTP and the documentation."""

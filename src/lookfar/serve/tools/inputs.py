@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from lookfar.serve.tool import MOST_TOKENS
+from lookfar.serve.tools.tool import MOST_TOKENS
 
 LEAST_TOKENS = 100
 

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from lookfar.errors import how_many
 from lookfar.model import FileMatches, Matches
-from lookfar.retrieve.pack import tokens
-from lookfar.serve import jsonshape
-from lookfar.serve.printable import safe_name
-from lookfar.serve.tool import Call, Json, Result, Session, bounded
+from lookfar.retrieve.answer.pack import tokens
+from lookfar.serve.show import json_shapes
+from lookfar.serve.show.printable import safe_name
 from lookfar.serve.tools.inputs import LEAST_TOKENS
 from lookfar.serve.tools.paging import missing_lines, next_page
+from lookfar.serve.tools.tool import Call, Json, Result, Session, bounded
 
 if TYPE_CHECKING:
     from lookfar.model import Filters
-    from lookfar.serve.cursor import Cursor
+    from lookfar.serve.tools.cursor import Cursor
     from lookfar.serve.tools.search import SearchInput
 
 LINE_TOKENS = 1_000
@@ -132,7 +132,7 @@ def _result(
     excerpts: dict[tuple[str | int, ...], Any] = {}
     for number, (matches, part) in enumerate(zip(found, parts, strict=True)):
         files = [replace(file, lines=file.lines[:count]) for file, count in part]
-        shape = jsonshape.matches(replace(matches, files=tuple(files)))
+        shape = json_shapes.matches(replace(matches, files=tuple(files)))
         where: tuple[str | int, ...] = () if single else ("answers", number)
         for at, file in enumerate(shape["files"]):
             for line_at, line in enumerate(file["lines"]):

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from lookfar.errors import how_many
 from lookfar.model import Listed
-from lookfar.retrieve.pack import tokens
-from lookfar.serve import jsonshape
-from lookfar.serve.cursor import Cursor
-from lookfar.serve.printable import safe_name
-from lookfar.serve.tool import Call, Json, Result, Session, bounded
+from lookfar.retrieve.answer.pack import tokens
+from lookfar.serve.show import json_shapes
+from lookfar.serve.show.printable import safe_name
+from lookfar.serve.tools.cursor import Cursor
 from lookfar.serve.tools.inputs import LEAST_TOKENS
 from lookfar.serve.tools.paging import SEARCH_CURSOR, missing_lines, next_page
+from lookfar.serve.tools.tool import Call, Json, Result, Session, bounded
 
 if TYPE_CHECKING:
     from lookfar.model import Filters
@@ -46,7 +46,7 @@ def show_listing(
         following = ""
         if reached < listing.total:
             following = next_page(session, given, about, (reached,), listing.generations)
-        data = jsonshape.listing(replace(listing, documents=tuple(shown)))
+        data = json_shapes.listing(replace(listing, documents=tuple(shown)))
         data["cursor"] = following
         said = missing_lines(listing.incomplete)
         said.append(how_many(listing.total, "document"))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from lookfar.serve.cursor import Cursor, remember_call
-from lookfar.serve.printable import safe_name
+from lookfar.serve.show.printable import safe_name
+from lookfar.serve.tools.cursor import Cursor, remember_call
 
 if TYPE_CHECKING:
     from lookfar.model import Incomplete
-    from lookfar.serve.tool import Input, Json, Session
+    from lookfar.serve.tools.tool import Input, Json, Session
 
 SEARCH_CURSOR = "search"
 """The kind of cursor that continues a search."""

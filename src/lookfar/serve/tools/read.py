@@ -14,16 +14,16 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from lookfar.common.hidden_characters import flags
 from lookfar.errors import InvalidArgument, LookfarError
-from lookfar.hidden_characters import flags
 from lookfar.model import Outline, Reading, Section
-from lookfar.retrieve.address import citation_of
-from lookfar.retrieve.pack import cut, tokens
-from lookfar.serve import jsonshape
-from lookfar.serve.cursor import Cursor, recall_call, remember_call
-from lookfar.serve.printable import safe_name
-from lookfar.serve.tool import Call, Input, Json, Passage, Result, Session, Tool, bounded
+from lookfar.retrieve.answer.pack import cut, tokens
+from lookfar.retrieve.locate.address import citation_of
+from lookfar.serve.show import json_shapes
+from lookfar.serve.show.printable import safe_name
+from lookfar.serve.tools.cursor import Cursor, recall_call, remember_call
 from lookfar.serve.tools.inputs import LEAST_TOKENS, Budget
+from lookfar.serve.tools.tool import Call, Input, Json, Passage, Result, Session, Tool, bounded
 
 _TOKENS = 8_000
 """That one target may cost."""
@@ -215,7 +215,7 @@ def _fair_shares(costs: Sequence[int], budget: int) -> list[int]:
 
 
 def _shape(reading: Reading, shown: str) -> Json:
-    data = jsonshape.reading(reading)
+    data = json_shapes.reading(reading)
     data["cite"] = citation_of(reading.collection, reading.uri, reading.span, reading.sha256)
     data["text"], data["flags"] = shown, flags(shown)
     return data

@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from lookfar.model import RelatedKind
-from lookfar.retrieve.address import address_of
-from lookfar.retrieve.related import KINDS
-from lookfar.serve import jsonshape
-from lookfar.serve.printable import safe_name
-from lookfar.serve.tool import Call, Input, Json, Result, Session, Tool, bounded
+from lookfar.retrieve.locate.address import address_of
+from lookfar.retrieve.neighbours.related import KINDS
+from lookfar.serve.show import json_shapes
+from lookfar.serve.show.printable import safe_name
 from lookfar.serve.tools.inputs import between
+from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool, bounded
 
 _USUAL = 10
 Relation = Literal[
@@ -46,7 +46,7 @@ def _related(session: Session, given: RelatedInput, call: Call) -> Result:
             limit=limit,
             collection=given.collection,
         )
-        data: Json = jsonshape.related(found)
+        data: Json = json_shapes.related(found)
         lines = []
         for entry in data["entries"]:
             home = entry.get("collection", found.collection)

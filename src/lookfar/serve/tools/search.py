@@ -13,22 +13,22 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from lookfar.common.hidden_characters import flags
 from lookfar.errors import InvalidArgument, how_many
-from lookfar.hidden_characters import flags
 from lookfar.model import Answer, Filters, Hit, Incomplete, Lane
-from lookfar.retrieve.address import citation_of
-from lookfar.retrieve.pack import pack, tokens
-from lookfar.serve import jsonshape
-from lookfar.serve.answer_map import MAP_TOKENS, AnswerMap, Question, draw_map, name_document
-from lookfar.serve.breadcrumbs import Breadcrumbs, also_at
-from lookfar.serve.cursor import Cursor, recall_call
-from lookfar.serve.moments import moment
-from lookfar.serve.printable import safe_name
-from lookfar.serve.tool import Call, Input, Json, Passage, Result, Session, Tool, bounded
+from lookfar.retrieve.answer.pack import pack, tokens
+from lookfar.retrieve.locate.address import citation_of
+from lookfar.serve.show import json_shapes
+from lookfar.serve.show.answer_map import MAP_TOKENS, AnswerMap, Question, draw_map, name_document
+from lookfar.serve.show.breadcrumbs import Breadcrumbs, also_at
+from lookfar.serve.show.printable import safe_name
+from lookfar.serve.tools.cursor import Cursor, recall_call
+from lookfar.serve.tools.dates import moment
 from lookfar.serve.tools.inputs import LEAST_TOKENS, Budget, between
 from lookfar.serve.tools.lines import show_lines
 from lookfar.serve.tools.listing import show_listing
 from lookfar.serve.tools.paging import SEARCH_CURSOR, missing_lines, next_page
+from lookfar.serve.tools.tool import Call, Input, Json, Passage, Result, Session, Tool, bounded
 
 SearchMode = Literal["hybrid", "keyword", "vector", "literal", "regex"]
 Detail = Literal["map", "paths", "passages"]
@@ -252,7 +252,7 @@ def _mapped(
     single = not given.queries
     for number, (answer, shown) in enumerate(zip(answers, drawn.shown, strict=True)):
         hits = [place.hit for place in shown]
-        shape = jsonshape.answer(replace(answer, hits=tuple(hits)))
+        shape = json_shapes.answer(replace(answer, hits=tuple(hits)))
         where: tuple[str | int, ...] = () if single else ("answers", number)
         for at, (hit, part) in enumerate(zip(hits, shape["hits"], strict=True)):
             _complete(hit, part)
@@ -330,7 +330,7 @@ def _with_passages(
     passages: list[Passage] = []
     headings = Breadcrumbs()
     for number, (answer, start) in enumerate(zip(answers, skip, strict=True)):
-        shape = jsonshape.answer(answer, explain=given.explain)
+        shape = json_shapes.answer(answer, explain=given.explain)
         where: tuple[str | int, ...] = () if single else ("answers", number)
         for at, (hit, part) in enumerate(zip(answer.hits, shape["hits"], strict=True)):
             _complete(hit, part)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lookfar.errors import how_many
-from lookfar.serve import jsonshape
-from lookfar.serve.printable import safe_name
-from lookfar.serve.receipts import saved
-from lookfar.serve.tool import Call, Input, Result, Session, Tool, bounded
+from lookfar.serve.show import json_shapes
+from lookfar.serve.show.printable import safe_name
+from lookfar.serve.show.receipts import saved
+from lookfar.serve.tools.tool import Call, Input, Result, Session, Tool, bounded
 
 _MOST_NAMED = 100
 
@@ -36,7 +36,7 @@ def _status(session: Session, _given: StatusInput, _: Call) -> Result:
             *([saved(state.receipts)] if state.receipts and state.receipts.answers else []),
         ]
         lines.append(f"{state.collection}: {', '.join(parts)}")
-    shapes = [jsonshape.status(each) for each in states]
+    shapes = [json_shapes.status(each) for each in states]
 
     def show(most: int) -> Result:
         named = [

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Final
 
 from lookfar.errors import InvalidArgument
-from lookfar.serve.tool import Tool
+from lookfar.serve.tools.tool import Tool
 
 DEFAULT: Final = "default"
 ALL: Final = "all"
@@ -22,7 +22,7 @@ _LONGEST_NAME: Final = 100
 """Characters of a name that others are compared with: comparing takes time."""
 
 _TABLES: Final[Mapping[str, str]] = {
-    DEFAULT: "lookfar.serve.tools",
+    DEFAULT: "lookfar.serve.tools.table",
     "anvil": "lookfar.serve.toolsets.anvil",
     "document-db": "lookfar.serve.toolsets.document_db",
     "msrl": "lookfar.serve.toolsets.msrl",

@@ -20,7 +20,7 @@ from pydantic import Field
 from lookfar.errors import InvalidArgument, LookfarError, NotFound
 from lookfar.library import Library
 from lookfar.model import ROOT_HEADING, Answer, Filters, Page
-from lookfar.serve.tool import MOST_TOKENS, Call, Input, Json, Result, Session, Tool
+from lookfar.serve.tools.tool import MOST_TOKENS, Call, Input, Json, Result, Session, Tool
 from lookfar.serve.toolsets.common import (
     WHOLE,
     Filled,

@@ -16,13 +16,13 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
+from lookfar.common.hidden_characters import flags
 from lookfar.errors import NotFound, OutsideRoot
-from lookfar.hidden_characters import flags
 from lookfar.library import Library
 from lookfar.model import Incomplete
-from lookfar.retrieve.pack import cut, tokens
-from lookfar.serve.printable import safe_name
-from lookfar.serve.tool import MOST_TOKENS, Json
+from lookfar.retrieve.answer.pack import cut, tokens
+from lookfar.serve.show.printable import safe_name
+from lookfar.serve.tools.tool import MOST_TOKENS, Json
 
 WHOLE: Final = 10**9
 """Characters of an excerpt: chunks are given whole, as far as the budget goes."""

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import AfterValidator, Field
 
-from lookfar.collections.documents import checked_name
+from lookfar.collections.databases import checked_name
 from lookfar.errors import InvalidArgument, LookfarError, NotFound
-from lookfar.serve.jsonshape import similar as shape_of
-from lookfar.serve.tool import Call, Input, Json, Result, Session, Tool
+from lookfar.serve.show.json_shapes import similar as shape_of
+from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
 from lookfar.serve.toolsets.common import admitted, fit, flagged, noted
 
 if TYPE_CHECKING:
-    from lookfar.collections.documents import Documents
+    from lookfar.collections.databases import Documents
 
 _USUAL: Final = 10
 _MOST: Final = 1_000

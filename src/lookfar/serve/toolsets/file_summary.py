@@ -7,7 +7,7 @@ Refuses: to leave things out in silence; where a list had to be cut, ``truncated
 from __future__ import annotations
 
 from lookfar.model import ClassSummary, FileSummary, FunctionSummary
-from lookfar.serve.tool import Json
+from lookfar.serve.tools.tool import Json
 from lookfar.serve.toolsets.single import fitting
 
 

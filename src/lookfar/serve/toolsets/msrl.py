@@ -29,8 +29,8 @@ from lookfar.errors import (
     RootNotFound,
 )
 from lookfar.model import Filters, Hit
-from lookfar.retrieve.shares import MEANING, WORDS, in_shares
-from lookfar.serve.tool import Call, Input, Json, Result, Session, Tool
+from lookfar.retrieve.fixed_shares import MEANING, WORDS, in_shares
+from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
 from lookfar.serve.toolsets import msrl_documents
 from lookfar.serve.toolsets.common import Filled
 from lookfar.serve.toolsets.single import PATIENCE, fitting, only_folder, utc, worth_saying

@@ -20,10 +20,10 @@ from pydantic import AfterValidator, Field
 from lookfar.edit.headings import DEEPEST
 from lookfar.errors import Ambiguous, InvalidArgument, LookfarError, NotFound
 from lookfar.model import Edit, EditedDocument, Violation
-from lookfar.serve.tool import Call, Input, Json, Result, Session, Tool
+from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
 from lookfar.serve.toolsets.common import NotBlank, fit, fit_text, noted
 from lookfar.serve.toolsets.single import only_folder
-from lookfar.store.headings import path_parts, shown
+from lookfar.store.catalogue.heading_paths import path_parts, shown
 
 _ARROW: Final = " → "
 _BETWEEN: Final = re.compile(r"\s→\s")

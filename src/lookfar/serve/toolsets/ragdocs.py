@@ -21,7 +21,7 @@ from pydantic import Field
 from lookfar.errors import LookfarError, ModelUnavailable
 from lookfar.library import Library
 from lookfar.model import Answer, Filters, Hit, Mode
-from lookfar.serve.tool import Call, Input, Json, Result, Session, Tool
+from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
 from lookfar.serve.toolsets.common import WHOLE, Filled, admitted, fit, flagged, noted, shown
 from lookfar.serve.toolsets.ragdocs_memory import TOOLS as MEMORY_TOOLS
 

@@ -16,8 +16,8 @@ from pydantic import AfterValidator, Field
 from lookfar.edit.memories import Memory, MemoryType
 from lookfar.errors import LookfarError
 from lookfar.model import Filters, Hit
-from lookfar.retrieve.target import parse_target
-from lookfar.serve.tool import Call, Input, Json, Result, Session, Tool
+from lookfar.retrieve.locate.target import parse_target
+from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
 from lookfar.serve.toolsets.common import (
     WHOLE,
     admitted,

@@ -34,13 +34,13 @@ from lookfar.errors import (
     PermissionDenied,
 )
 from lookfar.model import Answer, Document, Filters, Hit, Lane, Mode, Symbol
-from lookfar.parse.formats import FORMATS, format_of
-from lookfar.serve.tool import Call, Input, Json, Result, Session, Tool
+from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
 from lookfar.serve.toolsets.common import Filled
 from lookfar.serve.toolsets.file_summary import summary_shape
 from lookfar.serve.toolsets.single import PATIENCE, fitting, only_folder, utc, worth_saying
 from lookfar.sources.globs import glob_matcher
-from lookfar.store.analyser import terms_of
+from lookfar.store.keywords.analyser import terms_of
+from lookfar.text.parse.formats import FORMATS, format_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -372,7 +372,7 @@ def _shown(
 
 def _symbols(folder: Folder, answer: Answer) -> dict[str, Json]:
     """What each hit is part of, or else defines, by chunk."""
-    from lookfar.parse.formats import parser_for
+    from lookfar.text.parse.formats import parser_for
 
     parsed: dict[tuple[str, bool], Document] = {}
     found: dict[str, Json] = {}
@@ -511,7 +511,7 @@ class SummaryInput(Input):
 
 
 def _file_summary(session: Session, given: SummaryInput, _: Call) -> Result:
-    from lookfar.parse.summary import summarise
+    from lookfar.text.parse.summary import summarise
 
     folder = _folder(session)
     uri = _admitted(folder, given.path)

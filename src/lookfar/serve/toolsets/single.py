@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from lookfar.errors import InvalidArgument
 from lookfar.model import Answer
-from lookfar.serve.tool import MOST_TOKENS, Json, Session
+from lookfar.serve.tools.tool import MOST_TOKENS, Json, Session
 from lookfar.serve.toolsets.common import admitted, cost, flagged
 
 if TYPE_CHECKING:

@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from lookfar.ports import Statistics, Terms
-from lookfar.store import catalog
-from lookfar.store.keywords import FIELDS, MOST_PAIRS, NAMES, PAGE_FIELDS, weighed
+from lookfar.store.catalogue import rows as catalog
+from lookfar.store.keywords.tantivy_index import FIELDS, MOST_PAIRS, NAMES, PAGE_FIELDS, weighed
 from lookfar.store.postgres import postings
 from lookfar.store.postgres.postings import NONE, Postings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from lookfar.store.keywords.views import Hits
     from lookfar.store.postgres.server import ServerConnection
-    from lookfar.store.views import Hits
 
 _NUMBERS: Final = {field: at for at, field in enumerate((*FIELDS, *PAGE_FIELDS))}
 _PAGE: Final = _NUMBERS["page"]
@@ -278,7 +278,8 @@ class _List(NamedTuple):
 
 
 class PostgresKeywords:
-    """The state that a connection's snapshot has; see :class:`lookfar.store.views.Keywords`."""
+    """The state that a connection's snapshot has; see
+    :class:`lookfar.store.keywords.views.Keywords`."""
 
     def __init__(
         self, connection: ServerConnection, memory: Memory, shared: Statistics | None = None

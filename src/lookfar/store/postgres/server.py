@@ -102,7 +102,8 @@ class ServerConnection:
     def __init__(self, raw: psycopg.Connection[Any], place: str) -> None:
         self.raw = raw
         self.place = place
-        """What is damaged where something is; see :func:`lookfar.store.migrations.place_of`."""
+        """What is damaged where something is; see
+        :func:`lookfar.store.catalogue.migrations.place_of`."""
 
     def execute(
         self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = (), /

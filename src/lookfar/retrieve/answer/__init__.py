@@ -1,0 +1,1 @@
+"""Turn a ranking into the passages of an answer."""

@@ -1,0 +1,154 @@
+"""What says the same is shown once: copies, near copies, and what means the same.
+
+Takes: passages, best first. Gives: those that say something new, each with the places that it
+stands for. Refuses: to lose a place: whatever is folded can be cited. Prose and code are never
+folded into one another, and commits and memories into nothing: each has an occasion of its own.
+
+Equal text is told by the hashes that the index has anyway. For words, three in a row are
+compared: what a better passage holds nearly all of says little besides. For meaning, the
+stored vectors are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from lookfar.errors import how_many
+from lookfar.model import Contribution, Likeness
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from lookfar.retrieve.answer.diversify import Passage
+
+READ = 20
+"""Passages whose texts are read to compare their words, at least."""
+_ALONE = frozenset(("commits", "memory"))
+"""Lanes in which each document has an occasion of its own."""
+_IN_A_ROW = 3
+# Of scripts without spaces between words, each character counts as one.
+_CJK = "\u2e80-\u2fdf\u3005-\u30ff\u3400-\u9fff\uac00-\ud7af"
+_WORD = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+")
+_BLANKED = bytes(code if code < 128 and chr(code).isalnum() else 32 for code in range(256))
+_BY: Mapping[Likeness, str] = {
+    "text": "the same text",
+    "words": "nearly the same words",
+    "meaning": "nearly the same meaning",
+}
+_LOOSER = tuple(_BY).index
+
+
+def fold_equal(passages: Sequence[Passage]) -> list[Passage]:
+    """Passages with the same text become one."""
+    first: dict[object, int] = {}
+    into: dict[int, int] = {}
+    for at, each in enumerate(passages):
+        same = first.setdefault((each.place.lane, each.end - each.start, each.texts), at)
+        if same != at and each.place.lane not in _ALONE:
+            into[at] = same
+    return _folded(passages, into, "text")
+
+
+def fold_wordy(
+    passages: Sequence[Passage], text_of: Callable[[Passage], str], share: float, wanted: int
+) -> list[Passage]:
+    """A passage is folded into a better one that holds at least this share of its word rows."""
+    into: dict[int, int] = {}
+    kept: dict[int, _Said] = {}
+    for at, each in enumerate(passages):
+        if at >= max(READ, wanted + len(into)):
+            break
+        if each.place.lane in _ALONE:
+            continue
+        said = _Said(text_of(each))
+        shared = {
+            better: said.shared_with(other, share)
+            for better, other in kept.items()
+            if passages[better].place.lane == each.place.lane
+        }
+        best = max(shared, key=lambda better: (shared[better], -better), default=-1)
+        most = shared.get(best, 0)
+        if most and most >= share * len(said.rows):
+            into[at] = best
+        else:
+            kept[at] = said
+    return _folded(passages, into, "words")
+
+
+def fold_near(
+    passages: Sequence[Passage], near: NDArray[np.float32], least: float
+) -> list[Passage]:
+    """A passage is folded into the nearest better one whose cosine is at least this."""
+    into: dict[int, int] = {}
+    alike = near >= least
+    for at, each in enumerate(passages):
+        better = [
+            one
+            for one in alike[at, :at].nonzero()[0].tolist()
+            if one not in into and passages[one].place.lane == each.place.lane
+        ]
+        if better and each.place.lane not in _ALONE:
+            into[at] = max(better, key=lambda one: (near[at, one], -one))
+    return _folded(passages, into, "meaning")
+
+
+class _Said:
+    """The words of a text."""
+
+    def __init__(self, text: str) -> None:
+        lowered = text.lower()
+        if lowered.isascii():  # As most are, and then it is split without a regex.
+            self._words = lowered.encode().translate(_BLANKED).decode().split()
+        else:
+            self._words = _WORD.findall(lowered)
+        self._distinct = frozenset(self._words)
+
+    @cached_property
+    def rows(self) -> frozenset[tuple[str, ...]]:
+        """All runs of three words; of a shorter text, the text."""
+        words = self._words
+        if len(words) < _IN_A_ROW:
+            return frozenset((tuple(words),))
+        return frozenset(zip(words, words[1:], words[2:], strict=False))
+
+    def shared_with(self, other: _Said, share: float) -> int:
+        """How many rows the other has, too; 0 where they cannot be this share of all.
+
+        Each word that the other lacks begins a row that it lacks, before a row that both have, or
+        ends one behind it. So most pairs are told apart by their words alone, which is quicker.
+        """
+        most = max(len(self._words) - (_IN_A_ROW - 1), 1)
+        if most - len(self._distinct - other._distinct) < share * most:
+            return 0
+        return len(self.rows & other.rows)
+
+
+def _folded(passages: Sequence[Passage], into: Mapping[int, int], by: Likeness) -> list[Passage]:
+    """Put each of ``into`` where it belongs, with what it stands for itself."""
+    others: dict[int, list[tuple[Passage, Likeness]]] = defaultdict(list)
+    for at, better in into.items():
+        # What is equal to one that is merely alike is merely alike, too.
+        carried = [(each, max(by, known, key=_LOOSER)) for each, known in passages[at].folded]
+        others[better] += [(replace(passages[at], folded=(), steps=()), by), *carried]
+    return [
+        _standing_for(each, others[at], by) if at in others else each
+        for at, each in enumerate(passages)
+        if at not in into
+    ]
+
+
+def _standing_for(
+    passage: Passage, others: Sequence[tuple[Passage, Likeness]], by: Likeness
+) -> Passage:
+    note = f"stands for {how_many(len(others), 'other')} with {_BY[by]}"
+    return replace(
+        passage,
+        folded=(*passage.folded, *others),
+        steps=(*passage.steps, Contribution("duplicates", 0.0, note)),
+    )

@@ -1,0 +1,219 @@
+"""The cited text itself, read from the source and checked against its hash.
+
+Takes: passages, and the collections they stand in with a way to read texts as they are now. Gives:
+hits whose text is on the disk at that place at this moment, or that say
+otherwise. Refuses: to show text that fails its check; then the stored text of
+the generation is shown and the state says ``changed`` or ``gone``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
+
+from lookfar.model import Alike, Contribution, Hit, Incomplete, Span, State, shown_path
+from lookfar.retrieve.answer.focus import Asked, best_sentences
+from lookfar.retrieve.locate.moved import moved_to
+
+if TYPE_CHECKING:
+    from lookfar.model import Likeness, Section
+    from lookfar.ports import Place, Reranker, Snapshot
+    from lookfar.retrieve.answer.diversify import Passage
+    from lookfar.retrieve.ranking import Plan
+
+_MOST_ALSO = 5
+"""Places that a hit stands for which are read and cited; the others are counted."""
+
+_MOST_USES = 3
+_WITH_USES = 3
+"""Hits of which it is said what else of their file they use, where sentences are asked for."""
+
+ReadSource = Callable[[str], str | None]
+"""The normalised text of a document as the disk has it now; ``None`` when it is gone."""
+
+
+class Source(NamedTuple):
+    """One collection that a question is asked of."""
+
+    collection: str
+    plan: Plan
+    snapshot: Snapshot
+    read: ReadSource
+    aside: bool = False
+    """It answers beside the others: how rare a word is, is counted without it."""
+    recent: tuple[float, float] | None = None
+    """Of memories: for how many days they count more, and how much."""
+    reranker: Callable[[], Reranker] | None = None
+    """Opens the model that reads question and text together; called where it is asked for."""
+
+
+def cite(
+    passages: Sequence[Passage],
+    asked: Sequence[Source],
+    *,
+    max_chars: int,
+    explain: Callable[[int], tuple[Contribution, ...]] | None,
+    focus: Asked | None = None,
+) -> tuple[list[Hit], list[Incomplete]]:
+    """Hits for passages, in their order, and what in them differs from the disk by now.
+
+    With ``focus``, each hit says which of its sentences answer that question best.
+    """
+    reads = _Reads(asked)
+    hits: list[Hit] = []
+    for passage in passages:
+        place = passage.place
+        text, span, state = reads.checked(passage)
+        path, part, parts = _headings(passage)
+        focused = _focus(text[:max_chars], span, focus, place.lane == "code") if focus else ()
+        definition = reads.definition_at(passage, focused[0]) if focused else None
+        hits.append(
+            Hit(
+                collection=asked[passage.source].collection,
+                uri=place.uri,
+                title=place.title,
+                heading_path=shown_path(path, part, parts),
+                span=span,
+                sha256=_digest(text),
+                lane=place.lane,
+                score=round(passage.score, 6),
+                text=text[:max_chars],
+                truncated=len(text) > max_chars,
+                state=state,
+                chunk_id=place.id.hex(),
+                explanation=(*explain(passage.best), *passage.steps) if explain else (),
+                path=path,
+                part=part,
+                parts=parts,
+                also=tuple(reads.alike(*each) for each in passage.folded[:_MOST_ALSO]),
+                also_more=max(len(passage.folded) - _MOST_ALSO, 0),
+                focus=focused,
+                focus_path=definition.path if definition else (),
+                focus_lines=definition.lines if definition else (0, 0),
+                document_chars=reads.document_chars(passage),
+                uses=reads.uses(passage, span) if focus and len(hits) < _WITH_USES else (),
+            )
+        )
+    notes = (
+        [Incomplete("stale", "these files changed after they were indexed", tuple(reads.stale))]
+        if reads.stale
+        else []
+    )
+    return hits, notes
+
+
+def _focus(text: str, span: Span, asked: Asked, code: bool) -> tuple[Span, ...]:
+    """Where the sentences of a cited text are that answer best, best first."""
+    spans = []
+    for sentence in best_sentences(text, asked, code=code):
+        first = span.start_line + text.count("\n", 0, sentence.start)
+        last = first + text.count("\n", sentence.start, sentence.end)
+        spans.append(Span(span.start + sentence.start, span.start + sentence.end, first, last))
+    return tuple(spans)
+
+
+def _headings(passage: Passage) -> tuple[tuple[str, ...], int, int]:
+    """The headings above it, and which part of their section it is: part 1 of 1 where several
+    chunks answer, or the section as a whole."""
+    if passage.path is not None:
+        return passage.path, 1, 1
+    place = passage.place
+    return (place.path, place.part, place.parts) if passage.chunks == 1 else (place.path, 1, 1)
+
+
+class _Definition(NamedTuple):
+    """Something that code defines, and where."""
+
+    path: tuple[str, ...]
+    lines: tuple[int, int]
+
+
+class _Reads:
+    """Each document read once, and which of them are no longer as they were indexed."""
+
+    def __init__(self, asked: Sequence[Source]) -> None:
+        self._asked = asked
+        self._texts: dict[tuple[int, str], str | None] = {}
+        self._sections: dict[tuple[int, str], list[Section]] = {}
+        self.stale: dict[str, None] = {}
+
+    def checked(self, passage: Passage) -> tuple[str, Span, State]:
+        """The text of a passage, where it stands now, and whether it is what was indexed."""
+        source, uri = self._asked[passage.source], passage.place.uri
+        document = (passage.source, uri)
+        if document not in self._texts:
+            self._texts[document] = source.read(uri)
+        text, span, state = _checked(passage, self._texts[document], source.snapshot)
+        if state != "same":
+            self.stale[uri] = None
+        return text, span, state
+
+    def document_chars(self, passage: Passage) -> int:
+        """The length of the whole document, as it is on the disk now."""
+        return len(self._texts.get((passage.source, passage.place.uri)) or "")
+
+    def definition_at(self, passage: Passage, line: Span) -> _Definition | None:
+        """The innermost definition of code that a line belongs to."""
+        place = passage.place
+        if place.lane != "code":
+            return None
+        key = (passage.source, place.uri)
+        if key not in self._sections:
+            self._sections[key] = self._asked[passage.source].snapshot.sections(place.uri)
+        innermost = None
+        for section in self._sections[key]:
+            if section.span.start <= line.start < section.span.end:
+                innermost = section
+        if innermost is None:
+            return None
+        span = innermost.span
+        return _Definition(innermost.path, (span.start_line, span.end_line))
+
+    def uses(self, passage: Passage, span: Span) -> tuple[tuple[int, str], ...]:
+        """The constants and imports of its file that a passage of code uses."""
+        place = passage.place
+        text = self._texts.get((passage.source, place.uri)) if place.lane == "code" else None
+        known = self._asked[passage.source].snapshot.document(place.uri) if text else None
+        if text is None or known is None:
+            return ()
+        from lookfar.text.parse.uses import used_lines
+
+        used = used_lines(text, known["language"], span.start_line, span.end_line, _MOST_USES)
+        # A path alone, as Go imports it, says nothing.
+        return tuple(line for line in used if not line[1].strip().startswith('"'))
+
+    def alike(self, passage: Passage, by: Likeness) -> Alike:
+        """The citation of a passage that another stands for."""
+        text, span, state = self.checked(passage)
+        collection = self._asked[passage.source].collection
+        return Alike(collection, passage.place.uri, span, _digest(text), state, by)
+
+
+def _checked(passage: Passage, source: str | None, snapshot: Snapshot) -> tuple[str, Span, State]:
+    place = passage.place
+    here = Span(passage.start, passage.end, passage.start_line, passage.end_line)
+    if source is not None and _holds(source[place.start : place.end], place):
+        if (here.start, here.end) == (place.start, place.end):
+            return source[here.start : here.end], here, "same"
+        stored = snapshot.text(place.uri)
+        if stored is not None and stored[here.start : here.end] == source[here.start : here.end]:
+            return source[here.start : here.end], here, "same"
+    stored = snapshot.text(place.uri)
+    text = stored[here.start : here.end] if stored is not None else ""
+    if source is None:
+        return text, here, "gone"
+    moved = moved_to(text, here.start, source, stored)
+    if moved < 0:
+        return text, here, "changed"
+    first = source.count("\n", 0, moved) + 1
+    last = first + source.count("\n", moved, moved + len(text) - 1)
+    return text, Span(moved, moved + len(text), first, last), "moved"
+
+
+def _holds(text: str, place: Place) -> bool:
+    return _digest(text) == place.sha.hex()
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8")).hexdigest()

@@ -1,0 +1,187 @@
+"""The sentences of a passage that answer a question, so that a short answer can show them alone.
+
+Takes: the text of a passage, and how much each word of the question says. Gives: the spans of the
+best few sentences, or lines of code, best first. Refuses: nothing; where no word answers and there
+is no quick model, the first sentences are given.
+
+A sentence is judged by the share of the question's words that it and its neighbours have. The best
+few are then compared by meaning, where the model embeds thousands of words while somebody waits.
+On 246 questions with known answers the first sentence is right in 73 %; without neighbours and
+meaning in 68 %.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from lookfar.retrieve.stages.definitions_first import defining_lines, names_asked
+from lookfar.store.keywords.analyser import analyse
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from lookfar.ports import Embedder
+    from lookfar.retrieve.ranking import Ranking
+
+SENTENCES = 3
+"""That are given of a passage."""
+_NEIGHBOUR = 0.2
+"""What the words of a neighbouring sentence count."""
+_MEANING = 0.4
+"""What the cosine counts beside a sentence's share of the question's words."""
+_COMPARED = 6
+"""Sentences with the best words that are compared by meaning."""
+_HEADING = 0.5
+"""What a heading counts: it is shown above the passage anyway."""
+_MOST_SENTENCES = 200
+"""That are looked at in one passage."""
+
+# A line break inside a paragraph is white space. It ends a sentence after a blank line, and before
+# a list item, a heading, a table row, a quotation or a fence.
+_BLOCK_END = re.compile(
+    r"\n(?=[ \t]*(?:\n|[-*+][ \t]|\d{1,9}[.)][ \t]|#{1,6}[ \t]|\||>|```|~~~))|(?<=\n)\n"
+)
+_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]*_`]{0,3}[ \t\n]+(?=\S)|(?<=[。！？])")
+_FENCE = re.compile(r"[ \t]*(?:```|~~~)")
+# Three letters or digits: less is not worth showing.
+_LETTERS = re.compile(r"(?:[^\W_][\W_]*){3}")
+
+
+class Sentence(NamedTuple):
+    """Where a sentence is in its passage, in characters."""
+
+    start: int
+    end: int
+    heading: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a question says, to judge sentences by."""
+
+    weights: Mapping[str, float]
+    """How much each word says; they add up to 1."""
+    vector: NDArray[np.float32] | None = None
+    embedder: Embedder | None = None
+    names: tuple[str, ...] = ()
+    """The name that is all it asks for: in code, the line that defines it answers best."""
+
+    @classmethod
+    def by(cls, ranking: Ranking) -> Asked:
+        """The question of a ranking."""
+        plan = ranking.plan
+        rarity = {term: ranking.rarity.get(term, 0.0) for term in plan.terms}
+        total = sum(rarity.values())
+        weights = {term: weight / total for term, weight in rarity.items()} if total else {}
+        names = tuple(name.last for name in names_asked(plan) if name.alone)
+        if plan.embedder is None or not plan.embedder.quick or plan.vector is None:
+            return cls(weights, names=names)
+        return cls(weights, plan.vector, plan.embedder, names)
+
+
+def best_sentences(text: str, asked: Asked, *, code: bool) -> list[Sentence]:
+    """The sentences of ``text`` that answer best, best first."""
+    sentences = (lines_of(text) if code else sentences_of(text))[:_MOST_SENTENCES]
+    own = [_share_of_words(text, sentence, asked.weights) for sentence in sentences]
+    beside = zip([0.0, *own], [*own[1:], 0.0], strict=False)
+    scores = [
+        (share + _NEIGHBOUR * (before + after)) * (_HEADING if sentence.heading else 1.0)
+        for sentence, share, (before, after) in zip(sentences, own, beside, strict=False)
+    ]
+    order = sorted(range(len(sentences)), key=lambda at: (-scores[at], at))
+    if order and asked.embedder is not None:
+        # Where no word answers, meaning alone decides.
+        compared = order[:_COMPARED] if scores[order[0]] else order
+        near = _meaning(text, [sentences[at] for at in compared], asked, code)
+        nearness = dict(zip(compared, near, strict=True))
+        compared.sort(key=lambda at: (-scores[at] - _MEANING * nearness[at], at))
+        order = compared
+    best = [sentences[at] for at in order]
+    defining = _defining(text, sentences, asked.names) if code else []
+    return list(dict.fromkeys((*defining, *best)))[:SENTENCES]
+
+
+def _defining(text: str, sentences: Sequence[Sentence], names: Sequence[str]) -> list[Sentence]:
+    """The lines that define one of the names."""
+    starts = [
+        match.end() - 1
+        for name in names
+        for match in [defining_lines(name, with_body=False).search(text)]
+        if match is not None
+    ]
+    return [
+        sentence
+        for start in starts
+        for sentence in sentences
+        if sentence.start <= text.rfind("\n", 0, start) + 1 <= sentence.end
+    ]
+
+
+def _share_of_words(text: str, sentence: Sentence, weights: Mapping[str, float]) -> float:
+    terms = set(analyse(text[sentence.start : sentence.end]).split())
+    return sum(weight for term, weight in weights.items() if term in terms)
+
+
+def _meaning(text: str, sentences: Sequence[Sentence], asked: Asked, code: bool) -> Sequence[float]:
+    """The cosine of each sentence and the question."""
+    assert asked.embedder is not None
+    texts = [text[sentence.start : sentence.end] for sentence in sentences]
+    rows = asked.embedder.embed_code(texts) if code else asked.embedder.embed(texts)
+    vector = asked.vector
+    assert vector is not None
+    if vector.ndim == 2:  # Two models, whose vectors share no dimension.
+        vector = vector.sum(axis=0)
+    return [float(cosine) for cosine in rows @ vector]
+
+
+def lines_of(text: str) -> list[Sentence]:
+    """Every line that says something."""
+    lines: list[Sentence] = []
+    start = 0
+    for line in text.split("\n"):
+        if _says_something(line):
+            lines.append(Sentence(start, start + len(line)))
+        start += len(line) + 1
+    return lines
+
+
+def sentences_of(text: str) -> list[Sentence]:
+    """The sentences of prose; list items, table rows and lines of code count as such."""
+    sentences: list[Sentence] = []
+    fenced = False
+    ends = [*(match.end() for match in _BLOCK_END.finditer(text)), len(text)]
+    for start, end in zip([0, *ends], ends, strict=False):
+        block = text[start:end]
+        fence = _FENCE.match(block) is not None
+        if fence or fenced:
+            sentences += [
+                Sentence(start + line.start, start + line.end)
+                for line in lines_of(block)
+                if not _FENCE.match(block, line.start)
+            ]
+            fenced = fenced != fence
+        else:
+            sentences += _sentences_in(block, start)
+    return sentences
+
+
+def _sentences_in(block: str, offset: int) -> list[Sentence]:
+    """The sentences of one paragraph, list item or heading."""
+    heading = block.lstrip().startswith("#")
+    cuts = [*(match.end() for match in _SENTENCE_END.finditer(block)), len(block)]
+    sentences = []
+    for start, end in zip([0, *cuts], cuts, strict=False):
+        piece = block[start:end]
+        if _says_something(piece):
+            first = offset + start + len(piece) - len(piece.lstrip())
+            last = offset + start + len(piece.rstrip())
+            sentences.append(Sentence(first, last, heading))
+    return sentences
+
+
+def _says_something(piece: str) -> bool:
+    return _LETTERS.search(piece) is not None

@@ -1,0 +1,58 @@
+"""The best few once more, by a model that reads question and text together.
+
+Takes: passages, best first, and a reranker. Gives: the first of them in the order of that
+model, before all others. Refuses: to be needed: without the model the order stays and the
+answer says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from lookfar.errors import IOFailed, ModelUnavailable
+from lookfar.model import Incomplete
+
+if TYPE_CHECKING:
+    from lookfar.ports import Reranker
+    from lookfar.retrieve.answer.diversify import Passage
+
+_DIGITS = 6
+
+
+def reranked(
+    passages: Sequence[Passage],
+    question: str,
+    text_of: Callable[[Passage], str],
+    open_model: Callable[[], Reranker] | None,
+    top: int,
+) -> tuple[list[Passage], list[Incomplete]]:
+    """The ``top`` best by how well they answer; ties go by URI, then by start."""
+    first, others = passages[:top], passages[top:]
+    if not first:
+        return list(passages), []
+    if open_model is None:
+        return list(passages), [_unread("These collections have no reranker.")]
+    try:
+        model = open_model()
+        found = model.scores(question, [_read(each, text_of(each)) for each in first])
+    except (ModelUnavailable, IOFailed) as missing:
+        return list(passages), [_unread(missing.message)]
+    # Above whatever was not read, so that scores still fall along the answer.
+    floor = max((each.score for each in others), default=0.0)
+    judged = [
+        each.scored("rerank", floor + round(value, _DIGITS), f"{model.name} says {value:.3f}")
+        for each, value in zip(first, found, strict=True)
+    ]
+    judged.sort(key=lambda each: (-each.score, each.place.uri, each.start, each.source))
+    return [*judged, *others], []
+
+
+def _unread(why: str) -> Incomplete:
+    return Incomplete("no_reranker", f"{why} The order is that of the search itself.")
+
+
+def _read(passage: Passage, text: str) -> str:
+    """What the model reads: the text below its headings."""
+    headings = " > ".join(passage.place.path or (passage.place.title,))
+    return f"{headings}\n{text}" if headings else text

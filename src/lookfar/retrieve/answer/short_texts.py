@@ -1,0 +1,29 @@
+"""What the words of a short text say about a question, where no index has counted them.
+
+Takes: a text and how rare the words of a question are. Gives: a score on the scale of BM25, and
+how many words the text has. Refuses: to know where the text stands.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from lookfar.store.keywords.analyser import terms_of
+
+_USUAL_LENGTH = 40
+_SATURATION = 1.2
+_LENGTH_SHARE = 0.75
+
+
+def own_words(text: str, rarity: Mapping[str, float]) -> tuple[float, int]:
+    """The score of a text by its own words, and how many it has."""
+    terms = Counter(terms_of(text))
+    length = terms.total()
+    damped = _SATURATION * (1 - _LENGTH_SHARE + _LENGTH_SHARE * length / _USUAL_LENGTH)
+    score = sum(
+        weight * terms[term] * (_SATURATION + 1) / (terms[term] + damped)
+        for term, weight in rarity.items()
+        if term in terms
+    )
+    return score, length

@@ -1,0 +1,82 @@
+"""Ranking in fixed shares, as plain as it gets: for answers whose scores can be added up.
+
+Takes: the shares of meaning and of words, and how near two spans are one. Gives: an
+answering that stands in for :func:`lookfar.retrieve.search.search`. Refuses: everything
+that would make a score hard to retrace: boosts, the score of the whole document, a
+limit per document, trust in the model.
+
+A score is ``vector * cosine + keyword * bm25``, where the cosine counts from 0 and BM25
+is divided by the best among the candidates. The best are chosen first and joined then,
+so that fewer than were asked for may come back.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from lookfar.retrieve.answer.diversify import Passage, joined
+from lookfar.retrieve.answer.excerpt import Source, cite
+from lookfar.retrieve.ranking import Ranking
+from lookfar.retrieve.search import candidates_of
+from lookfar.retrieve.stages.wording import standing
+
+if TYPE_CHECKING:
+    from lookfar.config import SearchSettings
+    from lookfar.model import Hit, Incomplete
+
+Answering = Callable[
+    [Sequence[Source], "SearchSettings", bool], "tuple[list[Hit], list[Incomplete]]"
+]
+"""From the collections asked to cited hits; the flag says whether scores are explained."""
+
+MEANING = "vector"
+WORDS = "keyword"
+
+
+def in_shares(*, vector: float, keyword: float, gap: int) -> Answering:
+    """Score by these shares; spans of a document less than ``gap`` characters apart are one."""
+
+    def answer(
+        sources: Sequence[Source], settings: SearchSettings, explain: bool
+    ) -> tuple[list[Hit], list[Incomplete]]:
+        ranking = candidates_of(sources, settings)
+        found = ranking.candidates
+        beside = standing(ranking, sources, found)
+        # Words that stand as in the question count up to twice.
+        words = [each.keyword * (1 + beside.get(each, 0.0)) for each in found]
+        most = max(words, default=0.0) or 1.0
+        near = [vector * min(max(each.vector, 0.0), 1.0) for each in found]
+        said = [keyword * each / most for each in words]
+        ranking = ranking.plus(MEANING, near, lambda c: f"cosine {c.vector:.3f}")
+        ranking = ranking.plus(WORDS, said, lambda c: f"bm25 {c.keyword:.3f}")
+        best = [at for at in ranking.order() if ranking.scores[at] > 0][: ranking.plan.top_k]
+        hits, stale = cite(
+            _joined(ranking, best, gap),
+            sources,
+            max_chars=settings.max_excerpt_chars,
+            explain=ranking.explain if explain else None,
+        )
+        return hits, [*ranking.notes, *stale]
+
+    return answer
+
+
+def _joined(ranking: Ranking, best: Sequence[int], gap: int) -> list[Passage]:
+    """The chunks as passages, those that nearly touch as one with the better score."""
+    documents: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for at in best:
+        documents[ranking.candidates[at].document].append(at)
+    runs: list[list[int]] = []
+    for group in documents.values():
+        end = -1
+        for at in sorted(group, key=lambda at: ranking.candidates[at].place.start):
+            place = ranking.candidates[at].place
+            if end >= 0 and place.start < end + gap:
+                runs[-1].append(at)
+            else:
+                runs.append([at])
+            end = max(end, place.end)
+    found = [joined(ranking, run) for run in runs]
+    return sorted(found, key=lambda each: (-each.score, each.place.uri, each.start, each.source))

@@ -1,0 +1,296 @@
+"""The lines that match a pattern, from all collections, as verified citations.
+
+Takes: the collections asked, a matcher, and how much to show. Gives: matching lines by document,
+with headings and context, and how many there are in all. Refuses: to show a line without saying
+how it compares with the disk.
+
+Two passes: all candidates are counted, a batch of texts in memory at a time; then the documents
+of the page asked for are read again for their lines.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lookfar.common.lines import Lines
+from lookfar.errors import InvalidArgument
+from lookfar.model import FileMatches, Incomplete, MatchedLine, Span, State
+from lookfar.retrieve.locate.moved import moved_to
+from lookfar.retrieve.question.admission import spell_globs
+
+if TYPE_CHECKING:
+    from lookfar.model import Filters, Section
+    from lookfar.ports import Facts
+    from lookfar.retrieve.answer.excerpt import Source
+    from lookfar.retrieve.grep.matcher import FoundLine, Matcher
+
+MOST_FILES: Final = 100_000
+MOST_LINES: Final = 100_000
+MOST_CONTEXT: Final = 100
+_BATCH: Final = 256
+_MOST_SPANS: Final = 100
+"""Matches of one line that are told apart."""
+_LEAD: Final = 100
+"""Characters shown before the first match of a line that is too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How much of the matches to show."""
+
+    offset: int = 0
+    files: int = 50
+    lines: int = 20
+    """Of each file; 0 for its count alone."""
+    before: int = 0
+    after: int = 0
+    line_chars: int = 500
+
+
+def shown_of(offset: int, limit: int, lines: int, context: int | tuple[int, int]) -> Shown:
+    """How much to show, from what a caller asked for."""
+    before, after = (context, context) if isinstance(context, int) else context
+    for name, value, least, most in (
+        ("offset", offset, 0, 10**9),
+        ("limit", limit, 1, MOST_FILES),
+        ("max_matches_per_file", lines, 0, MOST_LINES),
+        ("context", before, 0, MOST_CONTEXT),
+        ("context", after, 0, MOST_CONTEXT),
+    ):
+        if type(value) is not int or not least <= value <= most:
+            raise InvalidArgument(
+                f"{name} is {value!r}.", hint=f"Use a whole number from {least} to {most:,}."
+            )
+    return Shown(offset, limit, lines, before, after)
+
+
+class Found(NamedTuple):
+    """What all collections hold together."""
+
+    files: list[FileMatches]
+    matches: int
+    matched_files: int
+    notes: list[Incomplete]
+
+
+class _Counted(NamedTuple):
+    source: int
+    facts: Facts
+    lines: int
+
+
+Pause = Callable[[], None]
+"""Is called between batches of documents; may raise to stop."""
+
+
+def grep(sources: Sequence[Source], matcher: Matcher, shown: Shown, pause: Pause) -> Found:
+    """Count all matching lines, and show those of the documents asked for."""
+    spelt = [spell_globs(each.plan.filters, each.snapshot) for each in sources]
+    counted: list[_Counted] = []
+    for number, (source, filters) in enumerate(zip(sources, spelt, strict=True)):
+        counts = _count(source, filters, matcher, pause)
+        named = source.snapshot.facts(sorted(counts)) if counts else []
+        found = [_Counted(number, each, counts[each.document]) for each in named]
+        counted += sorted(found, key=lambda each: each.facts.uri)
+    page = counted[shown.offset : shown.offset + shown.files]
+    files, stale = _show(page, sources, spelt, matcher, shown)
+    notes = (
+        [Incomplete("stale", "these files changed after they were indexed", tuple(stale))]
+        if stale
+        else []
+    )
+    return Found(files, sum(each.lines for each in counted), len(counted), notes)
+
+
+def _count(source: Source, filters: Filters, matcher: Matcher, pause: Pause) -> dict[int, int]:
+    """How many lines match in each candidate that has any."""
+    snapshot, counts = source.snapshot, {}
+    documents = snapshot.documents_with(matcher.need, filters)
+    partly = bool(filters.heading or filters.languages or filters.phrases or filters.without)
+    for first in range(0, len(documents), _BATCH):
+        pause()
+        for document, text in snapshot.texts(documents[first : first + _BATCH]):
+            if partly:
+                parts = snapshot.admitted_parts(document, filters)
+                count = sum(1 for _ in _within(matcher.lines(text), text, parts))
+            else:
+                count = matcher.count(text)
+            if count:
+                counts[document] = count
+    return counts
+
+
+def _within(
+    lines: Iterator[FoundLine], text: bytes, parts: Sequence[tuple[int, int]] | None
+) -> Iterator[FoundLine]:
+    """The lines that touch one of the parts, which count characters."""
+    if parts is None:
+        yield from lines
+        return
+    characters, before = 0, 0
+    for line in lines:
+        characters += len(text[before : line.start].decode())
+        before = line.start
+        end = characters + len(text[line.start : line.end].decode())
+        if any(start <= end and characters < stop for start, stop in parts):
+            yield line
+
+
+def _show(
+    page: Sequence[_Counted],
+    sources: Sequence[Source],
+    spelt: Sequence[Filters],
+    matcher: Matcher,
+    shown: Shown,
+) -> tuple[list[FileMatches], list[str]]:
+    """The documents of one page with their lines, and which of them are stale."""
+    files: list[FileMatches] = []
+    stale: list[str] = []
+    for each in page:
+        source, facts = sources[each.source], each.facts
+        lines: list[MatchedLine] = []
+        if shown.lines:
+            lines = _DocumentLines(source, facts, spelt[each.source], matcher, shown).matched()
+        if any(line.state != "same" for line in lines):
+            stale.append(facts.uri)
+        files.append(
+            FileMatches(
+                collection=source.collection,
+                uri=facts.uri,
+                title=facts.title,
+                lane=facts.lane,
+                language=facts.language,
+                count=each.lines,
+                lines=tuple(lines),
+            )
+        )
+    return files, stale
+
+
+class _DocumentLines:
+    """The matching lines of one document."""
+
+    def __init__(
+        self, source: Source, facts: Facts, filters: Filters, matcher: Matcher, shown: Shown
+    ) -> None:
+        self._source, self._facts, self._filters = source, facts, filters
+        self._matcher, self._shown = matcher, shown
+        ((_, self._raw),) = source.snapshot.texts([facts.document])
+        self._text = self._raw.decode()
+        self._ascii = self._raw.isascii()
+        self._lines = Lines(self._text)
+
+    def matched(self) -> list[MatchedLine]:
+        snapshot = self._source.snapshot
+        parts = snapshot.admitted_parts(self._facts.document, self._filters)
+        wanted: list[tuple[FoundLine, int]] = []
+        for line in _within(self._matcher.lines(self._raw), self._raw, parts):
+            if len(wanted) == self._shown.lines:
+                break
+            wanted.append((line, self._lines.line_of(self._offset(line.start))))
+        disk = self._source.read(self._facts.uri)
+        sections = snapshot.sections(self._facts.uri)
+        numbers = [number for _, number in wanted]
+        return [
+            self._line(line, number, sections, disk, self._context(numbers, at))
+            for at, (line, number) in enumerate(wanted)
+        ]
+
+    def _offset(self, byte: int) -> int:
+        return byte if self._ascii else len(self._raw[:byte].decode())
+
+    def _context(self, numbers: Sequence[int], at: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Lines around one that matches, none of them shown twice."""
+        number, shown = numbers[at], self._shown
+        after_last = numbers[at - 1] + shown.after if at else 0
+        first = max(number - shown.before, after_last + 1, 1)
+        follower = numbers[at + 1] if at + 1 < len(numbers) else len(self._lines) + 1
+        last = min(number + shown.after, follower - 1, len(self._lines))
+        return (
+            tuple(self._cut(each) for each in range(first, number)),
+            tuple(self._cut(each) for each in range(number + 1, last + 1)),
+        )
+
+    def _of(self, number: int) -> tuple[int, int]:
+        """Where a line begins and ends, with its line break."""
+        start = self._lines.start_of(number)
+        end = len(self._text)
+        return start, self._lines.start_of(number + 1) if number < len(self._lines) else end
+
+    def _cut(self, number: int) -> str:
+        start, end = self._of(number)
+        return self._text[start:end].rstrip("\n")[: self._shown.line_chars]
+
+    def _line(
+        self,
+        line: FoundLine,
+        number: int,
+        sections: Sequence[Section],
+        disk: str | None,
+        context: tuple[tuple[str, ...], tuple[str, ...]],
+    ) -> MatchedLine:
+        start, end = self._of(number)
+        whole = self._text[start:end]
+        spans, more = self._spans(self._raw[line.start : line.end])
+        column, text = _window(whole.rstrip("\n"), spans, self._shown.line_chars)
+        span, state = _compare(whole, Span(start, end, number, number), self._text, disk)
+        return MatchedLine(
+            number=span.start_line,
+            text=text,
+            column=column,
+            spans=spans,
+            heading_path=_path_at(sections, start),
+            span=span,
+            sha256=sha256(whole.encode()).hexdigest(),
+            state=state,
+            before=context[0],
+            after=context[1],
+            truncated=more or len(text) < len(whole.rstrip("\n")),
+        )
+
+    def _spans(self, line: bytes) -> tuple[tuple[tuple[int, int], ...], bool]:
+        """The matches of a line in characters, and whether there are more."""
+        found: list[tuple[int, int]] = []
+        for start, end in self._matcher.spans(line):
+            if len(found) == _MOST_SPANS:
+                return tuple(found), True
+            if not self._ascii:
+                first = len(line[:start].decode())
+                start, end = first, first + len(line[start:end].decode())
+            found.append((start, end))
+        return tuple(found), False
+
+
+def _window(line: str, spans: Sequence[tuple[int, int]], most: int) -> tuple[int, str]:
+    """A line, or of a long one the part around its first match, and where that part begins."""
+    if len(line) <= most:
+        return 0, line
+    first = spans[0][0] if spans else 0
+    start = max(0, min(first - min(_LEAD, most // 4), len(line) - most))
+    return start, line[start : start + most]
+
+
+def _compare(line: str, span: Span, stored: str, disk: str | None) -> tuple[Span, State]:
+    """Where a line is on the disk now, and how that compares with the index."""
+    if disk is None:
+        return span, "gone"
+    if disk == stored or disk[span.start : span.end] == line:
+        return span, "same"
+    moved = moved_to(line, span.start, disk, stored)
+    if moved < 0 or (moved and disk[moved - 1] != "\n"):
+        return span, "changed"
+    number = disk.count("\n", 0, moved) + 1
+    return Span(moved, moved + len(line), number, number), "moved"
+
+
+def _path_at(sections: Sequence[Section], offset: int) -> tuple[str, ...]:
+    """The headings above an offset: those of the innermost section that spans it."""
+    at = bisect_right([each.span.start for each in sections], offset)
+    for section in reversed(sections[:at]):
+        if offset < section.span.end:
+            return section.path
+    return ()

@@ -1,0 +1,1 @@
+"""Resolve addresses, paths, names and symbols to places in documents."""

@@ -1,0 +1,72 @@
+"""Addresses: one text that names a collection, a document in it, and what of it is meant.
+
+    lookfar://docs/guide.md                                a document
+    lookfar://docs/guide.md#Install > Linux                a section
+    lookfar://docs/guide.md:10-20                          lines
+    lookfar://docs/guide.md?chars=120-980&sha256=ab12...   a citation: a span, and what stood there
+
+Takes: such a text, or its parts. Gives: its parts, or the text. Refuses: an address that
+names no document or whose citation cannot be read.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qs, quote, unquote
+
+from lookfar.errors import InvalidArgument
+from lookfar.model import Span
+from lookfar.retrieve.locate.target import Target, line_range
+
+SCHEME = "lookfar://"
+_LINES = re.compile(r"(.+):(\d{1,12})(?:-(\d{1,12}))?")
+_CHARS = re.compile(r"(\d{1,12})-(\d{1,12})")
+_DIGEST = re.compile(r"[0-9a-f]{8,64}")
+_SHOWN_DIGITS = 16
+
+
+def address_of(collection: str, uri: str) -> str:
+    """The address of a document."""
+    return f"{SCHEME}{quote(collection, safe='')}/{quote(uri, safe='/')}"
+
+
+def citation_of(collection: str, uri: str, span: Span, sha256: str) -> str:
+    """The address of a span with what is needed to check it later."""
+    cited = f"chars={span.start}-{span.end}&sha256={sha256[:_SHOWN_DIGITS]}"
+    return f"{address_of(collection, uri)}?{cited}"
+
+
+def document_of(address: str) -> str:
+    """The address of the document that an address names a part of."""
+    place = address.partition("#")[0].partition("?")[0]
+    lines = _LINES.fullmatch(place)
+    return lines[1] if lines else place
+
+
+def parse_address(text: str) -> tuple[str, Target]:
+    """The collection that an address names, and the target inside it."""
+    place, _, heading = text.removeprefix(SCHEME).partition("#")
+    place, _, query = place.partition("?")
+    name, _, path = place.partition("/")
+    lines = _LINES.fullmatch(path)
+    uri = unquote(lines[1] if lines else path)
+    if not name or not uri:
+        raise InvalidArgument(f"{text!r} names no document.", hint=f"Write {SCHEME}COLLECTION/URI.")
+    if query:
+        chars, digest = _cited(query)
+        return unquote(name), Target(uri, chars=chars, sha256=digest)
+    if lines:
+        return unquote(name), Target(uri, lines=line_range(lines[2], lines[3]))
+    return unquote(name), Target(uri, heading=unquote(heading).strip())
+
+
+def _cited(query: str) -> tuple[tuple[int, int], str]:
+    given = {key: values[-1] for key, values in parse_qs(query).items()}
+    chars = _CHARS.fullmatch(given.get("chars", ""))
+    digest = given.get("sha256", "").lower()
+    if chars is None or not _DIGEST.fullmatch(digest) or int(chars[1]) > int(chars[2]):
+        raise InvalidArgument(
+            f"{query!r} is not a citation.",
+            hint="Pass it as a search gave it: ?chars=START-END&sha256=DIGITS.",
+        )
+    return (int(chars[1]), int(chars[2])), digest

@@ -1,0 +1,38 @@
+"""Notes by the names people give them: a file's name, an alias, a title, or a ``[[link]]``.
+
+Takes: a name as somebody writes it, and a snapshot. Gives: the document and the part of it that
+are meant. Refuses: to guess; what no document is called is not found.
+
+Names resolve as links do: without regard to case, by the end of a path, by alias, by title.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from lookfar.retrieve.locate.target import Target
+from lookfar.store.catalogue.link_names import link_name
+
+if TYPE_CHECKING:
+    from lookfar.ports import Snapshot
+
+_LINK = re.compile(r"\s*!?\[\[([^\[\]|]+)(?:\|[^\[\]]*)?\]\]\s*")
+
+
+def is_link(text: str) -> bool:
+    """Whether a text is a ``[[link]]`` and nothing else."""
+    return _LINK.fullmatch(text) is not None
+
+
+def resolve_note(snapshot: Snapshot, text: str) -> Target | None:
+    """The note that a name or a ``[[link]]`` means, with the heading behind a ``#``."""
+    link = _LINK.fullmatch(text)
+    name, _, heading = (link[1] if link else text).partition("#")
+    asked = (link_name("", "wikilink", name.strip()), "wikilink", name.strip())
+    if not asked[0]:
+        return None
+    resolved = snapshot.meant([asked]).get(asked)
+    if resolved is None:
+        return None
+    return Target(resolved[0], heading=heading.strip())

@@ -1,0 +1,169 @@
+"""What ``read`` was asked for: a document, a section or symbol of it, or some lines.
+
+Takes: ``URI``, ``URI#Heading``, ``URI#Outer > Inner`` or ``URI:10-20``, of source code also
+``URI#Outer.inner`` or ``URI#Outer::inner``, and the parsed document; or a citation, and the
+text it was taken from. Gives: the section and span meant, and whether a citation still
+holds. Refuses: to guess; a heading that several sections have is an error that lists them
+all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from hashlib import sha256
+
+from lookfar.common.lines import Lines
+from lookfar.errors import Ambiguous, InvalidArgument, NotFound
+from lookfar.model import Document, Section, Span, State
+from lookfar.retrieve.locate.moved import moved_to
+from lookfar.retrieve.locate.symbols import matching
+from lookfar.store.catalogue.heading_paths import called, shown
+
+_LINES = re.compile(r"(?P<uri>.+):(?P<first>\d{1,12})(?:-(?P<last>\d{1,12}))?")
+_MOST_SIGNS = 16
+"""Signs in a target at which its URI may end."""
+_SEPARATOR = re.compile(r"\s*(?:>|→)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A URI and at most one of heading, lines or citation."""
+
+    uri: str
+    heading: str = ""
+    lines: tuple[int, int] | None = None
+    chars: tuple[int, int] | None = None
+    sha256: str = ""
+    """Of the cited text, or the first digits of it."""
+
+
+def parse_target(text: str, exists: bool, known: Callable[[str], bool] | None = None) -> Target:
+    """Take a target apart; ``exists`` says that ``text`` as it stands is a document's URI.
+
+    A path may have a ``#`` of its own, as ``C#/notes.md`` has: where ``known`` says what is a
+    document's URI, the longest such before a ``#``, or before lines, is meant. Otherwise the
+    first ``#`` begins the heading.
+    """
+    if exists:
+        return Target(text)
+    match = _LINES.fullmatch(text)
+    uri, hash_sign, heading = text.partition("#")
+    if known is not None and hash_sign and (match is not None or "#" in heading):
+        *before, last = text.rsplit("#", _MOST_SIGNS)
+        while before:
+            if known(named := "#".join(before)):
+                return Target(named, last.strip())
+            last = f"{before.pop()}#{last}"
+        if match is not None and known(match["uri"]):
+            return Target(match["uri"], lines=line_range(match["first"], match["last"]))
+    if hash_sign and heading.strip():
+        return Target(uri, heading.strip())
+    if match is None:
+        return Target(uri)
+    return Target(match["uri"], lines=line_range(match["first"], match["last"]))
+
+
+def line_range(first: str, last: str | None) -> tuple[int, int]:
+    """Two line numbers as they were written; one stands for itself."""
+    low, high = int(first), int(last or first)
+    if not 1 <= low <= high:
+        raise InvalidArgument(
+            f"Lines {low}-{high} are not a range.", hint="Count from 1, smaller number first."
+        )
+    return low, high
+
+
+def locate(document: Document, target: Target) -> tuple[tuple[str, ...], Span]:
+    """The heading path and span that a target means in this document."""
+    lines = Lines(document.text)
+    if target.heading:
+        section = _section(document, target)
+        return section.path, section.span
+    if target.lines:
+        first, last = target.lines
+        if first > len(lines):
+            raise NotFound(
+                f"{document.uri} has {len(lines)} lines, not {first}.",
+                hint="Ask for lines that exist.",
+            )
+        last = min(last, len(lines))
+        start, end = lines.start_of(first), lines.start_of(last + 1)
+        if last == len(lines):
+            end = len(document.text)
+        return _path_at(document.sections, start), lines.span(start, end)
+    return (), lines.span(0, len(document.text))
+
+
+def check_citation(
+    document: Document, target: Target, indexed: str | None
+) -> tuple[tuple[str, ...], Span, State]:
+    """Where the cited text stands now, under which headings, and whether it still holds.
+
+    ``indexed`` is the text that the index has of the document: where it still holds what was
+    cited, that is what is looked for; otherwise it must begin a line to be found again.
+    """
+    assert target.chars is not None
+    start, end = target.chars
+    text, lines = document.text, Lines(document.text)
+
+    def holds(source: str, at: int) -> bool:
+        cited = source[at : at + end - start]
+        return sha256(cited.encode("utf-8")).hexdigest().startswith(target.sha256)
+
+    if holds(text, start) and end <= len(text):
+        return _path_at(document.sections, start), lines.span(start, end), "same"
+    found = -1
+    if indexed is not None and holds(indexed, start):
+        found = moved_to(indexed[start:end], start, text, indexed)
+    else:
+        starts = (lines.start_of(number) for number in range(1, len(lines) + 1))
+        found = next((at for at in starts if at + end - start <= len(text) and holds(text, at)), -1)
+        found = moved_to(text[found : found + end - start], start, text) if found >= 0 else -1
+    if found >= 0:
+        span = lines.span(found, found + end - start)
+        return _path_at(document.sections, found), span, "moved"
+    start = min(start, len(text))
+    return _path_at(document.sections, start), lines.span(start, min(end, len(text))), "changed"
+
+
+def _section(document: Document, target: Target) -> Section:
+    named = [section for section in document.sections if section.path]
+    found = _defined(named, target.heading) if document.lane == "code" else []
+    found = found or called(named, target.heading)
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        titles = {shown(section.path): None for section in named}
+        near = get_close_matches(target.heading, list(titles), n=3, cutoff=0.3)
+        raise NotFound(
+            f"{document.uri} has no section {target.heading!r}.",
+            hint=f"Nearest: {'; '.join(near)}." if near else "See: lookfar outline URI",
+            details={"candidates": near},
+        )
+    candidates = [
+        f"{shown(section.path)} (lines {section.span.start_line}-{section.span.end_line})"
+        for section in found
+    ]
+    raise Ambiguous(
+        f"{len(found)} sections of {document.uri} are called {target.heading!r}.",
+        hint=f"Name the outer heading too, or the lines: {'; '.join(candidates[:5])}.",
+        details={"candidates": candidates},
+    )
+
+
+def _defined(named: Sequence[Section], name: str) -> list[Section]:
+    """The definitions of a name; one with as many outer ones as were named, where there is one."""
+    found = matching(named, name)
+    whole = [each for each in found if len(each.path) == len(_SEPARATOR.split(name))]
+    return whole if len(whole) == 1 else found
+
+
+def _path_at(sections: Iterable[Section], offset: int) -> tuple[str, ...]:
+    path: tuple[str, ...] = ()
+    for section in sections:
+        if section.span.start <= offset < section.span.end:
+            path = section.path
+    return path

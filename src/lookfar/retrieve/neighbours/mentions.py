@@ -1,0 +1,79 @@
+"""Which memories link to a document, and where the links of a memory lead.
+
+Takes: a snapshot of memories, and one of the folder that they are about. Gives: entries with
+the words around each link. Refuses: to take a link out of the memories that means another
+memory; and to store anything: a link to what is not there yet leads there once it is.
+
+A link in a memory is read as if it stood in the root of the folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from lookfar.model import RelatedEntry
+from lookfar.retrieve.neighbours.related import Sources, linked
+from lookfar.retrieve.neighbours.relations import relation_in_memory
+from lookfar.store.catalogue.link_names import link_name, names_of
+
+if TYPE_CHECKING:
+    from lookfar.ports import Edge, Snapshot
+
+ABOUT = "About: "
+"""Begins the line of links that a memory ends with."""
+_SAYS_LITTLE = 40
+"""Characters around a link that stands alone, as in a list: the memory's beginning says more."""
+_BEGINNING = 80
+
+
+def mentions(
+    memories: Snapshot, home: Snapshot, uri: str, limit: int
+) -> tuple[list[RelatedEntry], int]:
+    """The memories that link to a document of ``home``, also to one that is not there yet.
+
+    Those that do so most often come first. Gives also how many there are.
+    """
+    known = home.document(uri)
+    title, aliases = (known["title"], known.get("aliases", ())) if known else ("", ())
+    names = {each.name for each in names_of(uri, title, aliases)}
+    links = [((name, e.kind, e.written), e) for name, e in memories.links_named(names)]
+    own = memories.meant(link for link, _ in links)
+    there = home.meant((link for link, _ in links), absent="" if known else uri)
+    groups: dict[str, list[Edge]] = {}
+    for link, edge in links:
+        if link not in own and there.get(link, ("",))[0] == uri:
+            found = edge._replace(target=uri if known else "", target_title=title)
+            groups.setdefault(edge.source, []).append(found)
+    sources = Sources(memories)
+    ranked = sorted(groups.values(), key=lambda edges: (-len(edges), edges[0].source))
+    return [_mentioned(memories, edges, sources) for edges in ranked[:limit]], len(ranked)
+
+
+def _mentioned(memories: Snapshot, edges: list[Edge], sources: Sources) -> RelatedEntry:
+    entry = linked("memories", edges, sources)
+    type = front_matter(memories, entry.uri).get("type")
+    relation = relation_in_memory(entry.relation, str(type), entry.context)
+    context = entry.context
+    if context.startswith(ABOUT) or len(context) < _SAYS_LITTLE:
+        known = memories.document(entry.uri)
+        text = (memories.text(entry.uri) or "")[known["body"] if known else 0 :]
+        context = f"{' '.join(text[:_BEGINNING].split())}… {context}"
+    return replace(entry, relation=relation, context=context)
+
+
+def led_out(memories: Snapshot, home: Snapshot, uri: str) -> dict[str, tuple[str, str]]:
+    """URI and title of the documents of ``home`` that a memory links to, by target as written."""
+    ghosts = [edge for edge in memories.links_from(uri) if not edge.target]
+    links = {edge: (link_name("", edge.kind, edge.written), edge.kind, edge.written)
+             for edge in ghosts}  # fmt: skip
+    there = home.meant(links.values())
+    return {edge.written: there[link] for edge, link in links.items() if link in there}
+
+
+def front_matter(snapshot: Snapshot, uri: str) -> Mapping[str, Any]:
+    """What the front matter of a document says."""
+    known = snapshot.document(uri)
+    said = known.get("front_matter", {}) if known else {}
+    return said if isinstance(said, dict) else {}

@@ -1,0 +1,276 @@
+"""What has to do with a document: its links, who links to it, what is like it, its community;
+and for what source code defines, where its name is defined and used.
+
+Takes: a snapshot, a document and maybe a part of it. Gives: entries by kind, each with the
+line and the text that tell why it is there. Refuses: to count one document twice in a kind;
+several links to it are one entry that says how many.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from lookfar.common.lines import Lines
+from lookfar.model import Filters, RelatedEntry, RelatedKind
+from lookfar.retrieve.locate.symbols import definitions_of, parts_of
+from lookfar.retrieve.neighbours.relations import relation_of
+from lookfar.store.keywords.analyser import terms_of
+
+if TYPE_CHECKING:
+    from lookfar.model import Section
+    from lookfar.ports import Edge, Place, Snapshot
+
+KINDS: tuple[RelatedKind, ...] = ("links", "backlinks", "similar", "community")
+SYMBOL_KINDS: tuple[RelatedKind, ...] = ("definitions", "mentions")
+"""Of what source code defines: given with all the others, where that was asked about."""
+
+_AROUND = 50
+"""Characters of context before a link, and behind it."""
+_LONGEST_TEXT = 80
+_MOST_MENTIONS = 300
+"""Chunks that are looked through for a name."""
+_FIELDS = {"body": 1.0, "code": 1.0}
+_SPACE = re.compile(r"\s+")
+_BLANK_LINE = re.compile(r"\n[ \t]*\n")
+
+
+class Part(NamedTuple):
+    """What was asked about: all of a document, or some characters of it."""
+
+    uri: str
+    start: int = 0
+    end: int | None = None
+    name: str = ""
+    """Where it is a definition in source code: its whole name."""
+
+
+Found = tuple[list[RelatedEntry], int]
+"""Entries, and how many there would be without a limit."""
+
+
+def related(
+    snapshot: Snapshot, part: Part, kinds: Iterable[RelatedKind], limit: int
+) -> tuple[list[RelatedEntry], dict[RelatedKind, int]]:
+    """Entries of each kind asked for, in the order of the kinds, and how many there are."""
+    wanted = frozenset(kinds)
+    entries: list[RelatedEntry] = []
+    totals: dict[RelatedKind, int] = {}
+    for kind in (*KINDS, *SYMBOL_KINDS):
+        if kind in wanted:
+            found, totals[kind] = _WAYS[kind](snapshot, part, limit)
+            entries += found
+    return entries, totals
+
+
+# -- by links ----------------------------------------------------------------
+
+
+def _links(snapshot: Snapshot, part: Part, limit: int) -> Found:
+    """Where it leads, in the order of the text."""
+    groups: dict[str, list[Edge]] = {}
+    for edge in snapshot.links_from(part.uri, part.start, part.end):
+        # A ghost goes by its name, which nobody's URI can be: it would not be a ghost then.
+        groups.setdefault(edge.target or f"\0{edge.written.casefold()}", []).append(edge)
+    sources = Sources(snapshot)
+    shown = [linked("links", edges, sources) for edges in list(groups.values())[:limit]]
+    return shown, len(groups)
+
+
+def _backlinks(snapshot: Snapshot, part: Part, limit: int) -> Found:
+    """Who links to the document, to whichever part of it; those that do so most often first."""
+    groups: dict[str, list[Edge]] = {}
+    for edge in snapshot.links_to(part.uri):
+        groups.setdefault(edge.source, []).append(edge)
+    sources = Sources(snapshot)
+    ranked = sorted(groups.values(), key=lambda edges: (-len(edges), edges[0].source))
+    return [linked("backlinks", edges, sources) for edges in ranked[:limit]], len(groups)
+
+
+def linked(kind: RelatedKind, edges: Sequence[Edge], sources: Sources) -> RelatedEntry:
+    """One entry for all links between two documents; the first of them speaks for all."""
+    first = edges[0]
+    text, lines, sections = sources.of(first.source)
+    headings = headings_at(sections, first.start)
+    backwards = kind in ("backlinks", "memories")
+    return RelatedEntry(
+        kind=kind,
+        uri=first.source if backwards else first.target,
+        title=first.source_title if backwards else first.target_title,
+        target=first.written,
+        resolved=bool(first.target),
+        relation=relation_of(first.kind, first.source, headings),
+        count=len(edges),
+        score=float(len(edges)),
+        anchor=first.anchor,
+        heading_path=headings,
+        line=lines.line_of(first.start),
+        text=_cut(first.text),
+        context=_context(text, first),
+    )
+
+
+class Sources:
+    """Texts and headings of documents that have links to be shown, each read once."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._read: dict[str, tuple[str, Lines, Sequence[Section]]] = {}
+
+    def of(self, uri: str) -> tuple[str, Lines, Sequence[Section]]:
+        if uri not in self._read:
+            text = self._snapshot.text(uri) or ""
+            self._read[uri] = (text, Lines(text), self._snapshot.sections(uri))
+        return self._read[uri]
+
+
+def headings_at(sections: Sequence[Section], offset: int) -> tuple[str, ...]:
+    """The headings above a place: those of the last section that begins before it."""
+    at = bisect_right(sections, offset, key=lambda section: section.span.start) - 1
+    return sections[at].path if at >= 0 else ()
+
+
+def _context(text: str, edge: Edge) -> str:
+    """The sentence around a link as far as it fits, with the link as it reads."""
+    before = _BLANK_LINE.split(text[max(0, edge.start - 2 * _AROUND) : edge.start])[-1]
+    behind = _BLANK_LINE.split(text[edge.end : edge.end + 2 * _AROUND])[0]
+    before, behind = (_SPACE.sub(" ", each) for each in (before, behind))
+    if len(before) > _AROUND:
+        before = "…" + before[-_AROUND:].partition(" ")[2]
+    if len(behind) > _AROUND:
+        behind = behind[:_AROUND].rpartition(" ")[0] + "…"
+    return f"{before}{_cut(edge.text or edge.written)}{behind}".strip()
+
+
+def _cut(text: str, most: int = _LONGEST_TEXT) -> str:
+    text = _SPACE.sub(" ", text).strip()
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+# -- by meaning and by company -------------------------------------------------
+
+
+def _similar(snapshot: Snapshot, part: Part, limit: int) -> Found:
+    """The other documents with the passages nearest to the middle of this one."""
+    centre = snapshot.centre(part.uri, part.start, part.end)
+    if centre is None:
+        return [], 0
+    fetch = 4 * limit + 16
+    while True:
+        near = snapshot.vector_search(centre, fetch, Filters())
+        best: dict[str, tuple[Place, float]] = {}
+        for place, score in near:
+            if place.uri != part.uri:
+                best.setdefault(place.uri, (place, score))
+        if len(best) >= limit or len(near) < fetch:
+            break
+        fetch *= 4
+    ranked = sorted(best.values(), key=lambda each: (-each[1], each[0].uri))[:limit]
+    return [_alike(snapshot, place, score) for place, score in ranked], len(ranked)
+
+
+def _alike(snapshot: Snapshot, place: Place, score: float) -> RelatedEntry:
+    passage = (snapshot.text(place.uri) or "")[place.start : place.end]
+    words = _SPACE.sub(" ", passage).strip()
+    if len(words) > 2 * _AROUND:
+        words = words[: 2 * _AROUND].rpartition(" ")[0] + "…"
+    return _unlinked("similar", place.uri, place.title, score, place.path, place.start_line, words)
+
+
+def _community(snapshot: Snapshot, part: Part, limit: int) -> Found:
+    """The others that are linked among each other more than with the rest."""
+    members = snapshot.community(part.uri)
+    shown = [
+        _unlinked("community", each.uri, each.title, each.closeness) for each in members[:limit]
+    ]
+    return shown, len(members)
+
+
+# -- by name --------------------------------------------------------------------
+
+
+def _definitions(snapshot: Snapshot, part: Part, limit: int) -> Found:
+    """Everything that is called so, what was asked about included."""
+    found = definitions_of(snapshot, part.name) if part.name else []
+    name = parts_of(part.name)[-1] if found else ""
+    sources = Sources(snapshot)
+    shown = []
+    for uri, section in found[:limit]:
+        text, lines, _ = sources.of(uri)
+        start = section.span.start
+        # Comments and decorators above it may have the name too, its signature has it last.
+        at = text.rfind(name, start, section.body)
+        first = lines.line_of(at if at >= 0 else start)
+        line = text[lines.start_of(first) :].partition("\n")[0]
+        shown.append(
+            _unlinked("definitions", uri, "", 1.0, section.path, first, _cut(line, 2 * _AROUND))
+        )
+    return shown, len(found)
+
+
+def _mentions(snapshot: Snapshot, part: Part, limit: int) -> Found:
+    """Where the name stands otherwise, document by document: as a whole word, in its case."""
+    if not part.name:
+        return [], 0
+    name = parts_of(part.name)[-1]
+    terms = terms_of(name)[:1]  # The name as a whole; its parts stand everywhere.
+    written = re.compile(rf"(?<![\w$]){re.escape(name)}(?![\w$])")
+    own = {
+        (uri, section.span.start, section.body) for uri, section in definitions_of(snapshot, name)
+    }
+    found: dict[str, tuple[Place, set[int]]] = {}
+    sources = Sources(snapshot)
+    for place, _ in snapshot.keyword_search(terms, _FIELDS, _MOST_MENTIONS, Filters()):
+        text, _, _ = sources.of(place.uri)
+        for match in written.finditer(text, place.start, place.end):
+            at = match.start()
+            if not any(uri == place.uri and start <= at < body for uri, start, body in own):
+                found.setdefault(place.uri, (place, set()))[1].add(at)
+    ranked = sorted(found.items(), key=lambda each: (-len(each[1][1]), each[0]))
+    entries = [
+        _mentioned(sources, place, sorted(offsets)) for _, (place, offsets) in ranked[:limit]
+    ]
+    return entries, len(ranked)
+
+
+def _mentioned(sources: Sources, place: Place, offsets: Sequence[int]) -> RelatedEntry:
+    text, lines, sections = sources.of(place.uri)
+    first = lines.line_of(offsets[0])
+    line = text[lines.start_of(first) :].partition("\n")[0]
+    entry = _unlinked(
+        "mentions", place.uri, place.title, float(len(offsets)),
+        headings_at(sections, offsets[0]), first, _cut(line, 2 * _AROUND),
+    )  # fmt: skip
+    return replace(entry, count=len(offsets))
+
+
+def _unlinked(
+    kind: RelatedKind,
+    uri: str,
+    title: str,
+    score: float,
+    heading_path: tuple[str, ...] = (),
+    line: int = 0,
+    context: str = "",
+) -> RelatedEntry:
+    return RelatedEntry(
+        kind=kind, uri=uri, title=title, target="", resolved=True, relation=None, count=0,
+        score=round(score, 6), anchor="", heading_path=heading_path, line=line, text="",
+        context=context,
+    )  # fmt: skip
+
+
+_WAYS: Mapping[RelatedKind, Callable[[Snapshot, Part, int], Found]] = {
+    "links": _links,
+    "backlinks": _backlinks,
+    "similar": _similar,
+    "community": _community,
+    "definitions": _definitions,
+    "mentions": _mentions,
+    # These stand in collections of their own: whoever knows them adds them.
+    "commits": lambda _snapshot, _part, _limit: ([], 0),
+    "memories": lambda _snapshot, _part, _limit: ([], 0),
+}

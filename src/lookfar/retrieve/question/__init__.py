@@ -1,0 +1,1 @@
+"""Understand a question: its phrases, terms, filters, spelling and intent."""

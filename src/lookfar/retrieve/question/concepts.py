@@ -1,0 +1,98 @@
+"""The words of a corpus, by meaning: which of them are near to a question.
+
+Takes: the terms of a keyword index, and the model that reads questions. Gives: the terms
+nearest to a question. Refuses: terms that nearly all documents hold or hardly any; more than
+so many; and to make a vocabulary twice of one generation.
+
+An index keeps stems, and a model knows words: of ``configur`` it is ``configure`` that is
+embedded, or whichever form of it the texts have most.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection
+from typing import TYPE_CHECKING, NamedTuple
+
+from lookfar.store.keywords.analyser import stem
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from lookfar.ports import Embedder, Snapshot
+
+_MOST_TERMS = 20_000
+_FEWEST_DOCUMENTS = 2
+_COMMON = 0.1
+"""Share of the documents from which on a term says nothing about any."""
+_SHORTEST = 3
+_MOST_READ = 500
+"""Documents that are read for how their words are spelt."""
+_WORD = re.compile(r"[^\W\d_]{3,}")
+
+
+class Concepts(NamedTuple):
+    """Terms, and a unit vector for each."""
+
+    terms: tuple[str, ...]
+    vectors: NDArray[np.float16]
+
+    def nearest(
+        self,
+        question: NDArray[np.float32],
+        limit: int,
+        threshold: float,
+        besides: Collection[str] = (),
+    ) -> tuple[str, ...]:
+        """The terms nearest to a question, none of which it has itself; the nearest first."""
+        import numkong
+        import numpy as np
+
+        if not self.terms:
+            return ()
+        half = question.astype(np.float16).reshape(1, -1)
+        scores = np.asarray(numkong.cdist(half, self.vectors, "dot")).reshape(-1)
+        few = min(len(scores), limit + len(besides))
+        best = np.argpartition(-scores, few - 1)[:few]
+        ranked = sorted((-float(scores[at]), self.terms[at]) for at in best)
+        near = [term for score, term in ranked if -score >= threshold and term not in besides]
+        return tuple(near[:limit])
+
+
+def concepts_of(snapshot: Snapshot, embedder: Embedder) -> Concepts:
+    """The vocabulary of a generation, made when it is first asked for."""
+    return snapshot.kept(f"concepts {embedder.fingerprint}", lambda: _made(snapshot, embedder))
+
+
+def _made(snapshot: Snapshot, embedder: Embedder) -> Concepts:
+    import numpy as np
+
+    most = max(_FEWEST_DOCUMENTS, int(snapshot.size() * _COMMON))
+    terms = [
+        term
+        for term, count in snapshot.vocabulary(most=4 * _MOST_TERMS)
+        if _FEWEST_DOCUMENTS <= count <= most and len(term) >= _SHORTEST and term.isalpha()
+    ][:_MOST_TERMS]
+    if not terms:
+        return Concepts((), np.empty((0, embedder.dimensions), dtype=np.float16))
+    spelt = _spellings(snapshot, terms)
+    vectors = embedder.embed([spelt[term] for term in terms])
+    return Concepts(tuple(terms), vectors.astype(np.float16))
+
+
+def _spellings(snapshot: Snapshot, terms: Collection[str]) -> dict[str, str]:
+    """For terms the word that the texts, or so many of them, have most often for each."""
+    uris = snapshot.uris()
+    some = uris[:: -(-len(uris) // _MOST_READ)] if uris else []
+    counted: dict[str, Counter[str]] = {term: Counter() for term in terms}
+    for uri in some:
+        for word in _WORD.findall((snapshot.text(uri) or "").lower()):
+            found = counted.get(stem(word))
+            if found is not None:
+                found[word] += 1
+    return {
+        term: min(found, key=lambda word: (-found[word], word)) if found else term
+        for term, found in counted.items()
+    }

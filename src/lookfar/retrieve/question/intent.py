@@ -1,0 +1,54 @@
+"""What kind of answer a question asks for, as far as its words tell.
+
+Takes: the text of a question, or its terms. Gives: whether it is about what happened, and what
+kinds of code it is about. Refuses: to guess from less than a phrase or word that people use
+for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Final, Literal
+
+from lookfar.store.keywords.analyser import terms_of
+
+Intent = Literal["function", "class", "error", "database", "api", "auth", "test", "config"]
+
+_CHANGED = (
+    "add|chang|remov|delet|renam|replac|drop|revert|introduc|deprecat|fix|mov|switch|stop|start"
+    "|br[eo]ak|broke|disabl|enabl|migrat|rewr[io]t|merg|upgrad|downgrad|teach|taught|learn"
+)
+_HISTORY = re.compile(
+    r"\bcommits?\b|\bchangelog\b|\bgit (?:log|blame|history)\b|\bhistory of\b"
+    rf"|\b(?:when|why|who)\b.*\b(?:did|was|were|has|have|had)\b.*\b(?:we\b|{_CHANGED})"
+    rf"|\bwho (?:{_CHANGED})\w*ed\b"
+    r"|\bwhat (?:has )?changed\b|\bwhich change\b|\bchanges? since\b",
+    re.IGNORECASE,
+)
+
+_WORDS: Final[Mapping[Intent, str]] = {
+    "function": "function func method def callback subroutine procedure",
+    "class": "class interface struct type enum trait model component object",
+    "error": "error exception fail failure crash panic raise throw traceback fault invalid",
+    "database": "database db sql query table schema migration orm transaction postgres sqlite",
+    "api": "api endpoint route router rest http request response handler controller graphql",
+    "auth": "auth authentication authorization login logout password credential token"
+    " permission oauth jwt session",
+    "test": "test spec mock fixture assert assertion stub",
+    "config": "config configuration setting option env environment preference default",
+}
+INTENTS: Final[Mapping[Intent, frozenset[str]]] = {
+    intent: frozenset(terms_of(words)) for intent, words in _WORDS.items()
+}
+"""The words by which a question tells what it is about, and code what it is for."""
+
+
+def asks_for_history(text: str) -> bool:
+    """Whether a question is about what happened, not about what is."""
+    return _HISTORY.search(text) is not None
+
+
+def intents_of(terms: Collection[str]) -> tuple[Intent, ...]:
+    """What kinds of code the terms of a question, or of a name, are about."""
+    return tuple(intent for intent, words in INTENTS.items() if not words.isdisjoint(terms))

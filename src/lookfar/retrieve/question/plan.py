@@ -1,0 +1,193 @@
+"""The question, understood: terms for the keyword index, a vector for the other.
+
+Takes: the text of a query and the settings. Gives: a plan. Refuses: empty
+questions, limits out of range, and vector search without a model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, get_args
+
+from lookfar.errors import InvalidArgument, ModelUnavailable
+from lookfar.model import Filters, Mode
+from lookfar.retrieve.question.query import Question, read
+from lookfar.retrieve.ranking import Plan
+from lookfar.store.keywords.analyser import names_in, terms_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from lookfar.ports import Embedder
+
+_LONGEST_QUERY = 10_000
+_MOST_RESULTS = 1_000
+_MOST_TERMS = 256
+
+# Words that say nothing about a topic. They are dropped only while other words remain.
+_FUNCTION_WORDS = frozenset(
+    terms_of(
+        """
+    a about an and any are as at be been but by can could did do does for from get had has have
+    how i if in into is it its just me my no not of on or our should so some such than that the
+    their them then there these they this those to us was we were what when where which who why
+    will with would you your
+    """
+    )
+)
+# A single kana is a particle or a piece of a word; pairs of them carry the meaning.
+_KANA = re.compile("[\u3041-\u3096\u30a1-\u30fc]")
+_WORD_CHARACTERS = re.compile(r"[^\W_]")
+
+# Characters per token: a model that spells a text out letter by letter does not know its words.
+_SPELT_OUT, _KNOWN = 1.5, 2.0
+
+
+def make_plan(
+    text: str,
+    *,
+    mode: Mode,
+    top_k: int,
+    filters: Filters,
+    embedder: Embedder | None,
+    hypothesis: str = "",
+) -> Plan:
+    """Read the question once, for all stages. A ``hypothesis``, what the answer might say,
+    is what the model reads instead of it."""
+    _check_types(text, mode, top_k, filters)
+    _check_text(text, "query")
+    _check_text(hypothesis or text, "hypothesis")
+    if not 1 <= top_k <= _MOST_RESULTS:
+        raise InvalidArgument(
+            f"top_k is {top_k}.", hint=f"Use a number from 1 to {_MOST_RESULTS:,}."
+        )
+    if mode == "vector" and embedder is None:
+        raise ModelUnavailable(
+            "Vector search needs an embedding model, and none is configured.",
+            hint="Use mode keyword, or set embed.provider to static.",
+        )
+    if hypothesis and mode == "keyword":
+        raise InvalidArgument(
+            "A hypothesis is searched by meaning, and mode keyword asks for words.",
+            hint="Use mode hybrid or vector, or no hypothesis.",
+        )
+    if hypothesis and embedder is None:
+        raise ModelUnavailable(
+            "A hypothesis needs an embedding model, and none is configured.",
+            hint="Ask without one, or set embed.provider to static.",
+        )
+    # What only the model reads has no syntax.
+    question = read(text) if text != hypothesis else Question(text, (), (), (), "question")
+    terms = terms_of(question.text)
+    telling = [term for term in terms if not says_nothing(term)] or terms
+    meant = hypothesis or question.text
+    return Plan(
+        text=question.text,
+        mode=mode,
+        top_k=top_k,
+        filters=replace(
+            filters,
+            phrases=(*filters.phrases, *question.phrases),
+            without=(*filters.without, *question.without),
+        ),
+        terms=tuple(telling[:_MOST_TERMS]),
+        names=names_in(question.text),
+        vector=_embedded(meant, embedder, bool(hypothesis)) if mode != "keyword" else None,
+        vector_trust=_trust(meant, embedder) if embedder else 0.0,
+        kind=question.kind,
+        dashed=question.dashed,
+        hypothesis=bool(hypothesis),
+        embedder=embedder,
+    )
+
+
+def plan_lines(pattern: str, filters: Filters) -> Plan:
+    """A plan for search by line: the pattern is nobody's question, so no part of it is read."""
+    _check_types(pattern, "keyword", 1, filters)
+    return Plan(
+        text=pattern,
+        mode="keyword",
+        top_k=1,
+        filters=filters,
+        terms=(),
+        names={},
+        vector=None,
+        vector_trust=0.0,
+    )
+
+
+def with_words(plan: Plan, words: Sequence[str]) -> Plan:
+    """The same plan, asking for these words, too."""
+    text = " ".join((plan.text, *words))
+    found = [term for term in terms_of(text) if term not in plan.terms and not says_nothing(term)]
+    vector = plan.vector
+    if vector is not None and not plan.hypothesis:
+        vector = _embedded(text, plan.embedder)
+    terms = (*plan.terms, *found)[:_MOST_TERMS]
+    return replace(plan, text=text, terms=terms, names=names_in(text), vector=vector)
+
+
+def _embedded(
+    text: str, embedder: Embedder | None, as_answer: bool = False
+) -> NDArray[np.float32] | None:
+    """The vector of a question, or of an answer as those in the index have it; none where the
+    model knows no word of it and so has nothing to say."""
+    if embedder is None:
+        return None
+    vector = embedder.embed([text])[0] if as_answer else embedder.embed_query(text)
+    return vector if vector.any() else None
+
+
+def _check_text(text: str, named: str) -> None:
+    if not text.strip():
+        raise InvalidArgument(f"The {named} is empty.", hint="Ask for something.")
+    _check_characters(text, f"The {named}")
+    if len(text) > _LONGEST_QUERY:
+        raise InvalidArgument(
+            f"The {named} has {len(text):,} characters.",
+            hint=f"Use at most {_LONGEST_QUERY:,}.",
+        )
+
+
+def _check_characters(text: str, named: str) -> None:
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise InvalidArgument(
+            f"{named} holds half of a character.", hint="Send valid Unicode text."
+        )
+
+
+def _check_types(text: object, mode: object, top_k: object, filters: object) -> None:
+    """Callers without a type checker get an answer, too."""
+    if not isinstance(text, str):
+        raise InvalidArgument("The query is not a text.", hint="Pass a str.")
+    if mode not in get_args(Mode):
+        modes = ", ".join(get_args(Mode))
+        raise InvalidArgument(f"There is no mode {mode!r}.", hint=f"Modes: {modes}.")
+    if not isinstance(top_k, int) or isinstance(top_k, bool):
+        raise InvalidArgument(f"top_k is {top_k!r}.", hint="Pass a whole number.")
+    if not isinstance(filters, Filters):
+        raise InvalidArgument("The filters are no Filters.", hint="Pass lookfar.Filters(...).")
+    for name in ("uris", "tags", "lanes", "languages", "phrases", "without"):
+        if isinstance(getattr(filters, name), str):
+            raise InvalidArgument(f"Filters.{name} is a str.", hint="Pass a tuple of them.")
+    for field in fields(filters):
+        value = getattr(filters, field.name)
+        for each in value if isinstance(value, tuple) else (value,):
+            _check_characters(each if isinstance(each, str) else "", f"Filters.{field.name}")
+
+
+def says_nothing(term: str) -> bool:
+    """Whether a term is of no topic: a word such as "the", or a single kana."""
+    return term in _FUNCTION_WORDS or (len(term) == 1 and _KANA.match(term) is not None)
+
+
+def _trust(text: str, embedder: Embedder) -> float:
+    """How far the fusion may lean on the model for this question, whatever its language."""
+    tokens = embedder.count_tokens(text)
+    letters = len(_WORD_CHARACTERS.findall(text))
+    if not tokens:
+        return 0.0
+    return min(1.0, max(0.0, (letters / tokens - _SPELT_OUT) / (_KNOWN - _SPELT_OUT)))

@@ -1,0 +1,169 @@
+"""What software people call the same thing.
+
+Takes: the words of a question, and the user's own synonyms. Gives: for each word the terms
+that others may have written instead. Refuses: more terms than asked for, and chains; a
+synonym of a synonym is another word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from lookfar.errors import InvalidConfig
+from lookfar.store.keywords.analyser import terms_of
+
+_SHORT: Mapping[str, str] = {
+    "a11y": "accessibility", "acl": "access permission", "admin": "administrator",
+    "app": "application", "arch": "architecture", "arg": "argument parameter",
+    "async": "asynchronous await", "attr": "attribute",
+    "auth": "authentication authorization login", "authn": "authentication",
+    "authz": "authorization", "autocomplete": "completion", "bool": "boolean", "btn": "button",
+    "ca": "certificate authority", "cert": "certificate", "char": "character",
+    "ci": "pipeline continuous integration", "cli": "command line", "cmd": "command",
+    "concat": "concatenate", "conf": "configuration config", "config": "configuration settings",
+    "conn": "connection", "const": "constant", "creds": "credentials", "ctx": "context",
+    "db": "database", "decl": "declaration", "def": "definition", "del": "delete remove",
+    "deps": "dependencies", "desc": "description", "dest": "destination", "dev": "development",
+    "dict": "dictionary map", "dir": "directory folder", "distro": "distribution",
+    "dns": "name resolution", "doc": "documentation", "docs": "documentation",
+    "dom": "document object", "elem": "element", "enum": "enumeration", "env": "environment",
+    "err": "error exception", "eval": "evaluate", "exec": "execute", "expr": "expression",
+    "ext": "extension", "fmt": "format", "fn": "function", "fs": "filesystem", "func": "function",
+    "gc": "garbage collection", "gpu": "graphics", "gui": "interface",
+    "hex": "hexadecimal", "i18n": "internationalization localization", "iam": "identity access",
+    "idx": "index", "img": "image", "impl": "implementation", "info": "information",
+    "init": "initialize", "int": "integer", "iter": "iterator", "k8s": "kubernetes",
+    "l10n": "localization", "lang": "language", "len": "length", "lib": "library",
+    "max": "maximum", "mem": "memory", "mgmt": "management", "mgr": "manager",
+    "min": "minimum", "misc": "miscellaneous", "ml": "machine learning", "msg": "message",
+    "mutex": "lock", "ns": "namespace", "num": "number", "obj": "object",
+    "observability": "monitoring metrics", "oop": "object-oriented", "os": "operating system",
+    "param": "parameter argument", "perf": "performance", "perm": "permission", "pkg": "package",
+    "pr": "pull request", "prereq": "prerequisite requirement", "prev": "previous",
+    "prod": "production", "prop": "property", "pw": "password", "pwd": "password directory",
+    "pvc": "persistentvolumeclaim volume", "rbac": "role access", "recv": "receive",
+    "ref": "reference", "regex": "regular expression pattern", "repl": "interactive shell",
+    "repo": "repository", "req": "request", "res": "response", "resp": "response",
+    "sa": "serviceaccount", "spec": "specification", "sql": "database query",
+    "src": "source", "ssl": "tls", "sso": "login", "std": "standard", "str": "string",
+    "svc": "service", "sync": "synchronize", "sys": "system", "tls": "ssl certificate",
+    "tmp": "temporary", "tz": "timezone", "ui": "interface", "util": "utility",
+    "utils": "utilities", "val": "value", "var": "variable", "vm": "virtual machine",
+    "ws": "websocket", "xhr": "request",
+}  # fmt: skip
+"""Short forms, and what they stand for. Long forms lead back to these by themselves."""
+
+_ALIKE = (
+    "api endpoint interface", "async concurrent", "await promise", "bug defect issue",
+    "cache memoize", "callback handler", "cancel abort", "class type", "clone copy duplicate",
+    "container pod", "crash panic abort", "create add make", "customize configure",
+    "daemon service", "debug troubleshoot", "default fallback", "delete remove erase destroy",
+    "deploy release rollout", "deprecated obsolete", "disable deactivate", "download fetch",
+    "edit modify change update", "enable activate", "encrypt cipher", "error exception failure",
+    "event signal", "exit quit stop", "export dump", "fast quick performance", "fetch retrieve get",
+    "file document", "find search lookup", "folder directory", "hide conceal",
+    "host node machine server", "immutable readonly frozen", "import load", "install setup",
+    "job task", "kill terminate stop", "launch start run", "limit quota threshold",
+    "link url hyperlink", "list enumerate show", "lock mutex", "log trace",
+    "login signin authentication", "logout signout", "merge combine join", "method function",
+    "migrate upgrade move", "mock stub fake", "monitor observe watch", "option flag setting",
+    "parallel concurrent", "parse decode deserialize", "password secret credential",
+    "permission privilege access", "plugin extension addon", "proxy gateway", "queue buffer",
+    "random shuffle", "recover restore", "refresh reload", "rename move", "replace substitute swap",
+    "restart reboot", "retry repeat", "rollback revert undo", "route path", "save store persist",
+    "scale autoscale resize", "schedule cron", "select choose pick", "send transmit post",
+    "serialize encode marshal", "slow latency", "sort order", "split divide separate",
+    "test assert verify", "thread worker", "timeout deadline", "token credential", "trim strip",
+    "upload send", "validate check verify", "version release",
+)  # fmt: skip
+"""Words for the same thing; each leads to the others of its group."""
+
+
+def mappings() -> int:
+    """How many words lead to others."""
+    return len(_table())
+
+
+def alike(
+    terms: Sequence[str], own: Sequence[str] = (), most: int = 10
+) -> dict[str, tuple[str, ...]]:
+    """For each term what others may say instead, the user's own first; ``most`` in all.
+
+    Terms take turns, so that the first word of a question does not use up all there is.
+    """
+    usual, others = _table(), own_of(tuple(own))
+    asked = frozenset(terms)
+    left = {
+        term: [
+            each
+            for each in dict.fromkeys((*others.get(term, ()), *usual.get(term, ())))
+            if each not in asked
+        ]
+        for term in terms
+    }
+    found: dict[str, list[str]] = {}
+    taken: set[str] = set()
+    turn = 0
+    while len(taken) < most and any(turn < len(each) for each in left.values()):
+        for term, each in left.items():
+            if turn < len(each) and each[turn] not in taken and len(taken) < most:
+                taken.add(each[turn])
+                found.setdefault(term, []).append(each[turn])
+        turn += 1
+    return {term: tuple(each) for term, each in found.items()}
+
+
+def same(term: str, own: Sequence[str] = ()) -> frozenset[str]:
+    """What a term is another spelling of, so that it may stand in for it: the long form of a
+    short one, the short one of a long, and what the user says."""
+    return frozenset((*own_of(tuple(own)).get(term, ()), *_spellings().get(term, ())))
+
+
+@lru_cache(maxsize=1)
+def _table() -> Mapping[str, tuple[str, ...]]:
+    """The mappings as terms of the index; made once, when first asked for."""
+    found = {term: dict.fromkeys(others) for term, others in _spellings().items()}
+    for group in _ALIKE:
+        words = group.split()
+        for word in words:
+            _lead(found, word, [other for other in words if other != word])
+    return {term: tuple(others) for term, others in found.items()}
+
+
+@lru_cache(maxsize=1)
+def _spellings() -> Mapping[str, tuple[str, ...]]:
+    found: dict[str, dict[str, None]] = {}
+    for short, long in _SHORT.items():
+        _lead(found, short, long.split())
+        if len(long.split()) == 1:  # A part of a longer name does not stand for all of it.
+            _lead(found, long, [short])
+    return {term: tuple(others) for term, others in found.items()}
+
+
+def _lead(found: dict[str, dict[str, None]], word: str, others: Sequence[str]) -> None:
+    term = _term(word)
+    targets = map(_term, others)
+    found.setdefault(term, {}).update((each, None) for each in targets if each != term)
+
+
+@lru_cache(maxsize=8)
+def own_of(written: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
+    """``word = other other`` of the settings, as terms of the index."""
+    found: dict[str, tuple[str, ...]] = {}
+    for each in written:
+        word, equals, others = each.partition("=")
+        term, targets = _term(word), tuple(filter(None, map(_term, others.split())))
+        if not equals or not term or not targets:
+            raise InvalidConfig(
+                f"search.synonyms holds {each!r}, which is no synonym.",
+                hint='Write the word, an equals sign, and what others call it: "fe=frontend".',
+                details={"key": "search.synonyms", "value": each},
+            )
+        found[term] = (*found.get(term, ()), *targets)
+    return found
+
+
+def _term(word: str) -> str:
+    """A word as the index keeps it, whole: its parts stand for something else."""
+    return next(iter(terms_of(word)), "")

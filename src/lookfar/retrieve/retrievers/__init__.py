@@ -1,0 +1,1 @@
+"""Ways to find candidates: keywords, pages, vectors, exact wording, filters alone."""

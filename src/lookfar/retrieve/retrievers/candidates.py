@@ -1,0 +1,242 @@
+"""Who is considered: the best by words and the best by meaning, in one list.
+
+Takes: a plan and a snapshot. Gives: a ranking of candidates with both scores.
+Refuses: to filter late; filters narrow the search itself, so that a filtered
+answer is never emptier than it has to be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lookfar.config import SearchSettings
+from lookfar.ports import Statistics
+from lookfar.retrieve.question.file_names import path_in
+from lookfar.retrieve.ranking import Candidate, Plan, Ranking
+from lookfar.retrieve.stages.definitions_first import named_places
+from lookfar.sources.globs import glob_matcher
+
+if TYPE_CHECKING:
+    from lookfar.model import Filters
+    from lookfar.ports import Place, Snapshot
+
+_PART_OF_NAME = 0.02
+_PART_OF_WORDS = 0.4
+_LANGUAGE = 0.05
+_LANGUAGES: Mapping[str, str] = {
+    **{name: name for name in (
+        "bash", "cpp", "csharp", "elixir", "haskell", "java", "javascript", "kotlin", "lua", "php",
+        "python", "ruby", "rust", "scala", "swift", "typescript", "zig",
+    )},
+    "golang": "go", "js": "javascript", "py": "python", "ts": "typescript",
+}  # fmt: skip
+"""Words that name a programming language, but for those that are common words besides."""
+
+_INSTEAD = 0.8
+"""What the one word counts that stands in for one nobody wrote; of several, each the less."""
+_BROUGHT_IN = 20
+"""Chunks that only synonyms and concepts put forward."""
+
+
+def _of_chunks(settings: SearchSettings) -> dict[str, float]:
+    """How much a match in each field of a chunk counts."""
+    return {
+        "headings": settings.headings_weight,
+        "tags": settings.tags_weight,
+        "body": settings.body_weight,
+        "code": settings.code_weight,
+    }
+
+
+CHUNK_WEIGHTS: Mapping[str, float] = _of_chunks(SearchSettings())
+"""The same where nobody set anything; chosen with bench/quality.py."""
+
+
+def _of_pages(settings: SearchSettings) -> dict[str, float]:
+    """The same for the document as a whole: what it is called, and all of its text."""
+    return {
+        "title": settings.title_weight,
+        "path": settings.path_weight,
+        "description": settings.description_weight,
+        "aliases": settings.aliases_weight,
+        "keywords": settings.keywords_weight,
+        "page": 1.0,
+    }
+
+
+def share_statistics(sources: Sequence[tuple[Plan, Snapshot]], counted: Sequence[int] = ()) -> None:
+    """Let a word be as rare everywhere as it is in all collections together.
+
+    BM25 counts within one collection: the same match in ten notes would weigh a fraction of
+    what it weighs among a hundred thousand pages. With ``counted`` only these say how rare.
+    """
+    telling = [sources[at] for at in counted] or sources
+    told = [snapshot.statistics(_searched(plan)) for plan, snapshot in telling]
+    frequency: Counter[tuple[str, str]] = Counter()
+    for each in told:
+        frequency.update(each.frequency)
+    shared = Statistics(sum(each.entries for each in told), frequency)
+    for plan_and_snapshot in sources:
+        # The only one that is counted weighs words as it does alone.
+        if len(telling) > 1 or plan_and_snapshot is not telling[0]:
+            plan_and_snapshot[1].score_with(shared)
+
+
+def rarity(sources: Sequence[tuple[Plan, Snapshot]]) -> dict[str, float]:
+    """How much each term of the question says, by how few documents of all sources hold it."""
+    having: Counter[str] = Counter()
+    entries = 0
+    for plan, snapshot in sources:
+        told = snapshot.statistics(plan.terms)
+        entries += told.entries
+        for term in plan.terms:
+            having[term] += told.frequency["page", term]
+    return {
+        term: math.log(1 + (max(entries - count, 0) + 0.5) / (count + 0.5))
+        for term, count in having.items()
+    }
+
+
+def gather(plan: Plan, snapshot: Snapshot, settings: SearchSettings, source: int = 0) -> Ranking:
+    """The union of all lanes; each candidate has every score, whichever lane found it."""
+    limit = max(settings.candidates, plan.top_k)
+    chunk_weights, page_weights = _of_chunks(settings), _of_pages(settings)
+    filters = without_glob(plan.filters, snapshot)
+    places: dict[int, Place] = {}
+    keyword: dict[int, float] = {}
+    page: dict[int, float] = {}
+    vector: dict[int, float] = {}
+    terms = _weighed(plan, snapshot)
+    if plan.mode != "vector":
+        page = dict(snapshot.page_search(terms, page_weights, limit, filters))
+        found = snapshot.keyword_search(terms, chunk_weights, limit, filters)
+        covered = {place.document for place, _ in found}
+        bare = [document for document in page if document not in covered]
+        found += snapshot.best_of_each(terms, chunk_weights, bare, filters)
+        path = path_in(plan.text)
+        named = snapshot.ending_in(path, filters) if path else []
+        found += [(place, 0.0) for place in named if place.document not in covered]
+        keyword = {place.key: score for place, score in found}
+        places.update((place.key, place) for place, _ in found)
+    defining, leads = named_places(plan, snapshot, filters)
+    brought = defining.keys() - places.keys()
+    places.update(defining)
+    if plan.vector is not None:
+        near = snapshot.vector_search(plan.vector, limit, filters)
+        vector = {place.key: score for place, score in near}
+        unscored = [place for key, place in places.items() if key not in vector]
+        missing = snapshot.vector_scores(plan.vector, unscored)
+        vector.update(zip((place.key for place in unscored), missing, strict=True))
+        places.update((place.key, place) for place, _ in near)
+        # Whoever is only named must not change the scale for the rest.
+        least = min((vector[key] for key in vector.keys() - brought), default=0.0)
+        vector.update((key, max(vector[key], least)) for key in brought)
+    for place, cosine in _brought_in(plan, snapshot, filters, places, vector, chunk_weights):
+        places[place.key], vector[place.key] = place, cosine
+    if plan.mode != "vector":
+        unread = {place.document for place in places.values()}.difference(page)
+        page |= snapshot.page_scores(terms, page_weights, sorted(unread))
+    candidates = tuple(
+        Candidate(
+            place,
+            keyword.get(key, 0.0),
+            page.get(place.document, 0.0),
+            vector.get(key, 0.0),
+            source,
+        )
+        for key, place in places.items()
+    )
+    none = (0.0,) * len(candidates)
+    return Ranking(
+        plan, candidates, none, named={(source, key): lead for key, lead in leads.items()}
+    )
+
+
+def _brought_in(
+    plan: Plan,
+    snapshot: Snapshot,
+    filters: Filters,
+    places: Mapping[int, Place],
+    vector: Mapping[int, float],
+    weights: Mapping[str, float],
+) -> list[tuple[Place, float]]:
+    """The best of the documents that only synonyms and concepts find, each with its cosine.
+
+    None that is farther in meaning than every other document: scores are scaled between the
+    nearest and the farthest, and whoever comes in must not change the scale for the rest.
+    """
+    others = (*(each for found in plan.alike.values() for each in found), *plan.concepts)
+    if not others or plan.mode == "vector":
+        return []
+    present = {place.document for place in places.values()}
+    found = snapshot.keyword_search(list(dict.fromkeys(others)), weights, _BROUGHT_IN, filters)
+    new: dict[int, Place] = {}
+    for place, _ in found:
+        if place.document not in present:
+            new.setdefault(place.document, place)
+    if plan.vector is None:
+        return [(place, 0.0) for place in new.values()]
+    nearest: dict[int, float] = {}
+    for key, place in places.items():
+        nearest[place.document] = max(vector[key], nearest.get(place.document, -1.0))
+    least = min(nearest.values(), default=-1.0)
+    brought = list(new.values())
+    scores = snapshot.vector_scores(plan.vector, brought)
+    return [each for each in zip(brought, scores, strict=True) if each[1] >= least]
+
+
+def _searched(plan: Plan) -> list[str]:
+    """All terms that a plan asks the index for."""
+    others = (*plan.instead.values(), *plan.alike.values(), plan.concepts)
+    return list(dict.fromkeys((*plan.terms, *(each for found in others for each in found))))
+
+
+def _weighed(plan: Plan, snapshot: Snapshot) -> dict[str, float]:
+    """Terms with weights: where a name is known, its parts say little beside it.
+
+    Whoever asks for ``i32x4`` wants no other ``x``; but if nobody wrote ``i32x4``, its parts
+    are all there is to go by. ``read-only`` is also written as two words, so less so there.
+    """
+    weights = dict.fromkeys(plan.terms, 1.0)
+    for found in plan.instead.values():
+        for term in found:
+            weights.setdefault(term, _INSTEAD / math.sqrt(len(found)))
+    for name, parts in plan.names.items():
+        if not snapshot.knows(name) and name not in plan.instead:
+            continue
+        words = name.replace("-", "").isalpha() and "-" in name
+        for part in parts:
+            if part in weights:
+                weights[part] = _PART_OF_WORDS if words else _PART_OF_NAME
+    # Where there is code of a language, all of it answers to the language's name, and what
+    # happens to spell it out answers no better.
+    for term in _LANGUAGES.keys() & weights if len(weights) > 1 else ():
+        if snapshot.has_code_in(_LANGUAGES[term]):
+            weights[term] = _LANGUAGE
+    return weights
+
+
+def without_glob(filters: Filters, snapshot: Snapshot) -> Filters:
+    """Spell globs out as the URIs they match: stores know names, not patterns."""
+    if filters.touches:
+        touches = glob_matcher(filters.touches)
+        targets = [each for each in snapshot.targets() if touches(each)]
+        found = [uri for uri, _, _ in snapshot.linking(targets)]
+        wanted = frozenset(filters.uris)
+        uris = tuple(uri for uri in found if not wanted or uri in wanted)
+        filters = replace(filters, touches="", uris=uris or ("\0",))
+    if not filters.glob:
+        return filters
+    matches = glob_matcher(filters.glob)
+    wanted = frozenset(filters.uris)
+    uris = tuple(
+        uri
+        for uri in snapshot.uris(filters.prefix)
+        if matches(uri) and (not wanted or uri in wanted)
+    )
+    # A name no document has keeps an empty match from meaning "everything".
+    return replace(filters, glob="", uris=uris or ("\0",))

@@ -1,0 +1,55 @@
+"""Filters without words: the documents that they admit, in a fixed order.
+
+Takes: the collections asked, each with its plan and snapshot. Gives: a page of their documents
+with what a list says of each, and how many there are in all. Refuses: to rank; documents come by
+collection and URI, and commits, whose URIs say nothing, with the latest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lookfar.model import Listed
+from lookfar.retrieve.retrievers.candidates import without_glob
+
+if TYPE_CHECKING:
+    from lookfar.ports import Facts
+    from lookfar.retrieve.answer.excerpt import Source
+
+
+def list_admitted(sources: Sequence[Source], limit: int, offset: int) -> tuple[list[Listed], int]:
+    """Return ``limit`` of the documents that the filters admit, after ``offset`` of them, and
+    the number of all."""
+    admitted = [
+        (source, facts)
+        for source in sources
+        for facts in sorted(
+            source.snapshot.admitting(without_glob(source.plan.filters, source.snapshot)),
+            key=_order,
+        )
+    ]
+    shown = admitted[offset : offset + limit]
+    lines: dict[tuple[str, int], int] = {}
+    for source in sources:
+        wanted = [facts.document for owner, facts in shown if owner is source]
+        counted = source.snapshot.line_counts(wanted) if wanted else {}
+        lines.update(((source.collection, number), count) for number, count in counted.items())
+    return [
+        Listed(
+            source.collection,
+            facts.uri,
+            facts.title,
+            facts.lane,
+            facts.language,
+            facts.modified_ns,
+            facts.tags,
+            facts.size,
+            lines.get((source.collection, facts.document), 0),
+        )
+        for source, facts in shown
+    ], len(admitted)
+
+
+def _order(facts: Facts) -> tuple[int, str]:
+    return (-facts.modified_ns if facts.lane == "commits" else 0, facts.uri)

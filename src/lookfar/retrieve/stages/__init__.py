@@ -1,0 +1,1 @@
+"""Ranking stages: each is a function ``Ranking -> Ranking`` that explains its effect."""

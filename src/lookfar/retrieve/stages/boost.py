@@ -1,0 +1,77 @@
+"""Lifts for candidates whose names answer the question, and what commits count beside documents.
+
+Takes: a fused ranking. Gives: scores raised by title, heading and path matches; a
+question that *is* the path of a file puts that file first. Refuses: to lower a score, but
+those of commits where nobody asked for history.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from lookfar.retrieve.question.file_names import ends_in, path_in
+from lookfar.retrieve.question.intent import asks_for_history
+from lookfar.retrieve.ranking import Ranking, Stage, within_reach
+from lookfar.store.keywords.analyser import terms_of
+
+_FEW_FILES = 5
+_IN_HISTORY = 1.5
+"""What a commit counts where a question asks what happened."""
+
+
+def name_match(weight: float) -> Stage:
+    """How much of the question stands in the title, the headings or the path."""
+
+    def boost(ranking: Ranking) -> Ranking:
+        wanted = frozenset(ranking.plan.terms)
+        if not wanted or not weight:
+            return ranking
+        shares = {
+            each: len(wanted & _names(place.uri, place.title, place.path)) / len(wanted)
+            for each in within_reach(ranking, weight)
+            if (place := each.place).lane != "code"  # Which has a ranking by names.
+        }
+        added = [weight * shares.get(each, 0.0) for each in ranking.candidates]
+        return ranking.plus("names", added, lambda c: f"{shares[c]:.0%} of the words")
+
+    return boost
+
+
+def asked_by_path(ranking: Ranking) -> Ranking:
+    """A question that is the end of a path, with or without its ending, asks for that file."""
+    path = path_in(ranking.plan.text)
+    if not path:
+        return ranking
+    asked = {each.place.uri for each in ranking.candidates if ends_in(each.place.uri, path)}
+    if len(asked) > _FEW_FILES:
+        return ranking
+    added = [1.0 if each.place.uri in asked else 0.0 for each in ranking.candidates]
+    return ranking.plus("path", added, lambda _: "the question is its path", whole_document=True)
+
+
+def lanes_weighed(weight: float) -> Stage:
+    """Commits count less beside documents, and more where the question asks what happened.
+
+    They are short and full of names, so that words alone would put them before the page that
+    answers; but code is lifted by its names, and would stand before the commit that answers.
+    """
+
+    def weigh(ranking: Ranking) -> Ranking:
+        lanes = {each.place.lane for each in ranking.candidates}
+        plan = ranking.plan
+        if "commits" not in lanes or len(lanes) == 1 or "commits" in plan.filters.lanes:
+            return ranking
+        counts = _IN_HISTORY if asks_for_history(plan.text) else weight
+        added = [
+            (counts - 1) * score if each.place.lane == "commits" else 0.0
+            for each, score in zip(ranking.candidates, ranking.scores, strict=True)
+        ]
+        return ranking.plus("lane", added, lambda _: f"a commit counts {counts:g}")
+
+    return weigh
+
+
+@lru_cache(maxsize=4096)
+def _names(uri: str, title: str, path: tuple[str, ...]) -> frozenset[str]:
+    """The words of what a passage is called; the same passages come up again and again."""
+    return frozenset(terms_of(" ".join((uri, title, *path))))

@@ -1,0 +1,212 @@
+"""What makes one piece of code a better answer than another: names, definitions, its file.
+
+Takes: a fused ranking. Gives: code lifted where its file, its folder or what it defines is
+named in the question; tests, examples and the like set back unless they are asked for; and
+later passages of one file set behind the first of others. Refuses: to touch prose.
+
+In code the names are the meaning. Whoever asks for a thing wants the place that defines it,
+and a file is called after what it holds; the words of a question are spread over a file,
+so what its best chunks say together counts beside each one (see ``fuse``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from lookfar.retrieve.ranking import Candidate, Plan, Ranking, Stage
+from lookfar.store.keywords.analyser import names_in, terms_of
+
+if TYPE_CHECKING:
+    from lookfar.ports import Definition, Place
+
+FILE_NAME = 0.4
+"""Lift for a file called after what is asked for."""
+EXACT_FILE = 0.25
+FOLDER_NAME = 0.25
+DEFINITION = 0.17
+EXACT_DEFINITION = 0.25
+ASIDE = 0.5
+"""What tests count beside the code that they test."""
+MARGINAL = 0.7
+"""What examples, declarations and generated code count."""
+CROWDING = 0.5
+"""What the second passage of a file counts, the third half of that, and so on."""
+_NAME_ITSELF = 0.5
+"""Share of a file's lift that does not depend on how much of the question its name says."""
+
+_IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|#|->)[A-Za-z_$][\w$]*)*")
+_BETWEEN_NAMES = re.compile(r"\.|::|#|->")
+_COMPOUND = re.compile(r"[a-z][A-Z]|_|\d|\.|::|#|->")
+_TESTS = re.compile(
+    r"(?:^|/)(?:tests?|__tests__|specs?|testdata|fixtures?|__mocks__)/"
+    r"|(?:^|/)test_[^/]+\.py$|[._-](?:test|spec)\.[^/]+$|_test\.[^/]+$|_spec\.rb$"
+    r"|[a-z]Tests?\.(?:java|cs|kt|swift|scala|php)$"
+)
+_MARGINS = re.compile(
+    r"(?:^|/)(?:examples?|samples?|demos?|bench(?:es|marks?)?|docs?|legacy|deprecated|compat"
+    r"|vendor|third_party|node_modules|dist|generated|locales?)/"
+    r"|\.d\.ts$|\.min\.js$|_compat\.[^/]+$|\.generated\.[^/]+$|_pb2?\.[^/]+$"
+)
+_ABOUT_TESTS = frozenset(terms_of("test spec mock fixture"))
+
+Defined = Mapping[Candidate, Sequence["Definition"]]
+"""What begins in each chunk."""
+Reader = Callable[[Sequence[Candidate]], Defined]
+"""Tells what chunks define; asked once for all of them, since the store is read for it."""
+Judge = Callable[[Ranking, Defined], Ranking]
+
+
+def by_file(ranking: Ranking) -> Ranking:
+    """Lift what stands in a file, or below a folder, that the question names."""
+    if not _has_code(ranking):
+        return ranking
+    asked = _Asked(ranking)
+    lifts: dict[tuple[int, int], tuple[float, float]] = {}
+    for each in ranking.candidates:
+        if each.place.lane == "code" and each.document not in lifts:
+            lifts[each.document] = asked.file(each.place.uri), asked.folder(each.place.uri)
+    none = (0.0, 0.0)
+    files = [lifts.get(each.document, none)[0] for each in ranking.candidates]
+    folders = [lifts.get(each.document, none)[1] for each in ranking.candidates]
+    ranking = ranking.plus("file name", files, _named("its file"), whole_document=True)
+    return ranking.plus("folder", folders, _named("its folder"), whole_document=True)
+
+
+def by_definitions(read: Reader, judges: Sequence[Judge]) -> Stage:
+    """What the judges say of what the chunks define, which is read once for all of them."""
+
+    def judge(ranking: Ranking) -> Ranking:
+        if not judges or not _has_code(ranking):
+            return ranking
+        # All of them: what stands far back now may be all that is left once tests are set aside.
+        defined = read([each for each in ranking.candidates if each.place.lane == "code"])
+        for each in judges:
+            ranking = each(ranking, defined)
+        return ranking
+
+    return judge
+
+
+def by_definition(ranking: Ranking, defined: Defined) -> Ranking:
+    """Lift what defines something that the question names."""
+    asked = _Asked(ranking)
+    told: dict[Place, str] = {}
+    added = []
+    for each in ranking.candidates:
+        found = ((asked.definition(one.name), one.name) for one in defined.get(each, ()))
+        amount, name = max(found, default=(0.0, ""))
+        added.append(amount)
+        told[each.place] = name
+    return ranking.plus("definition", added, lambda c: f"it defines {told[c.place]}")
+
+
+def set_aside(ranking: Ranking) -> Ranking:
+    """Tests come after what they test, and what is marginal after what matters."""
+    if not _has_code(ranking):
+        return ranking
+    wanted = not _ABOUT_TESTS.isdisjoint(ranking.plan.topics)
+    weights: dict[str, float] = {}
+
+    def weight(uri: str) -> float:
+        if uri not in weights:
+            tests = not wanted and _TESTS.search(uri) is not None
+            margin = _MARGINS.search(uri) is not None
+            weights[uri] = (ASIDE if tests else 1.0) * (MARGINAL if margin else 1.0)
+        return weights[uri]
+
+    added = [
+        (weight(each.place.uri) - 1) * score if each.place.lane == "code" else 0.0
+        for each, score in zip(ranking.candidates, ranking.scores, strict=True)
+    ]
+    return ranking.plus("aside", added, lambda c: f"counts {weight(c.place.uri):g}",
+                        whole_document=True)  # fmt: skip
+
+
+def is_aside(uri: str) -> bool:
+    """Whether a file is a test, an example, generated, or marginal in another way."""
+    return _TESTS.search(uri) is not None or _MARGINS.search(uri) is not None
+
+
+def not_crowding(ranking: Ranking) -> Ranking:
+    """Of each file the best chunk counts in full, and each further one half of the one before."""
+    if not _has_code(ranking):
+        return ranking
+    files: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for at in ranking.order():
+        if ranking.candidates[at].place.lane == "code":
+            files[ranking.candidates[at].document].append(at)
+    added = [0.0] * len(ranking.candidates)
+    for chunks in files.values():
+        for behind, at in enumerate(chunks):
+            added[at] = (CROWDING**behind - 1) * ranking.scores[at]
+    # Not the chunk's own merit: neighbours that answer alike are still one passage.
+    return ranking.plus("crowding", added, lambda _: "its file has a better passage",
+                        whole_document=True)  # fmt: skip
+
+
+class _Asked:
+    """What a question names, and how much of it each word says."""
+
+    def __init__(self, ranking: Ranking) -> None:
+        plan = ranking.plan
+        self._terms = frozenset(plan.terms)
+        self._rarity = {term: ranking.rarity.get(term, 1.0) for term in self._terms}
+        self._all = sum(self._rarity.values()) or 1.0
+        self._identifiers = identifiers(plan)
+
+    def file(self, uri: str) -> float:
+        name = uri.rpartition("/")[2]
+        stem = name.rpartition(".")[0] or name
+        words = _words(stem)
+        hit = words & self._terms
+        lift = 0.0
+        if hit:
+            said = _NAME_ITSELF + (1 - _NAME_ITSELF) * self._share(hit)
+            lift = FILE_NAME * len(hit) / len(words) * said
+        return lift + (EXACT_FILE if stem.lower() in self._identifiers else 0.0)
+
+    def folder(self, uri: str) -> float:
+        return FOLDER_NAME * self._share(_words(uri.rpartition("/")[0]) & self._terms)
+
+    def definition(self, name: str) -> float:
+        if name.lower() in self._identifiers:
+            return EXACT_DEFINITION
+        words = _words(name)
+        hit = words & self._terms
+        return DEFINITION * len(hit) / len(words) * self._share(hit) if hit else 0.0
+
+    def _share(self, terms: frozenset[str]) -> float:
+        """How much of the question these terms are; rare ones say more."""
+        return sum(self._rarity[term] for term in terms) / self._all
+
+
+@lru_cache(maxsize=16_384)
+def _words(name: str) -> frozenset[str]:
+    """The words that a name is made of, without the name as a whole; the same names come up
+    again and again, and hundreds of them in one question."""
+    return frozenset(terms_of(name)).difference(names_in(name))
+
+
+def identifiers(plan: Plan) -> frozenset[str]:
+    """The names in a question that somebody wrote as names, in small letters, part by part."""
+    words = _IDENTIFIER.findall(plan.text)
+    alone = len(plan.text.split()) == 1
+    return frozenset(
+        part.lower()
+        for at, word in enumerate(words)
+        if alone or _COMPOUND.search(word) or (at and word[0].isupper())
+        for part in _BETWEEN_NAMES.split(word)
+        if len(part) > 1
+    )
+
+
+def _has_code(ranking: Ranking) -> bool:
+    return any(each.place.lane == "code" for each in ranking.candidates)
+
+
+def _named(what: str) -> Callable[[Candidate], str]:
+    return lambda _: f"the question names {what}"

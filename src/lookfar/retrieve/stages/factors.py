@@ -1,0 +1,121 @@
+"""What makes a piece of code a better answer whatever it is called: its kind, its docs, its size.
+
+Takes: a ranking of code, and what its chunks define. Gives: scores times small factors: for the
+kind that the question asks for, for what explains itself, and against what is too large to be
+read. Refuses: to touch prose. The ladder of names is another system's way to judge them, kept
+for those who come from it; our own stands in ``code``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from lookfar.retrieve.question.intent import Intent, intents_of
+from lookfar.store.keywords.analyser import names_in, terms_of
+
+if TYPE_CHECKING:
+    from lookfar.retrieve.ranking import Candidate, Ranking
+    from lookfar.retrieve.stages.code import Defined, Judge
+
+LARGE: Final = ((8_000, 0.95), (4_000, 0.98))
+"""Characters of a chunk, and what one of more counts."""
+NAME_LADDER: Final = ((1.0, 1.4), (0.8, 1.3), (0.5, 1.2), (0.3, 1.1), (0.0, 1.05))
+"""Share of the question's words in a name, and what the one that has more than that counts."""
+PATH: Final = 1.2
+
+_KINDS: Final[Mapping[Intent, frozenset[str]]] = {
+    "function": frozenset(("function", "method", "macro")),
+    "class": frozenset(("class", "interface", "struct", "trait", "enum", "type", "impl")),
+}
+
+
+def by_kind(of_kind: float, of_topic: float) -> Judge:
+    """Lift functions where functions are asked for, errors where errors are, and so on."""
+
+    def judge(ranking: Ranking, defined: Defined) -> Ranking:
+        wanted = intents_of(ranking.plan.topics)
+        if not wanted:
+            return ranking
+        kinds = frozenset[str]().union(*(_KINDS[each] for each in wanted if each in _KINDS))
+        topics = frozenset(wanted).difference(_KINDS)
+
+        def factor(each: Candidate) -> float:
+            here = defined.get(each, ())
+            if any(symbol.kind in kinds for symbol in here):
+                return of_kind
+            if topics and here:
+                # What a thing is about, only its names can tell without reading it.
+                words = terms_of(" ".join((each.place.uri, *(symbol.name for symbol in here))))
+                return of_topic if topics.intersection(intents_of(words)) else 1.0
+            return 1.0
+
+        told = ", ".join(wanted)
+        return _times(ranking, "kind", factor, lambda _: f"the question is about: {told}")
+
+    return judge
+
+
+def by_docstring(documented: float) -> Judge:
+    """Lift what says what it is for."""
+
+    def judge(ranking: Ranking, defined: Defined) -> Ranking:
+        def factor(each: Candidate) -> float:
+            told = any(symbol.documented for symbol in defined.get(each, ()))
+            return documented if told else 1.0
+
+        return _times(ranking, "docstring", factor, lambda _: "it is documented")
+
+    return judge
+
+
+def by_size(ranking: Ranking) -> Ranking:
+    """Set back what is too large for one answer."""
+
+    def factor(each: Candidate) -> float:
+        size = each.place.end - each.place.start
+        return next((counts for least, counts in LARGE if size >= least), 1.0)
+
+    return _times(ranking, "size", factor, lambda c: f"{c.place.end - c.place.start:,} characters")
+
+
+def by_name_ladder(ranking: Ranking, defined: Defined) -> Ranking:
+    """Lift what is called as the question says, step by step."""
+    asked = frozenset(ranking.plan.terms)
+
+    def rung(name: str) -> float:
+        if name.lower() in (ranking.plan.text.strip().lower(), *ranking.plan.names):
+            return NAME_LADDER[0][1]
+        words = frozenset(terms_of(name)).difference(names_in(name))
+        share = len(asked & words) / len(asked) if asked else 0.0
+        return next((counts for least, counts in NAME_LADDER[1:] if share and share >= least), 1.0)
+
+    def factor(each: Candidate) -> float:
+        return max((rung(symbol.name) for symbol in defined.get(each, ())), default=1.0)
+
+    return _times(ranking, "name", factor, lambda _: "its name has words of the question")
+
+
+def by_path_share(ranking: Ranking) -> Ranking:
+    """Lift what stands at a path with words of the question."""
+    asked = frozenset(ranking.plan.terms)
+
+    def factor(each: Candidate) -> float:
+        share = len(asked.intersection(terms_of(each.place.uri))) / (len(asked) or 1)
+        return 1 + (PATH - 1) * share
+
+    return _times(ranking, "path words", factor, lambda _: "its path has words of the question")
+
+
+def _times(
+    ranking: Ranking,
+    stage: str,
+    factor: Callable[[Candidate], float],
+    note: Callable[[Candidate], str],
+) -> Ranking:
+    """Every score of code times what the factor says of it."""
+    added = [
+        (factor(each) - 1) * score if each.place.lane == "code" else 0.0
+        for each, score in zip(ranking.candidates, ranking.scores, strict=True)
+    ]
+    return ranking.plus(stage, added, note) if any(added) else ranking

@@ -1,0 +1,253 @@
+"""Several scores into one: a weighted sum of normalised scores, or of reciprocal ranks.
+
+Takes: a ranking with keyword, page and vector scores. Gives: fused scores between
+0 and 1. Refuses: to fuse ranks unless somebody asks for it, since on the question sets
+that loses to its own keyword half wherever words decide.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from lookfar.retrieve.question.intent import asks_for_history
+from lookfar.retrieve.ranking import Candidate, Ranking, Stage
+
+_CHUNKS_FOR_A_PAGE = 3
+_CHUNKS_FOR_A_FILE = 5
+_BEHIND_CHUNKS = 1e6
+"""A document that matches as a whole, in a list of ranks, comes after all chunks that match."""
+_FILE_SHARE = 0.375
+"""Of a file of code as a whole, in the score of each of its chunks."""
+
+
+Weigh = Callable[[Ranking, float, float], tuple[float, float]]
+"""What meaning and words count for one question, from what they usually count."""
+
+
+def steady(_: Ranking, meaning: float, words: float) -> tuple[float, float]:
+    """The same for every question."""
+    return meaning, words
+
+
+def by_variance(threshold: float, least: float) -> Weigh:
+    """A lane whose scores hardly differ has little to tell: it counts less, down to ``least``."""
+
+    def weigh(ranking: Ranking, meaning: float, words: float) -> tuple[float, float]:
+        if not meaning or not words:
+            return meaning, words
+        judges = _judges(ranking)
+
+        def factor(values: Sequence[float], floor: float | None) -> float:
+            scaled = _scaled(values, 1.0, floor, judges=judges)
+            mean = sum(scaled) / (len(scaled) or 1)
+            spread = sum((each - mean) ** 2 for each in scaled) / (len(scaled) or 1)
+            return max(least, spread / threshold) if spread < threshold else 1.0
+
+        near = meaning * factor([c.vector for c in ranking.candidates], None)
+        said = words * factor([c.keyword for c in ranking.candidates], 0.0)
+        whole = (meaning + words) / (near + said or 1.0)
+        return near * whole, said * whole
+
+    return weigh
+
+
+def reciprocal_rank(
+    vector_weight: float, keyword_weight: float, k: int, weigh: Weigh = steady
+) -> Stage:
+    """Each lane gives its first 1 / (k + 1), its second 1 / (k + 2), and so on; the first of
+    all lanes gets 1 in all.
+    """
+
+    def fuse(ranking: Ranking) -> Ranking:
+        plan = ranking.plan
+        meaning, words = weigh(ranking, *_weights(ranking, vector_weight, keyword_weight))
+        total = (meaning + words or 1.0) / (k + 1)
+
+        def lane(score: Callable[[Candidate], float], weight: float) -> list[float]:
+            # Whoever a lane says nothing about does not stand in its list.
+            scores = [score(each) for each in ranking.candidates]
+            listed = replace(ranking, scores=tuple(scores)).order()
+            listed = [at for at in listed if scores[at] > 0]
+            place = {at: rank for rank, at in enumerate(listed, 1)}
+            return [
+                weight / (k + place[at]) / total if at in place else 0.0
+                for at in range(len(scores))
+            ]
+
+        if words:
+            added = lane(lambda c: c.keyword or c.page / _BEHIND_CHUNKS, words)
+            ranking = ranking.plus("keyword", added, lambda c: f"bm25 {c.keyword:.3f}, its rank")
+        if meaning and plan.vector is not None:
+            added = lane(lambda c: c.vector, meaning)
+            ranking = ranking.plus("vector", added, lambda c: f"cosine {c.vector:.3f}, its rank")
+        return ranking
+
+    return fuse
+
+
+def _weights(ranking: Ranking, vector: float, keyword: float) -> tuple[float, float]:
+    """What meaning and words count in this mode, for this question."""
+    plan = ranking.plan
+    meaning = vector * plan.vector_trust if plan.mode == "hybrid" else 1.0
+    meaning = meaning if plan.vector is not None else 0.0
+    return meaning, keyword if plan.mode != "vector" else 0.0
+
+
+def weighted_sum(
+    vector_weight: float,
+    keyword_weight: float,
+    page_share: float,
+    code_vector_weight: float,
+    weigh: Weigh = steady,
+) -> Stage:
+    """Each lane scaled to its own best and worst, then mixed.
+
+    Both lanes count twice: for the chunk, and with ``page_share`` for the document
+    it stands in, because a question is seldom answered in one paragraph's words. A file of
+    code is judged by its best chunks together: by its length a whole file would be misjudged,
+    as the one that matters most is often the longest.
+    """
+
+    def fuse(ranking: Ranking) -> Ranking:
+        plan, candidates = ranking.plan, ranking.candidates
+        prose = [each.place.lane != "code" for each in candidates]
+        meaning, words = weigh(ranking, *_weights(ranking, vector_weight, keyword_weight))
+        total = meaning + words or 1.0
+        chunk = (1 - page_share) / total
+        page = page_share / total
+        # The same for code, as shares of one.
+        near_code = code_vector_weight * plan.vector_trust if words and meaning else meaning and 1.0
+        own = 1 - _FILE_SHARE
+        scaled = partial(_scaled, judges=_judges(ranking))
+        said: list[float] = [0.0] * len(candidates)
+        near: list[float] = [0.0] * len(candidates)
+        if words:
+            keyword = scaled([c.keyword for c in candidates], 1.0, floor=0.0)
+            whole = scaled([c.page for c in candidates], words * page, floor=0.0)
+            said = [(1 - near_code) * own * value for value in keyword]
+            by_chunk = _either(prose, [words * chunk * value for value in keyword], said)
+            ranking = ranking.plus("keyword", by_chunk, lambda c: f"bm25 {c.keyword:.3f}")
+            ranking = ranking.plus(
+                "page keyword",
+                _either(prose, whole),
+                lambda c: f"bm25 {c.page:.3f}",
+                whole_document=True,
+            )
+        if meaning:
+            nearness = _of_one_scale(ranking, prose)
+            vector = scaled(nearness, 1.0)
+            page_near = scaled(_page_vectors(candidates, nearness), meaning * page)
+            near = [near_code * own * value for value in vector]
+            by_vector = _either(prose, [meaning * chunk * value for value in vector], near)
+            ranking = ranking.plus("vector", by_vector, lambda c: f"cosine {c.vector:.3f}")
+            ranking = ranking.plus(
+                "page vector", _either(prose, page_near), _nearest_chunks, whole_document=True
+            )
+        if not all(prose):
+            files = _files(candidates, [a + b for a, b in zip(said, near, strict=True)], prose)
+            ranking = ranking.plus("file", files, _best_chunks, whole_document=True)
+        return ranking
+
+    return fuse
+
+
+def _either(
+    prose: Sequence[bool], values: Sequence[float], code: Sequence[float] | None = None
+) -> list[float]:
+    """The one for prose and the other for code, which is nothing where it is not given."""
+    if code is None:
+        return [value if is_prose else 0.0 for is_prose, value in zip(prose, values, strict=True)]
+    return [
+        value if is_prose else other
+        for is_prose, value, other in zip(prose, values, code, strict=True)
+    ]
+
+
+def _files(
+    candidates: Sequence[Candidate], scores: Sequence[float], prose: Sequence[bool]
+) -> list[float]:
+    """For each chunk of code, what the best chunks of its file say together."""
+    found: dict[tuple[int, int], list[float]] = defaultdict(list)
+    for each, score, is_prose in zip(candidates, scores, prose, strict=True):
+        if not is_prose:
+            found[each.document].append(score)
+    together = {
+        document: sum(sorted(values)[-_CHUNKS_FOR_A_FILE:]) for document, values in found.items()
+    }
+    best = max(together.values(), default=0.0) or 1.0
+    return [
+        0.0 if is_prose else _FILE_SHARE * together[each.document] / best
+        for each, is_prose in zip(candidates, prose, strict=True)
+    ]
+
+
+def _best_chunks(_: Candidate) -> str:
+    return f"the {_CHUNKS_FOR_A_FILE} best chunks of its file together"
+
+
+def _nearest_chunks(_: Candidate) -> str:
+    return f"mean of the {_CHUNKS_FOR_A_PAGE} nearest chunks of the document"
+
+
+def _of_one_scale(ranking: Ranking, prose: Sequence[bool]) -> list[float]:
+    """Cosines as the model gives them; those of a second one, for code, are laid over the range
+    of the first, since two models do not measure alike.
+    """
+    values = [each.vector for each in ranking.candidates]
+    vector = ranking.plan.vector
+    if vector is None or getattr(vector, "ndim", 1) == 1 or all(prose) or not any(prose):
+        return values
+    first = [value for value, is_prose in zip(values, prose, strict=True) if is_prose]
+    second = [value for value, is_prose in zip(values, prose, strict=True) if not is_prose]
+    low, high = min(first), max(first)
+    least, width = min(second), (max(second) - min(second)) or 1.0
+    return [
+        value if is_prose else low + (value - least) / width * (high - low)
+        for value, is_prose in zip(values, prose, strict=True)
+    ]
+
+
+def _page_vectors(candidates: Sequence[Candidate], nearness: Sequence[float]) -> list[float]:
+    """How near a document is as a whole: the mean of its nearest chunks."""
+    near: dict[tuple[int, int], list[float]] = defaultdict(list)
+    for each, value in zip(candidates, nearness, strict=True):
+        near[each.document].append(value)
+    page = {
+        document: sum(sorted(values)[-_CHUNKS_FOR_A_PAGE:]) / min(len(values), _CHUNKS_FOR_A_PAGE)
+        for document, values in near.items()
+    }
+    return [page[each.document] for each in candidates]
+
+
+def _judges(ranking: Ranking) -> list[int]:
+    """The candidates whose best and worst make the scale: commits that stand beside documents
+    are measured by them, so that what documents score does not depend on the history.
+    """
+    plan = ranking.plan
+    others = [at for at, c in enumerate(ranking.candidates) if c.place.lane != "commits"]
+    if not others or "commits" in plan.filters.lanes or asks_for_history(plan.text):
+        return list(range(len(ranking.candidates)))
+    return others
+
+
+def _scaled(
+    values: Sequence[float],
+    share: float,
+    floor: float | None = None,
+    *,
+    judges: Sequence[int],
+) -> list[float]:
+    """``values`` between 0 (the worst of ``judges``, or ``floor``) and ``share`` (their best)."""
+    if not values:
+        return []
+    judging = [values[at] for at in judges]
+    low = min(judging) if floor is None else floor
+    width = max(judging) - low
+    if width <= 0:
+        return [share if value > 0 else 0.0 for value in values]
+    if len(judging) == len(values):
+        return [(value - low) * share / width for value in values]
+    return [max(0.0, min((value - low) * share / width, share)) for value in values]

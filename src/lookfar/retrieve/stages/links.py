@@ -1,0 +1,191 @@
+"""Lifts for documents that the best ones lead to: by links, by folders, by community.
+
+Takes: a ranking, and the collections that it is of. Gives: scores raised by a share of the
+score of the document that leads there; and, where that is wanted, documents that only a link
+brought in. Refuses: to follow a second link, to lower a score, and to lead from or to commits;
+code is led to by links, and leads nowhere.
+
+A page often matches because it lists or introduces what the question is about, and the page
+that answers is the one it leads to. So a link counts from the source to the target and not
+back; and a page that has a folder of its own, as ``guide.md`` or ``guide/index.md`` has
+``guide``, leads to the pages in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from lookfar.retrieve.neighbours.related import headings_at
+from lookfar.retrieve.neighbours.relations import relation_of
+from lookfar.retrieve.ranking import Candidate, Ranking, Stage
+from lookfar.retrieve.retrievers.candidates import CHUNK_WEIGHTS, without_glob
+from lookfar.store.catalogue.link_names import fold, folder_of, page_of
+
+if TYPE_CHECKING:
+    from lookfar.model import Relation
+    from lookfar.retrieve.answer.excerpt import Source
+
+_MOST_JOINING = 20
+"""Documents that links alone bring in."""
+
+Document = tuple[int, int]
+"""A document, told apart from those of other collections."""
+Edge = tuple[Document, Document, "Relation"]
+
+
+def led_to(
+    seeds: int,
+    link_lift: float,
+    below_lift: float,
+    weights: Mapping[Relation, float],
+    sources: Sequence[Source],
+) -> Stage:
+    """Documents that the best ``seeds`` lead to, lifted by a share of the leading score."""
+
+    def lift(ranking: Ranking) -> Ranking:
+        best = _best(ranking)
+        leading = _leading(best, seeds)
+        lifts: dict[Document, tuple[float, str]] = {}
+
+        def offer(target: Document, source: Document, share: float, said: str) -> None:
+            value = share * best[source][0]
+            if value > lifts.get(target, (0.0, ""))[0]:
+                lifts[target] = (value, f"{said} {best[source][1].place.uri}")
+
+        if below_lift:
+            for document, head in _below(best, leading):
+                offer(document, head, below_lift, "below")
+        if link_lift:
+            for source, target, relation in _edges(best, leading, sources, set(best)):
+                said = "linked from" if relation == "links_to" else f"{relation}, linked from"
+                offer(target, source, link_lift * weights[relation], said)
+        if not lifts:
+            return ranking
+        return ranking.plus(
+            "links",
+            [lifts.get(each.document, (0.0, ""))[0] for each in ranking.candidates],
+            lambda c: lifts[c.document][1],
+            whole_document=True,
+        )
+
+    return lift
+
+
+def joined_by_links(
+    seeds: int, share: float, weights: Mapping[Relation, float], sources: Sequence[Source]
+) -> Stage:
+    """What the best ``seeds`` link to joins with a share of their score, if it is not there.
+
+    The filters of the question hold for it, too. Of each document the chunk joins that has
+    most of the question's words, or else the first.
+    """
+
+    def join(ranking: Ranking) -> Ranking:
+        best = _best(ranking)
+        offers: dict[Document, tuple[float, str]] = {}
+        for source, target, relation in _edges(best, _leading(best, seeds), sources, None):
+            score, leading = best[source]
+            value = share * weights[relation] * score
+            if target not in best and value > offers.get(target, (0.0, ""))[0]:
+                offers[target] = (value, f"linked from {leading.place.uri}")
+        found: list[Candidate] = []
+        for number, (_, plan, snapshot, *_) in enumerate(sources):
+            wanted = sorted(document for at, document in offers if at == number)
+            if wanted:
+                filters = without_glob(plan.filters, snapshot)
+                places = snapshot.best_of_each(plan.terms, CHUNK_WEIGHTS, wanted, filters)
+                found += (Candidate(place, score, 0.0, 0.0, number) for place, score in places)
+        found.sort(key=lambda each: (-offers[each.document][0], each.place.uri, each.source))
+        del found[_MOST_JOINING:]
+        if not found:
+            return ranking
+        added = [0.0] * len(ranking.candidates) + [offers[each.document][0] for each in found]
+        return ranking.joined_by(found).plus("neighbour", added, lambda c: offers[c.document][1])
+
+    return join
+
+
+def of_one_community(seeds: int, factor: float, sources: Sequence[Source]) -> Stage:
+    """Documents in the communities of the best ``seeds`` count ``factor`` times."""
+
+    def lift(ranking: Ranking) -> Ranking:
+        best = _best(ranking)
+        among: dict[Document, tuple[int, int]] = {}
+        for number, source in enumerate(sources):
+            uris = {each.place.uri: doc for doc, (_, each) in best.items() if doc[0] == number}
+            found = source.snapshot.communities(uris) if uris else {}
+            among.update((uris[uri], (number, community)) for uri, community in found.items())
+        favoured = {among[each] for each in _leading(best, seeds) if each in among}
+        if not favoured:
+            return ranking
+        # The same for all chunks of a document: its place, not theirs, is what counts.
+        added = [
+            (factor - 1) * best[each.document][0] if among.get(each.document) in favoured else 0.0
+            for each in ranking.candidates
+        ]
+        return ranking.plus(
+            "community", added, lambda _: "linked among those of the best", whole_document=True
+        )
+
+    return lift
+
+
+def _best(ranking: Ranking) -> dict[Document, tuple[float, Candidate]]:
+    """The score and the first of the best chunks of each document."""
+    found: dict[Document, tuple[float, Candidate]] = {}
+    for each, score in zip(ranking.candidates, ranking.scores, strict=True):
+        known = found.get(each.document)
+        if known is None or score > known[0]:
+            found[each.document] = (score, each)
+    return found
+
+
+def _leading(best: Mapping[Document, tuple[float, Candidate]], seeds: int) -> list[Document]:
+    """The best documents of prose, best first."""
+    prose = [each for each in best if best[each][1].place.lane not in ("code", "commits")]
+    prose.sort(key=lambda each: (-best[each][0], best[each][1].place.uri, each[0]))
+    return prose[:seeds]
+
+
+def _below(
+    best: Mapping[Document, tuple[float, Candidate]], leading: Sequence[Document]
+) -> list[tuple[Document, Document]]:
+    """The pages that stand in the folder of a leading one, each with that."""
+    heads = {(each[0], page_of(best[each][1].place.uri)): each for each in reversed(leading)}
+    folders = tuple(f"{page}/" for _, page in heads if page)
+    found: list[tuple[Document, Document]] = []
+    for document, (_, candidate) in best.items():
+        uri, lane = candidate.place.uri, candidate.place.lane
+        # Few do, and taking a path apart costs more than looking at its beginning.
+        if lane in ("code", "commits") or not fold(uri).startswith(folders):
+            continue
+        head = heads.get((document[0], folder_of(page_of(uri))))
+        if head is not None and head != document:
+            found.append((document, head))
+    return found
+
+
+def _edges(
+    best: Mapping[Document, tuple[float, Candidate]],
+    leading: Sequence[Document],
+    sources: Sequence[Source],
+    among: set[Document] | None,
+) -> list[Edge]:
+    """The links of the leading documents, with what they express."""
+    found: list[Edge] = []
+    for number, source in enumerate(sources):
+        here = [document for at, document in leading if at == number]
+        if not here:
+            continue
+        wanted = None if among is None else {each for at, each in among if at == number}
+        sections = {}
+        leads = source.snapshot.leads(here, wanted)
+        # Best first: numbers of documents tell of edits, by which no answer may differ.
+        for lead in sorted(leads, key=lambda lead: here.index(lead.source)):
+            uri = best[number, lead.source][1].place.uri
+            if uri not in sections:
+                sections[uri] = source.snapshot.sections(uri)
+            relation = relation_of(lead.kind, uri, headings_at(sections[uri], lead.start))
+            found.append(((number, lead.source), (number, lead.target), relation))
+    return found

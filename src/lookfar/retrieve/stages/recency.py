@@ -1,0 +1,92 @@
+"""What is new counts more: memories that were made lately, and documents where that is wanted.
+
+Takes: the collections asked, tiers of age for documents, and a ranking. Gives: scores times
+the factor of the first tier that a document is young enough for. Refuses: to give memories
+the tiers of documents; a collection of memories brings its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from lookfar.retrieve.neighbours.mentions import front_matter
+
+if TYPE_CHECKING:
+    from lookfar.ports import Snapshot
+    from lookfar.retrieve.answer.excerpt import Source
+    from lookfar.retrieve.ranking import Ranking, Stage
+
+_DAY = 86_400.0
+
+Tier = tuple[float, float]
+"""Days, and the factor for what is not older than that."""
+
+
+def by_age(
+    tiers: Sequence[Tier], sources: Sequence[Source], clock: Callable[[], float] = time.time
+) -> Stage:
+    """Scores times the factor of their tier: of ``tiers``, or for memories of their source."""
+    ordered = sorted(tiers)
+
+    def lift(ranking: Ranking) -> Ranking:
+        now = clock()
+        ages = _ages(ranking, sources, bool(ordered), now)
+        factors: dict[tuple[int, int], float] = {}
+        for each in ranking.candidates:
+            age = ages.get(each.document)
+            if age is not None and each.document not in factors:
+                own = sources[each.source].recent
+                theirs = [own] if own and each.place.lane == "memory" else ordered
+                factors[each.document] = next((by for days, by in theirs if age <= days), 1.0)
+        added = [
+            (factors.get(each.document, 1.0) - 1) * score
+            for each, score in zip(ranking.candidates, ranking.scores, strict=True)
+        ]
+        if not any(added):
+            return ranking
+        return ranking.plus("recent", added, lambda c: _told(ages[c.document], c.place.lane))
+
+    return lift
+
+
+def _ages(
+    ranking: Ranking, sources: Sequence[Source], documents_too: bool, now: float
+) -> dict[tuple[int, int], float]:
+    """In days, of each document that may be lifted; what claims to come from the future is new."""
+    made: dict[tuple[int, int], float] = {}
+    others: dict[int, set[int]] = {}
+    for each in ranking.candidates:
+        if each.document in made:
+            continue
+        source = sources[each.source]
+        if source.recent is not None and each.place.lane == "memory":
+            when = _made(source.snapshot, each.place.uri)
+            if when is not None:
+                made[each.document] = when
+        elif documents_too:
+            others.setdefault(each.source, set()).add(each.place.document)
+    for number, documents in others.items():
+        for document, when_ns in sources[number].snapshot.modified(sorted(documents)).items():
+            made[number, document] = when_ns / 1e9
+    return {document: max(0.0, now - when) / _DAY for document, when in made.items()}
+
+
+def _told(age: float, lane: str) -> str:
+    if lane == "memory":
+        return "remembered lately"
+    days = int(age)
+    return "changed today" if not days else f"changed {days} day{'s' if days > 1 else ''} ago"
+
+
+def _made(snapshot: Snapshot, uri: str) -> float | None:
+    """When a memory was made, in seconds: as it says, or else as the disk does."""
+    said = front_matter(snapshot, uri).get("created_at")
+    try:
+        when = datetime.fromisoformat(str(said))
+        return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        known = snapshot.document(uri)
+        return float(known["mtime_ns"]) / 1e9 if known else None

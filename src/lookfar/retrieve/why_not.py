@@ -1,0 +1,106 @@
+"""Why a document is not in the answer: never indexed, filtered out, without a match, outranked.
+
+Takes: the collections asked with their plans, settings, and the URI of a document. Gives: one
+verdict with the document's rank, its score and what the last hit scored. Refuses: to tell why
+something is not indexed; the rules for that stand in ``sources.why``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lookfar.model import Filters, WhyNot
+from lookfar.retrieve.answer.choose import choose
+from lookfar.retrieve.question.expand import grounded
+from lookfar.retrieve.retrievers.candidates import without_glob
+from lookfar.retrieve.search import rank
+
+if TYPE_CHECKING:
+    from lookfar.config import SearchSettings
+    from lookfar.retrieve.answer.diversify import Passage
+    from lookfar.retrieve.answer.excerpt import Source
+
+
+def why_not(sources: Sequence[Source], settings: SearchSettings, uri: str) -> WhyNot:
+    """Follow one document through the stages of a question."""
+    query = sources[0].plan.text
+    holding = [at for at, each in enumerate(sources) if each.snapshot.document(uri) is not None]
+    if not holding:
+        return WhyNot(query, uri, "not_indexed", "No collection that was asked has it.")
+    # As the search does it: phrases that nobody wrote bind nobody, dashes may refuse words.
+    plans, _ = grounded([(each.plan, each.snapshot) for each in sources], settings)
+    admitted = [at for at in holding if _admitted(sources[at], uri, plans[at].filters)]
+    if not admitted:
+        kept_out = _keeping_out(sources[holding[0]], uri, plans[holding[0]].filters)
+        detail = f"The question's filters keep it out: {kept_out}."
+        return WhyNot(query, uri, "filtered", detail)
+    ranking = rank(sources, settings, also=uri)
+    order = ranking.order()
+    documents = list(dict.fromkeys(ranking.candidates[at].document for at in order))
+    best = next(
+        (at for at in order if ranking.candidates[at].place.uri == uri
+         and ranking.candidates[at].source in admitted),
+        None,
+    )  # fmt: skip
+    if best is None or ranking.scores[best] <= 0:
+        detail = "No word of the question stands in it, and its meaning is not near."
+        return WhyNot(query, uri, "unmatched", detail, of=len(documents))
+    shown, _ = choose(ranking, sources, settings)
+    place = documents.index(ranking.candidates[best].document) + 1
+    found = WhyNot(
+        query,
+        uri,
+        "shown",
+        f"It is hit {_position(shown, uri)}.",
+        rank=place,
+        of=len(documents),
+        score=round(ranking.scores[best], 6),
+        needed=round(shown[-1].score, 6) if shown else 0.0,
+        explanation=ranking.story(best),
+    )
+    if _position(shown, uri):
+        return found
+    least = shown[-1].score if shown else 0.0
+    if ranking.scores[best] >= least:
+        other = ", or others were put before it by mmr or rerank"
+        reordered = settings.mmr or settings.rerank
+        detail = f"It says the same as a hit{other if reordered else ''}."
+        return replace(found, verdict="folded", detail=detail)
+    best_score = ranking.scores[order[0]]
+    if ranking.scores[best] < settings.min_confidence * best_score:
+        detail = (
+            f"It scores {found.score:.3f}, less than search.min_confidence"
+            f" ({settings.min_confidence:g}) of the best hit's {best_score:.3f}."
+        )
+        return replace(found, verdict="outranked", detail=detail)
+    detail = (
+        f"It is document {place} of {len(documents)} that were ranked, with"
+        f" {found.score:.3f}; the last hit has {found.needed:.3f}. A larger top_k reaches further."
+    )
+    return replace(found, verdict="outranked", detail=detail)
+
+
+def _position(shown: Sequence[Passage], uri: str) -> int:
+    """The place of the first hit from a document, from 1; 0 where there is none."""
+    return next((at for at, each in enumerate(shown, 1) if each.place.uri == uri), 0)
+
+
+def _admitted(source: Source, uri: str, filters: Filters) -> bool:
+    """Whether any chunk of the document passes the filters."""
+    asked = without_glob(filters, source.snapshot)
+    if asked.uris and uri not in asked.uris:
+        return False
+    return bool(source.snapshot.admitted(uri, asked))
+
+
+def _keeping_out(source: Source, uri: str, given: Filters) -> str:
+    """The names of the filters that keep a document out, each by itself."""
+    kept = [
+        name
+        for name in Filters.__slots__
+        if getattr(given, name) != getattr(Filters(), name)
+        and not _admitted(source, uri, replace(Filters(), **{name: getattr(given, name)}))
+    ]
+    return ", ".join(kept) or "taken together"

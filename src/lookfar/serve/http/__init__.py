@@ -1,0 +1,1 @@
+"""The HTTP server: MCP at ``/mcp``, tools as REST, the web page at ``/``."""

@@ -1,0 +1,75 @@
+"""Spans of requests and calls for OpenTelemetry, where somebody collects them.
+
+Takes: requests and calls as they begin. Gives: spans to whatever the standard variables
+(``OTEL_EXPORTER_OTLP_ENDPOINT`` and its like) name. Refuses: to be there without being asked
+for, and to start where the packages for it are missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from lookfar import __version__
+from lookfar.errors import InvalidConfig
+
+if TYPE_CHECKING:
+    from lookfar.serve.http.visits import Visit
+
+
+class Traces:
+    """Spans by the official packages, which are imported here and nowhere else."""
+
+    def __init__(self) -> None:
+        try:
+            from opentelemetry import propagate, trace
+            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+            from opentelemetry.sdk.resources import Resource
+            from opentelemetry.sdk.trace import TracerProvider
+            from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        except ImportError as error:
+            raise InvalidConfig(
+                "serve.traces is on, and the packages for OpenTelemetry are missing.",
+                hint="Install them: pip install 'lookfar[otel]'",
+                developer=str(error),
+            ) from error
+        about = Resource.create({"service.name": "lookfar", "service.version": __version__})
+        self._provider = TracerProvider(resource=about)
+        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        self._tracer = self._provider.get_tracer("lookfar", __version__)
+        self._extract = propagate.extract
+        self._server = trace.SpanKind.SERVER
+
+    @contextmanager
+    def request(
+        self, visit: Visit, scope: Mapping[str, Any], route: Callable[[], str]
+    ) -> Iterator[None]:
+        """A span of a request, below the one that its client names."""
+        headers = scope["headers"]
+        carried = {
+            name.decode("latin-1"): value.decode("latin-1")
+            for name, value in headers
+            if name in (b"traceparent", b"tracestate")
+        }
+        with self._tracer.start_as_current_span(
+            visit.method, self._extract(carried), kind=self._server
+        ) as span:
+            try:
+                yield
+            finally:
+                span.update_name(f"{visit.method} {route()}")
+                span.set_attribute("http.request.method", visit.method)
+                span.set_attribute("http.route", route())
+                span.set_attribute("http.response.status_code", visit.status)
+                span.set_attribute("lookfar.request_id", visit.id)
+
+    @contextmanager
+    def call(self, tool: str) -> Iterator[None]:
+        """A span of a call of a tool."""
+        with self._tracer.start_as_current_span(tool):
+            yield
+
+    def close(self) -> None:
+        """Send what is left."""
+        self._provider.shutdown()

@@ -1,0 +1,1 @@
+"""How results look: text for terminals and agents, JSON for programs."""

@@ -1,0 +1,158 @@
+"""How far an indexing pass has come, told to people while they wait.
+
+Takes: the progress that the library reports. Gives: on a terminal a bar with
+files, speed and time left; elsewhere a plain line now and then. Refuses: to
+write to stdout, and to write at all when asked to be quiet.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from lookfar.serve.show.printable import safe_name
+
+if TYPE_CHECKING:
+    from lookfar.index.build import Progress
+
+Report = Callable[["Progress"], None]
+
+_REDRAW_SECONDS = 0.1
+_LINE_SECONDS = 5.0
+_EVERY = 1_000
+"""Of what is counted, as many as are worth a line where there is no bar."""
+_MB = 1_000_000
+
+
+@contextmanager
+def shown(name: str, *, quiet: bool = False, at_once: bool = True) -> Iterator[Report]:
+    """Follow one pass over the folder called ``name``.
+
+    ``at_once`` shows the bar before the first report, while files are looked for;
+    without it nothing is shown unless there is something to report.
+    """
+    if quiet:
+        yield lambda _: None
+    elif sys.stderr.isatty():
+        with _bar(safe_name(name), at_once) as report:
+            yield report
+    else:
+        yield _lines(safe_name(name))
+
+
+@contextmanager
+def counted(
+    noun: str, total_bytes: int | None, *, quiet: bool = False
+) -> Iterator[Callable[[int, int], None]]:
+    """Follow something that is read one by one: told how many there were, and of how many bytes.
+
+    Where it is not known how many bytes there are, there is no time left to tell.
+    """
+    told = 0
+
+    def line(done: int, _read: int) -> None:
+        nonlocal told
+        if done // _EVERY > told:
+            told = done // _EVERY
+            print(f"{done:,} {noun}", file=sys.stderr, flush=True)
+
+    if quiet:
+        yield lambda _done, _read: None
+        return
+    if not sys.stderr.isatty():
+        yield line
+        return
+    bar = _drawn()
+    task = bar.add_task(f"Reading {noun}", total=total_bytes, files="", speed="")
+    started, drawn = time.monotonic(), 0.0
+
+    def draw(done: int, read: int) -> None:
+        nonlocal drawn
+        clock = time.monotonic()
+        if clock - drawn >= _REDRAW_SECONDS:
+            drawn = clock
+            speed = f"{done / max(clock - started, 1e-6):,.0f}/s"
+            bar.update(task, completed=read, files=f"{done:,}", speed=speed)
+            bar.refresh()
+
+    bar.start()
+    try:
+        yield draw
+    finally:
+        bar.stop()
+
+
+def _drawn() -> Any:
+    """A bar without a thread of its own: a pass may start worker processes."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.fields[files]}", markup=False),
+        TextColumn("{task.fields[speed]}", markup=False),
+        TimeRemainingColumn(),
+        console=Console(stderr=True, highlight=False, markup=False, emoji=False),
+        transient=True,
+        auto_refresh=False,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+
+
+@contextmanager
+def _bar(name: str, at_once: bool) -> Iterator[Report]:
+    bar = _drawn()
+    task = bar.add_task(f"Indexing {name}", total=None, files="looking for files", speed="")
+    started, drawn = time.monotonic(), 0.0
+
+    def report(now: Any) -> None:
+        nonlocal started, drawn
+        if not now.total_files:
+            return  # Nothing to read, or somebody else reads it and this one waits.
+        clock = time.monotonic()
+        if now.files == 0:
+            started = clock
+        elif clock - drawn < _REDRAW_SECONDS and now.files < now.total_files:
+            return
+        drawn = clock
+        bar.start()
+        bar.update(
+            task,
+            total=max(now.total_bytes, 1),
+            completed=now.bytes,
+            files=f"{now.files:,} of {now.total_files:,} files",
+            speed=f"{now.bytes / _MB / max(clock - started, 1e-6):.1f} MB/s",
+        )
+        bar.refresh()
+
+    if at_once:
+        bar.start()
+        bar.refresh()
+    try:
+        yield report
+    finally:
+        bar.stop()
+
+
+def _lines(name: str) -> Report:
+    last = time.monotonic()
+
+    def report(now: Progress) -> None:
+        nonlocal last
+        clock = time.monotonic()
+        if clock - last < _LINE_SECONDS or not now.total_files:
+            return
+        last = clock
+        print(
+            f"Indexing {name}: {now.files:,} of {now.total_files:,} files,"
+            f" {now.bytes / _MB:.0f} of {now.total_bytes / _MB:.0f} MB",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    return report

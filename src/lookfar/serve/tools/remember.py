@@ -1,0 +1,57 @@
+"""The tool ``remember``: a memory from an agent, kept as a file that people can read and edit.
+
+Takes: a text, and what it is about. Gives: where it lies and how to read it again. Refuses:
+to write where the user did not allow it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from lookfar.edit.memories import MemoryType
+from lookfar.retrieve.locate.address import address_of
+from lookfar.serve.show.printable import safe_name
+from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
+
+
+class RememberInput(Input):
+    text: Annotated[str, Field(min_length=1)]
+    title: str = ""
+    type: MemoryType = "fact"
+    tags: list[str] = []
+    about: Annotated[list[str], Field(description="URIs it links to")] = []
+
+
+def _remember(session: Session, given: RememberInput, call: Call) -> Result:
+    collection, made = session.library.remember(
+        given.text,
+        title=given.title,
+        type=given.type,
+        tags=given.tags,
+        about=given.about,
+        author=call.client,
+    )
+    data: Json = {
+        "collection": collection,
+        "uri": made.name,
+        "address": address_of(collection, made.name),
+        "title": made.title,
+        "type": made.type,
+        "tags": list(made.tags),
+        "created_at": made.created_at,
+        "author": made.author,
+    }
+    return Result(data, safe_name(f"Remembered as {made.name}; read it with {data['address']}."))
+
+
+REMEMBER = Tool(
+    "remember",
+    "Keep a decision, plan or finding for later sessions; search finds it, kind memory.",
+    RememberInput,
+    _remember,
+    read_only=False,
+    idempotent=False,
+    writes=True,
+)

@@ -1,0 +1,502 @@
+"""What changed in a folder, as hints: names to look at, never facts about them.
+
+Takes: a root, its policy and how long a pause ends a batch. Gives: batches of
+changed URIs (folders end in ``/``), or "everything" where names would not do: too
+many of them, events lost, rules changed, the root replaced. Refuses: to wake
+anyone for what policy or ignore files keep out, and to call itself healthy when
+events may be missing.
+
+Whoever takes a hint looks at the disk; an event that lies costs one look.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from threading import Lock, RLock
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from lookfar.config import PROJECT_FILE
+from lookfar.errors import LookfarError, OutsideRoot
+from lookfar.sources.confine import components
+from lookfar.sources.folder.ignore import IGNORE_FILES
+from lookfar.sources.folder.mounts import is_far
+from lookfar.sources.folder.outer_ignore import ignores_around
+from lookfar.sources.folder.walk import rules_of
+
+if TYPE_CHECKING:
+    from lookfar.sources.confine import Root
+    from lookfar.sources.folder.ignore import Ignores
+    from lookfar.sources.folder.policy import Policy, Verdict
+
+MOST_NAMED: Final = 1_000
+"""Distinct names in a batch; more of them mean "everything"."""
+
+LONGEST_WAIT: Final = 2.0
+"""Seconds after which a batch is due although someone is still writing."""
+
+ROOT_GONE: Final = "the folder is gone"
+_LIMIT: Final = "the system's limit of watched folders is reached (fs.inotify.max_user_watches)"
+_INSTANCES: Final = "the system's limit of watchers is reached (fs.inotify.max_user_instances)"
+_RETRY_SECONDS: Final = 10.0
+_LIMIT_SECONDS: Final = 60.0
+"""Until it is seen whether the limit was raised, which takes a look at every folder."""
+_STORE: Final = re.compile(r".*-[0-9a-f]{16}", re.DOTALL)
+"""How the folder of an index is called, among those of other collections."""
+_GIT: Final = ".git"
+_GIT_REFS: Final = ("HEAD", "packed-refs", "refs", "logs")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Names to look at."""
+
+    uris: frozenset[str] = frozenset()
+    """Files, and folders with a ``/`` at their end, which stand for all below them."""
+    everything: bool = False
+    git: bool = False
+    """The head or a reference of the folder's git repository may have moved."""
+
+    def __bool__(self) -> bool:
+        return bool(self.uris or self.everything or self.git)
+
+
+class Watcher(Protocol):
+    """Something that notices changes in a folder."""
+
+    @property
+    def healthy(self) -> bool:
+        """Whether every change will be noticed."""
+
+    @property
+    def reason(self) -> str:
+        """Why it is not healthy; empty when it is."""
+
+    def start(self, wake: Callable[[], None]) -> None:
+        """Watch; ``wake`` is called when there is something where there was nothing."""
+
+    def stop(self) -> None: ...
+
+    def tend(self) -> None:
+        """See after the watch: a root that came back is watched again."""
+
+    def ready_in(self) -> float | None:
+        """Seconds until a batch is due; None when there is nothing."""
+
+    def take(self) -> Batch:
+        """What was noticed so far, due or not."""
+
+    def peek(self) -> Batch:
+        """The same, leaving it there."""
+
+    def fence(self, timeout: float) -> bool:
+        """Notice all that was written before; False where that cannot be known."""
+
+
+class Hints:
+    """Names gathered until there is a pause, or until they have waited long enough."""
+
+    def __init__(
+        self,
+        quiet: float,
+        longest: float = LONGEST_WAIT,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.quiet = quiet
+        self._longest = longest
+        self._clock = clock
+        self._lock = Lock()
+        self._uris: set[str] = set()
+        self._everything = self._git = False
+        self._first = self._last = 0.0
+
+    def add(self, uri: str = "", *, everything: bool = False, git: bool = False) -> bool:
+        """Remember a name; True when there was nothing before it."""
+        with self._lock:
+            now = self._clock()
+            was_empty = not (self._uris or self._everything or self._git)
+            if was_empty:
+                self._first = now
+            self._last = now
+            self._git |= git
+            self._everything |= everything
+            if uri and not self._everything:
+                self._uris.add(uri)
+            if self._everything or len(self._uris) > MOST_NAMED:
+                self._everything = True
+                self._uris.clear()
+            return was_empty
+
+    def ready_in(self) -> float | None:
+        with self._lock:
+            if not (self._uris or self._everything or self._git):
+                return None
+            # Never less patient than one pause, however long the pause was chosen.
+            longest = self._first + max(self._longest, self.quiet)
+            return max(0.0, min(self._last + self.quiet, longest) - self._clock())
+
+    def peek(self) -> Batch:
+        with self._lock:
+            return Batch(topmost(self._uris), self._everything, self._git)
+
+    def take(self) -> Batch:
+        with self._lock:
+            batch = Batch(topmost(self._uris), self._everything, self._git)
+            self._uris.clear()
+            self._everything = self._git = False
+            return batch
+
+
+def topmost(uris: set[str] | frozenset[str]) -> frozenset[str]:
+    """The names without those that a folder among them stands for."""
+    folders = {uri for uri in uris if uri.endswith("/")}
+    if not folders:
+        return frozenset(uris)
+
+    def covered(uri: str) -> bool:
+        end = uri.find("/")
+        while -1 < end < len(uri) - 1:
+            if uri[: end + 1] in folders:
+                return True
+            end = uri.find("/", end + 1)
+        return False
+
+    return frozenset(uri for uri in uris if not covered(uri))
+
+
+class FolderWatcher:
+    """The watcher of one root, on watchdog."""
+
+    def __init__(
+        self,
+        root: Root,
+        policy: Policy,
+        debounce_ms: int,
+        *,
+        apart: str = "",
+        exact: bool = True,
+    ) -> None:
+        """``apart`` is the real path of the folder of indexes: if it lies inside, nothing is told
+        of the indexes in it. What else lies there, memories for one, is as good as any other.
+
+        Without ``exact``, or where the system has no inotify, there are no fences.
+        """
+        below = f"{root.path.rstrip(os.sep)}{os.sep}"
+        self._apart = apart if f"{apart}{os.sep}".startswith(below) else ""
+        self._retry_at = 0.0
+        self._refusals = 0
+        """How often the limit of watched folders was met."""
+        self._root = root
+        self._policy = policy
+        self._exact = exact
+        self._hints = Hints(debounce_ms / 1000)
+        self._wake: Callable[[], None] = lambda: None
+        self._changing = RLock()
+        self._watch: _Observing | None = None
+        self._wanted = False
+        self._identity: tuple[int, int] | None = None
+        self._problem = "not started"
+        self._ruling = RLock()
+        self._rules: dict[str, tuple[Ignores | None, Verdict | None]] = {}
+        self._far = False
+        """Whether others may change it without an event here, so that no fence proves anything."""
+        self._around: Ignores | None = None
+        """The rules that lie outside the root, as they were when they were last looked at."""
+
+    # -- its life ------------------------------------------------------------
+
+    @property
+    def healthy(self) -> bool:
+        return not self.reason
+
+    @property
+    def reason(self) -> str:
+        if not self._problem and self._watch is not None and not self._watch.alive:
+            return "the watching thread ended"
+        return self._problem
+
+    def start(self, wake: Callable[[], None]) -> None:
+        with self._changing:
+            self._wake = wake
+            if not self._wanted:
+                self._wanted = True
+                self._begin()
+
+    def stop(self) -> None:
+        with self._changing:
+            self._wanted = False
+            self._end("not started")
+
+    def tend(self) -> None:
+        with self._changing:
+            if not self._wanted:
+                return
+            now = _identity(self._root.path)
+            if now is None:
+                if self._watch is not None or self._problem != ROOT_GONE:
+                    self._end(ROOT_GONE)
+            elif now != self._identity or self._problem == ROOT_GONE or self._retried():
+                # Gone and back between two looks leaves the same folder and a watch
+                # that said so: that watch has missed what happened on the way.
+                self._end("")
+                self._begin()
+                if self._watch is not None:
+                    self._everything()
+            elif self._problem == _LIMIT and time.monotonic() >= self._retry_at:
+                self._try_the_limit()
+            if self._watch is not None:
+                self._look_around()
+
+    def _look_around(self) -> None:
+        """Rules that lie outside the root have no events of their own, so they are compared."""
+        if not self._policy.respect_ignore_files:
+            return
+        found = ignores_around(self._root.path)
+        with self._ruling:
+            before, self._around = self._around, found
+        if found is not before:
+            self._everything()
+
+    def _try_the_limit(self) -> None:
+        """Watch the folders that had no room, if somebody made some."""
+        watch, before = self._watch, self._refusals
+        self._retry_at = time.monotonic() + _LIMIT_SECONDS
+        if watch is not None:
+            watch.extend()
+            if self._refusals == before:
+                self._everything()  # What happened in them meanwhile was told to nobody.
+                self._problem = ""
+
+    def _retried(self) -> bool:
+        """Whether a watch that is not there is worth another attempt."""
+        if self._watch is not None:
+            return not self._watch.alive
+        return time.monotonic() >= self._retry_at
+
+    def _begin(self) -> None:
+        with self._ruling:
+            self._rules.clear()
+        self._identity = _identity(self._root.path)
+        if self._identity is None:
+            self._problem = ROOT_GONE
+            return
+        self._problem = ""
+        self._far = is_far(self._root.path)
+        self._around = ignores_around(self._root.path)
+        try:
+            self._watch = self._observe()
+        except OSError as error:
+            self._retry_at = time.monotonic() + _RETRY_SECONDS
+            self._problem = {errno.ENOSPC: _LIMIT, errno.EMFILE: _INSTANCES}.get(
+                error.errno or 0, f"this folder cannot be watched: {error.strerror or error}"
+            )
+
+    def _observe(self) -> _Observing:
+        if self._exact:
+            # Not on this system, or a watchdog whose inside is not the one we know.
+            with suppress(ImportError, AttributeError, TypeError):
+                from lookfar.sources.folder.inotify import Tree
+
+                return Tree(self._root.path, self._told, self._troubled, self._watched)
+        return _Observer(self._root.path, self._told)
+
+    def _end(self, why: str) -> None:
+        watch, self._watch = self._watch, None
+        self._problem = why
+        if watch is not None:
+            watch.close()
+
+    # -- what it noticed ------------------------------------------------------
+
+    def ready_in(self) -> float | None:
+        return self._hints.ready_in()
+
+    def peek(self) -> Batch:
+        return self._hints.peek()
+
+    def take(self) -> Batch:
+        batch = self._hints.take()
+        if batch.everything:
+            watch = self._watch
+            if watch is not None:
+                watch.extend()
+        return batch
+
+    def fence(self, timeout: float) -> bool:
+        watch = self._watch
+        if watch is None or self._far:
+            return False
+        self._look_around()
+        return self.healthy and watch.fence(timeout) and self.healthy
+
+    # -- called by the watching thread ------------------------------------------
+
+    def _told(self, path: str, is_dir: bool) -> None:
+        uri = self._uri(path)
+        if not uri or self._is_apart(path):
+            return
+        try:
+            components(uri)
+        except OutsideRoot:  # A name that is no text; walks leave it out, too.
+            return
+        parent, _, name = uri.rpartition("/")
+        if uri == _GIT or uri.startswith(f"{_GIT}/"):
+            if uri == _GIT or (_is_ref(uri) and not name.endswith(".lock")):
+                self._add(git=True)
+        elif name in IGNORE_FILES or uri == PROJECT_FILE:
+            if self._admits(parent):
+                self._everything()
+        elif self._admitted(uri, parent, name, is_dir):
+            if is_dir:
+                self._forget_rules(uri)
+            self._add(f"{uri}/" if is_dir else uri)
+
+    def _forget_rules(self, folder: str) -> None:
+        """It may be another folder under the same name, with rules of its own."""
+        with self._ruling:
+            if self._rules.pop(folder, None) is not None:
+                below = f"{folder}/"
+                for known in [each for each in self._rules if each.startswith(below)]:
+                    del self._rules[known]
+
+    def _troubled(self, what: str) -> None:
+        if what == "root":
+            self._problem = ROOT_GONE
+            self._wake()
+        elif what == "limit":
+            self._refusals += 1
+            if self._problem == _LIMIT:
+                return  # It was told: looking at everything brings us here again.
+            self._problem = _LIMIT
+            self._retry_at = time.monotonic() + _LIMIT_SECONDS
+        self._everything()
+
+    def _everything(self) -> None:
+        with self._ruling:
+            self._rules.clear()
+        self._add(everything=True)
+
+    def _add(self, uri: str = "", *, everything: bool = False, git: bool = False) -> None:
+        if self._hints.add(uri, everything=everything, git=git):
+            self._wake()
+
+    def _watched(self, path: str) -> bool:
+        """Whether a folder is worth a watch."""
+        uri = self._uri(path)
+        if self._is_apart(path):
+            return False
+        if uri == _GIT or uri.startswith(f"{_GIT}/"):
+            return uri == _GIT or _is_ref(uri)
+        return self._admits(uri)
+
+    def _uri(self, path: str) -> str:
+        """The name of a path below the root; empty for the root itself."""
+        below = path.removeprefix(self._root.path).replace(os.sep, "/")
+        return below.strip("/")
+
+    def _is_apart(self, path: str) -> bool:
+        apart = self._apart
+        if not apart or not path.startswith(apart + os.sep):
+            return False
+        return _STORE.fullmatch(path[len(apart) + 1 :].partition(os.sep)[0]) is not None
+
+    def _admitted(self, uri: str, parent: str, name: str, is_dir: bool) -> bool:
+        if not self._admits(parent):
+            return False
+        return self._policy.judge(uri, name, is_dir, self._rules_in(parent)[0]) is None
+
+    def _admits(self, folder: str) -> bool:
+        return self._rules_in(folder)[1] is None
+
+    def _rules_in(self, folder: str) -> tuple[Ignores | None, Verdict | None]:
+        """Kept until a file of rules changes: a watch is asked for every folder at its start."""
+        # The lock: rules read before a change must not be kept after it.
+        with self._ruling:
+            known = self._rules.get(folder)
+            if known is None:
+                known = self._rules[folder] = self._read_rules(folder)
+            return known
+
+    def _read_rules(self, folder: str) -> tuple[Ignores | None, Verdict | None]:
+        outer: Ignores | None = None
+        if folder:
+            outer, verdict = self._rules_in(folder.rpartition("/")[0])
+            if verdict is not None:
+                return None, verdict
+        at = os.path.join(self._root.path, folder)
+        names = tuple(name for name in IGNORE_FILES if os.path.lexists(os.path.join(at, name)))
+        try:
+            return rules_of(self._root, self._policy, folder, outer, names)
+        except (LookfarError, OSError):  # A name that is no text, or a root that went away.
+            return None, None
+
+
+def _is_ref(uri: str) -> bool:
+    return uri.removeprefix(f"{_GIT}/").partition("/")[0] in _GIT_REFS
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        info = os.lstat(path)
+    except OSError:
+        return None
+    return (info.st_dev, info.st_ino) if os.path.isdir(path) else None
+
+
+class _Observing(Protocol):
+    @property
+    def alive(self) -> bool: ...
+
+    def extend(self) -> None: ...
+
+    def fence(self, timeout: float) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+class _Observer:
+    """What watchdog offers on every system."""
+
+    def __init__(self, path: str, told: Callable[[str, bool], None]) -> None:
+        from watchdog.events import FileSystemEvent, FileSystemEventHandler
+        from watchdog.observers import Observer
+
+        class Handler(FileSystemEventHandler):
+            def on_any_event(self, event: FileSystemEvent) -> None:
+                if event.event_type in ("opened", "closed_no_write"):
+                    return
+                if event.is_directory and event.event_type == "modified":
+                    return  # Its entries have events of their own.
+                for each in (event.src_path, event.dest_path):
+                    if each:
+                        told(os.fsdecode(each), event.is_directory)
+
+        self._observer: Any = Observer()
+        try:
+            self._observer.schedule(Handler(), path, recursive=True)
+            self._observer.start()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def alive(self) -> bool:
+        return bool(self._observer.is_alive()) and any(
+            each.is_alive() for each in self._observer.emitters
+        )
+
+    def extend(self) -> None:
+        """It watches everything as it is."""
+
+    def fence(self, timeout: float) -> bool:  # noqa: ARG002
+        return False
+
+    def close(self) -> None:
+        self._observer.stop()
+        with suppress(RuntimeError):  # It never started.
+            self._observer.join()

@@ -1,0 +1,1 @@
+"""Git repositories as a source: which may be read, and their commits."""

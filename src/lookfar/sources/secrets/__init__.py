@@ -1,0 +1,1 @@
+"""Find credentials in files so that they are never indexed or shown."""

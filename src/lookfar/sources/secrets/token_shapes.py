@@ -1,0 +1,303 @@
+"""Private keys and tokens in a text, by their shapes, as public rules of scanners describe them.
+
+Takes: a text of any kind. Gives: the spans that hold credentials, with the name of the rule.
+Refuses: what is made up (``AKIAIOSFODNN7EXAMPLE``), and to take long: a token is a run of at least
+20 letters and digits, so those runs are looked for first, at the speed of a table look-up, and
+only they are compared with the rules. Time is linear in the text.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import urlsafe_b64decode
+from collections.abc import Iterator
+from functools import cache
+from typing import Final, NamedTuple
+
+from lookfar.sources.secrets.values import entropy, is_made_up, is_placeholder
+
+
+class Finding(NamedTuple):
+    """A secret in a text."""
+
+    start: int
+    end: int
+    rule: str
+
+
+_SHAPES: Final = (
+    ("aws-access-key", r"A(?:3T[A-Z0-9]|KIA|SIA|BIA|CCA)[A-Z2-7]{16}(?![A-Za-z0-9])"),
+    ("aws-bedrock-key", r"ABSK[A-Za-z0-9+/]{109,269}"),
+    ("github-token", r"gh[pousr]_[A-Za-z0-9]{36,255}"),
+    ("github-token", r"github_pat_\w{36,255}"),
+    ("gitlab-token", r"gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|oas|soat|ffct)-[\w.-]{20,}"),
+    ("gitlab-token", r"GR1348941[\w-]{20}"),
+    ("slack-token", r"xox[abeoprs](?:\.xox[abp])?-[\w-]{15,}"),
+    ("slack-token", r"xapp-\d-[A-Za-z0-9-]{20,}"),
+    ("slack-webhook", r"hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9+/]{40,}"),
+    ("discord-webhook", r"discord(?:app)?\.com/api/webhooks/\d{15,}/[\w-]{60,}"),
+    ("teams-webhook", r"webhook\.office\.com/webhookb2/[\w@-]{60,}/IncomingWebhook/[\w/-]{60,}"),
+    ("stripe-key", r"sk_(?:live|prod)_[A-Za-z0-9]{10,}"),
+    ("stripe-key", r"rk_(?:live|prod)_[A-Za-z0-9]{10,}"),
+    ("stripe-key", r"whsec_[A-Za-z0-9+/]{32,}"),
+    ("google-api-key", r"AIza[\w-]{35}(?![\w-])"),
+    ("google-oauth", r"GOCSPX-[\w-]{28}"),
+    ("google-oauth", r"ya29\.[\w-]{30,}"),
+    ("npm-token", r"npm_[A-Za-z0-9]{36}(?![A-Za-z0-9])"),
+    ("pypi-token", r"pypi-AgE[\w-]{50,}"),
+    ("rubygems-token", r"rubygems_[a-f0-9]{48}"),
+    ("clojars-token", r"CLOJARS_[a-z0-9]{60}"),
+    ("cargo-token", r"cio[A-Za-z0-9]{32}(?![A-Za-z0-9])"),
+    ("anthropic-key", r"sk-ant-[\w-]{20,}"),
+    ("openai-key", r"sk-(?:proj|svcacct|admin|None)-[\w-]{20,}"),
+    ("openai-key", r"sk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}"),
+    ("openai-key", r"sk-[A-Za-z0-9]{48}"),
+    ("huggingface-token", r"hf_[A-Za-z]{34}(?![A-Za-z])"),
+    ("huggingface-token", r"api_org_[A-Za-z]{34}(?![A-Za-z])"),
+    ("groq-key", r"gsk_[A-Za-z0-9]{52}"),
+    ("perplexity-key", r"pplx-[A-Za-z0-9]{48}"),
+    ("replicate-token", r"r8_[A-Za-z0-9]{37}"),
+    ("xai-key", r"xai-[A-Za-z0-9]{70,}"),
+    ("sendgrid-key", r"SG\.[\w-]{16,32}\.[\w-]{32,64}"),
+    ("twilio-key", r"SK[0-9a-f]{32}(?![0-9a-f])"),
+    ("mailgun-key", r"key-[0-9a-f]{32}(?![0-9a-f])"),
+    ("sendinblue-key", r"xkeysib-[0-9a-f]{64}-[A-Za-z0-9]{16}"),
+    ("digitalocean-token", r"do[oprt]_v1_[a-f0-9]{64}"),
+    ("shopify-token", r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}"),
+    ("square-token", r"sq0(?:csp|atp)-[\w-]{22,}"),
+    ("facebook-token", r"EAA[MC][A-Za-z0-9]{100,}"),
+    ("databricks-token", r"dapi[a-f0-9]{32}(?![a-f0-9])"),
+    ("doppler-token", r"dp\.(?:pt|st|ct|sa|scim|audit)\.(?:[\w-]{2,35}\.)?[A-Za-z0-9]{40,44}"),
+    ("dynatrace-token", r"dt0[a-zA-Z]\d{2}\.[A-Z0-9]{8,24}\.[A-Z0-9]{64}"),
+    ("linear-key", r"lin_(?:api|oauth)_[A-Za-z0-9]{40,}"),
+    ("newrelic-key", r"NRAK-[A-Z0-9]{27}"),
+    ("newrelic-key", r"NRJS-[a-f0-9]{19}"),
+    ("newrelic-key", r"NRII-[\w-]{32}"),
+    ("notion-token", r"secret_[A-Za-z0-9]{43}(?![A-Za-z0-9])"),
+    ("notion-token", r"ntn_[A-Za-z0-9]{40,}"),
+    ("planetscale-token", r"pscale_(?:tkn|pw|oauth)_[\w.=-]{32,}"),
+    ("postman-key", r"PMAK-[a-f0-9]{24}-[a-f0-9]{34}"),
+    ("pulumi-token", r"pul-[a-f0-9]{40}"),
+    ("vault-token", r"hv[sbr]\.[\w-]{24,}"),
+    ("grafana-token", r"gl(?:c|sa)_[A-Za-z0-9+/]{32,}(?:_[0-9a-f]{8})?"),
+    ("sentry-token", r"sntry[su]_[\w+/=-]{60,}"),
+    ("atlassian-token", r"ATATT3[\w=-]{100,}"),
+    ("atlassian-token", r"ATCTT3[\w=-]{100,}"),
+    ("atlassian-token", r"ATBB[A-Za-z0-9]{32}"),
+    ("artifactory-token", r"AKCp[A-Za-z0-9]{69}"),
+    ("artifactory-token", r"cmVmd[A-Za-z0-9]{59}"),
+    ("docker-token", r"dckr_(?:pat|oat)_[\w-]{27,}"),
+    ("fly-token", r"fo1_[\w-]{43}"),
+    ("fly-token", r"fm[12][ar]?_[A-Za-z0-9+/]{80,}={0,3}"),
+    ("cloudflare-key", r"v1\.0-[a-f0-9]{24}-[a-f0-9]{146}"),
+    ("age-key", r"AGE-SECRET-KEY-1[0-9A-Z]{58}"),
+    ("heroku-key", r"HRKU-[\w-]{36,}"),
+    ("netlify-token", r"nf[cp]_[A-Za-z0-9]{36}"),
+    ("supabase-key", r"sb(?:p|_secret)_[A-Za-z0-9_]{30,}"),
+    ("figma-token", r"fig[dou]r?_[\w-]{40,}"),
+    ("airtable-token", r"pat[A-Za-z0-9]{14}\.[a-f0-9]{64}"),
+    ("openshift-token", r"sha256~[\w-]{43}(?![\w-])"),
+    ("onepassword-token", r"ops_eyJ[A-Za-z0-9+/]{200,}"),
+    ("tailscale-key", r"tskey-[a-z]+-[A-Za-z0-9]+-[A-Za-z0-9]{20,}"),
+    ("alibaba-key", r"LTAI[A-Za-z0-9]{17,20}(?![A-Za-z0-9])"),
+    ("tencent-key", r"AKID[A-Za-z0-9]{32}(?![A-Za-z0-9])"),
+    ("ibm-key", r"ApiKey-[a-f0-9-]{36}"),
+    ("easypost-key", r"EZAK[A-Za-z0-9]{54}"),
+    ("duffel-token", r"duffel_live_[\w=-]{43}"),
+    ("frameio-token", r"fio-u-[\w=-]{64}"),
+    ("flutterwave-key", r"FLWSECK-[A-Za-z0-9]{32}-X"),
+    ("readme-key", r"rdme_[a-z0-9]{70}"),
+    ("typeform-token", r"tfp_[\w.=-]{59}"),
+    ("sourcegraph-token", r"sgp_(?:[a-f0-9]{16}_)?[a-f0-9]{40}"),
+    ("sonar-token", r"sq[upa]_[a-f0-9]{40}"),
+    ("circleci-token", r"CCIPAT_[A-Za-z0-9]{22}_[a-f0-9]{40}"),
+    ("buildkite-token", r"bk(?:ua|aj|ct)_[a-f0-9]{40,}"),
+    ("launchdarkly-key", r"api-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![\w-])"),
+    ("launchdarkly-key", r"sdk-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![\w-])"),
+    ("azure-key", r"AccountKey=[A-Za-z0-9+/]{40,88}={0,2}"),
+    ("azure-key", r"SharedAccessKey=[A-Za-z0-9+/]{40,88}={0,2}"),
+    ("jwt", r"eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{20,}"),
+)  # fmt: skip
+"""Rules and shapes. A shape begins with a letter, and its alternatives are in parentheses."""
+
+_ANCHORED: Final = tuple(
+    (rule, anchor, re.compile(rf"(?<![A-Za-z0-9]){shape}"), offsets)
+    for rule, anchor, shape, offsets in (
+        ("mailchimp-key", "-us", r"[0-9a-f]{32}-us\d{1,2}(?!\w)", (32,)),
+        ("telegram-token", ":AA", r"\d{8,10}:AA[\w-]{32,34}(?![\w-])", (10, 9, 8)),
+        ("azure-client-secret", "Q~", r"[A-Za-z0-9_~.]{3}\dQ~[A-Za-z0-9_~.-]{31,34}", (4,)),
+        ("azure-key", "JQQJ99", r"[A-Za-z0-9]{52}JQQJ99[A-Za-z0-9]{26}", (52,)),
+        ("azure-key", "+ASt", r"[A-Za-z0-9+/]{76}\+ASt[A-Za-z0-9+/]{6}==", (76,)),
+        ("terraform-token", ".atlasv1.", r"[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{60,}", (14,)),
+    )
+)
+"""Shapes that begin with anything: found by what is in their middle, and how far that is behind
+their beginning."""
+
+_WORD, _JOINT, _OTHER = b"a. "
+_TABLE: Final = bytes(
+    _WORD if chr(code).isascii() and (chr(code).isalnum() or chr(code) in "_-")
+    else _JOINT if chr(code) in ".:/~+=@%" else _OTHER
+    for code in range(256)
+)  # fmt: skip
+"""Characters by what they may be in a token: part of a run, between two runs, or neither."""
+_RUN: Final = b"a" * 20
+_FARTHEST: Final = 2_000
+"""Characters before and behind a run that may belong to the same token."""
+_LEAST_ENTROPY: Final = 2.5
+
+_KEY_BEGINS: Final = re.compile(r"-----BEGIN[ A-Z0-9_-]{0,60}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_ENDS: Final = "-----END"
+_LONGEST_KEY: Final = 64_000
+_KEY_TEXT: Final = re.compile(r"[A-Za-z0-9+/=]{16,}")
+_KEY_LINES: Final = re.compile(
+    r"(?:[^\n]{0,24}?(?:(?:Proc-Type|DEK-Info|Comment|Version|Charset|Hash):[^\n]{0,200}"
+    r"|[A-Za-z0-9+/=]{16,}[^\n]{0,8})?(?:\n|\Z|\\n))+"
+)
+_PUTTY: Final = re.compile(
+    r"PuTTY-User-Key-File-\d[^\n]*\n(?:[^\n]*\n){0,40}?(?=Private-Lines:)"
+    r"(Private-Lines: \d+\n(?:[A-Za-z0-9+/=]{1,80}\r?\n){1,200}(?:Private-MAC: [0-9a-f]+)?)"
+)
+_URL: Final = re.compile(r"://[^\s/:@\"'<>`]{0,200}:([^\s/@\"'<>`]{4,200})@(?=[\w\[.-])")
+_AWS_SECRET: Final = re.compile(
+    r"(?i)ecret_?(?:access_?)?(?:key)?[\"'\s]{0,3}(?:=>|[=:,>])[\"'\s]{0,5}"
+    r"([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])"
+)
+_LONE_SECRET: Final = re.compile(r"(?<![A-Za-z0-9/+=])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])")
+_NEAR: Final = 400
+_KNOWN_PAYLOADS: Final = re.compile(
+    rb"1234567890|John Doe|example|\"(?:sub|name)\": ?\"(?:joe|foo)"
+)
+
+
+@cache
+def _tokens() -> re.Pattern[str]:
+    """Compiled when the first text is read: most commands read none."""
+    # By the first letter, because an expression tries its alternatives one after the other.
+    by_letter: dict[str, list[str]] = {}
+    for _, shape in _SHAPES:
+        by_letter.setdefault(shape[0], []).append(shape[1:])
+    branches = (f"{letter}(?:{'|'.join(rests)})" for letter, rests in by_letter.items())
+    return re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(branches)})")
+
+
+def _named(token: str) -> str:
+    """The rule that a token meets; asked of the few that meet one."""
+    return next(name for name, shape in _SHAPES if re.match(shape, token))
+
+
+def find_tokens(text: str) -> list[Finding]:
+    """Private keys and tokens, in their order and without overlaps."""
+    findings = list(_runs(text))
+    if "PRIVATE KEY" in text:
+        findings += _private_keys(text)
+    if "PuTTY-User-Key-File" in text:
+        findings += (Finding(*match.span(1), "private-key") for match in _PUTTY.finditer(text))
+    if "://" in text and "@" in text:
+        findings += _urls(text)
+    findings += _aws_secrets(text)
+    findings += _aws_neighbours(text, findings)
+    return joined(findings)
+
+
+def joined(findings: list[Finding]) -> list[Finding]:
+    """Sorted, with those that overlap made one."""
+    result: list[Finding] = []
+    # Of two that begin alike the one that was found first names the rule: tokens, then settings.
+    for finding in sorted(findings, key=lambda finding: finding.start):
+        if result and finding.start < result[-1].end:
+            end = max(result[-1].end, finding.end)
+            result[-1] = result[-1]._replace(end=end)
+        else:
+            result.append(finding)
+    return result
+
+
+def _runs(text: str) -> Iterator[Finding]:
+    """Tokens that hold a long run of letters and digits."""
+    # One byte for each character, so that offsets agree.
+    classes = text.encode("ascii", "replace").translate(_TABLE)
+    search = _tokens().search
+    at, end = classes.find(_RUN), 0
+    while at >= 0:
+        start = max(classes.rfind(b" ", max(0, at - _FARTHEST), at) + 1, at - _FARTHEST, end)
+        end = classes.find(b" ", at, at + _FARTHEST)
+        end = min(at + _FARTHEST, len(text)) if end < 0 else end
+        match = search(text, start, end)
+        while match is not None:
+            if _is_real(match[0]):
+                yield Finding(*match.span(), _named(match[0]))
+            match = search(text, match.end(), end)
+        yield from _anchored(text, start, end)
+        at = classes.find(_RUN, end)
+
+
+def _anchored(text: str, start: int, end: int) -> Iterator[Finding]:
+    for rule, anchor, shape, offsets in _ANCHORED:
+        at = text.find(anchor, start, end)
+        while at >= 0:
+            for offset in offsets:
+                match = shape.match(text, at - offset) if at >= offset else None
+                if match is not None and _is_real(match[0]):
+                    yield Finding(*match.span(), rule)
+            at = text.find(anchor, at + 1, end)
+
+
+def _is_real(token: str) -> bool:
+    if token.startswith("eyJ"):
+        payload = token.split(".")[1]
+        known = _KNOWN_PAYLOADS.search(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        return known is None and not is_made_up(token.rpartition(".")[2])
+    return not is_made_up(token) and entropy(token) >= _LEAST_ENTROPY
+
+
+def _private_keys(text: str) -> Iterator[Finding]:
+    done = 0
+    for begin in _KEY_BEGINS.finditer(text):
+        start = begin.end()
+        if start < done:
+            continue
+        end = text.find(_KEY_ENDS, start, start + _LONGEST_KEY)
+        if end < 0 or not _is_key(text[start:end]):
+            lines = _KEY_LINES.match(text, start, min(start + _LONGEST_KEY, len(text)))
+            end = lines.end() if lines is not None else start
+            if not _is_key(text[start:end]):
+                continue
+        done = end
+        yield Finding(start, end, "private-key")
+
+
+def _is_key(body: str) -> bool:
+    """Whether most of what stands between the marks is base64, and no ellipsis or template."""
+    written = [match[0] for match in _KEY_TEXT.finditer(body)]
+    dense = sum(map(len, written))
+    rest = len("".join(body.split())) - dense
+    if dense < 40 or dense <= rest or "..." in body or "\u2026" in body:
+        return False
+    return not is_made_up(max(written, key=len))
+
+
+def _urls(text: str) -> Iterator[Finding]:
+    for match in _URL.finditer(text):
+        if not is_placeholder(match[1]):
+            yield Finding(*match.span(1), "url-password")
+
+
+def _aws_secrets(text: str) -> Iterator[Finding]:
+    """Forty characters that are called a secret."""
+    for word in ("ecret", "ECRET"):
+        at = text.find(word)
+        while at >= 0:
+            match = _AWS_SECRET.match(text, at)
+            if match is not None and entropy(match[1]) >= 4 and not is_made_up(match[1]):
+                yield Finding(*match.span(1), "aws-secret-key")
+            at = text.find(word, at + 1)
+
+
+def _aws_neighbours(text: str, findings: list[Finding]) -> Iterator[Finding]:
+    """The secret that belongs to an access key stands near it, under whatever name."""
+    for key in [finding for finding in findings if finding.rule == "aws-access-key"]:
+        around = max(0, key.start - _NEAR), min(key.end + _NEAR, len(text))
+        for match in _LONE_SECRET.finditer(text, *around):
+            if entropy(match[0]) >= 4 and not is_made_up(match[0]):
+                yield Finding(*match.span(), "aws-secret-key")

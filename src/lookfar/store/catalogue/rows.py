@@ -1,0 +1,689 @@
+"""The catalogue's rows: every statement that reads or writes a document.
+
+Takes: an open connection and a generation number. Gives: rows as the records of
+:mod:`lookfar.ports`. Refuses: to decide; what changed is the indexer's business,
+which generation serves is :mod:`lookfar.store.catalogue.generations`'.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from string import ascii_lowercase, ascii_uppercase
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+from lookfar.errors import IndexCorrupt
+from lookfar.model import Counts, Failure, Fingerprint, PageInfo, Section, Span
+from lookfar.ports import PATH_SEPARATOR, Definition, Facts, Known, LeftOut, Place, Version
+from lookfar.store.catalogue.migrations import FORMAT_WITH_KINDS, check, place_of
+from lookfar.store.catalogue.seals import STATE, of_version, seal
+from lookfar.store.ground.sql import Connection
+from lookfar.store.vectors.coarse import Recall
+
+ALIVE = "d.born <= :g AND (d.died IS NULL OR d.died > :g)"
+_PLACE = """
+    SELECT c.key, c.id, c.document, c.vector, d.uri, d.title, d.lane, c.path, c.ordinal, c.part,
+           c.parts, c.start, c.end, c.start_line, c.end_line, c.overlap, c.sha
+    FROM chunks c JOIN documents d ON d.id = c.document
+"""
+MODEL = "model"
+_MOVES = "moves"
+"""How often times of documents changed under a generation that stayed."""
+END = 1 << 62
+"""Beyond the last character of any text."""
+_MOST_VARIABLES = 500
+_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
+_BUFFERED_DOCUMENTS = 128
+
+T = TypeVar("T")
+
+
+def batches(items: Sequence[T], size: int = _MOST_VARIABLES) -> Iterator[Sequence[T]]:
+    """Slices short enough to be the variables of one statement."""
+    return (items[at : at + size] for at in range(0, len(items), size))
+
+
+def marks(items: Sequence[Any]) -> str:
+    return ",".join("?" * len(items))
+
+
+# -- writing ---------------------------------------------------------------
+
+
+class Inserts:
+    """Rows of many versions, written together: one statement per table, not per document."""
+
+    _STATEMENTS: ClassVar[Mapping[str, str]] = {
+        "texts": "INSERT INTO texts (sha, body) VALUES (?, ?)",
+        "documents": "INSERT INTO documents VALUES"
+        " (?, ?, ?, NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "sections": "INSERT INTO sections VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "chunks": "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "embeddings": "INSERT INTO embeddings VALUES (?, ?, ?)",
+        "links": "INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "names": "INSERT INTO names VALUES (?, ?, ?, ?)",
+        "tags": "INSERT INTO tags VALUES (?, ?)",
+        # After the documents, of which it takes what the disk said.
+        "checks": f"INSERT INTO checks SELECT id, ?, {STATE} FROM documents WHERE id = ?",
+    }
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in self._STATEMENTS}
+
+    def text(self, sha: bytes, body: bytes) -> None:
+        self._rows["texts"].append((sha, body))
+
+    def embedding(self, row: int, content: bytes, checksum: int) -> None:
+        self._rows["embeddings"].append((row, content, checksum))
+
+    def version(
+        self,
+        document: int,
+        version: Version,
+        generation: int,
+        first_key: int,
+        vector_of: Callable[[bytes], int | None],
+    ) -> None:
+        """All rows of one version but its text and vectors."""
+        rows, disk = self._rows, version.fingerprint
+        own = (
+            document, version.uri, generation, version.lane, version.language, version.title,
+            version.body, version.raw_sha, version.text_sha, version.metadata,
+            json.dumps(version.warnings, ensure_ascii=False), disk.size, disk.mtime_ns,
+            disk.ctime_ns, disk.inode, version.settled,
+        )  # fmt: skip
+        sections = [(document, *row) for row in version.sections]
+        chunks = [
+            (first_key + ordinal, document, ordinal, row[0], vector_of(row[1]), *row[2:])
+            for ordinal, row in enumerate(version.chunks)
+        ]
+        links = [(document, ordinal, *row) for ordinal, row in enumerate(version.links)]
+        names = [(document, *row) for row in version.names]
+        tags = [(document, tag) for tag in version.tags]
+        rows["documents"].append(own)
+        rows["sections"] += sections
+        rows["chunks"] += chunks
+        rows["links"] += links
+        rows["names"] += names
+        rows["tags"] += tags
+        rows["checks"].append((of_version(own, sections, chunks, links, names, tags), document))
+        if len(rows["documents"]) >= _BUFFERED_DOCUMENTS:
+            self.flush()
+
+    def flush(self) -> None:
+        for table, rows in self._rows.items():
+            if rows:
+                self._connection.executemany(self._STATEMENTS[table], rows)
+                rows.clear()
+
+
+def bury(connection: Connection, uri: str, generation: int) -> None:
+    """The live version of ``uri`` is not part of ``generation`` any more.
+
+    Inside a write session only, where all that lies beyond the pointer has been dropped
+    and so the live versions are those that have not died.
+    """
+    connection.execute(
+        "UPDATE documents SET died = ? WHERE uri = ? AND died IS NULL", (generation, uri)
+    )
+
+
+def touch(connection: Connection, document: int, disk: Fingerprint, settled: bool) -> None:
+    connection.execute(
+        "UPDATE documents SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, settled = ?"
+        " WHERE id = ?",
+        (disk.size, disk.mtime_ns, disk.ctime_ns, disk.inode, settled, document),
+    )
+
+
+def record_move(connection: Connection) -> None:
+    """Times of documents are others now: what was made of them is not to be used again."""
+    record(connection, _MOVES, moves(connection) + 1)
+
+
+def replace_left_out(connection: Connection, files: Sequence[LeftOut]) -> None:
+    connection.execute("DELETE FROM left_out")
+    connection.executemany(
+        "INSERT INTO left_out VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (each.uri, each.failed, each.code, each.message, disk.size, disk.mtime_ns,
+             disk.ctime_ns, disk.inode, each.settled)
+            for each in {each.uri: each for each in files}.values()
+            for disk in (each.fingerprint,)
+        ],
+    )  # fmt: skip
+    seal(connection, "left_out")
+
+
+def record_keywords(connection: Connection, stamp: int) -> None:
+    """The commit of the keyword index that holds all this catalogue names."""
+    record(connection, "keywords_stamp", stamp)
+
+
+def record_marks(connection: Connection, document: int, key: int) -> None:
+    """The highest numbers ever given out; what is purged never gives its number to another."""
+    record(connection, "last_document", document)
+    record(connection, "last_key", key)
+
+
+def record_recall(connection: Connection, measured: Recall) -> None:
+    """How good the coarse pass over the vectors was when it was last measured."""
+    for key, value in measured._asdict().items():
+        record(connection, f"coarse_{key}", value)
+
+
+def recall(connection: Connection) -> Recall | None:
+    """What was last measured; ``None`` where there was nothing to measure."""
+    found = Recall(*(number(connection, f"coarse_{key}") for key in Recall._fields))
+    return found if found.wanted else None
+
+
+def record(connection: Connection, key: str, value: int) -> None:
+    """Keep a number in ``meta``, in place of the one before it."""
+    connection.execute("DELETE FROM meta WHERE key = ?", (key,))
+    connection.execute("INSERT INTO meta VALUES (?, ?)", (key, str(value)))
+
+
+# -- reading ---------------------------------------------------------------
+
+
+class Marks(NamedTuple):
+    """The highest numbers given out so far."""
+
+    document: int
+    key: int
+    row: int
+
+
+def high_marks(connection: Connection) -> Marks:
+    return Marks(
+        number(connection, "last_document"),
+        number(connection, "last_key"),
+        vector_rows(connection) - 1,
+    )
+
+
+def moves(connection: Connection) -> int:
+    """Grows whenever times of documents changed in place, whichever generation serves."""
+    return number(connection, _MOVES)
+
+
+def keywords_stamp(connection: Connection) -> int:
+    """The commit of the keyword index that a reader needs at least."""
+    return number(connection, "keywords_stamp")
+
+
+def vector_rows(connection: Connection) -> int:
+    """How many rows of the vector file this catalogue knows."""
+    (last,) = connection.execute("SELECT max(row) FROM embeddings").fetchone()
+    return 0 if last is None else int(last) + 1
+
+
+def number(connection: Connection, key: str) -> int:
+    """A number kept in ``meta``; 0 before it is first recorded."""
+    row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    try:
+        return int(row[0]) if row else 0
+    except (TypeError, ValueError) as error:
+        raise damaged_row(connection, f"meta {key}: {error}") from error
+
+
+def known(
+    connection: Connection, generation: int, uris: Collection[str] | None = None
+) -> dict[str, Known]:
+    """Every document of ``generation``, or those of ``uris``, with what the disk said of it."""
+    if uris is not None:
+        return {
+            uri: found
+            for some in batches(sorted(uris))
+            for uri, found in _known(connection, generation, f" AND uri IN ({marks(some)})", some)
+        }
+    return dict(_known(connection, generation, "", ()))
+
+
+def _known(
+    connection: Connection, generation: int, where: str, values: Sequence[str]
+) -> Iterator[tuple[str, Known]]:
+    rows = connection.execute(
+        "SELECT uri, id, size, mtime_ns, ctime_ns, inode, settled, raw_sha"
+        f" FROM documents WHERE born <= ? AND (died IS NULL OR died > ?){where}",
+        (generation, generation, *values),
+    )
+    for uri, identifier, size, mtime, ctime, inode, settled, raw in rows:
+        disk = Fingerprint(size, mtime, ctime, inode)
+        yield uri, Known(identifier, disk, bool(settled), raw)
+
+
+def _place(row: tuple[Any, ...]) -> Place:
+    path = tuple(row[7].split(PATH_SEPARATOR)) if row[7] else ()
+    return Place._make((*row[:7], path, *row[8:]))
+
+
+def places_by_key(connection: Connection, keys: Sequence[int], generation: int) -> dict[int, Place]:
+    """Those of ``keys`` that are alive in ``generation``."""
+    return {place.key: place for place in _places(connection, "c.key", keys, generation)}
+
+
+def first_places(
+    connection: Connection, documents: Sequence[int], generation: int
+) -> Iterator[Place]:
+    """The first chunk of each live document."""
+    return _places(connection, "c.ordinal = 0 AND c.document", documents, generation)
+
+
+def places_by_vector(
+    connection: Connection, rows: Sequence[int], generation: int
+) -> dict[int, list[Place]]:
+    """Live chunks by vector row; equal texts share one."""
+    found: dict[int, list[Place]] = {}
+    for place in _places(connection, "c.vector", rows, generation):
+        assert place.vector is not None
+        found.setdefault(place.vector, []).append(place)
+    return found
+
+
+def _places(
+    connection: Connection, column: str, values: Sequence[int], generation: int
+) -> Iterator[Place]:
+    for some in batches(values):
+        listed = ",".join(map(str, some))  # Integers of our own: nothing to escape.
+        statement = f"{_PLACE} WHERE {column} IN ({listed}) AND {ALIVE}"
+        yield from map(_place, connection.execute(statement, {"g": generation}))
+
+
+def live_among(connection: Connection, documents: Sequence[int], generation: int) -> frozenset[int]:
+    """Those of ``documents`` that are alive in ``generation``."""
+    found: set[int] = set()
+    for some in batches(documents):
+        rows = connection.execute(
+            f"SELECT d.id FROM documents d WHERE d.id IN ({','.join(map(str, some))}) AND {ALIVE}",
+            {"g": generation},
+        )
+        found.update(identifier for (identifier,) in rows)
+    return frozenset(found)
+
+
+def facts(
+    connection: Connection, generation: int, documents: Sequence[int] | None = None
+) -> list[Facts]:
+    """What live documents are called and belong to: these, or all."""
+    some = None if documents is None else ",".join(map(str, documents))
+    among = "" if some is None else f" AND d.id IN ({some})"  # Integers of our own.
+    tags: dict[int, list[str]] = {}
+    for document, tag in connection.execute(
+        "SELECT t.document, t.tag FROM tags t JOIN documents d ON d.id = t.document"
+        f" WHERE {ALIVE}{among} ORDER BY t.document, t.tag",
+        {"g": generation},
+    ):
+        tags.setdefault(document, []).append(tag)
+    rows = connection.execute(
+        "SELECT d.id, d.uri, d.title, d.lane, d.language, d.mtime_ns, d.size"
+        f" FROM documents d WHERE {ALIVE}{among}",
+        {"g": generation},
+    )
+    return [
+        Facts(document, uri, title, lane, language, modified, tuple(tags.get(document, ())), size)
+        for document, uri, title, lane, language, modified, size in rows
+    ]
+
+
+def line_counts(connection: Connection, documents: Sequence[int]) -> dict[int, int]:
+    """The last line of each of these documents; their chunks cover them whole."""
+    found: dict[int, int] = {}
+    for some in batches(documents):
+        found.update(
+            connection.execute(
+                "SELECT document, max(end_line) FROM chunks"
+                f" WHERE document IN ({marks(some)}) GROUP BY document",
+                some,
+            )
+        )
+    return found
+
+
+def modified(connection: Connection, documents: Sequence[int]) -> dict[int, int]:
+    """When the disk says that each of these was changed, in nanoseconds since 1970."""
+    found: dict[int, int] = {}
+    for some in batches(documents):
+        found.update(
+            connection.execute(
+                f"SELECT id, mtime_ns FROM documents WHERE id IN ({marks(some)})", some
+            ).fetchall()
+        )
+    return found
+
+
+def neighbours(connection: Connection, document: int, first: int, last: int) -> list[Place]:
+    statement = f"{_PLACE} WHERE c.document = ? AND c.ordinal BETWEEN ? AND ? ORDER BY c.ordinal"
+    return [_place(row) for row in connection.execute(statement, (document, first, last))]
+
+
+def live_document(connection: Connection, uri: str, generation: int) -> dict[str, Any] | None:
+    cursor = connection.execute(
+        f"SELECT d.* FROM documents d WHERE d.uri = :uri AND {ALIVE}",
+        {"uri": uri, "g": generation},
+    )
+    row = cursor.fetchone()
+    if row is None:
+        return None
+    named = dict(zip((column[0] for column in cursor.description), row, strict=True))
+    try:
+        named.update(json.loads(named.pop("metadata")))
+        named["warnings"] = json.loads(named["warnings"])
+    except (TypeError, ValueError) as error:
+        raise damaged_row(connection, f"document {uri}: {error}") from error
+    named["tags"] = [
+        tag
+        for (tag,) in connection.execute(
+            "SELECT tag FROM tags WHERE document = ? ORDER BY tag", (named["id"],)
+        )
+    ]
+    return named
+
+
+def uris(connection: Connection, generation: int, prefix: str = "") -> list[str]:
+    return [uri for uri, _ in titles(connection, generation, prefix)]
+
+
+def titles(connection: Connection, generation: int, prefix: str = "") -> list[tuple[str, str]]:
+    """URI and title of the live documents whose URI starts with ``prefix``, in order."""
+    rows = connection.execute(
+        f"SELECT d.uri, d.title FROM documents d WHERE {ALIVE}"
+        " AND substr(d.uri, 1, :n) = :prefix ORDER BY d.uri",
+        {"g": generation, "prefix": prefix, "n": len(prefix)},
+    )
+    return rows.fetchall()
+
+
+def pages(connection: Connection, generation: int) -> list[PageInfo]:
+    """Every live document that has text, by URI."""
+    alive = {"g": generation}
+    headings: dict[int, list[tuple[int, tuple[str, ...]]]] = {}
+    outer: dict[tuple[int, int], str] = {}
+    rows = connection.execute(
+        "SELECT s.document, s.ordinal, s.parent, s.level, s.title FROM sections s"
+        f" JOIN documents d ON d.id = s.document WHERE {ALIVE} AND s.level BETWEEN 1 AND 2"
+        " ORDER BY s.document, s.ordinal",
+        alive,
+    )
+    for document, ordinal, parent, level, title in rows:
+        above = outer.get((document, parent))
+        path = (title,) if above is None else (above, title)
+        outer[document, ordinal] = title
+        headings.setdefault(document, []).append((level, path))
+    found = []
+    for document, uri, language, modified, chunks, chars in connection.execute(
+        "SELECT d.id, d.uri, d.language, d.mtime_ns, count(*), sum(c.end - c.start - c.overlap)"
+        f" FROM documents d JOIN chunks c ON c.document = d.id WHERE {ALIVE}"
+        " GROUP BY d.id, d.uri, d.language, d.mtime_ns ORDER BY d.uri",
+        alive,
+    ):
+        named = headings.get(document, [])
+        first = next((path[-1] for level, path in named if level == 1), "")
+        paths = tuple(path for _, path in named)
+        found.append(PageInfo(uri, language, modified, chunks, chars, first, paths))
+    return found
+
+
+def sections(connection: Connection, document: int) -> list[Section]:
+    found: list[Section] = []
+    rows = connection.execute(
+        'SELECT ordinal, parent, level, title, start, "end", start_line, end_line, body'
+        " FROM sections WHERE document = ? ORDER BY ordinal",
+        (document,),
+    )
+    for ordinal, parent, level, title, start, end, start_line, end_line, body in rows:
+        if parent >= len(found):
+            raise damaged_row(
+                connection, f"document {document}: section {ordinal} stands in {parent}"
+            )
+        above = found[parent].path if parent >= 0 else ()
+        path = (*above, title) if level else ()
+        span = Span(start, end, start_line, end_line)
+        found.append(Section(ordinal, parent, level, title, path, span, body))
+    return found
+
+
+def has_code_in(connection: Connection, generation: int, language: str) -> bool:
+    row = connection.execute(
+        f"SELECT 1 FROM documents d WHERE d.language = :language AND d.lane = 'code' AND {ALIVE}"
+        " LIMIT 1",
+        {"g": generation, "language": language},
+    ).fetchone()
+    return row is not None
+
+
+def defining(connection: Connection, generation: int, name: str) -> list[tuple[str, Section]]:
+    """URI and section of what code calls ``name`` in any case, also as ``Owner.name``."""
+    rows = connection.execute(
+        "SELECT d.id, d.uri, s.ordinal FROM sections s JOIN documents d ON d.id = s.document"
+        f" WHERE d.lane = 'code' AND {ALIVE} AND s.level > 0"
+        " AND (lower(s.title) = :name OR (length(s.title) > length(:name)"
+        " AND lower(substr(s.title, length(s.title) - length(:name))) = '.' || :name))"
+        " ORDER BY d.uri, s.start",
+        {"g": generation, "name": _lowered(name)},
+    ).fetchall()
+    of: dict[int, list[Section]] = {}
+    for document, _, _ in rows:
+        if document not in of:
+            of[document] = sections(connection, document)
+    return [(uri, of[document][ordinal]) for document, uri, ordinal in rows]
+
+
+def definitions(connection: Connection, documents: Sequence[int]) -> dict[int, list[Definition]]:
+    """The sections of some documents as what they define or head, in order."""
+    # An older index answers while a new one is built beside it.
+    told = "kind, documented" if check(connection) >= FORMAT_WITH_KINDS else "'', 0"
+    found: dict[int, list[Definition]] = {}
+    for some in batches(documents):
+        rows = connection.execute(
+            f"SELECT document, start, title, {told} FROM sections"
+            f" WHERE document IN ({marks(some)}) AND level > 0",
+            some,
+        )
+        for document, start, title, kind, documented in rows:
+            found.setdefault(document, []).append(Definition(start, title, kind, documented != 0))
+    return found
+
+
+def text(connection: Connection, text_sha: bytes) -> str:
+    """The stored normalised text, checked against its hash."""
+    row = connection.execute("SELECT body FROM texts WHERE sha = ?", (text_sha,)).fetchone()
+    return unpacked_text(connection, text_sha, row[0] if row else None)
+
+
+def unpacked_text(connection: Connection, text_sha: bytes, body: bytes | None) -> str:
+    """A text from what is stored of it, checked against its hash."""
+    return _unpacked(connection, text_sha, body).decode("utf-8")
+
+
+def _unpacked(connection: Connection, text_sha: bytes, body: bytes | None) -> bytes:
+    try:
+        return inflated(text_sha, body)
+    except ValueError as error:
+        raise damaged_row(connection, f"text {text_sha.hex()}: {error}") from error
+
+
+def inflated(text_sha: bytes, body: bytes | None) -> bytes:
+    """The same wherever it was read; ``ValueError`` where it is not what was written."""
+    if body is None:
+        raise ValueError("missing")
+    try:
+        raw = zlib.decompress(body)
+    except (zlib.error, TypeError) as error:
+        raise ValueError(str(error)) from error
+    if sha256(raw).digest() != text_sha:
+        raise ValueError("hash differs")
+    return raw
+
+
+def text_hashes(connection: Connection, generation: int | None = None) -> dict[int, bytes]:
+    """The hash of the text of every document, or of those of a generation, by their numbers."""
+    alive = "" if generation is None else f" WHERE {ALIVE}"
+    values = {} if generation is None else {"g": generation}
+    rows = connection.execute(
+        f"SELECT d.id, d.text_sha FROM documents d{alive} ORDER BY d.id", values
+    )
+    return dict(rows.fetchall())
+
+
+def texts(connection: Connection, documents: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+    """The stored normalised texts of these documents as UTF-8, checked against their hashes."""
+    for some in batches(documents):
+        rows = connection.execute(
+            "SELECT d.id, d.text_sha, t.body FROM documents d LEFT JOIN texts t"
+            f" ON t.sha = d.text_sha WHERE d.id IN ({','.join(map(str, some))})"
+        )
+        for document, text_sha, body in rows.fetchall():
+            yield document, _unpacked(connection, text_sha, body)
+
+
+def vectors_between(
+    connection: Connection, document: int, start: int, end: int | None
+) -> list[int]:
+    """The vectors of the chunks that touch this part of a document, in order."""
+    rows = connection.execute(
+        "SELECT vector FROM chunks WHERE document = ? AND vector IS NOT NULL"
+        ' AND "end" > ? AND start < ? ORDER BY ordinal',
+        (document, start, END if end is None else end),
+    )
+    return [row for (row,) in rows]
+
+
+def model_of(connection: Connection) -> str:
+    """The fingerprint of the model that made the vectors; empty where there is none."""
+    row = connection.execute("SELECT value FROM meta WHERE key = ?", (MODEL,)).fetchone()
+    return str(row[0]) if row else ""
+
+
+def documents_ending_in(
+    connection: Connection, generation: int, path: str, most: int = 5
+) -> list[int]:
+    """Live documents whose URI ends in ``path``, whatever its case; none if they are many."""
+    rows = connection.execute(
+        f"SELECT d.id FROM documents d WHERE {ALIVE} AND"
+        " (instr(lower('/' || d.uri || '\n'), '/' || :path || '\n') > 0"
+        "  OR instr(lower('/' || d.uri), '/' || :path || '.') > 0) LIMIT :most",
+        {"g": generation, "path": _lowered(path), "most": most + 1},
+    ).fetchall()
+    return [identifier for (identifier,) in rows] if len(rows) <= most else []
+
+
+def _lowered(text: str) -> str:
+    """Text as ``lower`` makes it of a column: of ASCII alone. Of a parameter a server would make
+    what its database's language says."""
+    return text.translate(_LOWER)
+
+
+def has_text(connection: Connection, text_sha: bytes) -> bool:
+    row = connection.execute("SELECT 1 FROM texts WHERE sha = ?", (text_sha,)).fetchone()
+    return row is not None
+
+
+def damaged_row(connection: Connection, developer: str) -> IndexCorrupt:
+    return damaged_at(place_of(connection), developer)
+
+
+def damaged_at(place: str, developer: str) -> IndexCorrupt:
+    return IndexCorrupt(
+        "What is stored of a document failed its check.",
+        hint="Rebuild the index from the sources: lookfar index PATH --rebuild.",
+        developer=developer,
+        details={"path": place},
+    )
+
+
+def document_count(connection: Connection, generation: int) -> int:
+    row = connection.execute(
+        f"SELECT count(*) FROM documents d WHERE {ALIVE}", {"g": generation}
+    ).fetchone()
+    return int(row[0])
+
+
+def document_count_of_all(connection: Connection) -> int:
+    """Documents of all generations."""
+    return int(connection.execute("SELECT count(*) FROM documents").fetchone()[0])
+
+
+def highest_document(connection: Connection) -> int:
+    return int(connection.execute("SELECT coalesce(max(id), 0) FROM documents").fetchone()[0])
+
+
+def targets(connection: Connection, document: int | None = None) -> list[str]:
+    """The targets of links as they are written, each once: of a document, in order, or of all."""
+    if document is None:
+        rows = connection.execute("SELECT DISTINCT target FROM links")
+    else:
+        statement = "SELECT target FROM links WHERE document = ? ORDER BY ordinal"
+        rows = connection.execute(statement, (document,))
+    return list(dict.fromkeys(target for (target,) in rows))
+
+
+def linking(
+    connection: Connection, generation: int, wanted: Sequence[str], text: str = ""
+) -> list[tuple[str, str, int]]:
+    """URI, title and time of live documents with a link that is written so, the latest first."""
+    documents: set[int] = set()
+    for some in batches(wanted):
+        rows = connection.execute(
+            f"SELECT DISTINCT document FROM links WHERE target IN ({marks(some)})"
+            f"{' AND text = ?' if text else ''}",
+            (*some, *([text] if text else [])),
+        )
+        documents.update(document for (document,) in rows)
+    found: list[tuple[str, str, int]] = []
+    for each in batches(sorted(documents)):
+        found += connection.execute(
+            "SELECT d.uri, d.title, d.mtime_ns FROM documents d"
+            f" WHERE d.id IN ({','.join(map(str, each))}) AND {ALIVE}",
+            {"g": generation},
+        )
+    return sorted(found, key=lambda row: (-row[2], row[0]))
+
+
+def counts(connection: Connection, generation: int) -> Counts:
+    def count(table: str) -> int:
+        joined = (
+            "documents d"
+            if table == "documents"
+            else (f"{table} t JOIN documents d ON d.id = t.document")
+        )
+        row = connection.execute(
+            f"SELECT count(*) FROM {joined} WHERE {ALIVE}", {"g": generation}
+        ).fetchone()
+        return int(row[0])
+
+    return Counts(count("documents"), count("sections"), count("chunks"), count("links"))
+
+
+def left_out(connection: Connection) -> dict[str, LeftOut]:
+    """What the last pass saw on the disk and did not store."""
+    rows = connection.execute(
+        "SELECT uri, failed, code, message, settled, size, mtime_ns, ctime_ns, inode"
+        " FROM left_out ORDER BY uri"
+    )
+    return {
+        uri: LeftOut(uri, bool(failed), code, message, Fingerprint(*disk), bool(settled))
+        for uri, failed, code, message, settled, *disk in rows
+    }
+
+
+def failures(connection: Connection) -> list[Failure]:
+    rows = connection.execute(
+        "SELECT uri, code, message FROM left_out WHERE failed != 0 ORDER BY uri"
+    )
+    return [Failure(*row) for row in rows]
+
+
+def unembedded(connection: Connection, contents: Iterable[bytes]) -> set[bytes]:
+    """Which of ``contents`` have no vector yet."""
+    wanted = set(contents)
+    for some in batches(list(wanted)):
+        rows = connection.execute(
+            f"SELECT content FROM embeddings WHERE content IN ({marks(some)})", some
+        )
+        wanted.difference_update(content for (content,) in rows)
+    return wanted

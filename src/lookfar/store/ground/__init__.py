@@ -1,0 +1,1 @@
+"""The lowest layer of the store: files, SQLite connections, and small records."""

@@ -1,0 +1,1 @@
+"""Detect damage in a store, repair it, and salvage what cannot be rebuilt."""

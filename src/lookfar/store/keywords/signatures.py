@@ -1,0 +1,303 @@
+"""Which documents may hold a text: a few bits per document, of all groups of three bytes in it.
+
+Takes: normalised texts as UTF-8, and conditions on texts. Gives: the documents that may meet a
+condition, and all that do are among them. Refuses: to rule out a document that it has no sound
+signature of; such a document is always a candidate.
+
+A signature is a Bloom filter: every group of three neighbouring bytes of the folded text sets two
+bits, and there are about four bits for each different group. A text that lacks one of its bits is
+not in the document.
+
+The file is derived from the texts. It grows by segments, one for each write session: a header,
+a row for each document (its number, the beginning of its text's hash, where its bits begin and
+how many there are) and the bits. A segment is used if its checksum fits, and a row if it is of
+the text that the catalogue names; so nothing that a crash or an older program leaves behind can
+hide a document. What lacks a signature gets one from the next writer.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+from zlib import crc32
+
+import numpy as np
+
+from lookfar.ports import AllOf, Need
+from lookfar.store.catalogue import rows as catalog
+from lookfar.store.ground import files
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from lookfar.store.ground.sql import Connection
+
+SIGNATURES: Final = "signatures.bits"
+"""In the folder of an epoch."""
+SHORTEST: Final = 3
+"""Bytes of a text that says anything."""
+_MAGIC: Final = b"LOOKFARS1\n\0\0\0\0\0\0"
+_HEAD: Final = struct.Struct("<IIQQ")
+"""Of a segment: its checksum, how many rows, how many bytes of bits, and where it begins."""
+_ROW: Final = np.dtype([("document", "<u8"), ("tag", "<u8"), ("start", "<u8"), ("bytes", "<u8")])
+_BITS_PER_GROUP: Final = 4
+_LEAST_BYTES: Final = 8
+_COUNTED: Final = 1 << 16
+_MULTIPLIERS: Final = (np.uint32(0x9E3779B1), np.uint32(0x85EBCA77))
+
+
+def fold(text: bytes) -> bytes:
+    """UTF-8 with ASCII in lower case, and with the two letters beyond ASCII that are others of
+    the same: the long s and the sign for kelvin."""
+    folded = text.lower()
+    if b"\xc5\xbf" in folded or b"\xe2\x84\xaa" in folded:
+        folded = folded.replace(b"\xc5\xbf", b"s").replace(b"\xe2\x84\xaa", b"k")
+    return folded
+
+
+def sign(text: bytes) -> bytes:
+    """The signature of a text."""
+    groups = _groups(fold(text))
+    first = groups * _MULTIPLIERS[0]
+    size = _size(first)
+    bits = np.zeros(size * 8, dtype=np.bool_)
+    bits[_places(first, size)] = True
+    bits[_places(groups * _MULTIPLIERS[1], size)] = True
+    return np.packbits(bits, bitorder="little").tobytes()
+
+
+def _groups(folded: bytes) -> NDArray[np.uint32]:
+    data = np.frombuffer(folded, dtype=np.uint8).astype(np.uint32)
+    if len(data) < SHORTEST:
+        return np.empty(0, dtype=np.uint32)
+    return (data[:-2] << np.uint32(16)) | (data[1:-1] << np.uint32(8)) | data[2:]
+
+
+def _size(hashes: NDArray[np.uint32]) -> int:
+    """How many bytes a signature gets: by how many places of a table the groups take, it is
+    estimated how many different ones there are, which is quicker than to sort them."""
+    table = np.zeros(_COUNTED, dtype=np.bool_)
+    table[hashes >> np.uint32(16)] = True
+    free = max(_COUNTED - int(np.count_nonzero(table)), 1)
+    different = -_COUNTED * float(np.log(free / _COUNTED))
+    return max(_LEAST_BYTES, round(different * _BITS_PER_GROUP / 8))
+
+
+def _places(hashes: NDArray[np.uint32], size: int) -> NDArray[np.int64]:
+    """The bits that groups have in a signature of so many bytes."""
+    spread = hashes.astype(np.uint64) * np.uint64(size * 8)
+    return (spread >> np.uint64(32)).astype(np.int64)
+
+
+class Signed(NamedTuple):
+    """A document, its text, and its signature."""
+
+    document: int
+    text_sha: bytes
+    signature: bytes
+
+
+class _Segment(NamedTuple):
+    end: int
+    rows: NDArray[np.void]
+    """With ``start`` counted from the beginning of the file."""
+
+
+class Documents(NamedTuple):
+    """Documents of a generation with where their signatures are, in the order of their numbers."""
+
+    numbers: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    """In bits; -1 where there is no sound signature."""
+    sizes: NDArray[np.uint64]
+    """In bits."""
+    bits: NDArray[np.uint8]
+    """The file as it was mapped."""
+
+    def holding(self, need: Need, among: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+        """The numbers of those that may meet a condition: of all, or ``among`` these numbers."""
+        chosen = np.arange(len(self.numbers))
+        if among is not None:
+            at = np.searchsorted(self.numbers, among)
+            at = at[at < len(self.numbers)]
+            chosen = at[np.isin(self.numbers[at], among)]
+        return self.numbers[np.sort(self._meeting(need, chosen))]
+
+    def _meeting(self, need: Need, chosen: NDArray[np.intp]) -> NDArray[np.intp]:
+        if isinstance(need, bytes):
+            return self._with_text(need, chosen)
+        if isinstance(need, AllOf):
+            return reduce(lambda left, part: self._meeting(part, left), need.parts, chosen)
+        return np.unique(np.concatenate([self._meeting(part, chosen) for part in need.parts]))
+
+    def _with_text(self, text: bytes, chosen: NDArray[np.intp]) -> NDArray[np.intp]:
+        groups = np.unique(_groups(text))
+        unsigned = chosen[self.starts[chosen] < 0]
+        signed = chosen[self.starts[chosen] >= 0]
+        for hashes in (groups * multiplier for multiplier in _MULTIPLIERS):
+            for each in hashes.astype(np.uint64):
+                if not len(signed):
+                    return unsigned
+                at = self.starts[signed] + (each * self.sizes[signed] >> np.uint64(32)).astype(
+                    np.int64
+                )
+                held = self.bits[at >> 3] >> (at & 7).astype(np.uint8) & 1
+                signed = signed[held != 0]
+        return np.concatenate([unsigned, signed])
+
+
+class SignatureFile:
+    """The signatures of one epoch."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._segments: list[_Segment] = []
+        self._mapped: NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
+        self._identity = (0, 0)
+
+    # -- reading -----------------------------------------------------------
+
+    def documents(self, numbers: Sequence[int], text_shas: Iterable[bytes]) -> Documents:
+        """These documents, in the order of their numbers, with the texts that they have."""
+        wanted = np.array(numbers, dtype=np.int64)
+        tags = np.frombuffer(b"".join(sha[:8] for sha in text_shas), dtype="<u8")
+        starts = np.full(len(wanted), -1, dtype=np.int64)
+        sizes = np.zeros(len(wanted), dtype=np.uint64)
+        for segment in self._sound():
+            rows = segment.rows
+            at = np.searchsorted(wanted, rows["document"].astype(np.int64))
+            fits = at < len(wanted)
+            at, rows = at[fits], rows[fits]
+            same = (wanted[at] == rows["document"].astype(np.int64)) & (tags[at] == rows["tag"])
+            at, rows = at[same], rows[same]
+            starts[at] = rows["start"].astype(np.int64) * 8
+            sizes[at] = rows["bytes"] * np.uint64(8)
+        return Documents(wanted, starts, sizes, self._mapped)
+
+    def _sound(self) -> list[_Segment]:
+        """The segments up to the first that is not sound: that one may be being written."""
+        try:
+            info = os.stat(self.path)
+        except OSError:
+            return []
+        if (info.st_dev, info.st_ino) != self._identity or info.st_size < len(self._mapped):
+            self._segments, self._mapped = [], self._mapped[:0]
+            self._identity = (info.st_dev, info.st_ino)
+        if info.st_size > len(self._mapped):
+            try:
+                self._mapped = np.memmap(self.path, np.uint8, "r").view(np.ndarray)
+            except (OSError, ValueError):
+                return []
+        if self._mapped[: len(_MAGIC)].tobytes() != _MAGIC:
+            return []
+        segments = list(self._segments)
+        while (found := self._segment(segments[-1].end if segments else len(_MAGIC))) is not None:
+            segments.append(found)
+        self._segments = segments
+        return segments
+
+    def _segment(self, start: int) -> _Segment | None:
+        head = self._mapped[start : start + _HEAD.size].tobytes()
+        if len(head) < _HEAD.size:
+            return None
+        checksum, count, size, place = _HEAD.unpack(head)
+        first = start + _HEAD.size
+        end = first + count * _ROW.itemsize + size
+        if place != start or not count or end > len(self._mapped):
+            return None
+        if checksum != crc32(self._mapped[first:end].data, crc32(head[4:])):
+            return None
+        rows = self._mapped[first : first + count * _ROW.itemsize].view(_ROW).copy()
+        rows["start"] += np.uint64(first + count * _ROW.itemsize)
+        return _Segment(end, rows)
+
+    # -- writing, by the holder of the writer lock ---------------------------
+
+    def append(self, signed: Sequence[Signed]) -> None:
+        """Add signatures, durable; one that a document has already is replaced by the later."""
+        if not signed:
+            return
+        segments = self._sound()
+        if not segments and not self._has_beginning():
+            files.append(self.path, 0, _MAGIC)
+        start = segments[-1].end if segments else len(_MAGIC)
+        files.append(self.path, start, _packed(signed, start))
+        files.sync(self.path)
+
+    def _has_beginning(self) -> bool:
+        return self._mapped[: len(_MAGIC)].tobytes() == _MAGIC
+
+    def size(self) -> tuple[int, int]:
+        """How many rows and segments there are."""
+        segments = self._sound()
+        return sum(len(each.rows) for each in segments), len(segments)
+
+    def rewrite(self, signed: Sequence[Signed]) -> None:
+        """Replace all of it: nothing of what it held before is left.
+
+        Until the folder is synced, a loss of power may bring back what was there before. That can
+        hide no document; where documents were erased, the caller syncs the folder.
+        """
+        data = _packed(signed, len(_MAGIC)) if signed else b""
+        files.write_atomic(self.path, _MAGIC + data, sync=False)
+
+    def signatures(self, documents: Documents, text_shas: Sequence[bytes]) -> list[Signed]:
+        """The sound ones of these documents."""
+        return [
+            Signed(number, sha, documents.bits[start // 8 : (start + size) // 8].tobytes())
+            for number, sha, start, size in zip(
+                documents.numbers.tolist(), text_shas, documents.starts.tolist(),
+                documents.sizes.tolist(), strict=True,
+            )
+            if start >= 0
+        ]  # fmt: skip
+
+    # -- checking ------------------------------------------------------------
+
+    def damage(self, connection: Connection) -> list[str]:
+        """What is there and is not what was written, in words.
+
+        What follows the last sound segment may be left of a writer that died. It is damaged where
+        a document is without its signature for it.
+        """
+        self._segments, self._mapped, self._identity = [], self._mapped[:0], (0, 0)
+        hashes = catalog.text_hashes(connection)
+        documents = self.documents(list(hashes), hashes.values())
+        if not len(self._mapped):
+            return []
+        end = self._segments[-1].end if self._segments else 0
+        if end < len(self._mapped) and (documents.starts < 0).any():
+            return [f"what follows byte {end:,} does not fit its checksum"]
+        signed = {each.document: each for each in self.signatures(documents, list(hashes.values()))}
+        return [
+            f"the bits of document {number} are not those of its text"
+            for number, text in catalog.texts(connection, list(signed))
+            if signed[number].signature != sign(text)
+        ]
+
+
+def signed_texts(connection: Connection, documents: Sequence[int]) -> list[Signed]:
+    """Signatures made from the stored texts of some documents."""
+    return [
+        Signed(number, sha256(text).digest(), sign(text))
+        for number, text in catalog.texts(connection, documents)
+    ]
+
+
+def _packed(signed: Sequence[Signed], start: int) -> bytes:
+    """A segment that begins at ``start``."""
+    rows = np.zeros(len(signed), dtype=_ROW)
+    rows["document"] = [each.document for each in signed]
+    rows["tag"] = np.frombuffer(b"".join(each.text_sha[:8] for each in signed), dtype="<u8")
+    sizes = np.array([len(each.signature) for each in signed], dtype=np.uint64)
+    rows["bytes"] = sizes
+    rows["start"] = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.uint64)
+    bits = b"".join(each.signature for each in signed)
+    head = _HEAD.pack(0, len(signed), len(bits), start)[4:]
+    body = rows.tobytes() + bits
+    return crc32(body, crc32(head)).to_bytes(4, "little") + head + body

@@ -1,0 +1,80 @@
+"""Is what the server has what was written? Texts, spans, vectors and lists are checked.
+
+Takes: a connection in a snapshot. Gives: the problems found. Refuses: to check pages, which the
+server does itself (``data_checksums``), and to repair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lookfar.model import Damage
+from lookfar.store.health.verify import OnStep, check_pointer, check_texts
+from lookfar.store.postgres.server import ServerConnection
+from lookfar.store.postgres.snapshot import unpacked
+from lookfar.store.sqlite.erase import UNSETTLED
+from lookfar.store.vectors.vector_file import checksum
+
+_BATCH = 20_000
+
+
+def verify(connection: ServerConnection, on_step: OnStep | None = None) -> list[Damage]:
+    """Check everything that the catalogue names; gives an empty list for a sound collection."""
+    tell = on_step or (lambda _: None)
+    found: list[Damage] = []
+    for name, steps in (
+        ("catalogue", (check_pointer,)),
+        ("texts", (check_texts,)),
+        ("vectors", (_vectors,)),
+        ("keywords", (_keywords,)),
+    ):
+        tell(name)
+        for step in steps:
+            found += step(connection)
+    return found
+
+
+def _vectors(connection: ServerConnection) -> Iterator[Damage]:
+    last = -1
+    while True:
+        rows = connection.ask(
+            "SELECT row, content, checksum, halfvec_send(vector) FROM embeddings"
+            " WHERE row > %s ORDER BY row LIMIT %s",
+            (last, _BATCH),
+        ).fetchall()
+        for row, content, expected, sent in rows:
+            # What is about to be erased nobody names, and it may be anything.
+            if sent is None or expected == UNSETTLED:
+                continue
+            if checksum(content, unpacked(sent).tobytes()) != expected:
+                yield Damage("vectors", f"row {row} differs from what was written")
+        if len(rows) < _BATCH:
+            break
+        last = rows[-1][0]
+    (missing,) = connection.ask(
+        "SELECT count(*) FROM chunks c WHERE c.vector IS NOT NULL AND NOT EXISTS"
+        " (SELECT 1 FROM embeddings e WHERE e.row = c.vector AND e.vector IS NOT NULL)"
+    ).fetchone() or (0,)
+    if missing:
+        yield Damage("vectors", f"{missing} chunks name a vector that does not exist")
+
+
+def _keywords(connection: ServerConnection) -> Iterator[Damage]:
+    (chunks,) = connection.ask(
+        "SELECT count(*) FROM chunks c FULL JOIN entries e ON e.key = c.key"
+        " WHERE c.key IS NULL OR e.key IS NULL"
+    ).fetchone() or (0,)
+    if chunks:
+        yield Damage("keywords", f"{chunks} chunks without their terms, or terms without a chunk")
+    rows = connection.ask(
+        "SELECT t.term FROM terms t LEFT JOIN (SELECT field, term, sum(entries) AS n"
+        " FROM postings GROUP BY field, term) p ON p.field = t.field AND p.term = t.term"
+        " WHERE t.entries IS DISTINCT FROM p.n LIMIT 20"
+    )
+    for (term,) in rows:
+        yield Damage("keywords", f"the list of {term!r} is not as long as was written")
+    (wrong,) = connection.ask(
+        "SELECT count(*) FROM postings WHERE octet_length(data) != entries * 7"
+    ).fetchone() or (0,)
+    if wrong:
+        yield Damage("keywords", f"{wrong} blocks are damaged")

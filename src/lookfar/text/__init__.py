@@ -1,0 +1,1 @@
+"""Turn bytes into text, text into documents, and documents into chunks."""

@@ -1,0 +1,149 @@
+"""Document to chunks along its heading tree.
+
+Takes: a parsed document, sizes in tokens, and a way to count tokens. Gives:
+chunks in document order whose spans, less their overlap, tile the text from the
+end of the front matter to its end: joined they are the text again. Refuses: to
+cut inside a fence, table or other atomic block (an oversized one stays whole),
+and to make chunks of blank documents.
+
+A section is one chunk. Sections that are too small join their neighbours under
+the same parent and take the heading path they have in common; sections that are
+too large are split at paragraphs, then sentences, then words (see ``parts``).
+
+An edit reaches no further than what could have been joined with the edited
+section: its own parts where all sections around it are large enough, and never
+beyond its top-level section, unless that joined the text before the first
+heading. Everything else keeps its chunks and their ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lookfar.common.lines import Lines
+from lookfar.model import Chunk, Document, Section, Span
+from lookfar.text.chunk.identity import chunk_id, content_name
+from lookfar.text.chunk.parts import CountTokens, Part, Sizes, Splitter
+
+__all__ = ["CountTokens", "Sizes", "chunk"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Neighbouring sections that share a chunk, and the path that names them all."""
+
+    first: int
+    path: tuple[str, ...]
+    start: int
+    end: int
+    tokens: int
+    bare: bool
+    """Nothing but headings."""
+
+
+def chunk(document: Document, sizes: Sizes, count: CountTokens) -> list[Chunk]:
+    """Split ``document`` into its chunks."""
+    if not document.text[document.body :].strip():
+        return []
+    groups = _own_texts(document, count)
+    if sizes.merge_small:
+        groups = _merge_small(document.sections, groups, sizes)
+    splitter = Splitter(document, sizes, count)
+    lines = Lines(document.text)
+    spans: list[tuple[_Group, Span, int, int, int]] = []
+    for group in groups:
+        parts = [Part(group.start, group.end, group.tokens)]
+        if group.tokens > sizes.max_tokens:
+            parts = splitter.parts(group.start, group.end, document.sections[group.first].body)
+        for number, part in enumerate(parts, 1):
+            overlap = splitter.overlap(parts[number - 2], part) if number > 1 else 0
+            span = lines.span(part.start - overlap, part.end)
+            spans.append((group, span, overlap, number, len(parts)))
+    return list(_named(document, spans))
+
+
+def _named(
+    document: Document, spans: Sequence[tuple[_Group, Span, int, int, int]]
+) -> Iterator[Chunk]:
+    seen: dict[bytes, int] = {}
+    for ordinal, (group, span, overlap, part, parts) in enumerate(spans):
+        text = document.text[span.start : span.end]
+        content = content_name(document.title, group.path, text)
+        occurrence = seen.get(content, 0)
+        seen[content] = occurrence + 1
+        yield Chunk(
+            id=chunk_id(document.uri, content, occurrence),
+            content=content,
+            ordinal=ordinal,
+            section=group.first,
+            path=group.path,
+            span=span,
+            overlap=overlap,
+            part=part,
+            parts=parts,
+        )
+
+
+def _own_texts(document: Document, count: CountTokens) -> list[_Group]:
+    """Each section's own text: from its heading to the next heading of any level."""
+    text, sections = document.text, document.sections
+    starts = [section.span.start for section in sections]
+    starts[0] = document.body
+    ends = [*starts[1:], len(text)]
+    return [
+        _Group(
+            first=section.ordinal,
+            path=section.path,
+            start=start,
+            end=end,
+            tokens=count(text[start:end]),
+            bare=not text[section.body : end].strip(),
+        )
+        for section, start, end in zip(sections, starts, ends, strict=True)
+    ]
+
+
+def _merge_small(
+    sections: Sequence[Section], groups: Sequence[_Group], sizes: Sizes
+) -> list[_Group]:
+    merged = [groups[0]]
+    for group in groups[1:]:
+        previous = merged[-1]
+        small = group.tokens < sizes.min_tokens or previous.tokens < sizes.min_tokens
+        fits = previous.tokens + group.tokens <= sizes.max_tokens
+        if small and fits and _related(sections, previous.first, group.first):
+            merged[-1] = _join(previous, group)
+        else:
+            merged.append(group)
+    return merged
+
+
+def _related(sections: Sequence[Section], earlier: int, later: int) -> bool:
+    """Whether ``later`` stands under ``earlier`` or beside it under one parent.
+
+    By where they stand and not by their titles, as two sections may share one.
+    """
+    section, start = sections[earlier], sections[later].span.start
+    if section.level == 0 or start < section.span.end:
+        return True
+    return section.parent >= 0 and start < sections[section.parent].span.end
+
+
+def _join(left: _Group, right: _Group) -> _Group:
+    """One group with the headings both have in common; bare headings lend their place."""
+    return _Group(
+        first=left.first,
+        path=right.path if left.bare else _common(left.path, right.path),
+        start=left.start,
+        end=right.end,
+        tokens=left.tokens + right.tokens,
+        bare=left.bare and right.bare,
+    )
+
+
+def _common(left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...]:
+    shared = 0
+    while shared < min(len(left), len(right)) and left[shared] == right[shared]:
+        shared += 1
+    return left[:shared]

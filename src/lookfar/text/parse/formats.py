@@ -1,0 +1,106 @@
+"""Which parser reads which file: one table of prose and one of source code.
+
+Takes: a URI. Gives: the parser for its name or its extension, in any case. Refuses: to
+look inside the file; ``None`` means that no format here claims the name.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import NamedTuple
+
+from lookfar.ports import Parser
+from lookfar.text.parse.languages import LANGUAGES, Language, Tier, language_of
+
+
+class Format(NamedTuple):
+    """A format of prose or source code, as shown to users."""
+
+    name: str
+    language: str
+    extensions: tuple[str, ...]
+    reads: str
+    """What is understood, in a few words."""
+    parser: str
+    """``module.function`` in this room: loaded when a file needs it, since a search does not."""
+    names: tuple[str, ...] = ()
+    """Whole file names, in lower case."""
+
+
+FORMATS: tuple[Format, ...] = (
+    Format(
+        "Markdown",
+        "markdown",
+        (".md", ".markdown", ".mdown", ".mkd", ".mdx"),
+        "headings, code, tables, HTML, links, wikilinks, tags, YAML and TOML front matter",
+        "markdown.parse",
+    ),
+    Format(
+        "Plain text", "text", (".txt", ".text"), "the text as one section", "plaintext.parse_text"
+    ),
+    Format(
+        "reStructuredText",
+        "rst",
+        (".rst",),
+        "titles, literal blocks, code directives",
+        "plaintext.parse_rst",
+    ),
+    Format(
+        "AsciiDoc",
+        "asciidoc",
+        (".adoc", ".asciidoc", ".asc"),
+        "titles, listing and literal blocks",
+        "plaintext.parse_asciidoc",
+    ),
+    Format("Org", "org", (".org",), "headings, source and example blocks", "plaintext.parse_org"),
+)
+
+_READS: dict[Tier, str] = {
+    "full": "definitions with signature, documentation and parameters; summaries with metrics",
+    "structural": "definitions with signature and documentation",
+    "heuristic": "where definitions begin",
+    "plain": "the text",
+}
+
+
+def _of_code(language: Language) -> Format:
+    reads = _READS[language.tier]
+    return Format(
+        language.name,
+        language.language,
+        language.extensions,
+        reads,
+        "source_code.parse",
+        language.names,
+    )
+
+
+CODE_FORMATS: tuple[Format, ...] = tuple(_of_code(language) for language in LANGUAGES)
+
+_BY_EXTENSION = {extension: entry for entry in FORMATS for extension in entry.extensions}
+_BY_LANGUAGE = {entry.language: entry for entry in CODE_FORMATS}
+
+
+def format_of(uri: str) -> Format | None:
+    """The format of a POSIX-relative URI by its name or its extension, or ``None``."""
+    language = language_of(uri)
+    # A whole name says more than an ending: CMakeLists.txt is no prose.
+    if language is not None:
+        return _BY_LANGUAGE[language.language]
+    name = uri.rpartition("/")[2]
+    stem, dot, extension = name.rpartition(".")
+    return _BY_EXTENSION.get(f".{extension.lower()}") if stem and dot else None
+
+
+def parser_for(uri: str) -> Parser | None:
+    """The parser for a URI, or ``None`` when its format is unknown here."""
+    found = format_of(uri)
+    return _loaded(found.parser) if found else None
+
+
+@cache
+def _loaded(parser: str) -> Parser:
+    module, _, function = parser.partition(".")
+    loaded: Parser = getattr(import_module(f"lookfar.text.parse.{module}"), function)
+    return loaded

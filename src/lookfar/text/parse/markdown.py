@@ -1,0 +1,287 @@
+"""Markdown to a document: headings, blocks, links, tags and front matter.
+
+Takes: normalised text (see ``text.normalise``). Gives: a ``Document`` by the
+rules of CommonMark with GitHub's tables, footnotes, strikethrough and task
+lists, wikilinks, and YAML or TOML front matter. Refuses: to give a heading
+inside a block quote, a list item or a footnote a section, since a section that
+ends where its quote ends would break the nesting; math, since ``$5 [a](b) or 6$``
+would lose its link; links and tags inside code or HTML.
+
+The parser reports UTF-8 byte ranges of the text after the front matter. They
+are collected as they are and turned into character offsets at the end, because
+most events are of no interest and this loop is where the time goes.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import pyromark
+from pyromark import Options
+
+from lookfar.common.lines import Lines
+from lookfar.model import Block, BlockKind, Document, Link, LinkKind
+from lookfar.text.normalise import ByteOffsets
+from lookfar.text.parse import frontmatter
+from lookfar.text.parse.links import (
+    alias_names,
+    split_destination,
+    split_wikilink,
+    tag_names,
+    tags_in,
+)
+from lookfar.text.parse.outline import Heading, sections_from, title_of
+
+_PARSER = pyromark.Markdown(
+    options=Options.ENABLE_TABLES
+    | Options.ENABLE_FOOTNOTES
+    | Options.ENABLE_STRIKETHROUGH
+    | Options.ENABLE_TASKLISTS
+    | Options.ENABLE_GFM
+    | Options.ENABLE_WIKILINKS
+)
+_HEADING_ID = re.compile(r" ?\{#[^{}]*\}$")
+# Code ends in a backtick, so an id that stands in code is not the end of the line.
+_LINE_WITH_ID = re.compile(r"\{#[^{}`\n]*\}[ \t#]*$", re.MULTILINE)
+_DEEPEST_LINK_TEXT = 4
+"""Images nest without limit, and each level would hold the text of all below it."""
+_LONGEST_TAG = 500
+"""Characters; what is longer is no tag, and a key of a server's index could not hold it."""
+
+
+def parse(uri: str, text: str) -> Document:
+    """Parse one Markdown file."""
+    front = frontmatter.split(text)
+    metadata, warnings = frontmatter.parse(front.raw, front.syntax) if front else ({}, ())
+    body = front.body if front else 0
+    source = text[body:] if body else text
+
+    spelled_tags = list(tags_in(source)) if "#" in source else []
+    scan = _Scan(collect_prose=bool(spelled_tags))
+    try:
+        scan.read(source)
+    except BaseException as error:
+        # A bug in the Rust parser must cost one file its outline, not the process its life.
+        if type(error).__name__ != "PanicException":
+            raise
+        warnings = (*warnings, "the Markdown parser failed here: read as plain text")
+        scan = _Scan(collect_prose=False)
+
+    place = _Placement(text, body, ByteOffsets(source))
+    sections = sections_from(place.headings(scan.headings), text, Lines(text), body)
+    return Document(
+        uri=uri,
+        text=text,
+        title=_title(metadata) or title_of(sections),
+        lane="docs",
+        language="markdown",
+        body=body,
+        sections=sections,
+        blocks=place.blocks(scan.blocks),
+        links=place.links(scan.links),
+        tags=_tags(metadata, place.in_prose(scan.prose, spelled_tags)),
+        aliases=_aliases(metadata),
+        metadata=metadata,
+        warnings=warnings,
+    )
+
+
+class _FoundHeading(NamedTuple):
+    level: int
+    title: str
+    start: int
+    end: int
+
+
+class _FoundBlock(NamedTuple):
+    kind: BlockKind
+    language: str
+    start: int
+    end: int
+
+
+class _FoundLink(NamedTuple):
+    image: bool
+    data: Mapping[str, Any]
+    text: str
+    start: int
+    end: int
+
+
+class _Open(NamedTuple):
+    """A heading or link whose text is being gathered, from ``parts[mark]`` on."""
+
+    name: str
+    data: Mapping[str, Any]
+    mark: int
+    start: int
+    end: int
+
+
+class _Scan:
+    """One pass over the parser's events; all offsets are bytes.
+
+    An event is a bare string (a line break) or a dict with one key, and so are
+    the tags inside ``Start`` and ``End``. As ranges of containers come with
+    their start, most ends need no look.
+    """
+
+    def __init__(self, collect_prose: bool) -> None:
+        self.headings: list[_FoundHeading] = []
+        self.blocks: list[_FoundBlock] = []
+        self.links: list[_FoundLink] = []
+        self.prose: list[tuple[int, int]] = []
+        """Ranges of text with a ``#`` that is not in code, HTML or a link."""
+        self._collect_prose = collect_prose
+        self._open: list[_Open] = []
+        self._parts: list[str] = []
+        self._container_end = 0
+        self._code_end = 0
+        self._link_end = 0
+
+    def read(self, source: str) -> None:
+        events: Iterable[tuple[Any, Any]] = _PARSER.events_with_range(source)
+        still_open, collect_prose = self._open, self._collect_prose
+        for event, where in events:
+            if "Start" in event:
+                tag = event["Start"]
+                if tag.__class__ is dict:
+                    ((name, data),) = tag.items()
+                    self._start(name, data, where["start"], where["end"])
+                elif tag == "HtmlBlock":
+                    self.blocks.append(_FoundBlock("html", "", where["start"], where["end"]))
+            elif still_open:
+                if "End" in event:
+                    self._end(event["End"])
+                else:
+                    self._inline(event, where)
+            elif collect_prose and "Text" in event:
+                self._note_prose(event["Text"], where)
+
+    def _start(self, name: str, data: Any, start: int, end: int) -> None:
+        if name == "Link" or name == "Image":
+            self._open.append(_Open(name, data, len(self._parts), start, end))
+            self._link_end = max(self._link_end, end)
+        elif name == "CodeBlock":
+            self._code_end = end
+            if data == "Indented":
+                self.blocks.append(_FoundBlock("indented", "", start, end))
+            else:
+                words = data["Fenced"].split(maxsplit=1)
+                language = words[0].lower() if words else ""
+                self.blocks.append(_FoundBlock("fence", language, start, end))
+        elif name == "Heading":
+            self._open.append(_Open(name, data, len(self._parts), start, end))
+        elif name == "Table":
+            self.blocks.append(_FoundBlock("table", "", start, end))
+        else:  # BlockQuote, List, FootnoteDefinition
+            self._container_end = max(self._container_end, end)
+
+    def _inline(self, event: Any, where: Any) -> None:
+        if event.__class__ is str:
+            self._parts.append(" ")
+        elif "Text" in event:
+            self._parts.append(event["Text"])
+            if self._collect_prose and where["start"] >= self._link_end:
+                self._note_prose(event["Text"], where)
+        elif "Code" in event:
+            self._parts.append(event["Code"])
+
+    def _end(self, tag: Any) -> None:
+        if tag != "Link" and tag != "Image" and "Heading" not in tag:
+            return
+        depth = len(self._open)
+        name, data, mark, start, end = self._open.pop()
+        text = "".join(self._parts[mark:]) if depth <= _DEEPEST_LINK_TEXT else ""
+        if name != "Heading":
+            self.links.append(_FoundLink(name == "Image", data, text, start, end))
+        elif start >= self._container_end:
+            self.headings.append(_FoundHeading(int(data["level"][1]), text, start, end))
+        if not self._open:
+            self._parts.clear()
+
+    def _note_prose(self, text: str, where: Any) -> None:
+        if "#" in text and where["start"] >= self._code_end:
+            self.prose.append((where["start"], where["end"]))
+
+
+class _Placement:
+    """Turns byte ranges of the source into characters and whole lines of the text."""
+
+    def __init__(self, text: str, body: int, offsets: ByteOffsets) -> None:
+        self._text = text
+        self._body = body
+        self._char = offsets.char
+
+    def headings(self, found: Iterable[_FoundHeading]) -> list[Heading]:
+        headings = []
+        for level, title, start_byte, end_byte in found:
+            start, end = self._lines(start_byte, end_byte)
+            title = " ".join(title.split())
+            if title.endswith("}") and _LINE_WITH_ID.search(self._text, start, end):
+                title = _HEADING_ID.sub("", title)
+            headings.append(Heading(level, title, start, end))
+        return headings
+
+    def blocks(self, found: Iterable[_FoundBlock]) -> tuple[Block, ...]:
+        return tuple(
+            Block(kind, *self._lines(start, end), language) for kind, language, start, end in found
+        )
+
+    def links(self, found: Iterable[_FoundLink]) -> tuple[Link, ...]:
+        links = []
+        for image, data, text, start, end in found:
+            kind: LinkKind
+            link_type, destination = data["link_type"], data["dest_url"]
+            if link_type.__class__ is dict:
+                kind = "embed" if image else "wikilink"
+                target, anchor = split_wikilink(destination)
+            else:
+                kind = "image" if image else "link"
+                target, anchor = split_destination(destination)
+                target = f"mailto:{target}" if link_type == "Email" else target
+            if target or anchor:
+                begin, stop = self._char(start) + self._body, self._char(end) + self._body
+                links.append(Link(kind, target, anchor, " ".join(text.split()), begin, stop))
+        links.sort(key=lambda link: link.start)
+        return tuple(links)
+
+    def in_prose(self, prose: list[tuple[int, int]], spelled: list[tuple[int, str]]) -> list[str]:
+        """The tags among what is spelled like one. Offsets here are of the source."""
+        starts = [self._char(start) for start, _ in prose]
+        ends = [self._char(end) for _, end in prose]
+        names = []
+        for offset, name in spelled:
+            index = bisect_right(starts, offset) - 1
+            if index >= 0 and offset < ends[index]:
+                names.append(name)
+        return names
+
+    def _lines(self, start_byte: int, end_byte: int) -> tuple[int, int]:
+        """The range grown to whole lines, as quotes and indents stand before it."""
+        text = self._text
+        start, end = self._char(start_byte) + self._body, self._char(end_byte) + self._body
+        start = text.rfind("\n", 0, start) + 1
+        if text[end - 1] != "\n":
+            end = text.find("\n", end) + 1 or len(text)
+        return start, end
+
+
+def _title(metadata: Mapping[str, Any]) -> str:
+    title = metadata.get("title")
+    return " ".join(title.split()) if isinstance(title, str) else ""
+
+
+def _tags(metadata: Mapping[str, Any], inline: Iterable[str]) -> tuple[str, ...]:
+    names = set(inline)
+    for key in ("tags", "tag"):
+        names.update(tag_names(metadata.get(key)))
+    return tuple(sorted(name for name in names if len(name) <= _LONGEST_TAG))
+
+
+def _aliases(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    names = [name for key in ("aliases", "alias") for name in alias_names(metadata.get(key))]
+    return tuple(dict.fromkeys(names))

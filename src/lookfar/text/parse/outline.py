@@ -1,0 +1,78 @@
+"""Headings to the section tree: the one definition of where a section ends.
+
+Takes: the headings of a document in order, whatever its format. Gives: its
+sections. Refuses: to look for headings (each format does) and to nest by
+anything but the level.
+
+A section runs from the first character of its heading line to the next heading
+of its own level or above, or to the end of the text. Text before the first
+heading is section 0, at level 0 and without a title, unless it is blank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from lookfar.common.lines import Lines
+from lookfar.model import Section
+
+
+class Heading(NamedTuple):
+    """A heading as a format found it; offsets cover whole lines."""
+
+    level: int
+    title: str
+    start: int
+    body: int
+    """Offset of the first character after the heading line(s)."""
+
+
+def sections_from(
+    headings: Sequence[Heading], text: str, lines: Lines, body: int = 0
+) -> tuple[Section, ...]:
+    """Build the tree; ``body`` is where the text proper begins (after front matter)."""
+    sections: list[Section] = []
+    first = headings[0].start if headings else len(text)
+    if not _is_blank(text, body, first):
+        sections.append(Section(0, -1, 0, "", (), lines.span(body, first), body))
+    ends = _ends(headings, len(text))
+    enclosing: list[Section] = []
+    for heading, end in zip(headings, ends, strict=True):
+        while enclosing and enclosing[-1].level >= heading.level:
+            enclosing.pop()
+        parent = enclosing[-1] if enclosing else None
+        section = Section(
+            ordinal=len(sections),
+            parent=parent.ordinal if parent else -1,
+            level=heading.level,
+            title=heading.title,
+            path=(*(parent.path if parent else ()), heading.title),
+            span=lines.span(heading.start, end),
+            body=heading.body,
+        )
+        sections.append(section)
+        enclosing.append(section)
+    return tuple(sections)
+
+
+def _ends(headings: Sequence[Heading], length: int) -> list[int]:
+    """Where each section ends: found in one pass, as a later heading closes earlier ones."""
+    ends = [length] * len(headings)
+    still_open: list[int] = []
+    for index, heading in enumerate(headings):
+        while still_open and headings[still_open[-1]].level >= heading.level:
+            ends[still_open.pop()] = heading.start
+        still_open.append(index)
+    return ends
+
+
+def _is_blank(text: str, start: int, end: int) -> bool:
+    return not text[start:end].strip()
+
+
+def title_of(sections: Sequence[Section]) -> str:
+    """What the headings call the document: the first at level 1, else the first."""
+    titled = [section for section in sections if section.title]
+    top = [section for section in titled if section.level == 1]
+    return (top or titled)[0].title if titled else ""

@@ -1,0 +1,248 @@
+"""Plain text, reStructuredText, AsciiDoc and Org to documents: outlines by line rules.
+
+Takes: normalised text. Gives: a ``Document`` with the heading tree and, where a
+line rule can tell, the code blocks. Refuses: inline markup, links and tags of
+these formats, and any heading that only a full parser could find; a heading
+missed costs a breadcrumb, a heading invented would cut a code sample in two.
+
+Levels run to 6, as in Markdown; deeper headings count as level 6.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from lookfar.common.lines import Lines
+from lookfar.model import Block, Document
+from lookfar.text.parse.outline import Heading, sections_from, title_of
+
+_DEEPEST = 6
+
+_RST_ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*[ \t]*$")
+_RST_CODE = re.compile(r"\.\. (?:code-block|code|sourcecode|highlight)::[ \t]*(\S*)")
+_ADOC_HEADING = re.compile(r"(={1,6})[ \t]+(\S.*)$")
+# Only the inside of these is verbatim or unseen; examples, sidebars and quotes hold prose.
+_ADOC_FENCE = re.compile(r"(-{4,}|\.{4,}|\+{4,}|/{4,}|```)((?<=`)\w*|)$")
+_ADOC_SOURCE = re.compile(r"\[(?:source)?(?:%[\w%]+)?,[ \t]*([\w+#-]+)[^\]]*\]$")
+_ORG_HEADING = re.compile(r"(\*+)[ \t]+(\S.*)$")
+_ORG_STATE = re.compile(r"(?:TODO|DONE)(?:\s+|$)|\[#[A-Za-z0-9]\]\s*")
+_ORG_TAGS = re.compile(r"(?:^| ):[\w@#%:]+:$")
+_ORG_BEGIN = re.compile(r"[ \t]*#\+begin_(\w+)[ \t]*(\S*)", re.IGNORECASE)
+
+
+class _Line(NamedTuple):
+    text: str
+    start: int
+    end: int
+    """Offset after the newline."""
+
+
+def parse_text(uri: str, text: str) -> Document:
+    """Plain text: one section without a title."""
+    return _document(uri, text, "text", (), ())
+
+
+def parse_rst(uri: str, text: str) -> Document:
+    """reStructuredText: titles by adornment, the level by order of first use."""
+    return _document(uri, text, "rst", *_rst(_lines(text)))
+
+
+def parse_asciidoc(uri: str, text: str) -> Document:
+    """AsciiDoc: ``=`` to ``======`` titles outside verbatim blocks."""
+    return _document(uri, text, "asciidoc", *_asciidoc(_lines(text)))
+
+
+def parse_org(uri: str, text: str) -> Document:
+    """Org: ``*`` headings outside ``#+begin_`` blocks."""
+    return _document(uri, text, "org", *_org(_lines(text)))
+
+
+def _document(
+    uri: str, text: str, language: str, headings: Iterable[Heading], blocks: Iterable[Block]
+) -> Document:
+    sections = sections_from(tuple(headings), text, Lines(text))
+    return Document(
+        uri=uri,
+        text=text,
+        title=title_of(sections),
+        lane="docs",
+        language=language,
+        body=0,
+        sections=sections,
+        blocks=tuple(blocks),
+    )
+
+
+def _lines(text: str) -> list[_Line]:
+    lines = []
+    start = 0
+    for line in text.split("\n"):
+        end = start + len(line) + 1
+        lines.append(_Line(line, start, end))
+        start = end
+    # What follows the final newline is no line.
+    return lines[:-1]
+
+
+# --- reStructuredText ------------------------------------------------------------------------
+
+
+def _rst(lines: list[_Line]) -> tuple[list[Heading], list[Block]]:
+    headings: list[Heading] = []
+    blocks: list[Block] = []
+    styles: list[str] = []
+    index = 0
+    while index < len(lines):
+        literal = _rst_literal(lines, index)
+        title = None if literal else _rst_title(lines, index)
+        if literal:
+            block, index = literal
+            blocks.append(block)
+        elif title:
+            style, text_line, after = title
+            if style not in styles:
+                styles.append(style)
+            level = min(styles.index(style) + 1, _DEEPEST)
+            name = " ".join(lines[text_line].text.split())
+            headings.append(Heading(level, name, lines[index].start, lines[after - 1].end))
+            index = after
+        else:
+            index += 1
+    return headings, blocks
+
+
+def _rst_title(lines: list[_Line], index: int) -> tuple[str, int, int] | None:
+    """Style, line of the title text, and the line after the title, if one starts here."""
+    if index and lines[index - 1].text.strip():
+        return None
+    over = _adornment(lines, index)
+    if over:
+        under = _adornment(lines, index + 2)
+        if under == over and _fits(lines, index + 1, index) and _fits(lines, index + 1, index + 2):
+            return over * 2, index + 1, index + 3
+        return None
+    under = _adornment(lines, index + 1)
+    if under and not lines[index].text[:1].isspace() and _fits(lines, index, index + 1):
+        return under, index, index + 2
+    return None
+
+
+def _adornment(lines: list[_Line], index: int) -> str:
+    """The character a line repeats, or nothing if it is no adornment."""
+    match = _RST_ADORNMENT.match(lines[index].text) if index < len(lines) else None
+    return match[1] if match else ""
+
+
+def _fits(lines: list[_Line], title: int, adornment: int) -> bool:
+    text = lines[title].text.strip()
+    return bool(text) and _columns(text) <= len(lines[adornment].text.rstrip())
+
+
+def _columns(text: str) -> int:
+    """Width on a screen, which is what adornments are drawn to: CJK takes two columns."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
+        for char in text
+    )
+
+
+def _rst_literal(lines: list[_Line], index: int) -> tuple[Block, int] | None:
+    """The code that line ``index`` introduces, and the line after it."""
+    text = lines[index].text
+    directive = _RST_CODE.match(text.lstrip())
+    if not directive and (not text.endswith("::") or text.lstrip().startswith("..")):
+        return None
+    inside = [
+        number
+        for number in range(index + 1, _rst_dedent(lines, index))
+        if lines[number].text.strip()
+    ]
+    if not inside:
+        return None
+    first = index if directive else inside[0]
+    language = directive[1].lower() if directive else ""
+    return Block("fence", lines[first].start, lines[inside[-1]].end, language), inside[-1] + 1
+
+
+def _rst_dedent(lines: list[_Line], index: int) -> int:
+    """The first line after ``index`` that is not blank and no deeper than it."""
+    limit = _indent(lines[index].text)
+    for number in range(index + 1, len(lines)):
+        text = lines[number].text
+        if text.strip() and _indent(text) <= limit:
+            return number
+    return len(lines)
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())
+
+
+# --- AsciiDoc --------------------------------------------------------------------------------
+
+
+def _asciidoc(lines: list[_Line]) -> tuple[list[Heading], list[Block]]:
+    headings: list[Heading] = []
+    blocks: list[Block] = []
+    last_seen = {line.text.rstrip(): number for number, line in enumerate(lines)}
+    closing, start, language = "", 0, ""
+    for number, line in enumerate(lines):
+        text = line.text.rstrip()
+        if closing:
+            if text == closing:
+                # A comment (////) hides headings like the others and yet is no code.
+                if closing[0] != "/":
+                    blocks.append(Block("fence", start, line.end, language))
+                closing = ""
+            continue
+        source = _ADOC_SOURCE.match(text)
+        if source:
+            language = source[1].lower()
+        elif (fence := _ADOC_FENCE.match(text)) and last_seen.get(fence[1], -1) > number:
+            closing, start, language = fence[1], line.start, fence[2].lower() or language
+        else:
+            language = ""
+            if heading := _ADOC_HEADING.match(text):
+                title = " ".join(heading[2].split())
+                headings.append(Heading(len(heading[1]), title, line.start, line.end))
+    return headings, blocks
+
+
+# --- Org -------------------------------------------------------------------------------------
+
+
+def _org(lines: list[_Line]) -> tuple[list[Heading], list[Block]]:
+    headings: list[Heading] = []
+    blocks: list[Block] = []
+    last_seen = {line.text.strip().lower(): number for number, line in enumerate(lines)}
+    closing, start, opened = "", 0, ("", "")
+    for number, line in enumerate(lines):
+        if closing:
+            if line.text.strip().lower() == closing:
+                if opened[0] in ("src", "example"):
+                    blocks.append(Block("fence", start, line.end, opened[1]))
+                closing = ""
+            continue
+        begin = _ORG_BEGIN.match(line.text)
+        end_line = f"#+end_{begin[1].lower()}" if begin else ""
+        if begin and last_seen.get(end_line, -1) > number:
+            name = begin[1].lower()
+            closing, start = end_line, line.start
+            opened = (name, begin[2].lower() if name == "src" else "")
+        elif heading := _ORG_HEADING.match(line.text):
+            level = min(len(heading[1]), _DEEPEST)
+            headings.append(Heading(level, _org_title(heading[2]), line.start, line.end))
+    return headings, blocks
+
+
+def _org_title(written: str) -> str:
+    """The title without its state, priority and tags."""
+    title = _ORG_TAGS.sub("", " ".join(written.split()))
+    while marker := _ORG_STATE.match(title):
+        title = title[marker.end() :]
+    return title

@@ -1,0 +1,128 @@
+"""``lookfar delete``: the index goes, and nothing else, and only where somebody agreed.
+
+Proved by mutation: deleting without asking, deleting the memories or their folder, and leaving a
+daemon to follow what is gone each fail here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from lookfar.serve.cli.main import cli
+from lookfar.serve.daemon import endpoint
+from lookfar.serve.daemon.client_session import SERVICES
+
+Run = Callable[..., Result]
+Ask = Callable[..., dict[str, Any]]
+Process = Callable[..., Any]
+
+HASH = ("--set", "embed.provider=hash")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(each): each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+
+
+def test_the_index_goes_and_the_files_stay(handbook: Path, ask: Ask) -> None:
+    place = Path(ask("index", handbook)["index_dir"])
+    before = contents(handbook)
+    shape = ask("delete", handbook, "--yes")
+    assert shape["removed"] == [str(place)]
+    assert shape["bytes"] > 1000
+    assert shape["dry_run"] is False
+    assert not place.exists()
+    assert contents(handbook) == before
+    assert ask("status", handbook)["indexed"] is False
+    assert ask("search", "keys", handbook)["hits"], "the next search indexes it anew"
+
+
+def test_nothing_goes_unless_somebody_agrees(handbook: Path, run: Run, ask: Ask) -> None:
+    place = Path(ask("index", handbook)["index_dir"])
+    for refused in (run("delete", handbook), run("delete", handbook, "--json")):
+        assert refused.exit_code == 2
+        assert "CONFIRMATION_REQUIRED" in refused.output
+        assert "--yes" in refused.output
+    would = run("delete", handbook, "--dry-run")
+    assert would.stdout == f"Would remove {place}\n"
+    assert ask("delete", handbook, "--dry-run")["dry_run"] is True
+    assert place.exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a pseudo-terminal")
+@pytest.mark.parametrize(("answer", "code"), [("n\n", 130), ("y\n", 0)])
+def test_a_person_is_asked(
+    handbook: Path, ask: Ask, answer: str, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Path(ask("index", handbook)["index_dir"])
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True)
+    result = CliRunner().invoke(cli, ["delete", str(handbook), *HASH], input=answer)
+    assert "Its files stay." in result.stderr
+    assert result.exit_code == code
+    assert place.exists() == (code != 0)
+
+
+def test_what_was_never_indexed_has_nothing_to_delete(handbook: Path, run: Run) -> None:
+    result = run("delete", handbook, "--yes")
+    assert result.exit_code == 4
+    assert "There is no index" in result.stderr
+
+
+def test_memories_and_databases_stay(handbook: Path, run: Run, ask: Ask, own_home: Path) -> None:
+    run("remember", "Keys rotate in March.", "--path", handbook)
+    run("documents", "create", "notes")
+    run("documents", "insert", "A text to keep.", "--db", "notes")
+    ask("search", "keys", handbook)
+    kept = ask("memory", "list", "--path", handbook)
+    removed = ask("delete", handbook, "--yes")["removed"]
+    assert len(removed) == 2, "of the folder, and of what is remembered of it"
+    assert ask("memory", "list", "--path", handbook) == kept
+    assert len(kept["memories"]) == 1
+    (database,) = ask("documents", "list")["databases"]
+    assert (database["name"], database["documents"]) == ("notes", 1)
+    assert Path(database["path"]).is_relative_to(own_home)
+
+
+def test_memories_of_the_user_are_not_those_of_one_folder(handbook: Path, ask: Ask) -> None:
+    scope = ("--set", "memory.scope=user")
+    ask("memory", "add", "Keys rotate in March.", "--path", handbook, *scope)
+    ask("search", "keys", handbook, *scope)
+    assert len(ask("delete", handbook, "--yes", *scope)["removed"]) == 1
+
+
+def test_a_damaged_index_can_be_deleted(handbook: Path, ask: Ask) -> None:
+    place = Path(ask("index", handbook)["index_dir"])
+    (place / "epoch-1" / "catalogue.db").write_bytes(b"garbage" * 1000)
+    assert ask("delete", handbook, "--yes")["removed"] == [str(place)]
+    assert not place.exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the daemon is started by a POSIX session here")
+def test_a_daemon_lets_go_of_the_folder(handbook: Path, process: Process) -> None:
+    """The daemon holds the folder open: it has to stop following what is gone."""
+    options = {"index_dir": "", "settings": {"embed.provider": "hash"}}
+    hello = endpoint.make_hello("call", [str(handbook)], options)
+    connection = endpoint.connect(hello, endpoint.daemon_command(SERVICES), timeout=60)
+    try:
+        asked = json.dumps({"method": "statuses", "arguments": {}}).encode() + b"\n"
+        connection.socket.sendall(asked)
+        connection.socket.recv(1 << 16)
+        found = json.loads(process("search", "keys", handbook, "--json", *HASH).stdout)
+        assert found["hits"]
+        shape = json.loads(process("delete", handbook, "--yes", "--json", *HASH).stdout)
+        (place,) = shape["removed"]
+        assert not Path(place).exists()
+        (handbook / "new.md").write_text("# New\n\nA word: xylophone.\n")
+        status = json.loads(process("status", handbook, "--json", *HASH).stdout)
+        assert status["indexed"] is False, "nobody made it anew"
+        found = json.loads(process("search", "xylophone", handbook, "--json", *HASH).stdout)
+        assert found["hits"][0]["uri"] == "new.md"
+    finally:
+        connection.socket.close()
+        endpoint.daemon_stop()

@@ -1,0 +1,362 @@
+"""``lookfar eval``: measured, compared, drawn, kept, and judged for CI."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import Result
+
+from lookfar.evaluate.metrics import METRICS
+from lookfar.serve.cli.evaluate import _METRICS
+
+Ask = Callable[..., dict[str, Any]]
+Run = Callable[..., Result]
+
+QUESTIONS = [
+    {"query": "rotate the signing key", "relevant": ["security/keys.md"], "category": "security"},
+    {"query": "undo a migration", "relevant": ["operations/migrations.md#Undo a migration"]},
+    {"query": "ship a release", "relevant": ["operations/releases.md"], "category": "releases"},
+    {
+        "query": "the first week",
+        "relevant": [{"uri": "onboarding.md", "grade": 2}],
+        "filters": {"glob": "*.md"},
+    },
+]
+MISSED = {"query": "ship a release", "relevant": ["onboarding.md"]}
+"""Words that the page which should be found does not have."""
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    return written(tmp_path / "questions.jsonl", *QUESTIONS)
+
+
+def written(path: Path, *lines: dict[str, Any]) -> Path:
+    path.write_text("".join(json.dumps(each) + "\n" for each in lines), encoding="utf-8")
+    return path
+
+
+def steady(shape: dict[str, Any]) -> dict[str, Any]:
+    """What no run may change: everything but the times."""
+    for each in shape["results"]:
+        each.pop("latency_ms")
+        for query in each["queries"]:
+            query.pop("took_ms")
+    return shape
+
+
+# --- measuring --------------------------------------------------------------------------------
+
+
+def test_judged_questions(handbook: Path, questions: Path, run: Run, ask: Ask) -> None:
+    shape = ask("eval", questions, handbook, "--mode", "keyword")
+    assert list(shape) == ["source", "results", "comparison", "failures", "passed"]
+    assert (shape["source"], shape["passed"]) == ("from questions.jsonl", True)
+    assert (shape["comparison"], shape["failures"]) == ({}, [])
+    (result,) = shape["results"]
+    assert (result["mode"], result["k"], result["model"]) == ("keyword", 10, "hash")
+    assert result["metrics"]["recall"]["mean"] == 1.0
+    assert result["settings"] == {"embed.provider": "hash", "search.mode": "keyword"}
+    assert [each["query"] for each in result["queries"]] == [each["query"] for each in QUESTIONS]
+    assert {name: each["queries"] for name, each in result["categories"].items()} == {
+        "": 2,
+        "releases": 1,
+        "security": 1,
+    }
+    shown = run("eval", questions, handbook).stdout
+    assert shown.startswith("4 questions from questions.jsonl, first 10 answers\n")
+    for text in ("ndcg@10", "mrr@10", "recall@10", "success@1", "█", "p50 ", "p95 ", "releases"):
+        assert text in shown
+    assert "\x1b" not in shown
+
+
+def test_the_json_is_the_same_every_time(handbook: Path, questions: Path, ask: Ask) -> None:
+    given = ("eval", questions, handbook, "--against", "search.mode=keyword")
+    assert steady(ask(*given)) == steady(ask(*given))
+
+
+def test_questions_made_from_the_folder(handbook: Path, tmp_path: Path, ask: Ask) -> None:
+    kept = tmp_path / "made.jsonl"
+    first = ask("eval", handbook, "--known", 6, "--save-queries", kept)
+    assert first["source"] == "made from the folder itself (seed 0)"
+    (result,) = first["results"]
+    assert len(result["queries"]) == 6
+    assert {"heading", "opening"} <= set(result["categories"])
+    assert result["missing"] == []
+    # What was kept asks the same again.
+    again = ask("eval", kept, handbook)
+    assert [each["mark"] for each in again["results"][0]["queries"]] == [
+        each["mark"] for each in result["queries"]
+    ]
+    other = ask("eval", handbook, "--known", 6, "--seed", 5)
+    assert other["results"][0]["queries"] != result["queries"]
+
+
+def test_this_folder_is_the_default(
+    handbook: Path, questions: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(handbook)
+    assert len(ask("eval", questions)["results"][0]["queries"]) == 4
+    assert ask("eval", "--known", 2)["source"].startswith("made from")
+
+
+def test_each_mode(handbook: Path, questions: Path, ask: Ask, run: Run) -> None:
+    modes = ("--mode", "hybrid", "--mode", "keyword", "--mode", "vector")
+    shape = ask("eval", questions, handbook, *modes)
+    assert [each["mode"] for each in shape["results"]] == ["hybrid", "keyword", "vector"]
+    shown = run("eval", questions, handbook, *modes).stdout
+    assert shown.count("ndcg@10") >= 3
+
+
+def test_k_is_the_depth(handbook: Path, tmp_path: Path, ask: Ask) -> None:
+    file = written(tmp_path / "q.jsonl", {"query": "release", "relevant": ["onboarding.md"]})
+    deep = ask("eval", file, handbook, "--mode", "keyword", "-k", 10)["results"][0]
+    flat = ask("eval", file, handbook, "--mode", "keyword", "-k", 1)["results"][0]
+    assert flat["k"] == 1
+    assert flat["queries"][0]["rank"] == 0
+    assert deep["queries"][0]["rank"] != 1
+
+
+def test_what_is_missing_is_told(handbook: Path, tmp_path: Path, run: Run) -> None:
+    line = {"query": "keys", "relevant": ["security/keys.md", "gone\x1b[31m.md"]}
+    shown = run("eval", written(tmp_path / "q.jsonl", line), handbook).stdout
+    assert "not in the index, so never found: 1 (gone\\x1b[31m.md)" in shown
+
+
+# --- comparing --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("option", ["--against", "--diff"])
+def test_two_configurations(handbook: Path, questions: Path, ask: Ask, option: str) -> None:
+    shape = ask("eval", questions, handbook, option, "search.mode=keyword")
+    assert [each["mode"] for each in shape["results"]] == ["hybrid", "keyword"]
+    assert shape["results"][1]["label"] == "against search.mode=keyword"
+    assert list(shape["comparison"]) == ["ndcg", "mrr", "recall", "success"]
+    found = shape["comparison"]["ndcg"]
+    assert (found["queries"], found["unpaired"]) == (4, 0)
+    assert found["wins"] + found["losses"] + found["ties"] == 4
+    before, after = (shape["results"][at]["metrics"]["ndcg"]["mean"] for at in (1, 0))
+    assert found["delta"] == pytest.approx(after - before, abs=1e-5)
+
+
+def test_a_configuration_against_itself_is_no_different(
+    handbook: Path, questions: Path, ask: Ask, run: Run
+) -> None:
+    shape = ask("eval", questions, handbook, "--against", "search.mode=hybrid")
+    for each in shape["comparison"].values():
+        assert (each["delta"], each["p"], each["ties"], each["moved"]) == (0.0, 1.0, 4, [])
+    shown = run("eval", questions, handbook, "--against", "search.mode=hybrid").stdout
+    assert "No significant difference (ndcg, p >= 0.05)." in shown
+
+
+def test_two_models_leave_the_index_as_it_is(
+    handbook: Path, questions: Path, tmp_path: Path, ask: Ask, run: Run
+) -> None:
+    run("index", handbook, "--quiet")
+    before = ask("status", handbook)
+    work = tmp_path / "work"
+    shape = ask(
+        "eval", questions, handbook, "--against", "embed.provider=none",
+        "--against", "chunk.max_tokens=64", "--work", work,
+    )  # fmt: skip
+    assert [each["model"] for each in shape["results"]] == ["hash", "none"]
+    assert list(work.iterdir())
+    after = ask("status", handbook)
+    for key in ("generation", "generations", "model", "current", "created_at", "chunks"):
+        assert after[key] == before[key], key
+
+
+def test_two_generations(handbook: Path, tmp_path: Path, ask: Ask, run: Run) -> None:
+    run("index", handbook, "--quiet")
+    (handbook / "security" / "keys.md").write_text("# Keys\n\nNothing here any more.\n")
+    run("index", handbook, "--quiet")
+    line = {"query": "hardware module", "relevant": ["security/keys.md"]}
+    file = written(tmp_path / "q.jsonl", line)
+    given = ("eval", file, handbook, "--mode", "keyword", "-k", 1)
+    shape = ask(*given, "--against", "as_of=1")
+    assert [each["generations"] for each in shape["results"]] == [{"handbook": 2}, {"handbook": 1}]
+    (moved,) = shape["comparison"]["ndcg"]["moved"]
+    assert (moved["rank_before"], moved["rank_after"]) == (1, 0)
+    turned = ask(*given, "--as-of", 1, "--against", "as-of=2")
+    assert turned["comparison"]["ndcg"]["delta"] == -shape["comparison"]["ndcg"]["delta"]
+    shown = run(*given, "--against", "as_of=1").stdout
+    assert "  -1.000     1 -> -  hardware module\n" in shown
+
+
+# --- for CI -----------------------------------------------------------------------------------
+
+
+def test_a_target_that_is_met(handbook: Path, questions: Path, run: Run) -> None:
+    result = run("eval", questions, handbook, "--fail-under", "recall=1", "--fail-under", "mrr=0.1")
+    assert result.exit_code == 0
+    assert "fell short" not in result.stderr
+
+
+def test_a_target_that_is_missed(handbook: Path, tmp_path: Path, run: Run, ask: Ask) -> None:
+    file = written(tmp_path / "q.jsonl", MISSED)
+    given = ("eval", file, handbook, "--mode", "keyword", "-k", 1, "--fail-under", "ndcg=0.8")
+    result = run(*given)
+    assert result.exit_code == 9
+    assert result.stderr.splitlines()[-1] == "fell short: ndcg is 0.0000, under 0.8"
+    assert "ndcg@1" in result.stdout
+    shape = ask(*given)
+    assert (shape["passed"], shape["failures"]) == (False, ["ndcg is 0.0000, under 0.8"])
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Path:
+    """A folder of pages about one thing each, and a question about each."""
+    folder = tmp_path / "many"
+    folder.mkdir()
+    things = "anchor bucket candle dagger engine feather girder hammer island jacket".split()
+    lines = []
+    # The name of a file must not say what it is about: names are searched too.
+    for number, thing in enumerate(things):
+        (folder / f"{number}.md").write_text(f"# {thing.title()}\n\nAll about one {thing}.\n")
+        lines.append({"query": f"one {thing}", "relevant": [f"{number}.md"]})
+    written(tmp_path / "many.jsonl", *lines)
+    return folder
+
+
+def test_worse_than_a_baseline(many: Path, tmp_path: Path, run: Run, ask: Ask) -> None:
+    kept = tmp_path / "kept.json"
+    given = ("eval", tmp_path / "many.jsonl", many, "--mode", "keyword")
+    assert run(*given, "--save", kept).exit_code == 0
+    same = run(*given, "--baseline", kept, "--fail-if-worse")
+    assert same.exit_code == 0
+    for page in many.iterdir():
+        page.write_text("# Nothing\n\nNothing is left.\n")
+    worse = run(*given, "--baseline", kept, "--fail-if-worse")
+    assert worse.exit_code == 9
+    assert "Significantly worse (ndcg, p < 0.05)." in worse.stdout
+    assert worse.stderr.splitlines()[-1].startswith("fell short: ndcg fell from 1.0000 to ")
+    # Without the flag it is only told.
+    assert run(*given, "--baseline", kept).exit_code == 0
+    found = ask(*given, "--baseline", kept)["comparison"]["success"]
+    assert (found["before"], found["losses"]) == (1.0, 10)
+    assert found["p"] == pytest.approx(2 / 2**10, abs=1e-6)
+
+
+def test_better_is_no_failure(many: Path, tmp_path: Path, run: Run) -> None:
+    text = {page: page.read_text() for page in many.iterdir()}
+    for page in many.iterdir():
+        page.write_text("# Nothing\n\nNothing is left.\n")
+    kept = tmp_path / "kept.json"
+    given = ("eval", tmp_path / "many.jsonl", many, "--mode", "keyword")
+    run(*given, "--save", kept)
+    for page, before in text.items():
+        page.write_text(before)
+    result = run(*given, "--baseline", kept, "--fail-if-worse")
+    assert result.exit_code == 0
+    assert "Significantly better (ndcg, p < 0.05)." in result.stdout
+
+
+def test_the_deciding_metric_can_be_chosen(many: Path, tmp_path: Path, run: Run) -> None:
+    kept = tmp_path / "kept.json"
+    given = ("eval", tmp_path / "many.jsonl", many, "--mode", "keyword")
+    run(*given, "--save", kept)
+    shown = run(*given, "--baseline", kept, "--metric", "recall").stdout
+    assert "No significant difference (recall, p >= 0.05)." in shown
+
+
+# --- files ------------------------------------------------------------------------------------
+
+
+def test_a_plot(handbook: Path, questions: Path, tmp_path: Path, run: Run) -> None:
+    drawn = []
+    for name in ("a.svg", "b.svg", "c.html"):
+        given = ("eval", questions, handbook, "--against", "search.mode=keyword")
+        assert run(*given, "--plot", tmp_path / name).exit_code == 0
+        drawn.append((tmp_path / name).read_text(encoding="utf-8"))
+    assert drawn[0] == drawn[1]
+    assert "change of ndcg for each question" in drawn[0]
+    assert ElementTree.fromstring(drawn[0]).tag.endswith("svg")
+    assert drawn[0] in drawn[2]
+
+
+def test_a_plot_without_a_comparison(
+    handbook: Path, questions: Path, tmp_path: Path, run: Run
+) -> None:
+    run("eval", questions, handbook, "--plot", tmp_path / "a.svg")
+    assert "nDCG@10 of each question" in (tmp_path / "a.svg").read_text(encoding="utf-8")
+
+
+# --- what is refused --------------------------------------------------------------------------
+
+REFUSED = [
+    (("--fail-under", "ndcg"), "is not a metric and a number"),
+    (("--fail-under", "speed=0.5"), "is not a metric and a number"),
+    (("--fail-under", "ndcg=2"), "is not a metric and a number"),
+    (("--fail-under", "ndcg=nan"), "is not a metric and a number"),
+    (("--fail-if-worse",), "nothing to compare with"),
+    (("--against", "search.mode=keyword", "--baseline", "x.json"), "both say what"),
+    (("--mode", "hybrid", "--mode", "vector", "--against", "search.top_k=3"), "do not go together"),
+    (("--against", "as_of=latest"), "names no generation"),
+    (("--against", "search.mode"), "not a setting and its value"),
+    (("--against", "search.mood=x"), "search.mood"),
+    (("--known", "3"), "FILE has some already"),
+    (("-k", "0"), "-k is 0"),
+    (("--plot", "picture.png"), "is no picture"),
+    (("--plot", "absent/picture.svg"), "cannot be written"),
+    (("--save", "absent/kept.json"), "cannot be written"),
+    (("--save", "."), "cannot be written"),
+    (("--as-of", "99"), "99"),
+]
+
+
+@pytest.mark.parametrize(("given", "message"), REFUSED)
+def test_contradictions_are_refused(
+    handbook: Path, questions: Path, run: Run, given: tuple[str, ...], message: str
+) -> None:
+    run("index", handbook, "--quiet")
+    result = run("eval", questions, handbook, *given)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "hint: " in result.stderr
+    assert result.stdout == ""
+
+
+def test_files_that_are_not_there(handbook: Path, questions: Path, run: Run) -> None:
+    assert run("eval", "absent.jsonl", handbook).exit_code == 3
+    assert run("eval", questions, handbook / "absent").exit_code == 3
+    assert run("eval", questions, handbook, "--baseline", "absent.json").exit_code == 3
+    assert run("eval", "", handbook).exit_code == 2
+    late = run("eval", handbook, questions)
+    assert late.exit_code == 2
+    assert "only the first argument may be one" in late.stderr
+
+
+def test_a_bad_line_is_named(handbook: Path, tmp_path: Path, run: Run, ask: Ask) -> None:
+    file = tmp_path / "bad.jsonl"
+    file.write_text('{"query": "a", "relevant": ["a.md"]}\n{"query": 5}\n')
+    result = run("eval", file, handbook)
+    assert result.exit_code == 2
+    assert "bad.jsonl, line 2:" in result.stderr
+    assert ask("eval", file, handbook)["error"]["details"]["line"] == 2
+
+
+def test_questions_about_another_folder(handbook: Path, tmp_path: Path, run: Run) -> None:
+    file = written(tmp_path / "q.jsonl", {"query": "keys", "relevant": ["other.md"]})
+    result = run("eval", file, handbook)
+    assert result.exit_code == 3
+    assert "Nothing of what should be found is in the index" in result.stderr
+
+
+def test_the_command_knows_every_metric() -> None:
+    assert _METRICS == METRICS
+
+
+def test_the_command_line_does_not_load_what_measures() -> None:
+    program = "import sys, lookfar.serve.cli.main; print(*sys.modules)"
+    shown = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    ).stdout.split()
+    assert "lookfar.serve.cli.evaluate" in shown
+    assert not {"numpy", "lookfar.library", "lookfar.evaluate"} & set(shown)

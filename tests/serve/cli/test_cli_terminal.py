@@ -1,0 +1,369 @@
+"""What reaches a terminal or a pipe: no stack traces, no raw control characters, no surprises.
+
+Proved by mutation: a bar forced onto a pipe, a bar without time left, heads of a table on a pipe,
+errors coloured whatever ``NO_COLOR`` says, and an index that goes at a "no" each fail here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from lookfar.errors import LookfarError
+from lookfar.serve.cli import exits
+from lookfar.serve.show.printable import safe_json, safe_name, safe_text
+
+Run = Callable[..., Result]
+Process = Callable[..., "subprocess.CompletedProcess[str]"]
+
+HASH = ("--set", "embed.provider=hash")
+HOSTILE = "# Evil \x1b]0;owned\x07\n\nkeys \x1b[2J\x1b[31mred\x9b31m \u202egnitirw\u202c \x08\x7f\n"
+
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9]")
+
+
+def on_terminal(
+    *arguments: object, env: dict[str, str] | None = None, typed: str = ""
+) -> tuple[int, str]:
+    """Run the command on a terminal of its own, type what is wanted, and give all it wrote."""
+    pty = pytest.importorskip("pty")
+    pid, master = pty.fork()
+    if pid == 0:
+        environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", **(env or {})}
+        command = [sys.executable, "-m", "lookfar", *map(str, arguments)]
+        os.execve(sys.executable, command, environment)
+    os.write(master, typed.encode())
+    shown = b""
+    while True:
+        try:
+            more = os.read(master, 65536)
+        except OSError:
+            break
+        if not more:
+            break
+        shown += more
+    os.close(master)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), shown.decode("utf-8", "replace")
+
+
+def test_help_and_version(process: Process) -> None:
+    assert "Commands:" in process("--help").stdout
+    assert "Commands:" in process().stdout
+    assert re.fullmatch(r"lookfar \d+\.\d+\.\d+\n", process("--version").stdout)
+
+
+def test_help_needs_nothing_heavy() -> None:
+    program = "import sys, lookfar.serve.cli.main; print(*sys.modules)"
+    shown = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    ).stdout.split()
+    heavy = {"numpy", "tantivy", "tokenizers", "rich", "sqlite3", "yaml", "lookfar.library"}
+    assert heavy & set(shown) == set()
+
+
+def test_a_mistyped_command_is_recognised(run: Run) -> None:
+    result = run("serch", "x")
+    assert result.exit_code == 2
+    assert result.stderr.endswith("hint: Did you mean search?\n")
+    assert "lookfar --help" in run("xyzzy").stderr
+
+
+def test_a_mistyped_option_is_recognised(run: Run) -> None:
+    result = run("search", "x", "--topk", "3")
+    assert result.exit_code == 2
+    assert "There is no option --topk." in result.stderr
+    assert "Did you mean --top-k?" in result.stderr
+
+
+def test_an_option_before_its_command_is_told_where_to_go(run: Run) -> None:
+    assert "after the command" in run("--verbose", "search", "x").stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [("index", ""), ("search", "x", ""), ("status", ""), ("status", "--index-dir", "")]
+)
+def test_an_empty_folder_name_is_not_this_folder(
+    arguments: tuple[str, ...], run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert "is empty." in result.stderr
+
+
+def test_missing_arguments(run: Run) -> None:
+    result = run("search")
+    assert result.exit_code == 2
+    assert "lookfar search --help" in result.stderr.replace("cli search", "lookfar search")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("serch",), ("search",), ("search", "", "."), ("index", "absent"), ("read", "--nope")],
+)
+def test_errors_are_one_json_object(arguments: tuple[str, ...], run: Run) -> None:
+    result = run(*arguments, "--json")
+    error = json.loads(result.stdout)["error"]
+    assert list(error) == ["code", "message", "hint", "developer_message", "details"]
+    assert error["hint"]
+    assert result.exit_code == 2 + (arguments[0] == "index")
+
+
+def test_verbose_shows_what_a_developer_needs(tmp_path: Path, run: Run) -> None:
+    plain = run("index", tmp_path / "absent")
+    verbose = run("index", tmp_path / "absent", "--verbose")
+    assert "Traceback" not in plain.output
+    assert "Traceback" in verbose.stderr
+    assert plain.stderr in verbose.stderr
+    assert verbose.exit_code == plain.exit_code
+
+
+def broken(*_: object, **__: object) -> None:
+    raise RuntimeError("the inside of the machine")
+
+
+def test_the_unexpected_is_told_without_a_trace(
+    handbook: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lookfar.library.Library.search", broken)
+    result = run("search", "keys", handbook)
+    assert result.exit_code == 1
+    assert "error INTERNAL: " in result.stderr
+    assert "--verbose" in result.stderr
+    assert "Traceback" not in result.output
+    assert "the inside of the machine" in run("search", "keys", handbook, "--verbose").stderr
+    shape = json.loads(run("search", "keys", handbook, "--json").stdout)
+    assert shape["error"]["code"] == "INTERNAL"
+
+
+def interrupted(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_interrupt_says_that_the_index_is_intact(
+    handbook: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lookfar.collections.folder.Folder.index", interrupted)
+    result = run("index", handbook)
+    assert result.exit_code == 130
+    assert "intact" in result.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_a_real_interrupt(tmp_path: Path, own_home: Path) -> None:
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for number in range(3000):
+        (folder / f"{number}.md").write_text(f"# Page {number}\n\n" + "words and more words\n" * 40)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lookfar", "index", str(folder), *HASH],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    ends = time.monotonic() + 60
+    while not list(own_home.rglob("many-*")) and process.poll() is None and time.monotonic() < ends:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=30)
+    if process.returncode != 0:  # A quick machine may have finished.
+        assert process.returncode == 130
+        assert "intact" in stderr
+        assert "Traceback" not in stderr
+
+
+def test_an_interrupt_while_starting_leaves_no_trace() -> None:
+    """Somebody may be quicker than our imports. Proved by mutation: without the guard, a trace."""
+    program = "import builtins, sys; from lookfar.serve.entry import main\n"
+    program += "def stop(*_, **__): raise KeyboardInterrupt\n"
+    program += "sys.argv = ['lookfar', 'status']; builtins.__import__ = stop\n"
+    program += "main()\n"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 130
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
+@pytest.mark.parametrize("command", ["read big.md {folder}", "search words {folder} -k 900 --json"])
+def test_a_reader_that_leaves_is_no_error(command: str, tmp_path: Path) -> None:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "big.md").write_text("# Big\n\n" + "".join(f"words {n}\n\n" for n in range(60_000)))
+    lookfar = f"{sys.executable} -m lookfar"
+    flags = f"{' '.join(HASH)} --set search.per_document=0 --set search.max_excerpt_chars=1000000"
+    script = f"{lookfar} index {folder} --quiet {flags} && "
+    script += (
+        f"{lookfar} {command.format(folder=folder)} {flags} | head -1; echo ${{PIPESTATUS[0]}}"
+    )
+    result = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert result.stdout.splitlines()[-1] == "0"
+    assert result.stderr == ""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a pseudo-terminal")
+class TestOnATerminal:
+    def test_colours_and_highlights(self, handbook: Path) -> None:
+        code, shown = on_terminal("search", "signing key", handbook, *HASH)
+        assert code == 0
+        assert "\x1b[1;33mSigning\x1b[0m" in shown or "\x1b[1;33msigning\x1b[0m" in shown
+
+    def test_no_color(self, handbook: Path) -> None:
+        on_terminal("index", handbook, *HASH)
+        _, shown = on_terminal("search", "signing key", handbook, *HASH, env={"NO_COLOR": "1"})
+        assert not re.search(r"\x1b\[[0-9;]*3[0-9]", shown)
+
+    def test_a_bar_shows_progress(self, handbook: Path) -> None:
+        _, shown = on_terminal("index", handbook, *HASH)
+        assert "Indexing handbook" in shown
+        assert "4 of 4 files" in shown
+        assert "MB/s" in shown
+
+    def test_the_bar_shows_rate_and_time_left(self, tmp_path: Path) -> None:
+        """Also of a folder that takes long enough to be waited for, and of a rebuild."""
+        folder = tmp_path / "many"
+        folder.mkdir()
+        for number in range(300):
+            (folder / f"{number}.md").write_text(f"# Page {number}\n\n" + "many words\n" * 200)
+        for command in ("index", "reindex"):
+            _, shown = on_terminal(command, folder, "--set", "index.workers=1", *HASH)
+            assert re.search(r"[\d,]+ of 300 files", shown)
+            assert re.search(r"\d+\.\d MB/s", shown)
+            assert re.search(r"\d:\d\d:\d\d", shown), "the time left"
+            assert "\u2501" in shown, "the bar itself"
+            assert COLOUR.search(shown)
+
+    def test_an_import_shows_rate_and_time_left(self, tmp_path: Path) -> None:
+        file = tmp_path / "many.jsonl"
+        file.write_text("".join(f'{{"text": "text number {n}"}}\n' for n in range(1500)))
+        code, shown = on_terminal("documents", "import", file, "--db", "notes", *HASH)
+        assert code == 0, shown
+        assert "Reading documents" in shown
+        assert re.search(r"[\d,]+/s", shown)
+        assert "1,500 added" in shown
+
+    def test_a_question_is_answered_with_breadcrumbs(self, handbook: Path) -> None:
+        _, shown = on_terminal("search", "signing key", handbook, *HASH)
+        assert "\x1b[32m   Keys" in shown, "where it stands"
+        assert re.search(r"\x1b\[1;36msecurity/keys\.md:\d+-\d+", shown)
+
+    def test_an_error_is_coloured(self, tmp_path: Path) -> None:
+        _, shown = on_terminal("index", tmp_path / "absent")
+        assert "\x1b[31m\x1b[1merror ROOT_NOT_FOUND:\x1b[0m" in shown
+        assert "\x1b[36mhint:\x1b[0m" in shown
+        _, plain = on_terminal("index", tmp_path / "absent", env={"NO_COLOR": "1"})
+        assert "\x1b" not in plain
+
+    def test_a_table_has_heads_for_people_alone(self, process: Process) -> None:
+        _, shown = on_terminal("config", "show", "search.top_k")
+        assert re.search(r"key .*value .*from", shown)
+        assert COLOUR.search(shown)
+        piped = process("config", "show", "search.top_k").stdout
+        assert piped == "search.top_k  10  default\n"
+
+    def test_a_person_is_asked_before_an_index_goes(self, handbook: Path) -> None:
+        on_terminal("index", handbook, "--quiet", *HASH)
+        code, shown = on_terminal("delete", handbook, *HASH, typed="n\n")
+        assert code == 130
+        assert "Its files stay." in shown
+        assert "Removed" not in shown
+        code, shown = on_terminal("delete", handbook, *HASH, typed="y\n")
+        assert code == 0
+        assert "Removed" in shown
+
+    @pytest.mark.parametrize(
+        "command", [("search", "keys"), ("read", "evil.md"), ("outline", "evil.md"), ("status",)]
+    )
+    def test_a_document_cannot_drive_the_terminal(
+        self, command: tuple[str, ...], tmp_path: Path
+    ) -> None:
+        folder = tmp_path / "evil\x1b]2;title\x07"
+        folder.mkdir()
+        (folder / "evil.md").write_text(HOSTILE)
+        on_terminal("index", folder, "--quiet", *HASH)
+        code, shown = on_terminal(*command, folder, *HASH)
+        assert code == 0, shown
+        # What remains of escapes are the colours that we set ourselves.
+        assert not re.search(r"\x1b(?!\[[0-9;]*m)", shown)
+        assert "\x1b[31mred" not in shown
+        assert not re.search("[\x07\x08\x7f\x9b\u202e]", shown)
+
+
+def test_a_pipe_gets_no_colours_and_no_control_characters(tmp_path: Path, process: Process) -> None:
+    folder = tmp_path / "evil"
+    folder.mkdir()
+    (folder / "evil.md").write_text(HOSTILE)
+    shown = process("search", "keys", folder, *HASH).stdout
+    assert "\\x1b[2J" in shown
+    assert not re.search("[\x1b\x07\x08\x7f\x9b\u202e]", shown)
+    as_json = process("search", "keys", folder, "--json", *HASH).stdout
+    assert not re.search("[\x1b\x07\x08\x7f\x9b\u202e]", as_json)
+    assert json.loads(as_json)["hits"][0]["text"] == HOSTILE, "escaped, not altered"
+
+
+def test_a_pipe_gets_no_progress_and_no_colours(handbook: Path, process: Process) -> None:
+    for command in ("index", "reindex", "status", "search"):
+        words = (command, "keys", handbook) if command == "search" else (command, handbook)
+        done = process(*words, *HASH)
+        assert done.returncode == 0
+        assert "\x1b" not in done.stdout + done.stderr, command
+        assert "\r" not in done.stderr
+        assert "\u2501" not in done.stderr
+    failed = process("index", handbook / "absent")
+    assert "\x1b" not in failed.stderr
+
+
+def test_colours_can_be_forced_and_forbidden(handbook: Path, process: Process) -> None:
+    process("index", handbook, "--quiet", *HASH)
+    for env, coloured in (
+        ({"FORCE_COLOR": "1"}, True),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+        ({"NO_COLOR": "1"}, False),
+        ({"FORCE_COLOR": ""}, False),
+    ):
+        found = process("search", "signing key", handbook, *HASH, env=env).stdout
+        assert bool(COLOUR.search(found)) is coloured, env
+        failed = process("index", handbook / "absent", env=env).stderr
+        assert bool(COLOUR.search(failed)) is coloured, env
+
+
+def test_error_messages_are_made_safe_too(run: Run) -> None:
+    result = run("index", "no\x1b[31msuch\nfolder")
+    assert "\x1b" not in result.stderr
+    assert result.stderr.count("\n") == 2
+
+
+def test_a_terminal_that_speaks_little(tmp_path: Path, process: Process) -> None:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "a.md").write_text("# Schlüssel 漢字\n\nkeys\n", encoding="utf-8")
+    narrow = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    result = process("search", "keys", folder, *HASH, env=narrow)
+    assert result.returncode == 0, result.stderr
+    assert "Schl\\xfcssel" in result.stdout
+    as_json = process("search", "keys", folder, "--json", *HASH, env=narrow).stdout
+    assert json.loads(as_json)["hits"][0]["title"] == "Schlüssel 漢字"
+
+
+def test_names_stay_on_their_line() -> None:
+    assert safe_name("a\nb\tc\x1b") == "a\\x0ab\\x09c\\x1b"
+    assert safe_text("a\nb\tc\x1b\r") == "a\nb\tc\\x1b\\x0d"
+    assert safe_name("漢字 é \u200f") == "漢字 é \u200f"
+    assert json.loads(safe_json({"a": "\x9b\ud800漢"})) == {"a": "\x9b\ud800漢"}
+
+
+def test_every_way_to_end_has_an_exit_code_of_its_own_kind() -> None:
+    assert LookfarError.exit_code == 1
+    assert exits.INTERRUPTED == 130
