@@ -16,8 +16,8 @@ import pytest
 import lookfar
 
 NAMES = [
-    "Answer", "Filters", "GenerationDiff", "GenerationInfo", "Hit", "IndexReport", "Library",
-    "LookfarError", "Outline", "Reading", "Related", "Span", "Status", "__version__",
+    "Answer", "Edit", "Filters", "GenerationDiff", "GenerationInfo", "Hit", "IndexReport",
+    "Library", "LookfarError", "Outline", "Reading", "Related", "Span", "Status", "__version__",
 ]  # fmt: skip
 HANDBOOK = Path(__file__).parent.parent / "examples" / "handbook"
 
@@ -79,6 +79,13 @@ def test_each_call_gives_what_it_promises(library: lookfar.Library) -> None:
     assert isinstance(library.status(), lookfar.Status)
     with pytest.raises(lookfar.LookfarError):
         library.read("absent.md")
+
+
+def test_an_edit_is_made_from_public_names_alone(library: lookfar.Library) -> None:
+    edit = lookfar.Edit("append", "onboarding.md", text="One more line.")
+    result = library.edit(edit, dry_run=True)
+    assert result.dry_run
+    assert [document.uri for document in result.documents] == ["onboarding.md"]
 
 
 QUESTIONS = ("signing key", "first week", "undo a migration", "ship a release") * 8

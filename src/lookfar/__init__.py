@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lookfar.library import Library
     from lookfar.model import (
         Answer,
+        Edit,
         Filters,
         GenerationDiff,
         GenerationInfo,
@@ -32,6 +33,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Answer",
+    "Edit",
     "Filters",
     "GenerationDiff",
     "GenerationInfo",
