@@ -26,6 +26,7 @@ from urllib.parse import quote
 
 from lookfar.collections.collection import PATIENCE, Closing
 from lookfar.collections.folder import Folder
+from lookfar.common.target import Target
 from lookfar.errors import (
     Ambiguous,
     IndexBusy,
@@ -72,7 +73,7 @@ from lookfar.model import (
     WhyNot,
 )
 from lookfar.retrieve.locate.address import SCHEME, parse_address
-from lookfar.retrieve.locate.target import Target, parse_target
+from lookfar.retrieve.locate.target import parse_target
 from lookfar.retrieve.neighbours.mentions import ABOUT
 from lookfar.retrieve.neighbours.related import KINDS
 from lookfar.retrieve.question.intent import asks_for_history

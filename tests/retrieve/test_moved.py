@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from lookfar.common.target import Target
 from lookfar.library import Library
 from lookfar.retrieve.locate.moved import moved_to
-from lookfar.retrieve.locate.target import Target, check_citation
+from lookfar.retrieve.locate.target import check_citation
 from lookfar.text.parse.markdown import parse
 
 TWINS = "# A\n\n## Linux\n\n### Install\n\nRun make.\n\n## Windows\n\n### Install\n\nRun make.\n"

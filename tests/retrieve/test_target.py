@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from lookfar.common.target import Target
 from lookfar.edit.place import Where, find
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound
 from lookfar.library import Library
 from lookfar.model import Edit
-from lookfar.retrieve.locate.target import Target, locate, parse_target
+from lookfar.retrieve.locate.target import locate, parse_target
 from lookfar.text.parse.markdown import parse
 
 TEXT = """# Guide

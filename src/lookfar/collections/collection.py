@@ -25,6 +25,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeVar
 from unicodedata import normalize
 
+from lookfar.common.target import Target
 from lookfar.common.turns import TURNS
 from lookfar.errors import (
     IndexBusy,
@@ -66,7 +67,7 @@ from lookfar.model import (
 )
 from lookfar.retrieve.locate.notes import is_link, resolve_note
 from lookfar.retrieve.locate.symbols import definitions_of, only_definition
-from lookfar.retrieve.locate.target import Target, check_citation, locate, parse_target
+from lookfar.retrieve.locate.target import check_citation, locate, parse_target
 from lookfar.retrieve.neighbours.drawing import drawn
 from lookfar.retrieve.neighbours.related import KINDS, SYMBOL_KINDS, Part, related
 from lookfar.store.opening import Store, open_store

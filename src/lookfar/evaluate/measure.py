@@ -18,13 +18,14 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
+from lookfar.common.target import Target
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound
 from lookfar.evaluate.judged import Judged, shape_of_filters
 from lookfar.evaluate.metrics import DEPTH, first_rank, ndcg, recall, reciprocal_rank, success
 from lookfar.evaluate.results import Results, Scored
 from lookfar.model import Document, Span
 from lookfar.retrieve.locate.address import SCHEME, parse_address
-from lookfar.retrieve.locate.target import Target, locate, parse_target
+from lookfar.retrieve.locate.target import locate, parse_target
 from lookfar.text.parse.languages import language_of
 
 if TYPE_CHECKING:

@@ -14,9 +14,10 @@ from __future__ import annotations
 import re
 from urllib.parse import parse_qs, quote, unquote
 
+from lookfar.common.target import Target
 from lookfar.errors import InvalidArgument
 from lookfar.model import Span
-from lookfar.retrieve.locate.target import Target, line_range
+from lookfar.retrieve.locate.target import line_range
 
 SCHEME = "lookfar://"
 _LINES = re.compile(r"(.+):(\d{1,12})(?:-(\d{1,12}))?")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from lookfar.retrieve.locate.target import Target
+from lookfar.common.target import Target
 from lookfar.store.catalogue.link_names import link_name
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from hashlib import sha256
 
 from lookfar.common.lines import Lines
+from lookfar.common.target import Target
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound
 from lookfar.model import Document, Section, Span, State
 from lookfar.retrieve.locate.moved import moved_to
@@ -26,18 +26,6 @@ _LINES = re.compile(r"(?P<uri>.+):(?P<first>\d{1,12})(?:-(?P<last>\d{1,12}))?")
 _MOST_SIGNS = 16
 """Signs in a target at which its URI may end."""
 _SEPARATOR = re.compile(r"\s*(?:>|→)\s*")
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A URI and at most one of heading, lines or citation."""
-
-    uri: str
-    heading: str = ""
-    lines: tuple[int, int] | None = None
-    chars: tuple[int, int] | None = None
-    sha256: str = ""
-    """Of the cited text, or the first digits of it."""
 
 
 def parse_target(text: str, exists: bool, known: Callable[[str], bool] | None = None) -> Target:
