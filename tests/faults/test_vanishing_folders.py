@@ -23,7 +23,7 @@ from lookfar.common.folders import folder_bytes, list_folder, walk_folder
 from lookfar.errors import IOFailed, PermissionDenied
 from lookfar.index.copy import Shelves
 from lookfar.library import Library
-from lookfar.serve.cli.doctor_checks import open_to_others
+from lookfar.serve.cli.doctor.checks import open_to_others
 from lookfar.store.ground import files
 from lookfar.store.opening import stored_names
 from lookfar.store.sqlite.epochs import CollectionStore

@@ -14,8 +14,8 @@ import pytest
 from click.testing import Result
 
 from lookfar.config import data_dir
-from lookfar.serve.cli import doctor_checks
-from lookfar.serve.cli.doctor_checks import Checks, Finding
+from lookfar.serve.cli.doctor import checks as doctor_checks
+from lookfar.serve.cli.doctor.checks import Checks, Finding
 from lookfar.serve.cli.exits import FELL_SHORT
 from lookfar.serve.daemon.endpoint import runtime_folder
 from lookfar.store.ground.files import WriterLock

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from lookfar import config
 from lookfar.errors import InvalidArgument, InvalidConfig
-from lookfar.serve.cli.configure import _SYSTEMS
+from lookfar.serve.cli.config import _SYSTEMS
 from lookfar.serve.cli.main import cli
 from lookfar.serve.setup.migration import Migrated, migrated
 from lookfar.serve.setup.systems import SYSTEMS

@@ -23,7 +23,7 @@ from lookfar.collections.commits import Commits
 from lookfar.errors import LookfarError
 from lookfar.index.strategies import head_of
 from lookfar.library import Library
-from lookfar.serve.cli.doctor_checks import Checks
+from lookfar.serve.cli.doctor.checks import Checks
 from lookfar.sources.confine import Root
 from lookfar.sources.folder.outer_ignore import ignores_around
 

@@ -14,7 +14,7 @@ import pytest
 from click.testing import Result
 
 from lookfar.evaluate.metrics import METRICS
-from lookfar.serve.cli.evaluate import _METRICS
+from lookfar.serve.cli.eval import _METRICS
 
 Ask = Callable[..., dict[str, Any]]
 Run = Callable[..., Result]
@@ -358,5 +358,5 @@ def test_the_command_line_does_not_load_what_measures() -> None:
     shown = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     ).stdout.split()
-    assert "lookfar.serve.cli.evaluate" in shown
+    assert "lookfar.serve.cli.eval" in shown
     assert not {"numpy", "lookfar.library", "lookfar.evaluate"} & set(shown)

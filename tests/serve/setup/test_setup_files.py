@@ -18,9 +18,9 @@ from insertions import only_inserted
 
 from lookfar.errors import Conflict
 from lookfar.serve.setup import edits, jsonc
+from lookfar.serve.setup.backups import Kept
 from lookfar.serve.setup.clients import BY_NAME, CLIENTS
 from lookfar.serve.setup.edits import Edit, Target
-from lookfar.serve.setup.keep import Kept
 from lookfar.serve.setup.machine import Machine
 
 Setup = Callable[..., Result]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lookfar.serve.setup import tomltext
+from lookfar.serve.setup import toml_text
 from lookfar.serve.setup.malformed import Malformed
 
 PATH = ("mcp_servers", "lookfar")
@@ -29,16 +29,16 @@ PLAIN = {
 
 @pytest.mark.parametrize("text", PLAIN.values(), ids=PLAIN)
 def test_a_table_is_added_once_and_goes_again(text: str) -> None:
-    after = tomltext.put(text, PATH, ENTRY)
+    after = toml_text.put(text, PATH, ENTRY)
     assert after.startswith(text)
     found = tomllib.loads(after)
     assert found["mcp_servers"].pop("lookfar") == ENTRY
     if "mcp_servers" not in tomllib.loads(text):
         assert found.pop("mcp_servers") == {}
     assert found == tomllib.loads(text)
-    assert tomltext.put(after, PATH, ENTRY) == after
+    assert toml_text.put(after, PATH, ENTRY) == after
     ended = text if not text or text.endswith("\n") else text + "\n"
-    assert tomltext.drop(after, PATH) == ended
+    assert toml_text.drop(after, PATH) == ended
     assert ("\r\n" in text) == ("\r\n[mcp_servers.lookfar]\r\n" in after)
 
 
@@ -64,15 +64,15 @@ OURS = {
 @pytest.mark.parametrize("text", OURS.values(), ids=OURS)
 def test_a_table_that_is_there_is_brought_up_to_date(text: str) -> None:
     before = tomllib.loads(text)
-    after = tomltext.put(text, PATH, ENTRY)
+    after = toml_text.put(text, PATH, ENTRY)
     wanted = {**before["mcp_servers"], "lookfar": {**before["mcp_servers"]["lookfar"], **ENTRY}}
     assert tomllib.loads(after) == {**before, "mcp_servers": wanted}
     for line in text.splitlines():
         _, hash_, comment = line.partition("#")
         # What stands inside of a value goes with it.
         assert "inside" in comment or hash_ + comment in after
-    assert tomltext.put(after, PATH, ENTRY) == after
-    gone = tomllib.loads(tomltext.drop(after, PATH))
+    assert toml_text.put(after, PATH, ENTRY) == after
+    gone = tomllib.loads(toml_text.drop(after, PATH))
     rest = {key: value for key, value in before["mcp_servers"].items() if key != "lookfar"}
     assert gone.get("mcp_servers", {}) == rest
     assert gone.get("z", {"q": 1}) == {"q": 1}
@@ -80,7 +80,7 @@ def test_a_table_that_is_there_is_brought_up_to_date(text: str) -> None:
 
 def test_comments_above_the_next_table_are_not_ours() -> None:
     text = OURS["table"]
-    assert tomltext.drop(text, PATH) == "\n\n# next\n[z]\nq = 1\n"
+    assert toml_text.drop(text, PATH) == "\n\n# next\n[z]\nq = 1\n"
 
 
 @pytest.mark.parametrize(
@@ -95,14 +95,14 @@ def test_comments_above_the_next_table_are_not_ours() -> None:
 )
 def test_what_cannot_be_edited_safely_is_refused(text: str) -> None:
     with pytest.raises(Malformed):
-        tomltext.put(text, PATH, ENTRY)
+        toml_text.put(text, PATH, ENTRY)
 
 
 def test_what_cannot_be_taken_out_safely_is_refused() -> None:
     with pytest.raises(Malformed, match="the way this file is written"):
-        tomltext.drop('mcp_servers = { lookfar = { command = "a" } }\n', PATH)
+        toml_text.drop('mcp_servers = { lookfar = { command = "a" } }\n', PATH)
 
 
 def test_nothing_of_ours_is_nothing_to_take_out() -> None:
     for text in ("", "a = 1\n", "mcp_servers = 3\n", '[mcp_servers.a]\ncommand = "a"\n'):
-        assert tomltext.drop(text, PATH) == text
+        assert toml_text.drop(text, PATH) == text

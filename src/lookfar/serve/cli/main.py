@@ -15,15 +15,15 @@ import click
 from lookfar import __version__
 from lookfar.errors import NotIndexed, RootNotFound
 from lookfar.serve.cli.completion import completed, completion
-from lookfar.serve.cli.configure import config
-from lookfar.serve.cli.copy_index import copy
+from lookfar.serve.cli.config import config
+from lookfar.serve.cli.copy import copy
 from lookfar.serve.cli.delete import delete
 from lookfar.serve.cli.doc import doc, undo
-from lookfar.serve.cli.doctor import doctor
+from lookfar.serve.cli.doctor.command import doctor
 from lookfar.serve.cli.documents import documents
-from lookfar.serve.cli.evaluate import eval_
+from lookfar.serve.cli.eval import eval_
 from lookfar.serve.cli.exits import GuardedGroup, write, write_json
-from lookfar.serve.cli.git_history import history
+from lookfar.serve.cli.history import history
 from lookfar.serve.cli.logs import logs
 from lookfar.serve.cli.memory import memory, remember
 from lookfar.serve.cli.options import asked as _asked
@@ -32,8 +32,8 @@ from lookfar.serve.cli.options import examples
 from lookfar.serve.cli.options import opened as _opened
 from lookfar.serve.cli.options import quoted as _quoted
 from lookfar.serve.cli.options import utf8 as _utf8
-from lookfar.serve.cli.servers import daemon, mcp, serve, tokens
-from lookfar.serve.cli.setup_command import setup
+from lookfar.serve.cli.serve import daemon, mcp, serve, tokens
+from lookfar.serve.cli.setup import setup
 from lookfar.serve.cli.snapshots import snapshots
 from lookfar.serve.cli.verify import verify
 from lookfar.serve.show import json_shapes, progress

@@ -22,9 +22,9 @@ from lookfar.serve.cli.exits import write, write_json
 from lookfar.serve.cli.options import opened, quoted
 from lookfar.serve.daemon.project import project_root
 from lookfar.serve.setup import edits
+from lookfar.serve.setup.backups import Kept
 from lookfar.serve.setup.clients import BY_NAME, CLIENTS, WORKSPACE, Client, Scope
 from lookfar.serve.setup.edits import Edit, Target
-from lookfar.serve.setup.keep import Kept
 from lookfar.serve.setup.machine import Machine, launcher
 from lookfar.serve.show import progress
 from lookfar.serve.show.printable import safe_name, safe_text

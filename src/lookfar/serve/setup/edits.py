@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from lookfar.errors import InvalidArgument, InvalidConfig, PermissionDenied, from_os_error
-from lookfar.serve.setup import jsonc, markdown, tomltext
+from lookfar.serve.setup import jsonc, markdown, toml_text
 from lookfar.serve.setup.malformed import Malformed
 
 BOM: Final = b"\xef\xbb\xbf"
@@ -164,7 +164,7 @@ def with_entry(target: Target, text: str, entry: Mapping[str, Any]) -> str:
         if target.format == "skill":
             return _skill(text)
         if target.format == "toml":
-            return tomltext.put(text, target.keys, entry)
+            return toml_text.put(text, target.keys, entry)
         if not isinstance(entry_in(target, text), dict):
             return jsonc.put(text, target.keys, dict(entry))
         for key, value in entry.items():
@@ -180,7 +180,7 @@ def without_entry(target: Target, text: str) -> str:
         if target.format in ("markdown", "skill"):
             return markdown.drop(text)
         if target.format == "toml":
-            return tomltext.drop(text, target.keys)
+            return toml_text.drop(text, target.keys)
         return jsonc.drop(text, target.keys)
     except Malformed as error:
         raise _invalid(target, str(error)) from None

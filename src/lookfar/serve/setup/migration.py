@@ -20,7 +20,7 @@ from lookfar.errors import InvalidArgument, InvalidConfig
 from lookfar.serve.setup import jsonc
 from lookfar.serve.setup.malformed import Malformed
 from lookfar.serve.setup.systems import SYSTEMS, Row, System
-from lookfar.serve.setup.tomltext import put
+from lookfar.serve.setup.toml_text import put
 
 _SECRET: Final = re.compile(r"key|token|secret|password", re.IGNORECASE)
 """Names of what is never shown."""

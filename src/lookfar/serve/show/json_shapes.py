@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         Watching,
         WhyNot,
     )
-    from lookfar.serve.cli.doctor_checks import Finding
+    from lookfar.serve.cli.doctor.checks import Finding
 
 Json = dict[str, Any]
 

@@ -19,7 +19,7 @@ from lookfar.serve.show import json_shapes
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from lookfar.serve.cli.doctor_checks import Finding
+    from lookfar.serve.cli.doctor.checks import Finding
 
 _SHOWN = {
     "ok": ("ok     ", "green"),
@@ -41,7 +41,7 @@ def doctor(path: str, deep: bool, fix: bool, as_json: bool, **options: Any) -> i
     PATH is a folder to look at besides the machine (default: this one). The exit code is 9 where
     something is wrong; warnings alone are no reason for another than 0.
     """
-    from lookfar.serve.cli.doctor_checks import Checks
+    from lookfar.serve.cli.doctor.checks import Checks
 
     checks = Checks(path, options["index_dir"], settings_from(options["settings"]))
     found: list[Finding] = []

@@ -141,13 +141,13 @@ def set_(key: str, value: str, project: bool, path: str, as_json: bool) -> None:
     A list is separated by commas.
     """
     from lookfar.config import known_key
-    from lookfar.serve.setup import tomltext
+    from lookfar.serve.setup import toml_text
 
     name = known_key(utf8(key))
     typed = settings_from((f"{name}={utf8(value)}",))[name]
     section, _, leaf = name.rpartition(".")
     inside = (section,) if section else ()
-    place = _edited(project, path, lambda text: tomltext.put(text, inside, {leaf: typed}))
+    place = _edited(project, path, lambda text: toml_text.put(text, inside, {leaf: typed}))
     if as_json:
         write_json({"key": name, "value": typed, "file": str(place)})
     else:
@@ -163,11 +163,11 @@ def set_(key: str, value: str, project: bool, path: str, as_json: bool) -> None:
 def unset(key: str, project: bool, path: str, as_json: bool) -> None:
     """Take a setting out of a file, so that another place or its default decides."""
     from lookfar.config import known_key
-    from lookfar.serve.setup import tomltext
+    from lookfar.serve.setup import toml_text
 
     name = known_key(utf8(key))
     before = _text(_file(project, path), project) or ""
-    place = _edited(project, path, lambda text: tomltext.drop(text, tuple(name.split("."))))
+    place = _edited(project, path, lambda text: toml_text.drop(text, tuple(name.split("."))))
     removed = (_text(place, project) or "") != before
     if as_json:
         write_json({"key": name, "removed": removed, "file": str(place)})
@@ -328,7 +328,7 @@ def _written(value: Any, *, bare: bool = False) -> str:
     """A value as it is written in a file; ``bare`` leaves out the quotes of a text."""
     if bare and isinstance(value, str):
         return value
-    from lookfar.serve.setup.tomltext import as_toml
+    from lookfar.serve.setup.toml_text import as_toml
 
     return as_toml(value)
 
@@ -386,7 +386,7 @@ def _edited(project: bool, path: str, change: Callable[[str], str]) -> Path:
 
 
 def _written_to(place: Path, data: bytes, before: str | None, *, project: bool) -> None:
-    from lookfar.serve.setup import edits, keep
+    from lookfar.serve.setup import backups, edits
 
     real = place if project else place.resolve()
     if project and not real.parent.is_dir():
@@ -394,7 +394,7 @@ def _written_to(place: Path, data: bytes, before: str | None, *, project: bool) 
     edits.refuse_unwritable(real)
     old = edits.read(real)
     if (None if old is None else old.decode("utf-8-sig")) != before:
-        raise keep.changed(real)
+        raise backups.changed(real)
     # The mark that some editors begin a file with stays.
     mark = edits.BOM if old is not None and old.startswith(edits.BOM) else b""
-    keep.replace_file(real, mark + data, old)
+    backups.replace_file(real, mark + data, old)

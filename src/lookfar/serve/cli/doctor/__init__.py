@@ -1,0 +1,1 @@
+"""``lookfar doctor``: the command and its checks, one module per topic."""
