@@ -85,8 +85,8 @@ if TYPE_CHECKING:
     from lookfar.collections.memories import Memories
     from lookfar.config import SearchSettings, Settings
     from lookfar.edit.memories import Memory, MemoryFolder
-    from lookfar.index.build import OnProgress
     from lookfar.index.keeper import Pass
+    from lookfar.index.progress import OnProgress
     from lookfar.ports import Reranker
     from lookfar.retrieve.answer.excerpt import Source
     from lookfar.retrieve.fixed_shares import Answering
@@ -1366,7 +1366,7 @@ def _nothing_to_ask(filters: Filters) -> Incomplete:
 
 def _pausing(on_progress: OnProgress | None) -> Callable[[], None]:
     """A chance to stop for whoever reports progress: nothing is indexed, so nothing is counted."""
-    from lookfar.index.build import Progress
+    from lookfar.index.progress import Progress
 
     def pause() -> None:
         if on_progress is not None:

@@ -21,8 +21,8 @@ from test_equality import VOCABULARY, shown
 import lookfar.errors
 from harness import amount
 from lookfar.errors import DiskFull
-from lookfar.index import build
-from lookfar.index.build import Pace
+from lookfar.index import build, progress
+from lookfar.index.progress import CheckpointTimer
 from lookfar.library import Library
 from lookfar.store.sqlite.epochs import CollectionStore
 from lookfar.store.sqlite.write_session import EpochWriter
@@ -37,10 +37,10 @@ FILES = 60
 # A checkpoint after every batch, and a word about it; batches of a few files.
 BUILD = """
     import json, sys
-    from lookfar.index import build
+    from lookfar.index import build, progress
     from lookfar.library import Library
     from lookfar.store.sqlite.write_session import EpochWriter
-    build._CHECKPOINT_SECONDS, build._CHECKPOINT_SHARE = 0.0, 1e9
+    progress._CHECKPOINT_SECONDS, progress._CHECKPOINT_SHARE = 0.0, 1e9
     build._BATCH_FILES = 4
     root, index, settings, rebuild, processes = sys.argv[1:]
     if processes == "processes":
@@ -283,8 +283,8 @@ def stop_after(checkpoints: int, error: BaseException, patched: pytest.MonkeyPat
             raise error
 
     patched.setattr(EpochWriter, "checkpoint", checkpoint)
-    patched.setattr(build, "_CHECKPOINT_SECONDS", 0.0)
-    patched.setattr(build, "_CHECKPOINT_SHARE", 1e9)
+    patched.setattr(progress, "_CHECKPOINT_SECONDS", 0.0)
+    patched.setattr(progress, "_CHECKPOINT_SHARE", 1e9)
     patched.setattr(build, "_BATCH_FILES", 4)
 
 
@@ -342,7 +342,7 @@ def test_an_epoch_that_has_served_is_no_leftover(library: Library, root: Path) -
 def test_checkpoints_keep_to_their_share_of_the_time() -> None:
     """A slow disk makes them rarer, a quick one not too frequent."""
     now = [100.0]
-    pace = Pace(clock=lambda: now[0])
+    checkpoints = CheckpointTimer(clock=lambda: now[0])
     made: list[float] = []
 
     def checkpoint() -> None:
@@ -351,7 +351,7 @@ def test_checkpoints_keep_to_their_share_of_the_time() -> None:
 
     for _ in range(4000):
         now[0] += 0.1
-        pace.keep(checkpoint)
+        checkpoints.run_if_due(checkpoint)
     assert 104 < made[0] < 106
     apart = [later - sooner for sooner, later in pairwise(made)]
     assert min(apart) >= 1.0 / 0.02

@@ -75,8 +75,8 @@ from lookfar.text.parse.formats import parser_for
 
 if TYPE_CHECKING:
     from lookfar.config import Settings
-    from lookfar.index.build import OnProgress, Progress
     from lookfar.index.keeper import Keeper
+    from lookfar.index.progress import OnProgress, Progress
     from lookfar.model import Section
     from lookfar.ports import Embedder, Place, Snapshot
     from lookfar.retrieve.ranking import Plan
@@ -240,7 +240,7 @@ class Collection(ABC):
         """Tell a call that waits how far others are. Raises where it was given up meanwhile: a
         pass may take minutes, and whoever has left must not keep a thread for so long."""
         if on_progress is not None:
-            from lookfar.index.build import Progress
+            from lookfar.index.progress import Progress
 
             on_progress(self.progress or Progress(0, 0, 0, 0))
 

@@ -44,7 +44,7 @@ from lookfar.store.ground.records import packed, unpacked
 
 if TYPE_CHECKING:
     from lookfar.config import Settings
-    from lookfar.index.build import OnProgress, Progress
+    from lookfar.index.progress import OnProgress, Progress
     from lookfar.index.strategies import Work
     from lookfar.model import Filters
     from lookfar.ports import Embedder, Snapshot

@@ -41,9 +41,9 @@ from lookfar.store.opening import KIND_OF_DATABASES, open_store, stored_names
 
 if TYPE_CHECKING:
     from lookfar.config import SearchSettings, Settings
-    from lookfar.index.build import OnProgress
     from lookfar.index.inserted import DocumentWriter, Inserted
     from lookfar.index.prepare import Prepared
+    from lookfar.index.progress import OnProgress
     from lookfar.model import Hit
     from lookfar.ports import Embedder, Snapshot
     from lookfar.retrieve.answer.excerpt import Source

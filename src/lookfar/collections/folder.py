@@ -63,8 +63,9 @@ if TYPE_CHECKING:
     from lookfar.collections.memories import Memories
     from lookfar.collections.receipts import ReceiptBook
     from lookfar.edit.editor import Asked, Editor
-    from lookfar.index.build import Build, OnProgress, Progress
+    from lookfar.index.build import Build
     from lookfar.index.keeper import Pass
+    from lookfar.index.progress import OnProgress, Progress
     from lookfar.index.strategies import Work
     from lookfar.model import Edit, EditResult, UndoStep, Validation
     from lookfar.ports import Snapshot

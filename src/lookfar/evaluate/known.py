@@ -32,7 +32,7 @@ from lookfar.store.keywords.analyser import has_cjk, terms_of
 from lookfar.text.parse.languages import language_of
 
 if TYPE_CHECKING:
-    from lookfar.index.build import OnProgress
+    from lookfar.index.progress import OnProgress
     from lookfar.library import Library
     from lookfar.model import Page, PageInfo
 

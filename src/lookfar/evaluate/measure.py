@@ -29,7 +29,7 @@ from lookfar.retrieve.locate.target import locate, parse_target
 from lookfar.text.parse.languages import language_of
 
 if TYPE_CHECKING:
-    from lookfar.index.build import OnProgress
+    from lookfar.index.progress import OnProgress
     from lookfar.library import Library
     from lookfar.model import Hit, Mode, Page
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lookfar.config import EmbedSettings
 from lookfar.embed.providers import WITHOUT_MODEL, in_workers
 from lookfar.errors import InvalidArgument, ModelUnavailable
+from lookfar.index.progress import CheckpointTimer, OnProgress, Progress
 from lookfar.index.recipe import (
     CHUNKING,
     epoch_fingerprint,
@@ -44,45 +44,13 @@ if TYPE_CHECKING:
 _BATCH_BYTES = 512_000
 _BATCH_FILES = 64
 _WORTH_PROCESSES = 4_000_000
-_CHECKPOINT_SECONDS = 5.0
-_CHECKPOINT_SHARE = 0.02
 _UNLISTED = "this folder could not be listed"
 _NOWHERE = Fingerprint(0, 0, 0, 0)
 _MOST_EXAMPLES = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a pass has come."""
-
-    files: int
-    total_files: int
-    bytes: int
-    total_bytes: int
-
-
-OnProgress = Callable[[Progress], None]
 Batches = Iterator[tuple[Sequence[Request], list[Outcome]]]
 """What was asked for, and what became of it."""
-
-
-class Pace:
-    """When the next checkpoint is due: not too soon, and never for more than a small share
-
-    of the time, whatever the disk makes one cost.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._due = clock() + _CHECKPOINT_SECONDS
-
-    def keep(self, checkpoint: Callable[[], None]) -> None:
-        started = self._clock()
-        if started < self._due:
-            return
-        checkpoint()
-        now = self._clock()
-        self._due = now + max(_CHECKPOINT_SECONDS, (now - started) / _CHECKPOINT_SHARE)
 
 
 class Build:
@@ -186,13 +154,13 @@ class Build:
             writer.remove(uri)
         done_files = done_bytes = 0
         total = Progress(0, len(changes.read), 0, changes.bytes)
-        pace = Pace()
+        checkpoints = CheckpointTimer()
         self._on_progress(total)
         for requests, outcomes in self._kept_up(writer, self._outcomes(writer, changes, catalogue)):
             for request, outcome in zip(requests, outcomes, strict=True):
                 self._apply(writer, request, outcome, known)
             if writer.fresh:
-                pace.keep(writer.checkpoint)
+                checkpoints.run_if_due(writer.checkpoint)
             done_files += len(requests)
             done_bytes += sum(request.file.fingerprint.size for request in requests)
             self._on_progress(

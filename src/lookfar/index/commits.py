@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 from zlib import compress
 
 from lookfar.embed.providers import WITHOUT_MODEL
-from lookfar.index.build import OnProgress, Pace, Progress
 from lookfar.index.prepare import Prepared, embed, section_rows
+from lookfar.index.progress import CheckpointTimer, OnProgress, Progress
 from lookfar.index.recipe import CHUNKING, epoch_fingerprint, policy_from, sizes_from
 from lookfar.model import Document, Fingerprint, IndexReport, Section, Span
 from lookfar.ports import PATH_SEPARATOR, Version
@@ -470,7 +470,7 @@ class HistoryBuild:
         at_once = bool(lines) and few and not self._partial
         total = len(plan.new) + len(plan.thin)
         done = size = 0
-        pace = Pace()
+        checkpoints = CheckpointTimer()
         self._on_progress(Progress(0, total, 0, 0))
         for kind, wanted, shown in (
             ("added", plan.new, lines if at_once else 0),
@@ -485,7 +485,7 @@ class HistoryBuild:
                 self._tally[kind] += len(batch)
                 done += len(batch)
                 if writer.fresh:
-                    pace.keep(writer.checkpoint)
+                    checkpoints.run_if_due(writer.checkpoint)
                 self._on_progress(Progress(done, total, size, size))
         if not at_once and lines:
             self._tally["thin"] += len(plan.new)

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Final
 
 from lookfar.common.folders import list_folder
 from lookfar.errors import InvalidArgument, IOFailed, NotFound
-from lookfar.index.build import Pace
 from lookfar.index.inserted import streams
 from lookfar.index.prepare import terms_of
+from lookfar.index.progress import CheckpointTimer
 from lookfar.model import Chunk, Span
 from lookfar.ports import PATH_SEPARATOR
 from lookfar.store.catalogue.exports import digest
@@ -172,7 +172,7 @@ def _copied(
             retain=retain,
             wait_seconds=wait_seconds,
         ) as writer:
-            there, pace = writer.known(), Pace()
+            there, checkpoints = writer.known(), CheckpointTimer()
             known = snapshot.known()
             for uri in sorted(there.keys() - known.keys()):
                 writer.remove(uri)
@@ -192,7 +192,7 @@ def _copied(
                     writer.put(made)
                     copied += 1
                     if writer.fresh:
-                        pace.keep(writer.checkpoint)
+                        checkpoints.run_if_due(writer.checkpoint)
                 tell(name, number, len(uris))
             writer.leave_out(list(snapshot.left_out().values()))
             if copied or changed or writer.fresh:

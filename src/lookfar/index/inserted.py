@@ -24,8 +24,8 @@ from zlib import compress
 from lookfar.common.lines import Lines
 from lookfar.embed.providers import WITHOUT_MODEL
 from lookfar.errors import IndexCorrupt
-from lookfar.index.build import OnProgress, Pace, Progress
 from lookfar.index.prepare import Prepared, embed
+from lookfar.index.progress import CheckpointTimer, OnProgress, Progress
 from lookfar.index.rederive import maker_of
 from lookfar.model import Fingerprint
 from lookfar.ports import ChunkRow, Version
@@ -297,7 +297,7 @@ class DocumentWriter:
         checkpoints: bool = False,
     ) -> int:
         """Store documents in an epoch that nobody points at yet; gives how many."""
-        tell, pace = on_progress or (lambda _: None), Pace()
+        tell, timer = on_progress or (lambda _: None), CheckpointTimer()
         done = size = 0
         for batch in batched(map(self._restored, documents)):
             prepared = [self._prepared(each) for each in batch]
@@ -307,7 +307,7 @@ class DocumentWriter:
                 size += each.version.text_bytes
             done += len(batch)
             if checkpoints:
-                pace.keep(writer.checkpoint)
+                timer.run_if_due(writer.checkpoint)
             tell(Progress(done, done, size, size))
         return done
 

@@ -23,7 +23,8 @@ from processes import DEADLINE, eventually
 from served import Home, connected, said, write_documents
 
 from lookfar.collections.folder import Folder
-from lookfar.index.build import Build, Progress
+from lookfar.index.build import Build
+from lookfar.index.progress import Progress
 from lookfar.library import Library
 from lookfar.serve.daemon import services
 from lookfar.serve.daemon.endpoint import Hello

@@ -148,7 +148,9 @@ def test_an_interrupted_copy_goes_on_where_it_was(
     if back:
         moved(source, url)
         source, target = url, tmp_path / "back"
-    monkeypatch.setattr("lookfar.index.copy.Pace.keep", lambda _, checkpoint: checkpoint())
+    monkeypatch.setattr(
+        "lookfar.index.copy.CheckpointTimer.run_if_due", lambda _, checkpoint: checkpoint()
+    )
     put, count = EpochWriter.put, iter(range(100))
 
     def dying(self: EpochWriter, version: object) -> None:

@@ -90,7 +90,7 @@ class RemoteLibrary:
                 if "progress" not in shape:
                     return shape["result"]
                 if on_progress is not None:
-                    from lookfar.index.build import Progress
+                    from lookfar.index.progress import Progress
 
                     on_progress(Progress(*shape["progress"]))
         except OSError as error:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.server.lowlevel import Server
 
-    from lookfar.index.build import Progress
+    from lookfar.index.progress import Progress
     from lookfar.library import Library
     from lookfar.serve.daemon.endpoint import Hello
 

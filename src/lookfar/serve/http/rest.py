@@ -32,7 +32,7 @@ from lookfar.serve.tools.tool import Json, Result, Session, Tool
 from lookfar.serve.toolsets import hint_for
 
 if TYPE_CHECKING:
-    from lookfar.index.build import OnProgress, Progress
+    from lookfar.index.progress import OnProgress, Progress
 
 T = TypeVar("T")
 

@@ -28,7 +28,7 @@ from lookfar.serve.tools.tool import Result, Session, Tool
 from lookfar.serve.toolsets.ragdocs import QueryDocumentsInput, answer_documents
 
 if TYPE_CHECKING:
-    from lookfar.index.build import Progress
+    from lookfar.index.progress import Progress
 
 _log = logging.getLogger(__name__)
 _QUIET_SECONDS: Final = 15.0

@@ -46,7 +46,7 @@ from lookfar.serve.tools.tool import (
 from lookfar.serve.toolsets import hint_for
 
 if TYPE_CHECKING:
-    from lookfar.index.build import OnProgress, Progress
+    from lookfar.index.progress import OnProgress, Progress
 
 Results = Literal["auto", "text", "structured"]
 """Whether models get texts, programs get data, or both get their own, no text twice."""

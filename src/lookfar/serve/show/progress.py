@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lookfar.serve.show.printable import safe_name
 
 if TYPE_CHECKING:
-    from lookfar.index.build import Progress
+    from lookfar.index.progress import Progress
 
 Report = Callable[["Progress"], None]
 

@@ -25,7 +25,7 @@ from lookfar.errors import InvalidArgument, LookfarError
 from lookfar.retrieve.answer.pack import tokens
 
 if TYPE_CHECKING:
-    from lookfar.index.build import OnProgress
+    from lookfar.index.progress import OnProgress
     from lookfar.library import Library
 
 Json = dict[str, Any]

@@ -17,7 +17,7 @@ from pydantic import Field
 from lookfar import __version__
 from lookfar.common.hidden_characters import flags
 from lookfar.errors import InvalidArgument
-from lookfar.index.build import Progress
+from lookfar.index.progress import Progress
 from lookfar.model import Filters, Hit, Lane, Listed, Mode
 from lookfar.retrieve.locate.address import citation_of
 from lookfar.serve.http.web.marks import marked, window, words_of
