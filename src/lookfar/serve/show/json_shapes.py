@@ -48,7 +48,6 @@ if TYPE_CHECKING:
         Watching,
         WhyNot,
     )
-    from lookfar.serve.cli.doctor.checks import Finding
 
 Json = dict[str, Any]
 
@@ -300,27 +299,6 @@ def verified(found: Sequence[Verified]) -> Json:
     return {
         "sound": not any(each.left for each in found),
         "collections": [asdict(each) for each in found],
-    }
-
-
-def findings(found: Sequence[Finding]) -> Json:
-    """The result of ``lookfar doctor --json``."""
-    return {
-        "ok": not any(each.state == "error" for each in found),
-        "counts": {
-            state: sum(each.state == state for each in found)
-            for state in ("ok", "fixed", "warning", "error")
-        },
-        "findings": [
-            {
-                "check": each.check,
-                "state": each.state,
-                "message": each.message,
-                "fix": each.fix,
-                "fixable": each.fixable,
-            }
-            for each in found
-        ],
     }
 
 

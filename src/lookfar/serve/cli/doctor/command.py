@@ -14,7 +14,6 @@ import click
 from lookfar.errors import how_many
 from lookfar.serve.cli.exits import FELL_SHORT, write, write_json
 from lookfar.serve.cli.options import common, examples, settings_from
-from lookfar.serve.show import json_shapes
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -51,10 +50,31 @@ def doctor(path: str, deep: bool, fix: bool, as_json: bool, **options: Any) -> i
             _show(each)
     bad = sum(each.state == "error" for each in found)
     if as_json:
-        write_json(json_shapes.findings(found))
+        write_json(_json_shape(found))
     else:
         _sum_up(found, fix)
     return FELL_SHORT if bad else 0
+
+
+def _json_shape(findings: list[Finding]) -> dict[str, Any]:
+    """Return what ``lookfar doctor --json`` prints."""
+    return {
+        "ok": not any(finding.state == "error" for finding in findings),
+        "counts": {
+            state: sum(finding.state == state for finding in findings)
+            for state in ("ok", "fixed", "warning", "error")
+        },
+        "findings": [
+            {
+                "check": finding.check,
+                "state": finding.state,
+                "message": finding.message,
+                "fix": finding.fix,
+                "fixable": finding.fixable,
+            }
+            for finding in findings
+        ],
+    }
 
 
 def _show(each: Finding) -> None:
