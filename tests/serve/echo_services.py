@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lookfar.serve.daemon.endpoint import Hello
+from lookfar.serve.daemon.endpoint import ClientRequest
 from lookfar.serve.daemon.process import Services
 
 
@@ -23,7 +23,7 @@ def services() -> Services:
         raise RuntimeError("these services are broken on purpose")
     settings = {
         name: float(os.environ[variable])
-        for name in ("idle_seconds", "hello_seconds", "linger_seconds", "close_seconds")
+        for name in ("idle_seconds", "handshake_seconds", "linger_seconds", "close_seconds")
         if (variable := f"ECHO_{name.upper()}") in os.environ
     }
     return Services({"mcp": mcp, "call": call, "deaf": deaf}, on_close, **settings)
@@ -35,18 +35,24 @@ def on_close() -> None:
         Path(place).write_text("closed", encoding="utf-8")
 
 
-async def call(hello: Hello, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def call(
+    request: ClientRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
     writer.write(await reader.readline())
     await writer.drain()
 
 
-async def deaf(hello: Hello, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def deaf(
+    request: ClientRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
     """A handler that does not notice when its client goes."""
     await asyncio.sleep(600)
 
 
-async def mcp(hello: Hello, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    session = _Session(hello, writer)
+async def mcp(
+    request: ClientRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    session = _Session(request, writer)
     tasks: set[asyncio.Task[None]] = set()
     try:
         while line := await reader.readline():
@@ -62,8 +68,8 @@ async def mcp(hello: Hello, reader: asyncio.StreamReader, writer: asyncio.Stream
 
 
 class _Session:
-    def __init__(self, hello: Hello, writer: asyncio.StreamWriter) -> None:
-        self.hello = hello
+    def __init__(self, request: ClientRequest, writer: asyncio.StreamWriter) -> None:
+        self.request = request
         self.writer = writer
         self.seen: list[str] = []
         self.answers: list[Any] = []
@@ -83,7 +89,7 @@ class _Session:
         if method == "initialize":
             if os.path.exists(params.get("fatal_when_there_is", "")):
                 os.kill(os.getpid(), signal.SIGKILL)
-            self.hello.client = params.get("clientInfo", {}).get("name", "")
+            self.request.client = params.get("clientInfo", {}).get("name", "")
         elif method in ("sleep", "subscriptions/listen"):
             await asyncio.sleep(params["seconds"])
         elif method == "block":
@@ -102,7 +108,7 @@ class _Session:
             "params": params if method == "echo" else None,
             "seen": self.seen,
             "answers": self.answers,
-            "env": self.hello.env if method == "env" else None,
+            "env": self.request.env if method == "env" else None,
             "daemon_env": dict(os.environ) if method == "env" else None,
         }
         await self.say({"id": message["id"], "result": result})

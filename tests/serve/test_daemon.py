@@ -46,7 +46,7 @@ def place(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def start() -> int:
     """Start a daemon as a client does, and give its process."""
-    connection = endpoint.connect(endpoint.make_hello("call"), COMMAND)
+    connection = endpoint.connect(endpoint.make_request("call"), COMMAND)
     connection.socket.close()
     return int(connection.reply["pid"])
 
@@ -66,7 +66,7 @@ def answer(opened: socket.socket) -> dict[str, Any]:
 
 def called(text: str) -> str:
     """One session of the kind that the command line uses."""
-    connection = endpoint.find(endpoint.make_hello("call"))
+    connection = endpoint.find(endpoint.make_request("call"))
     assert connection is not None
     with connection.socket as opened, opened.makefile("rb") as lines:
         opened.sendall(text.encode() + b"\n")
@@ -79,7 +79,7 @@ def called(text: str) -> str:
 def test_nobody_is_found_and_none_is_started_by_asking(place: Path) -> None:
     """``daemon status`` must not bring to life what it asks for."""
     assert daemon_status() is None
-    assert endpoint.find(endpoint.make_hello("call")) is None
+    assert endpoint.find(endpoint.make_request("call")) is None
     assert endpoint.daemon_stop() is False
     assert not (place / "daemon.sock").exists()
 
@@ -206,7 +206,7 @@ def test_a_socket_of_somebody_else_is_refused(place: Path) -> None:
     start()
     os.chown(place / "daemon.sock", 12345, 12345)
     with pytest.raises(PermissionDenied):
-        endpoint.find(endpoint.make_hello("call"))
+        endpoint.find(endpoint.make_request("call"))
 
 
 def test_a_file_instead_of_a_socket_is_refused_by_clients(place: Path) -> None:
@@ -280,7 +280,7 @@ def test_a_short_folder_that_is_a_trap_is_refused(
 
 
 @pytest.mark.parametrize(
-    "hello",
+    "line",
     [
         b"\x00\xff garbage\n",
         b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
@@ -294,12 +294,12 @@ def test_a_short_folder_that_is_a_trap_is_refused(
         b'{"kind": "control"}\n{"more": 1}\n',
         b'{"kind": "control", "options": {"action": "explode"}}\n',
     ],
-    ids=lambda hello: repr(hello[:30]),
+    ids=lambda line: repr(line[:30]),
 )
-def test_garbage_is_refused_and_harms_nobody(place: Path, hello: bytes) -> None:
+def test_garbage_is_refused_and_harms_nobody(place: Path, line: bytes) -> None:
     pid = start()
     opened = raw(place)
-    opened.sendall(hello)
+    opened.sendall(line)
     error = answer(opened)["error"]
     assert error["code"] == "INVALID_ARGUMENT"
     assert error["message"]
@@ -315,7 +315,7 @@ def test_a_token_that_is_half_a_character_is_a_wrong_one(place: Path) -> None:
     assert answer(opened)["error"]["code"] == "PERMISSION_DENIED"
 
 
-def test_a_hello_of_ten_megabytes_is_refused(place: Path) -> None:
+def test_a_request_of_ten_megabytes_is_refused(place: Path) -> None:
     pid = start()
     opened = raw(place)
     try:
@@ -342,7 +342,7 @@ def test_a_silent_client_is_dropped(place: Path, monkeypatch: pytest.MonkeyPatch
 def test_an_unknown_kind_is_refused_with_those_there_are(place: Path) -> None:
     start()
     with pytest.raises(IOFailed) as caught:
-        endpoint.find(endpoint.make_hello("nonsense"))
+        endpoint.find(endpoint.make_request("nonsense"))
     assert "nonsense" in caught.value.message
     assert "call, deaf, mcp" in caught.value.hint
 
@@ -351,7 +351,7 @@ def test_a_handler_that_outlives_its_client_is_ended(monkeypatch: pytest.MonkeyP
     """Else a hundred killed clients leave a hundred sessions behind."""
     monkeypatch.setenv("ECHO_LINGER_SECONDS", "0.2")
     start()
-    connection = endpoint.find(endpoint.make_hello("deaf"))
+    connection = endpoint.find(endpoint.make_request("deaf"))
     assert connection is not None
     assert len(daemon_status()["sessions"]) == 1  # type: ignore[index]
     connection.socket.close()
@@ -374,7 +374,7 @@ def connect_as(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], endpoint.Conn
     def connect(build: str) -> endpoint.Connection:
         monkeypatch.setattr(endpoint, "build", lambda: build)
         command = [sys.executable, "-c", AS_BUILD, "--services", "echo_services:services", build]
-        return endpoint.connect(endpoint.make_hello("call"), command)
+        return endpoint.connect(endpoint.make_request("call"), command)
 
     return connect
 
@@ -403,7 +403,7 @@ def test_an_old_daemon_without_sessions_leaves_at_once(
     old = connect_as("old")
     old.socket.close()
     monkeypatch.setattr(endpoint, "build", lambda: "new")
-    assert endpoint.find(endpoint.make_hello("call")) is None
+    assert endpoint.find(endpoint.make_request("call")) is None
     new = connect_as("new")
     new.socket.close()
     eventually(lambda: not alive(old.reply["pid"]), "the old one leaves")
@@ -417,9 +417,9 @@ def test_an_upgrade_while_connecting_does_not_lock_a_client_out(
 ) -> None:
     """A client that kept the build it was born with would send every fresh daemon away."""
     connect_as("new").socket.close()
-    hello = endpoint.make_hello("call")
-    hello.build = "old"
-    endpoint.connect(hello, ["false"]).socket.close()
+    request = endpoint.make_request("call")
+    request.build = "old"
+    endpoint.connect(request, ["false"]).socket.close()
 
 
 def test_the_build_changes_with_the_sources(tmp_path: Path) -> None:
@@ -463,7 +463,7 @@ def test_it_leaves_when_idle_and_cleans_up(
 
 def test_a_session_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ECHO_IDLE_SECONDS", "0.5")
-    connection = endpoint.connect(endpoint.make_hello("call"), COMMAND)
+    connection = endpoint.connect(endpoint.make_request("call"), COMMAND)
     time.sleep(1.7)
     assert alive(connection.reply["pid"])
     connection.socket.close()
@@ -477,7 +477,7 @@ def test_it_ends_when_asked(
     """With a session under way: it is ended, libraries are closed, the socket is gone."""
     closed = tmp_path / "closed"
     monkeypatch.setenv("ECHO_CLOSED", str(closed))
-    connection = endpoint.connect(endpoint.make_hello("call"), COMMAND)
+    connection = endpoint.connect(endpoint.make_request("call"), COMMAND)
     pid = connection.reply["pid"]
     if how == "stop":
         assert endpoint.daemon_stop() is True

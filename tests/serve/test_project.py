@@ -79,8 +79,8 @@ def test_no_folder_no_project(tmp_path: Path) -> None:
 def test_databases_need_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Seen to fail: a client that starts in the user's home could not use the toolset at all."""
     from lookfar.errors import LookfarError
-    from lookfar.serve.daemon.endpoint import Hello
-    from lookfar.serve.daemon.services import roots_of
+    from lookfar.serve.daemon.endpoint import ClientRequest
+    from lookfar.serve.daemon.services import resolve_roots
 
     home = tmp_path / "home"
     home.mkdir(exist_ok=True)
@@ -88,8 +88,8 @@ def test_databases_need_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("USERPROFILE", str(home))
     env = {"HOME": str(home), "XDG_DATA_HOME": str(tmp_path / "data")}
     chosen = {**env, "LOOKFAR_SERVE_TOOLSET": "document-db"}
-    (root,) = roots_of(Hello("mcp", str(home), env=chosen))
+    (root,) = resolve_roots(ClientRequest("mcp", str(home), env=chosen))
     assert Path(root).is_relative_to(tmp_path / "data")
     assert not any(Path(root).iterdir())
     with pytest.raises(LookfarError, match="No project"):
-        roots_of(Hello("mcp", str(home), env=env))
+        resolve_roots(ClientRequest("mcp", str(home), env=env))

@@ -541,7 +541,7 @@ def test_a_daemon_that_dies_while_a_line_is_sent(capfd: pytest.CaptureFixture[st
 
     line, requests = b'{"id": 1, "method": "where"}\n', {"1": 1}
     for noticed in (True, False):
-        session = relay.Relay(endpoint.make_hello("mcp"), [])
+        session = relay.Relay(endpoint.make_request("mcp"), [])
         link = Dying(socket.AF_UNIX)
         link.noticed = noticed
         session._adopt(endpoint.Connection(link, {}, b""))

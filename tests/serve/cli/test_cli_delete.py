@@ -107,8 +107,8 @@ def test_a_damaged_index_can_be_deleted(handbook: Path, ask: Ask) -> None:
 def test_a_daemon_lets_go_of_the_folder(handbook: Path, process: Process) -> None:
     """The daemon holds the folder open: it has to stop following what is gone."""
     options = {"index_dir": "", "settings": {"embed.provider": "hash"}}
-    hello = endpoint.make_hello("call", [str(handbook)], options)
-    connection = endpoint.connect(hello, endpoint.daemon_command(SERVICES), timeout=60)
+    request = endpoint.make_request("call", [str(handbook)], options)
+    connection = endpoint.connect(request, endpoint.daemon_command(SERVICES), timeout=60)
     try:
         asked = json.dumps({"method": "statuses", "arguments": {}}).encode() + b"\n"
         connection.socket.sendall(asked)

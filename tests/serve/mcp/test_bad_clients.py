@@ -27,7 +27,7 @@ from lookfar.index.build import Build
 from lookfar.index.progress import Progress
 from lookfar.library import Library
 from lookfar.serve.daemon import services
-from lookfar.serve.daemon.endpoint import Hello
+from lookfar.serve.daemon.endpoint import ClientRequest
 from lookfar.serve.daemon.pool import Pool
 from lookfar.serve.http.rest import HttpCall, Tools
 from lookfar.serve.http.visits import Watch
@@ -116,13 +116,13 @@ def connect(
     def connect(*roots: Path, kind: str = "mcp", cwd: str = "") -> Raw:
         ours, theirs = socket.socketpair()
         ours.settimeout(DEADLINE)
-        hello = Hello(kind, cwd, tuple(map(str, roots)), {"settings": settings})
+        request = ClientRequest(kind, cwd, tuple(map(str, roots)), {"settings": settings})
         handler = services._mcp if kind == "mcp" else services._questions
 
         async def serve() -> None:
             reader, writer = await asyncio.open_connection(sock=theirs)
             try:
-                await handler(pool, hello, reader, writer)
+                await handler(pool, request, reader, writer)
             finally:
                 writer.transport.abort()
 

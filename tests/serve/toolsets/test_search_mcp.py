@@ -21,9 +21,9 @@ from lookfar.errors import LookfarError
 from lookfar.index import build, worker
 from lookfar.library import Library
 from lookfar.retrieve.answer.pack import tokens
-from lookfar.serve.daemon.endpoint import Hello
+from lookfar.serve.daemon.endpoint import ClientRequest
 from lookfar.serve.daemon.project import project_root
-from lookfar.serve.daemon.services import roots_of
+from lookfar.serve.daemon.services import resolve_roots
 from lookfar.serve.mcp.server import make_server
 from lookfar.serve.tools.tool import Session, Tool
 from lookfar.serve.toolsets.search_mcp import TOOLS
@@ -382,7 +382,7 @@ def test_the_root_is_found_upward(
     """Started deep inside a project, the whole project is indexed."""
     (docs / ".git").mkdir()
     deep = docs / "src" / "auth"
-    (root,) = roots_of(Hello("mcp", str(deep)))
+    (root,) = resolve_roots(ClientRequest("mcp", str(deep)))
     assert root == str(docs) == str(project_root(str(deep)))
 
     async def go(library: Library) -> Any:
@@ -399,7 +399,7 @@ def test_the_root_is_found_upward(
 def test_no_project_no_guess(own_home: Path, era: str, tool: str) -> None:
     """In a home nothing says what is meant; every tool says so and none takes the home."""
     with pytest.raises(LookfarError) as raised:
-        roots_of(Hello("mcp", str(own_home)))
+        resolve_roots(ClientRequest("mcp", str(own_home)))
 
     async def go() -> Any:
         async with Client(make_server(Session(raised.value), TOOLS), mode=era) as client:

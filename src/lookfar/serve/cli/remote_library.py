@@ -13,7 +13,7 @@ from typing import Any
 from lookfar import errors
 from lookfar.errors import IOFailed, LookfarError
 from lookfar.model import Answer, Filters, Matches, Outline, Reading, Related, Status
-from lookfar.serve.daemon.endpoint import Connection, find, make_hello
+from lookfar.serve.daemon.endpoint import Connection, find, make_request
 from lookfar.serve.daemon.plain import from_plain, to_plain
 
 
@@ -31,7 +31,7 @@ class RemoteLibrary:
     ) -> RemoteLibrary | None:
         """The library in a daemon of this build, if one runs."""
         options = {"index_dir": index_dir or "", "settings": dict(settings)}
-        connection = find(make_hello("call", paths, options))
+        connection = find(make_request("call", paths, options))
         return None if connection is None else cls(connection)
 
     @property

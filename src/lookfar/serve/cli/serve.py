@@ -15,9 +15,16 @@ import click
 from lookfar.errors import how_many
 from lookfar.serve.cli.exits import GuardedGroup, write, write_json
 from lookfar.serve.cli.logs import daemon_logs
-from lookfar.serve.cli.options import examples, overriding, placing, reporting, verbose
+from lookfar.serve.cli.options import (
+    examples,
+    overriding,
+    placing,
+    reporting,
+    settings_from,
+    verbose,
+)
 from lookfar.serve.daemon import endpoint
-from lookfar.serve.daemon.client_session import run_mcp, session_options
+from lookfar.serve.daemon.client_session import build_session_options, run_mcp
 
 
 def offering(command: Any) -> Any:
@@ -54,6 +61,7 @@ def mcp(path: tuple[str, ...], **options: Any) -> None:
     PATH is a folder to serve (default: the project around this folder). Sessions share
     one daemon, which the first of them starts.
     """
+    options["settings"] = settings_from(options["settings"])
     sys.exit(run_mcp(path, options))
 
 
@@ -87,7 +95,8 @@ def serve(
     """
     from lookfar.serve.http.listen import listen
 
-    hello = endpoint.make_hello("mcp", path, session_options(options))
+    options["settings"] = settings_from(options["settings"])
+    request = endpoint.make_request("mcp", path, build_session_options(options))
     given = {
         "serve.host": host,
         "serve.port": port,
@@ -95,13 +104,13 @@ def serve(
         "serve.log_file": log_file,
         "serve.log_level": log_level,
     }
-    hello.options["settings"] |= {k: value for k, value in given.items() if value is not None}
+    request.options["settings"] |= {k: value for k, value in given.items() if value is not None}
 
     def tell(address: str) -> None:
         page = address.removesuffix("mcp")
         click.echo(f"Serving {address}; the page is at {page} (Ctrl-C ends it).", err=True)
 
-    listen(hello, tell)
+    listen(request, tell)
 
 
 @examples("lookfar tokens add ci", "lookfar tokens list")

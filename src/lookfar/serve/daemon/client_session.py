@@ -14,13 +14,9 @@ from lookfar.serve.daemon import endpoint, relay
 SERVICES: Final = "lookfar.serve.daemon.services:services"
 
 
-def session_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What a hello says of a command line's options."""
-    settings: dict[str, Any] = {}
-    if given.get("settings"):
-        from lookfar.serve.cli.options import settings_from
-
-        settings = settings_from(tuple(given["settings"]))
+def build_session_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a request says of a command line's options."""
+    settings = dict(given.get("settings") or {})
     named = {
         "serve.toolset": list(given.get("toolset") or ()),
         "serve.results": given.get("results"),
@@ -34,9 +30,9 @@ def session_options(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def run_mcp(paths: tuple[str, ...], given: Mapping[str, Any]) -> int:
     """A session of ``lookfar mcp``; gives the exit code."""
-    options = session_options(given)
+    options = build_session_options(given)
     if given.get("no_daemon"):
-        return _in_process(endpoint.make_hello("mcp", paths, options))
+        return _in_process(endpoint.make_request("mcp", paths, options))
     return relay.run(
         paths,
         options,
@@ -45,7 +41,7 @@ def run_mcp(paths: tuple[str, ...], given: Mapping[str, Any]) -> int:
     )
 
 
-def _in_process(hello: endpoint.Hello) -> int:
+def _in_process(request: endpoint.ClientRequest) -> int:
     from lookfar.serve.daemon.services import serve_in_process
 
-    return serve_in_process(hello)
+    return serve_in_process(request)

@@ -13,7 +13,7 @@ The folder holds ``daemon.sock`` (Windows: a loopback port, named in ``daemon.js
 beside a random token), ``daemon.json`` (process and build), ``daemon.lock`` (held by
 the daemon that listens) and ``start.lock`` (held by whoever starts one).
 
-One line of JSON from the client, the hello, and one line back, ``{"ok": true}`` or
+One line of JSON from the client, the request, and one line back, ``{"ok": true}`` or
 ``{"error": {"code", "message", "hint"}}``; nothing else is sent before that answer.
 """
 
@@ -37,7 +37,7 @@ import lookfar
 from lookfar.config import child_environment, data_dir
 from lookfar.errors import IndexBusy, IOFailed, LookfarError, PermissionDenied, from_os_error
 
-MAX_HELLO_BYTES: Final = 256 * 1024
+MAX_REQUEST_BYTES: Final = 256 * 1024
 MAX_LINE_BYTES: Final = 32 * 1024 * 1024
 """The longest message that daemon and relay carry."""
 START_SECONDS: Final = 15.0
@@ -56,7 +56,7 @@ _LOGS: Final = "Read what it wrote: lookfar daemon logs"
 
 
 @dataclass(slots=True)
-class Hello:
+class ClientRequest:
     """What a client says first: who it is and on whose behalf it asks."""
 
     kind: str
@@ -85,8 +85,8 @@ class Hello:
         return json.dumps(shape).encode() + b"\n"
 
     @classmethod
-    def parse(cls, line: bytes) -> Hello:
-        """Read a hello that anyone may have sent; ``ValueError`` says what is wrong with it."""
+    def parse(cls, line: bytes) -> ClientRequest:
+        """Read a request that anyone may have sent; ``ValueError`` says what is wrong with it."""
         try:
             shape = json.loads(line)
         except RecursionError:
@@ -117,10 +117,10 @@ class Hello:
         return cls(paths=tuple(paths), options=options, env=env, **texts)
 
 
-def make_hello(
+def make_request(
     kind: str, paths: Sequence[str] = (), options: Mapping[str, Any] | None = None
-) -> Hello:
-    """The hello of this process: its working folder and its variables."""
+) -> ClientRequest:
+    """The request of this process: its working folder and its variables."""
     try:
         cwd = os.getcwd()
     except FileNotFoundError:  # removed under our feet; whoever needs it says so better than we
@@ -129,7 +129,7 @@ def make_hello(
     env = child_environment({})
     kept = {k: v for k, v in env.items() if k.startswith(wanted) or k in _PLACES}
     # What is relative in options and variables is so to this folder, not to the daemon's.
-    return Hello(kind, cwd, tuple(paths), dict(options or {}), kept | {"PWD": cwd})
+    return ClientRequest(kind, cwd, tuple(paths), dict(options or {}), kept | {"PWD": cwd})
 
 
 def build() -> str:
@@ -254,7 +254,7 @@ def _insist_on_own_folder(folder: Path) -> None:
 
 
 class Connection(NamedTuple):
-    """A daemon that has accepted our hello."""
+    """A daemon that has accepted our request."""
 
     socket: socket.socket
     reply: dict[str, Any]
@@ -266,11 +266,11 @@ class _Unreachable(Exception):
     """Somebody listened and said nothing useful: leaving, or just starting."""
 
 
-def find(hello: Hello) -> Connection | None:
+def find(request: ClientRequest) -> Connection | None:
     """Connect to a daemon of this build that runs already, or give ``None``."""
-    hello.build = build()
+    request.build = build()
     try:
-        opened = _greeted(runtime_folder(), hello, _ANSWER_SECONDS)
+        opened = _greeted(runtime_folder(), request, _ANSWER_SECONDS)
     except _Unreachable:
         return None
     if opened is None or "error" not in opened.reply:
@@ -281,7 +281,9 @@ def find(hello: Hello) -> Connection | None:
     raise _told(opened.reply["error"])
 
 
-def connect(hello: Hello, command: Sequence[str], timeout: float = START_SECONDS) -> Connection:
+def connect(
+    request: ClientRequest, command: Sequence[str], timeout: float = START_SECONDS
+) -> Connection:
     """Connect to the daemon of this build, and start it when there is none.
 
     A daemon of another build is asked to leave once its sessions have ended, and one of
@@ -292,9 +294,9 @@ def connect(hello: Hello, command: Sequence[str], timeout: float = START_SECONDS
     pause = 0.01
     while True:
         left = max(deadline - time.monotonic(), 0.1)
-        hello.build = build()
+        request.build = build()
         try:
-            opened = _greeted(folder, hello, left)
+            opened = _greeted(folder, request, left)
             if opened is None:
                 _start(folder, command, deadline)
             elif "error" not in opened.reply:
@@ -313,13 +315,13 @@ def connect(hello: Hello, command: Sequence[str], timeout: float = START_SECONDS
         pause = min(pause * 1.5, 0.25)
 
 
-def _greeted(folder: Path, hello: Hello, timeout: float) -> Connection | None:
-    """Say hello; ``None`` when nobody listens."""
-    opened = _open(folder, hello, timeout)
+def _greeted(folder: Path, request: ClientRequest, timeout: float) -> Connection | None:
+    """Say request; ``None`` when nobody listens."""
+    opened = _open(folder, request, timeout)
     if opened is None:
         return None
     try:
-        opened.sendall(hello.line())
+        opened.sendall(request.line())
         received = b""
         while b"\n" not in received:
             chunk = opened.recv(65536)
@@ -339,12 +341,12 @@ def _greeted(folder: Path, hello: Hello, timeout: float) -> Connection | None:
         raise
 
 
-def _open(folder: Path, hello: Hello, timeout: float) -> socket.socket | None:
+def _open(folder: Path, request: ClientRequest, timeout: float) -> socket.socket | None:
     if sys.platform == "win32":
         known = _read_state(folder)
         if "port" not in known:
             return None
-        hello.token = str(known["token"])
+        request.token = str(known["token"])
         opened = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         address: Any = ("127.0.0.1", int(known["port"]))
     else:
@@ -397,7 +399,7 @@ def _start(folder: Path, command: Sequence[str], deadline: float) -> None:
     except IndexBusy:
         return
     with lock:
-        opened = _open(folder, Hello("control"), _ANSWER_SECONDS)
+        opened = _open(folder, ClientRequest("control"), _ANSWER_SECONDS)
         if opened is not None:
             opened.close()
             return
@@ -410,7 +412,7 @@ def _spawn(folder: Path, command: Sequence[str], deadline: float) -> None:
 
     # Without a limit each thread of a daemon keeps freed memory to itself, 10 MB in all.
     env = child_environment({"MALLOC_ARENA_MAX": "2"})
-    # One client's settings are not everybody's; each says its own in its hello.
+    # One client's settings are not everybody's; each says its own in its request.
     env = {name: value for name, value in env.items() if not name.startswith("LOOKFAR_")}
     ways: list[dict[str, Any]] = [{"start_new_session": True}]
     if sys.platform == "win32":
@@ -454,7 +456,7 @@ def _await_listening(folder: Path, process: Any, deadline: float) -> int | None:
         code: int | None = process.poll()
         if code is not None:
             return code
-        if sys.platform == "win32" and (opened := _open(folder, Hello("control"), 1.0)):
+        if sys.platform == "win32" and (opened := _open(folder, ClientRequest("control"), 1.0)):
             opened.close()
             break
         time.sleep(0.005)
@@ -482,9 +484,9 @@ def daemon_stop(timeout: float = 10.0) -> bool:
     The daemon leaves this connection open, so its end is the end of the process.
     """
     folder = runtime_folder()
-    hello = Hello("control", options={"action": "stop"})
+    request = ClientRequest("control", options={"action": "stop"})
     try:
-        opened = _open(folder, hello, timeout)
+        opened = _open(folder, request, timeout)
     except _Unreachable as error:
         raise IOFailed(
             "The daemon takes no connections.", hint="End its process yourself and try again."
@@ -495,7 +497,7 @@ def daemon_stop(timeout: float = 10.0) -> bool:
     kill = getattr(signal, "SIGKILL", signal.SIGTERM)
     with opened:
         with suppress(OSError):
-            opened.sendall(hello.line())
+            opened.sendall(request.line())
         for step, wait in ((None, timeout), (signal.SIGTERM, 2.0), (kill, 5.0)):
             if step is not None and pid:
                 with suppress(ProcessLookupError):
@@ -520,7 +522,7 @@ def _has_ended(opened: socket.socket, wait: float) -> bool:
 
 
 def _control(folder: Path, options: dict[str, Any], timeout: float) -> dict[str, Any] | None:
-    opened = _greeted(folder, Hello("control", options=options), timeout)
+    opened = _greeted(folder, ClientRequest("control", options=options), timeout)
     if opened is None:
         return None
     opened.socket.close()

@@ -1,8 +1,8 @@
 """The one process per user that holds libraries, models and watchers for every session.
 
-Takes: connections to the socket of ``endpoint``, each beginning with a hello. Gives
+Takes: connections to the socket of ``endpoint``, each beginning with a request. Gives
 each to the handler of its kind, answers ``control`` itself (status, stop, retire), and
-leaves after an idle time. Refuses: a hello that is malformed, too long, too late, of
+leaves after an idle time. Refuses: a request that is malformed, too long, too late, of
 another build or without the token; one bad client never harms another.
 
     python -m lookfar.serve.daemon.process --services MODULE:FUNCTION
@@ -38,17 +38,17 @@ from lookfar.errors import IndexBusy, LookfarError
 from lookfar.serve.daemon.endpoint import (
     ANOTHER_SERVES,
     LEAVING,
-    MAX_HELLO_BYTES,
     MAX_LINE_BYTES,
+    MAX_REQUEST_BYTES,
     OTHER_BUILD,
-    Hello,
+    ClientRequest,
     build,
     daemon_log_path,
     runtime_folder,
 )
 from lookfar.store.ground.files import WriterLock, make_folder, write_atomic
 
-Handler = Callable[[Hello, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+Handler = Callable[[ClientRequest, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 log = logging.getLogger("lookfar.daemon")
 
@@ -75,7 +75,7 @@ class Services:
     busy: Callable[[], bool] = _never
     """Whether work goes on that nobody waits for, such as a build: then idle time runs on."""
     idle_seconds: float = 900.0
-    hello_seconds: float = 10.0
+    handshake_seconds: float = 10.0
     linger_seconds: float = 10.0
     """How long a handler may go on after its client has ended its side."""
     close_seconds: float = 10.0
@@ -84,7 +84,7 @@ class Services:
 
 @dataclass(slots=True)
 class _Session:
-    hello: Hello
+    request: ClientRequest
     task: asyncio.Task[None]
     since: float = field(default_factory=time.time)
 
@@ -300,19 +300,19 @@ class Daemon:
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            hello = await self._hello(reader)
-            if hello is None:
+            request = await self._read_request(reader)
+            if request is None:
                 return
-            if hello.kind == "control":
-                reply = self._controlled(hello.options)
+            if request.kind == "control":
+                reply = self._controlled(request.options)
                 if self._stopping.is_set():
                     self._farewells.append(writer)
                 self._changed.set()
                 await _say(writer, reply)
                 return
-            handler = self._handler(hello)
+            handler = self._handler(request)
             await _say(writer, {"ok": True, "pid": os.getpid(), "lookfar": lookfar.__version__})
-            await self._serve(hello, handler, reader, writer)
+            await self._serve(request, handler, reader, writer)
         except _Refused as refusal:
             log.info("refused a client: %s", refusal)
             with suppress(OSError):
@@ -325,52 +325,52 @@ class Daemon:
             if writer not in self._farewells:
                 await _hang_up(writer)
 
-    async def _hello(self, reader: asyncio.StreamReader) -> Hello | None:
+    async def _read_request(self, reader: asyncio.StreamReader) -> ClientRequest | None:
         received = b""
         try:
-            async with asyncio.timeout(self._services.hello_seconds):
+            async with asyncio.timeout(self._services.handshake_seconds):
                 while b"\n" not in received:
-                    chunk = await reader.read(MAX_HELLO_BYTES)
+                    chunk = await reader.read(MAX_REQUEST_BYTES)
                     if not chunk:
                         return None  # somebody looked whether we listen
                     received += chunk
-                    if len(received) > MAX_HELLO_BYTES:
-                        raise _bad_hello("it is too long")
+                    if len(received) > MAX_REQUEST_BYTES:
+                        raise _bad_request("it is too long")
         except TimeoutError:
-            raise _bad_hello("it did not come") from None
+            raise _bad_request("it did not come") from None
         line, _, rest = received.partition(b"\n")
         if rest:
-            raise _bad_hello("more came before the answer")
+            raise _bad_request("more came before the answer")
         try:
-            hello = Hello.parse(line)
+            request = ClientRequest.parse(line)
         except ValueError as error:
-            raise _bad_hello(str(error)) from None
+            raise _bad_request(str(error)) from None
         # Half a character, which JSON can say, is a wrong token and no failure of ours.
-        token = hello.token.encode("utf-8", "surrogatepass")
+        token = request.token.encode("utf-8", "surrogatepass")
         if not hmac.compare_digest(token, self._listener.token.encode()):
             raise _Refused("PERMISSION_DENIED", "The token is wrong.", "Start the client again.")
-        return hello
+        return request
 
-    def _handler(self, hello: Hello) -> Handler:
+    def _handler(self, request: ClientRequest) -> Handler:
         if not self._listening:
             raise _Refused(LEAVING, "This daemon is leaving.", "Connect again.")
-        if hello.build != self._listener.build:
+        if request.build != self._listener.build:
             raise _Refused(
                 OTHER_BUILD,
                 f"This daemon is another build of Lookfar ({lookfar.__version__}).",
                 "End it with: lookfar daemon stop",
             )
-        handler = self._services.handlers.get(hello.kind)
+        handler = self._services.handlers.get(request.kind)
         if handler is None:
             known = ", ".join(sorted(self._services.handlers))
             raise _Refused(
-                "INVALID_ARGUMENT", f"There is no session {hello.kind[:40]!r}.", f"Use: {known}."
+                "INVALID_ARGUMENT", f"There is no session {request.kind[:40]!r}.", f"Use: {known}."
             )
         return handler
 
     async def _serve(
         self,
-        hello: Hello,
+        request: ClientRequest,
         handler: Handler,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
@@ -378,11 +378,11 @@ class Daemon:
         self._served += 1
         number = self._served
         # A task of its own, so that ending it is not taken for ending this connection.
-        task = asyncio.ensure_future(_finish(handler(hello, reader, writer)))
+        task = asyncio.ensure_future(_finish(handler(request, reader, writer)))
         lingering = asyncio.ensure_future(self._outlast(reader, task))
-        self._sessions[number] = _Session(hello, task)
+        self._sessions[number] = _Session(request, task)
         self._changed.set()
-        log.info("session %d (%s) begins in %s", number, hello.kind, hello.cwd)
+        log.info("session %d (%s) begins in %s", number, request.kind, request.cwd)
         try:
             await asyncio.wait([task])
             if task.cancelled():
@@ -429,10 +429,10 @@ class Daemon:
         now = time.time()
         sessions = [
             {
-                "kind": each.hello.kind,
-                "client": each.hello.client,
-                "cwd": each.hello.cwd,
-                "paths": list(each.hello.paths),
+                "kind": each.request.kind,
+                "client": each.request.client,
+                "cwd": each.request.cwd,
+                "paths": list(each.request.paths),
                 "seconds": round(now - each.since, 1),
             }
             for each in self._sessions.values()
@@ -468,9 +468,9 @@ async def _hang_up(writer: asyncio.StreamWriter) -> None:
         writer.transport.abort()
 
 
-def _bad_hello(why: str) -> _Refused:
+def _bad_request(why: str) -> _Refused:
     return _Refused(
-        "INVALID_ARGUMENT", f"This is no hello: {why}.", "Talk to the daemon through lookfar mcp."
+        "INVALID_ARGUMENT", f"This is no request: {why}.", "Talk to the daemon through lookfar mcp."
     )
 
 

@@ -29,10 +29,10 @@ from lookfar.errors import IOFailed, LookfarError
 from lookfar.serve.daemon.endpoint import (
     MAX_LINE_BYTES,
     START_SECONDS,
+    ClientRequest,
     Connection,
-    Hello,
     connect,
-    make_hello,
+    make_request,
 )
 
 GRACE_SECONDS: Final = 4.0
@@ -47,7 +47,7 @@ _CLOSED = (-32000, "Connection closed")
 _STDIN: Final = 0
 _STDOUT: Final = 1
 
-InProcess = Callable[[Hello], int]
+InProcess = Callable[[ClientRequest], int]
 Message = dict[str, Any]
 
 
@@ -65,14 +65,14 @@ def run(
     """
     if not (_is_open(_STDIN) and _is_open(_STDOUT)):
         return 0  # nobody is there; and a socket of ours would get the free number
-    hello = make_hello("mcp", paths, options)
+    request = make_request("mcp", paths, options)
     try:
         try:
-            connection = connect(hello, command)
+            connection = connect(request, command)
         except LookfarError as error:
             _remark(f"{error.message} {error.hint} Serving without the daemon.")
-            return in_process(hello)
-        return Relay(hello, command).serve(connection)
+            return in_process(request)
+        return Relay(request, command).serve(connection)
     except KeyboardInterrupt:
         return 130
 
@@ -84,8 +84,8 @@ class Relay:
     takes a number out of ``_pending`` under the lock answers it.
     """
 
-    def __init__(self, hello: Hello, command: Sequence[str]) -> None:
-        self._hello = hello
+    def __init__(self, request: ClientRequest, command: Sequence[str]) -> None:
+        self._request = request
         self._command = command
         self._changed = threading.Condition()
         self._link: socket.socket | None = None
@@ -281,7 +281,7 @@ class Relay:
                 return self._link
             self._starting = True
         try:
-            self._adopt(connect(self._hello, self._command))
+            self._adopt(connect(self._request, self._command))
             self._replay(line)
         finally:
             self._starting = False

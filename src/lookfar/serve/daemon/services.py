@@ -1,7 +1,7 @@
 """What the daemon does for its clients: MCP sessions, and single questions of the command line.
 
-Takes: a hello and the two ends of a connection. Gives: a session over the folders that the
-hello names, shared with every other session that names them. Refuses: nothing before it is
+Takes: a request and the two ends of a connection. Gives: a session over the folders that the
+request names, shared with every other session that names them. Refuses: nothing before it is
 asked: a session whose folder is missing begins all the same, and each call says why.
 """
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from lookfar.index.progress import Progress
     from lookfar.library import Library
-    from lookfar.serve.daemon.endpoint import Hello
+    from lookfar.serve.daemon.endpoint import ClientRequest
 
 _log = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class Offer:
     write: bool
 
     @classmethod
-    def of(cls, chosen: config.ServeSettings) -> Offer:
+    def from_settings(cls, chosen: config.ServeSettings) -> Offer:
         return cls(
             offered(tools_of(chosen.toolset), chosen.write),
             chosen.results,  # type: ignore[arg-type]
@@ -113,36 +113,36 @@ class Offer:
         )
 
 
-def roots_of(hello: Hello) -> list[str]:
-    """The folders that a hello means: those it names, or the project it was said in."""
-    if hello.paths:
-        return [str(Path(hello.cwd, path)) for path in hello.paths]
-    found = project_root(hello.cwd)
-    if found is None and settings_of(hello, None).serve.toolset == ("document-db",):
+def resolve_roots(request: ClientRequest) -> list[str]:
+    """The folders that a request means: those it names, or the project it was said in."""
+    if request.paths:
+        return [str(Path(request.cwd, path)) for path in request.paths]
+    found = project_root(request.cwd)
+    if found is None and load_request_settings(request, None).serve.toolset == ("document-db",):
         # Databases belong to no project. A folder of its own, so that nothing else is reached.
-        found = config.data_dir(hello.env) / "no-project"
+        found = config.data_dir(request.env) / "no-project"
         make_folder(found)
     if found is None:
         raise ProjectNotDetected(
-            f"No project was found from {hello.cwd!r} upwards.",
+            f"No project was found from {request.cwd!r} upwards.",
             hint="Name a folder in the client's configuration: lookfar mcp PATH.",
         )
     return [str(found)]
 
 
-def settings_of(hello: Hello, root: str | None) -> config.Settings:
-    """The settings that hold for a hello in one folder."""
-    return config.load(Path(root) if root else None, explicit_of(hello), hello.env)
+def load_request_settings(request: ClientRequest, root: str | None) -> config.Settings:
+    """The settings that hold for a request in one folder."""
+    return config.load(Path(root) if root else None, read_overrides(request), request.env)
 
 
-def explicit_of(hello: Hello) -> dict[str, Any]:
+def read_overrides(request: ClientRequest) -> dict[str, Any]:
     """The settings that a command line gave, with its index folder among them."""
-    given = hello.options.get("settings", {})
+    given = request.options.get("settings", {})
     if not isinstance(given, dict):
         raise InvalidArgument("The settings are no object.", hint="Send dotted keys with values.")
     explicit = dict(given)
-    if hello.options.get("index_dir"):
-        explicit["index.dir"] = str(Path(hello.cwd, str(hello.options["index_dir"])))
+    if request.options.get("index_dir"):
+        explicit["index.dir"] = str(Path(request.cwd, str(request.options["index_dir"])))
     return explicit
 
 
@@ -150,33 +150,33 @@ def explicit_of(hello: Hello) -> dict[str, Any]:
 
 
 async def _mcp(
-    pool: Pool, hello: Hello, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    pool: Pool, request: ClientRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
     async with _framed(reader, writer) as (read, write):
-        await serve_mcp(pool, hello, read, write)
+        await serve_mcp(pool, request, read, write)
 
 
-async def serve_mcp(pool: Pool, hello: Hello, read: Any, write: Any) -> None:
+async def serve_mcp(pool: Pool, request: ClientRequest, read: Any, write: Any) -> None:
     """One MCP session over a pair of message streams."""
     changes = Changes()
     changes.begin()
     try:
-        roots, offer = await _aside(partial(_meant, hello), abandon=True)
+        roots, offer = await _aside(partial(_meant, request), abandon=True)
         opened = pool.session(
             roots,
-            settings=explicit_of(hello),
-            environ=hello.env,
+            settings=read_overrides(request),
+            environ=request.env,
             write=offer.write,
             changes=changes,
         )
         session = await _aside(opened.__enter__)
     except LookfarError as error:
         _log.warning("a session without a library: %s", error.message)
-        least = await _aside(partial(_offer_at_least, hello), abandon=True)
-        await _converse(hello, Session(error), least, changes, read, write)
+        least = await _aside(partial(_offer_at_least, request), abandon=True)
+        await _converse(request, Session(error), least, changes, read, write)
         return
     try:
-        await _converse(hello, session, offer, changes, read, write)
+        await _converse(request, session, offer, changes, read, write)
     finally:
         with anyio.CancelScope(shield=True):
             await _aside(lambda: opened.__exit__(None, None, None))
@@ -192,25 +192,25 @@ async def _aside(work: Callable[[], T], *, abandon: bool = False) -> T:
     )
 
 
-def _meant(hello: Hello) -> tuple[list[str], Offer]:
+def _meant(request: ClientRequest) -> tuple[list[str], Offer]:
     """The folders of a session and what it shows."""
-    roots = roots_of(hello)
-    return roots, Offer.of(settings_of(hello, roots[0]).serve)
+    roots = resolve_roots(request)
+    return roots, Offer.from_settings(load_request_settings(request, roots[0]).serve)
 
 
-def _offer_at_least(hello: Hello) -> Offer:
+def _offer_at_least(request: ClientRequest) -> Offer:
     """The tools to show when there is no library: what was asked for, if that can be read."""
     try:
-        return Offer.of(settings_of(hello, None).serve)
+        return Offer.from_settings(load_request_settings(request, None).serve)
     except LookfarError:
-        return Offer.of(config.load(None, environ={}).serve)
+        return Offer.from_settings(config.load(None, environ={}).serve)
 
 
 async def _converse(
-    hello: Hello, session: Session, offer: Offer, changes: Changes, read: Any, write: Any
+    request: ClientRequest, session: Session, offer: Offer, changes: Changes, read: Any, write: Any
 ) -> None:
     def named(client: str) -> None:
-        hello.client = client
+        request.client = client
 
     server = offer.server(session, changes, on_client=named, threads=_SESSION_THREADS)
     await serve_dual_era_loop(
@@ -265,7 +265,7 @@ def _parsed(line: bytes) -> SessionMessage | Exception:
         return error
 
 
-def serve_in_process(hello: Hello) -> int:
+def serve_in_process(request: ClientRequest) -> int:
     """The same session on this process's own stdin and stdout."""
     from mcp.server.stdio import stdio_server
 
@@ -273,7 +273,7 @@ def serve_in_process(hello: Hello) -> int:
         pool = Pool()
         try:
             async with stdio_server() as (read, write):
-                await serve_mcp(pool, hello, read, write)
+                await serve_mcp(pool, request, read, write)
         finally:
             pool.close()
 
@@ -285,7 +285,7 @@ def serve_in_process(hello: Hello) -> int:
 
 
 async def _questions(
-    pool: Pool, hello: Hello, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    pool: Pool, request: ClientRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
     """Answer each line with a line, after lines that say how far a build has come."""
     loop = asyncio.get_running_loop()
@@ -299,19 +299,19 @@ async def _questions(
         loop.call_soon_threadsafe(writer.write, json.dumps(shape).encode() + b"\n")
 
     while line := await reader.readline():
-        shape = await _aside(partial(_answered, pool, hello, line, tell), abandon=True)
+        shape = await _aside(partial(_answered, pool, request, line, tell), abandon=True)
         writer.write(json.dumps(shape).encode() + b"\n")
         await writer.drain()
 
 
 def _answered(
-    pool: Pool, hello: Hello, line: bytes, tell: Callable[[Progress], None]
+    pool: Pool, request: ClientRequest, line: bytes, tell: Callable[[Progress], None]
 ) -> dict[str, Any]:
     try:
-        paths = [str(Path(hello.cwd, path)) for path in hello.paths]
-        opened = pool.session(paths, settings=explicit_of(hello), environ=hello.env)
+        paths = [str(Path(request.cwd, path)) for path in request.paths]
+        opened = pool.session(paths, settings=read_overrides(request), environ=request.env)
         question = _question(line)
-        turn = nullcontext() if question["method"] in _LIGHT else TURNS.take(id(hello))
+        turn = nullcontext() if question["method"] in _LIGHT else TURNS.take(id(request))
         with opened as session, session.call(), turn:
             return {"result": to_plain(_ask(session.library, question, tell))}
     except LookfarError as error:

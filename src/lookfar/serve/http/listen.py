@@ -1,6 +1,6 @@
 """A server over HTTP in the foreground: ``lookfar serve``.
 
-Takes: a hello that says what to serve and how. Gives: an answering server until it is
+Takes: a request that says what to serve and how. Gives: an answering server until it is
 interrupted. Refuses, with a typed error before anything starts: an address that is taken,
 and one that others can reach while there is no token. Later it closes connections that
 send no whole request in time or do not read their answer, and more of them than it can serve.
@@ -22,7 +22,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from lookfar import config
 from lookfar.errors import InvalidArgument, LookfarError
 from lookfar.serve.daemon.pool import Pool
-from lookfar.serve.daemon.services import Offer, explicit_of, roots_of, settings_of
+from lookfar.serve.daemon.services import (
+    Offer,
+    load_request_settings,
+    read_overrides,
+    resolve_roots,
+)
 from lookfar.serve.http.app import make_app
 from lookfar.serve.http.log_lines import logging_to
 from lookfar.serve.http.metrics import Metrics
@@ -33,7 +38,7 @@ from lookfar.serve.mcp.changes import Changes
 
 if TYPE_CHECKING:
     from lookfar.config import ServeSettings
-    from lookfar.serve.daemon.endpoint import Hello
+    from lookfar.serve.daemon.endpoint import ClientRequest
     from lookfar.serve.http.traces import Traces
 
 
@@ -164,12 +169,12 @@ class _Connection(H11Protocol):
             self.transport.abort()
 
 
-def listen(hello: Hello, tell: Callable[[str], None]) -> None:
+def listen(request: ClientRequest, tell: Callable[[str], None]) -> None:
     """Serve until Ctrl-C; ``tell`` gets the address once it answers."""
-    roots = roots_of(hello)
-    chosen = settings_of(hello, roots[0]).serve
-    offer = Offer.of(chosen)
-    tokens = Tokens(config.tokens_file(chosen, hello.env), config.given_tokens(hello.env))
+    roots = resolve_roots(request)
+    chosen = load_request_settings(request, roots[0]).serve
+    offer = Offer.from_settings(chosen)
+    tokens = Tokens(config.tokens_file(chosen, request.env), config.given_tokens(request.env))
     if not tokens.needed and not _is_loopback(chosen.host):
         raise TokenNeeded(
             f"Others can reach {chosen.host}, and there is no token to ask them for.",
@@ -184,8 +189,8 @@ def listen(hello: Hello, tell: Callable[[str], None]) -> None:
         session = opened.enter_context(
             pool.session(
                 roots,
-                settings=explicit_of(hello),
-                environ=hello.env,
+                settings=read_overrides(request),
+                environ=request.env,
                 write=offer.write,
                 changes=changes,
             )
