@@ -33,8 +33,9 @@ from lookfar.index.commits import HistoryBuild
 from lookfar.model import Filters
 from lookfar.ports import Embedder
 from lookfar.retrieve.question.plan import make_plan
+from lookfar.retrieve.ranking import Source
 from lookfar.retrieve.retrievers.candidates import gather
-from lookfar.retrieve.search import Source, rank, search
+from lookfar.retrieve.search import rank, search
 from lookfar.sources.git.history import (
     Repository,
     commits_of,

@@ -35,8 +35,8 @@ from lookfar.model import Filters
 from lookfar.retrieve.answer.choose import choose
 from lookfar.retrieve.answer.relevance import doubts
 from lookfar.retrieve.question.plan import make_plan
-from lookfar.retrieve.ranking import Ranking
-from lookfar.retrieve.search import Source, rank
+from lookfar.retrieve.ranking import Ranking, Source
+from lookfar.retrieve.search import rank
 from lookfar.sources.confine import Root
 from lookfar.store.opening import open_store
 

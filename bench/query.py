@@ -30,8 +30,8 @@ from lookfar import Filters, Library
 from lookfar.retrieve.answer.choose import choose
 from lookfar.retrieve.answer.excerpt import cite
 from lookfar.retrieve.question.plan import make_plan
-from lookfar.retrieve.ranking import Plan
-from lookfar.retrieve.search import Source, candidates_of, search, stages
+from lookfar.retrieve.ranking import Plan, Source
+from lookfar.retrieve.search import candidates_of, search, stages
 
 T = TypeVar("T")
 

@@ -288,8 +288,9 @@ def steps(library: Any, questions: Sequence[str]) -> Figures:
     from lookfar.retrieve.answer.choose import choose
     from lookfar.retrieve.answer.excerpt import cite
     from lookfar.retrieve.question.plan import make_plan
+    from lookfar.retrieve.ranking import Source
     from lookfar.retrieve.retrievers import candidates
-    from lookfar.retrieve.search import Source, candidates_of, stages
+    from lookfar.retrieve.search import candidates_of, stages
 
     spent: dict[str, list[float]] = defaultdict(list)
 

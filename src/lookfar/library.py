@@ -88,10 +88,9 @@ if TYPE_CHECKING:
     from lookfar.index.keeper import Pass
     from lookfar.index.progress import OnProgress
     from lookfar.ports import Reranker
-    from lookfar.retrieve.answer.excerpt import Source
     from lookfar.retrieve.fixed_shares import Answering
     from lookfar.retrieve.grep.matching_lines import Found
-    from lookfar.retrieve.ranking import Plan
+    from lookfar.retrieve.ranking import Plan, Source
 
 
 _HISTORY: Final = "@git"
@@ -609,7 +608,7 @@ class Library:
     ) -> tuple[list[Source], list[Incomplete]]:
         """A snapshot of each collection that is asked, until ``pinned`` is left, and what may be
         missing; no source where there is nothing to ask."""
-        from lookfar.retrieve.answer.excerpt import Source
+        from lookfar.retrieve.ranking import Source
 
         notes: list[Incomplete] = []
         sources: list[Source] = []

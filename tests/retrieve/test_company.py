@@ -13,8 +13,7 @@ from lookfar import Library, config
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.index.build import Build
 from lookfar.model import Filters, Relation
-from lookfar.retrieve.answer.excerpt import Source
-from lookfar.retrieve.ranking import Candidate, Plan, Ranking
+from lookfar.retrieve.ranking import Candidate, Plan, Ranking, Source
 from lookfar.retrieve.stages.links import joined_by_links, led_to, of_one_community
 from lookfar.retrieve.stages.recency import by_age
 from lookfar.sources.confine import Root

@@ -10,8 +10,8 @@ import pytest
 
 from lookfar.library import Library
 from lookfar.model import Filters, Hit, Mode
+from lookfar.retrieve.question.names import names_asked
 from lookfar.retrieve.question.plan import make_plan
-from lookfar.retrieve.stages.definitions_first import names_asked
 
 pytestmark = pytest.mark.usefixtures("own_home")
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lookfar.retrieve.question.query import Kind, kind_of, read
+from lookfar.retrieve.question.query import kind_of, read
+from lookfar.retrieve.ranking import QuestionKind
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_a_dash_may_be_syntax_only_before_a_last_word(text: str, dashed: tuple[s
         ("設定方法", "question"),
     ],
 )
-def test_the_kind_of_a_question(text: str, kind: Kind) -> None:
+def test_the_kind_of_a_question(text: str, kind: QuestionKind) -> None:
     assert kind_of(text) == kind
 
 

@@ -37,7 +37,7 @@ from lookfar.errors import (
     RepositoryRefused,
 )
 from lookfar.model import CommitInfo, Document, Failure, Incomplete, IndexReport, Status
-from lookfar.retrieve.retrievers.candidates import without_glob
+from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.sources.git import history
 from lookfar.store.ground import files
 from lookfar.store.ground.records import packed, unpacked
@@ -273,7 +273,7 @@ class Commits(Collection):
         def look() -> list[CommitInfo]:
             found: list[CommitInfo] = []
             with self._store.snapshot() as snapshot:
-                wanted = without_glob(narrowed, snapshot)
+                wanted = resolve_globs(narrowed, snapshot)
                 every = snapshot.kept("listed", snapshot.facts)
                 for each in sorted(every, key=lambda fact: (-fact.modified_ns, fact.uri)):
                     if len(found) == limit:

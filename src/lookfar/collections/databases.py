@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from lookfar.index.progress import OnProgress
     from lookfar.model import Hit
     from lookfar.ports import Embedder, Snapshot
-    from lookfar.retrieve.answer.excerpt import Source
+    from lookfar.retrieve.ranking import Source
     from lookfar.store.health.repair import Maker
     from lookfar.store.sqlite.erase import Kept
 

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 
 from lookfar.model import Comment, Document
 from lookfar.retrieve.answer.choose import choose
-from lookfar.retrieve.answer.excerpt import Source, cite
-from lookfar.retrieve.answer.short_texts import own_words
-from lookfar.retrieve.ranking import Candidate
+from lookfar.retrieve.answer.excerpt import cite
+from lookfar.retrieve.ranking import Candidate, Source
+from lookfar.retrieve.retrievers.short_texts import own_words
 from lookfar.retrieve.search import candidates_of, rank, stages
 from lookfar.text.parse.comments import comments
 

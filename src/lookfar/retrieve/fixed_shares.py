@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from lookfar.retrieve.answer.diversify import Passage, joined
-from lookfar.retrieve.answer.excerpt import Source, cite
-from lookfar.retrieve.ranking import Ranking
+from lookfar.retrieve.answer.excerpt import cite
+from lookfar.retrieve.ranking import Ranking, Source
 from lookfar.retrieve.search import candidates_of
 from lookfar.retrieve.stages.wording import standing
 

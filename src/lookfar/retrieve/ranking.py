@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import add
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from lookfar.model import Contribution, Filters, Incomplete, Mode
 from lookfar.ports import Place
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from lookfar.ports import Embedder
-    from lookfar.retrieve.question.query import Kind
-    from lookfar.retrieve.stages.definitions_first import Named
+    from lookfar.ports import Embedder, Reranker, Snapshot
+
+QuestionKind = Literal["identifier", "path", "error", "phrase", "question"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Plan:
     vector: NDArray[np.float32] | None
     vector_trust: float
     """0 to 1: how much of the question the model knows as words."""
-    kind: Kind = "question"
+    kind: QuestionKind = "question"
     dashed: tuple[str, ...] = ()
     """Words after a dash, until it is known whether they are options or not wanted."""
     hypothesis: bool = False
@@ -75,6 +75,25 @@ class Plan:
         return "; ".join([*parts, *(["by hypothesis"] if self.hypothesis else [])])
 
 
+ReadSource = Callable[[str], str | None]
+"""The normalised text of a document as the disk has it now; ``None`` when it is gone."""
+
+
+class Source(NamedTuple):
+    """One collection that a question is asked of."""
+
+    collection: str
+    plan: Plan
+    snapshot: Snapshot
+    read: ReadSource
+    aside: bool = False
+    """It answers beside the others: how rare a word is, is counted without it."""
+    recent: tuple[float, float] | None = None
+    """Of memories: for how many days they count more, and how much."""
+    reranker: Callable[[], Reranker] | None = None
+    """Opens the model that reads question and text together; called where it is asked for."""
+
+
 class Candidate(NamedTuple):
     """A chunk on its way to becoming a hit, with what each lane says of it."""
 
@@ -92,6 +111,16 @@ class Candidate(NamedTuple):
     def document(self) -> tuple[int, int]:
         """The document it stands in, told apart from those of other collections."""
         return self.source, self.place.document
+
+
+class Named(NamedTuple):
+    """A chunk that a name leads to."""
+
+    name: int
+    """Which of the question's names."""
+    tier: int
+    """0 is what is looked for before all others."""
+    why: str
 
 
 @dataclass(frozen=True, slots=True)

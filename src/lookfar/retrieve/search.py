@@ -12,12 +12,12 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from lookfar.retrieve.answer import programs
 from lookfar.retrieve.answer.choose import choose
-from lookfar.retrieve.answer.excerpt import Source, cite
+from lookfar.retrieve.answer.excerpt import cite
 from lookfar.retrieve.answer.focus import Asked
 from lookfar.retrieve.answer.relevance import doubts
 from lookfar.retrieve.question.expand import grounded
+from lookfar.retrieve.retrievers import programs
 from lookfar.retrieve.retrievers.candidates import gather, rarity, share_statistics
 from lookfar.retrieve.retrievers.verbatim import word_for_word
 from lookfar.retrieve.stages import code, factors
@@ -28,13 +28,11 @@ from lookfar.retrieve.stages.links import joined_by_links, led_to, of_one_commun
 from lookfar.retrieve.stages.recency import by_age
 from lookfar.retrieve.stages.wording import adjacency, widened
 
-__all__ = ["Source", "candidates_of", "rank", "search", "stages"]
-
 if TYPE_CHECKING:
     from lookfar.config import SearchSettings
     from lookfar.model import Hit, Incomplete, Relation
     from lookfar.ports import Definition, Snapshot
-    from lookfar.retrieve.ranking import Candidate, Plan, Ranking, Stage
+    from lookfar.retrieve.ranking import Candidate, Plan, Ranking, Source, Stage
 
 
 def stages(settings: SearchSettings, sources: Sequence[Source]) -> list[Stage]:

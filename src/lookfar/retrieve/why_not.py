@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 from lookfar.model import Filters, WhyNot
 from lookfar.retrieve.answer.choose import choose
+from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.retrieve.question.expand import grounded
-from lookfar.retrieve.retrievers.candidates import without_glob
 from lookfar.retrieve.search import rank
 
 if TYPE_CHECKING:
     from lookfar.config import SearchSettings
     from lookfar.retrieve.answer.diversify import Passage
-    from lookfar.retrieve.answer.excerpt import Source
+    from lookfar.retrieve.ranking import Source
 
 
 def why_not(sources: Sequence[Source], settings: SearchSettings, uri: str) -> WhyNot:
@@ -89,7 +89,7 @@ def _position(shown: Sequence[Passage], uri: str) -> int:
 
 def _admitted(source: Source, uri: str, filters: Filters) -> bool:
     """Whether any chunk of the document passes the filters."""
-    asked = without_glob(filters, source.snapshot)
+    asked = resolve_globs(filters, source.snapshot)
     if asked.uris and uri not in asked.uris:
         return False
     return bool(source.snapshot.admitted(uri, asked))

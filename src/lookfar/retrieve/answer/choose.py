@@ -17,8 +17,7 @@ from lookfar.retrieve.answer.duplicates import fold_equal, fold_near, fold_wordy
 if TYPE_CHECKING:
     from lookfar.config import SearchSettings
     from lookfar.model import Incomplete
-    from lookfar.retrieve.answer.excerpt import Source
-    from lookfar.retrieve.ranking import Ranking
+    from lookfar.retrieve.ranking import Ranking, Source
 
 
 def choose(

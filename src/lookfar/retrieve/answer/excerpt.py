@@ -18,9 +18,9 @@ from lookfar.retrieve.locate.moved import moved_to
 
 if TYPE_CHECKING:
     from lookfar.model import Likeness, Section
-    from lookfar.ports import Place, Reranker, Snapshot
+    from lookfar.ports import Place, Snapshot
     from lookfar.retrieve.answer.diversify import Passage
-    from lookfar.retrieve.ranking import Plan
+    from lookfar.retrieve.ranking import Source
 
 _MOST_ALSO = 5
 """Places that a hit stands for which are read and cited; the others are counted."""
@@ -28,24 +28,6 @@ _MOST_ALSO = 5
 _MOST_USES = 3
 _WITH_USES = 3
 """Hits of which it is said what else of their file they use, where sentences are asked for."""
-
-ReadSource = Callable[[str], str | None]
-"""The normalised text of a document as the disk has it now; ``None`` when it is gone."""
-
-
-class Source(NamedTuple):
-    """One collection that a question is asked of."""
-
-    collection: str
-    plan: Plan
-    snapshot: Snapshot
-    read: ReadSource
-    aside: bool = False
-    """It answers beside the others: how rare a word is, is counted without it."""
-    recent: tuple[float, float] | None = None
-    """Of memories: for how many days they count more, and how much."""
-    reranker: Callable[[], Reranker] | None = None
-    """Opens the model that reads question and text together; called where it is asked for."""
 
 
 def cite(

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from lookfar.retrieve.stages.definitions_first import defining_lines, names_asked
+from lookfar.retrieve.question.names import defining_lines, names_asked
 from lookfar.store.keywords.analyser import analyse
 
 if TYPE_CHECKING:

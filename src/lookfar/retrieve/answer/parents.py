@@ -15,7 +15,7 @@ from lookfar.model import Contribution, Section
 
 if TYPE_CHECKING:
     from lookfar.retrieve.answer.diversify import Passage
-    from lookfar.retrieve.answer.excerpt import Source
+    from lookfar.retrieve.ranking import Source
 
 
 def widened(

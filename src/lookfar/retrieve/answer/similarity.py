@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lookfar.retrieve.answer.diversify import Passage
-    from lookfar.retrieve.answer.excerpt import Source
+    from lookfar.retrieve.ranking import Source
 
 _DIGITS = 5
 """Of a cosine that count: stored vectors have no more, and the rest is noise."""

@@ -20,13 +20,13 @@ from lookfar.common.lines import Lines
 from lookfar.errors import InvalidArgument
 from lookfar.model import FileMatches, Incomplete, MatchedLine, Span, State
 from lookfar.retrieve.locate.moved import moved_to
-from lookfar.retrieve.question.admission import spell_globs
+from lookfar.retrieve.question.admission import resolve_globs
 
 if TYPE_CHECKING:
     from lookfar.model import Filters, Section
     from lookfar.ports import Facts
-    from lookfar.retrieve.answer.excerpt import Source
     from lookfar.retrieve.grep.matcher import FoundLine, Matcher
+    from lookfar.retrieve.ranking import Source
 
 MOST_FILES: Final = 100_000
 MOST_LINES: Final = 100_000
@@ -89,7 +89,7 @@ Pause = Callable[[], None]
 
 def grep(sources: Sequence[Source], matcher: Matcher, shown: Shown, pause: Pause) -> Found:
     """Count all matching lines, and show those of the documents asked for."""
-    spelt = [spell_globs(each.plan.filters, each.snapshot) for each in sources]
+    spelt = [resolve_globs(each.plan.filters, each.snapshot) for each in sources]
     counted: list[_Counted] = []
     for number, (source, filters) in enumerate(zip(sources, spelt, strict=True)):
         counts = _count(source, filters, matcher, pause)

@@ -7,18 +7,39 @@ glob where no path matches the one asked for. Refuses: to widen a filter by itse
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lookfar.errors import InvalidPattern, how_many
 from lookfar.model import Incomplete
-from lookfar.retrieve.retrievers.candidates import without_glob as spell_globs
 from lookfar.sources.globs import glob_matcher
-
-__all__ = ["note_unmatched_glob", "spell_globs"]
 
 if TYPE_CHECKING:
     from lookfar.model import Filters
-    from lookfar.retrieve.answer.excerpt import Source
+    from lookfar.ports import Snapshot
+    from lookfar.retrieve.ranking import Source
+
+
+def resolve_globs(filters: Filters, snapshot: Snapshot) -> Filters:
+    """Spell globs out as the URIs they match: stores know names, not patterns."""
+    if filters.touches:
+        touches = glob_matcher(filters.touches)
+        targets = [each for each in snapshot.targets() if touches(each)]
+        found = [uri for uri, _, _ in snapshot.linking(targets)]
+        wanted = frozenset(filters.uris)
+        uris = tuple(uri for uri in found if not wanted or uri in wanted)
+        filters = replace(filters, touches="", uris=uris or ("\0",))
+    if not filters.glob:
+        return filters
+    matches = glob_matcher(filters.glob)
+    wanted = frozenset(filters.uris)
+    uris = tuple(
+        uri
+        for uri in snapshot.uris(filters.prefix)
+        if matches(uri) and (not wanted or uri in wanted)
+    )
+    # A name no document has keeps an empty match from meaning "everything".
+    return replace(filters, glob="", uris=uris or ("\0",))
 
 
 def note_unmatched_glob(filters: Filters, sources: Sequence[Source]) -> list[Incomplete]:

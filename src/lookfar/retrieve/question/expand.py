@@ -19,22 +19,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lookfar.model import Filters, Incomplete
+from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.retrieve.question.concepts import concepts_of
 from lookfar.retrieve.question.plan import with_words
 from lookfar.retrieve.question.synonyms import alike, own_of, same
 from lookfar.retrieve.question.typos import allowed, nearest
-from lookfar.retrieve.retrievers.candidates import without_glob
 from lookfar.store.keywords.analyser import terms_of
 
 if TYPE_CHECKING:
     from lookfar.config import SearchSettings
     from lookfar.ports import Snapshot
-    from lookfar.retrieve.question.query import Kind
-    from lookfar.retrieve.ranking import Plan
+    from lookfar.retrieve.ranking import Plan, QuestionKind
 
 Asked = Sequence[tuple["Plan", "Snapshot"]]
 
-_TRUST: Mapping[Kind, float] = {"identifier": 0.0}
+_TRUST: Mapping[QuestionKind, float] = {"identifier": 0.0}
 """How far meaning is asked, by the kind of the question; not named here, as far as the model
 knows its words. An identifier has a spelling, and no meaning to be near to."""
 _READ_FOR_OPTIONS = 20
@@ -105,7 +104,7 @@ def _writes(snapshot: Snapshot, word: str, plan: Plan) -> bool:
     option = re.compile(rf"(?<![\w-])-{re.escape(word)}(?![\w-])")
     terms = {**dict.fromkeys(plan.terms, 0.1), **dict.fromkeys(terms_of(word), 1.0)}
     fields = {"body": 1.0, "code": 1.0}
-    filters = without_glob(plan.filters, snapshot)
+    filters = resolve_globs(plan.filters, snapshot)
     found = snapshot.keyword_search(terms, fields, _READ_FOR_OPTIONS, filters)
     for place, _ in found:
         text = snapshot.text(place.uri) or ""
@@ -121,7 +120,7 @@ def _with_known_phrases(
     asked = plans[0].filters.phrases
     if not asked:
         return plans, []
-    filters = [without_glob(p.filters, s) for p, s in zip(plans, snapshots, strict=True)]
+    filters = [resolve_globs(p.filters, s) for p, s in zip(plans, snapshots, strict=True)]
 
     def held(phrase: str, *others: str) -> bool:
         """Whether a passage that may answer holds all of these."""

@@ -10,6 +10,16 @@ import re
 
 _LINES = re.compile(r":\d+(?:-\d+)?$")
 _LIKE_A_PATH = re.compile(r"\S*[^\s./_-][/._-]\S+")
+_TESTS = re.compile(
+    r"(?:^|/)(?:tests?|__tests__|specs?|testdata|fixtures?|__mocks__)/"
+    r"|(?:^|/)test_[^/]+\.py$|[._-](?:test|spec)\.[^/]+$|_test\.[^/]+$|_spec\.rb$"
+    r"|[a-z]Tests?\.(?:java|cs|kt|swift|scala|php)$"
+)
+_MARGINS = re.compile(
+    r"(?:^|/)(?:examples?|samples?|demos?|bench(?:es|marks?)?|docs?|legacy|deprecated|compat"
+    r"|vendor|third_party|node_modules|dist|generated|locales?)/"
+    r"|\.d\.ts$|\.min\.js$|_compat\.[^/]+$|\.generated\.[^/]+$|_pb2?\.[^/]+$"
+)
 
 
 def path_in(text: str) -> str:
@@ -22,3 +32,18 @@ def ends_in(uri: str, path: str) -> bool:
     """Whether ``path``, with or without the ending of the file, is the end of ``uri``."""
     whole, asked = f"/{uri}".casefold(), f"/{path}".casefold()
     return whole.endswith(asked) or whole.rpartition(".")[0].endswith(asked)
+
+
+def is_test(uri: str) -> bool:
+    """Return whether a path is that of a test or its fixtures."""
+    return _TESTS.search(uri) is not None
+
+
+def is_marginal(uri: str) -> bool:
+    """Return whether a path is that of an example, of generated code or the like."""
+    return _MARGINS.search(uri) is not None
+
+
+def is_aside(uri: str) -> bool:
+    """Return whether other code should be shown before this file."""
+    return is_test(uri) or is_marginal(uri)

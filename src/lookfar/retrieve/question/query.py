@@ -15,13 +15,14 @@ in what people paste. The whole of it:
 from __future__ import annotations
 
 import re
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from lookfar.retrieve.question.file_names import path_in
 from lookfar.store.keywords.analyser import names_in, terms_of
 from lookfar.text.parse.formats import parser_for
 
-Kind = Literal["identifier", "path", "error", "phrase", "question"]
+if TYPE_CHECKING:
+    from lookfar.retrieve.ranking import QuestionKind
 
 _QUOTED = re.compile(
     r"""(?:^|(?<=\s))(?P<no>-|NOT\s+)?(?:"(?P<plain>[^"]+)"|“(?P<curly>[^“”]+)”)(?=$|[\s,.;:?!)])"""
@@ -56,7 +57,7 @@ class Question(NamedTuple):
     without: tuple[str, ...]
     dashed: tuple[str, ...]
     """Words after a dash: not wanted, unless they are options that some text writes so."""
-    kind: Kind
+    kind: QuestionKind
 
 
 def read(text: str) -> Question:
@@ -95,11 +96,11 @@ def read(text: str) -> Question:
     bare = " ".join(bare.split())
     if not terms_of(bare):  # Nothing is wanted: then it is no syntax.
         return Question(text, (), (), (), kind_of(text))
-    kind: Kind = "phrase" if bare in phrases else kind_of(bare)
+    kind: QuestionKind = "phrase" if bare in phrases else kind_of(bare)
     return Question(bare, tuple(phrases), tuple(without), tuple(dashed), kind)
 
 
-def kind_of(text: str) -> Kind:
+def kind_of(text: str) -> QuestionKind:
     """What sort of thing a question is; in doubt, a question."""
     words = text.split()
     if len(words) == 1:

@@ -10,17 +10,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lookfar.config import SearchSettings
 from lookfar.ports import Statistics
+from lookfar.retrieve.question.admission import resolve_globs
+from lookfar.retrieve.question.field_weights import chunk_weights, page_weights
 from lookfar.retrieve.question.file_names import path_in
 from lookfar.retrieve.ranking import Candidate, Plan, Ranking
-from lookfar.retrieve.stages.definitions_first import named_places
-from lookfar.sources.globs import glob_matcher
+from lookfar.retrieve.retrievers.definitions import named_places
 
 if TYPE_CHECKING:
+    from lookfar.config import SearchSettings
     from lookfar.model import Filters
     from lookfar.ports import Place, Snapshot
 
@@ -40,32 +40,6 @@ _INSTEAD = 0.8
 """What the one word counts that stands in for one nobody wrote; of several, each the less."""
 _BROUGHT_IN = 20
 """Chunks that only synonyms and concepts put forward."""
-
-
-def _of_chunks(settings: SearchSettings) -> dict[str, float]:
-    """How much a match in each field of a chunk counts."""
-    return {
-        "headings": settings.headings_weight,
-        "tags": settings.tags_weight,
-        "body": settings.body_weight,
-        "code": settings.code_weight,
-    }
-
-
-CHUNK_WEIGHTS: Mapping[str, float] = _of_chunks(SearchSettings())
-"""The same where nobody set anything; chosen with bench/quality.py."""
-
-
-def _of_pages(settings: SearchSettings) -> dict[str, float]:
-    """The same for the document as a whole: what it is called, and all of its text."""
-    return {
-        "title": settings.title_weight,
-        "path": settings.path_weight,
-        "description": settings.description_weight,
-        "aliases": settings.aliases_weight,
-        "keywords": settings.keywords_weight,
-        "page": 1.0,
-    }
 
 
 def share_statistics(sources: Sequence[tuple[Plan, Snapshot]], counted: Sequence[int] = ()) -> None:
@@ -104,19 +78,19 @@ def rarity(sources: Sequence[tuple[Plan, Snapshot]]) -> dict[str, float]:
 def gather(plan: Plan, snapshot: Snapshot, settings: SearchSettings, source: int = 0) -> Ranking:
     """The union of all lanes; each candidate has every score, whichever lane found it."""
     limit = max(settings.candidates, plan.top_k)
-    chunk_weights, page_weights = _of_chunks(settings), _of_pages(settings)
-    filters = without_glob(plan.filters, snapshot)
+    of_chunks, of_pages = chunk_weights(settings), page_weights(settings)
+    filters = resolve_globs(plan.filters, snapshot)
     places: dict[int, Place] = {}
     keyword: dict[int, float] = {}
     page: dict[int, float] = {}
     vector: dict[int, float] = {}
     terms = _weighed(plan, snapshot)
     if plan.mode != "vector":
-        page = dict(snapshot.page_search(terms, page_weights, limit, filters))
-        found = snapshot.keyword_search(terms, chunk_weights, limit, filters)
+        page = dict(snapshot.page_search(terms, of_pages, limit, filters))
+        found = snapshot.keyword_search(terms, of_chunks, limit, filters)
         covered = {place.document for place, _ in found}
         bare = [document for document in page if document not in covered]
-        found += snapshot.best_of_each(terms, chunk_weights, bare, filters)
+        found += snapshot.best_of_each(terms, of_chunks, bare, filters)
         path = path_in(plan.text)
         named = snapshot.ending_in(path, filters) if path else []
         found += [(place, 0.0) for place in named if place.document not in covered]
@@ -135,11 +109,11 @@ def gather(plan: Plan, snapshot: Snapshot, settings: SearchSettings, source: int
         # Whoever is only named must not change the scale for the rest.
         least = min((vector[key] for key in vector.keys() - brought), default=0.0)
         vector.update((key, max(vector[key], least)) for key in brought)
-    for place, cosine in _brought_in(plan, snapshot, filters, places, vector, chunk_weights):
+    for place, cosine in _brought_in(plan, snapshot, filters, places, vector, of_chunks):
         places[place.key], vector[place.key] = place, cosine
     if plan.mode != "vector":
         unread = {place.document for place in places.values()}.difference(page)
-        page |= snapshot.page_scores(terms, page_weights, sorted(unread))
+        page |= snapshot.page_scores(terms, of_pages, sorted(unread))
     candidates = tuple(
         Candidate(
             place,
@@ -218,25 +192,3 @@ def _weighed(plan: Plan, snapshot: Snapshot) -> dict[str, float]:
         if snapshot.has_code_in(_LANGUAGES[term]):
             weights[term] = _LANGUAGE
     return weights
-
-
-def without_glob(filters: Filters, snapshot: Snapshot) -> Filters:
-    """Spell globs out as the URIs they match: stores know names, not patterns."""
-    if filters.touches:
-        touches = glob_matcher(filters.touches)
-        targets = [each for each in snapshot.targets() if touches(each)]
-        found = [uri for uri, _, _ in snapshot.linking(targets)]
-        wanted = frozenset(filters.uris)
-        uris = tuple(uri for uri in found if not wanted or uri in wanted)
-        filters = replace(filters, touches="", uris=uris or ("\0",))
-    if not filters.glob:
-        return filters
-    matches = glob_matcher(filters.glob)
-    wanted = frozenset(filters.uris)
-    uris = tuple(
-        uri
-        for uri in snapshot.uris(filters.prefix)
-        if matches(uri) and (not wanted or uri in wanted)
-    )
-    # A name no document has keeps an empty match from meaning "everything".
-    return replace(filters, glob="", uris=uris or ("\0",))

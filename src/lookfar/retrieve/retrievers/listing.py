@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lookfar.model import Listed
-from lookfar.retrieve.retrievers.candidates import without_glob
+from lookfar.retrieve.question.admission import resolve_globs
 
 if TYPE_CHECKING:
     from lookfar.ports import Facts
-    from lookfar.retrieve.answer.excerpt import Source
+    from lookfar.retrieve.ranking import Source
 
 
 def list_admitted(sources: Sequence[Source], limit: int, offset: int) -> tuple[list[Listed], int]:
@@ -25,7 +25,7 @@ def list_admitted(sources: Sequence[Source], limit: int, offset: int) -> tuple[l
         (source, facts)
         for source in sources
         for facts in sorted(
-            source.snapshot.admitting(without_glob(source.plan.filters, source.snapshot)),
+            source.snapshot.admitting(resolve_globs(source.plan.filters, source.snapshot)),
             key=_order,
         )
     ]

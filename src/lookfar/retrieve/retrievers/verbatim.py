@@ -15,15 +15,14 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lookfar.retrieve.question.admission import spell_globs
+from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.retrieve.question.intent import asks_for_history
 from lookfar.retrieve.ranking import Candidate, Ranking, Stage
 from lookfar.store.keywords.analyser import terms_of
 
 if TYPE_CHECKING:
     from lookfar.ports import Place
-    from lookfar.retrieve.answer.excerpt import Source
-    from lookfar.retrieve.ranking import Plan
+    from lookfar.retrieve.ranking import Plan, Source
 
 _WORDS: Final = 4
 """So many words in a row are looked for."""
@@ -111,7 +110,7 @@ def _holding(run: Run, sources: Sequence[Source]) -> list[tuple[int, Place]]:
     """The chunks that hold these words beside each other; none where many documents do."""
     found: list[tuple[int, Place]] = []
     for number, source in enumerate(sources):
-        filters = spell_globs(source.plan.filters, source.snapshot)
+        filters = resolve_globs(source.plan.filters, source.snapshot)
         places = source.snapshot.few_holding(" ".join(run.words), _FEW_CHUNKS, filters)
         if places is None:
             return []

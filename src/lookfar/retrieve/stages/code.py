@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from lookfar.retrieve.question.file_names import is_marginal, is_test
 from lookfar.retrieve.ranking import Candidate, Plan, Ranking, Stage
 from lookfar.store.keywords.analyser import names_in, terms_of
 
@@ -41,16 +42,6 @@ _NAME_ITSELF = 0.5
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|#|->)[A-Za-z_$][\w$]*)*")
 _BETWEEN_NAMES = re.compile(r"\.|::|#|->")
 _COMPOUND = re.compile(r"[a-z][A-Z]|_|\d|\.|::|#|->")
-_TESTS = re.compile(
-    r"(?:^|/)(?:tests?|__tests__|specs?|testdata|fixtures?|__mocks__)/"
-    r"|(?:^|/)test_[^/]+\.py$|[._-](?:test|spec)\.[^/]+$|_test\.[^/]+$|_spec\.rb$"
-    r"|[a-z]Tests?\.(?:java|cs|kt|swift|scala|php)$"
-)
-_MARGINS = re.compile(
-    r"(?:^|/)(?:examples?|samples?|demos?|bench(?:es|marks?)?|docs?|legacy|deprecated|compat"
-    r"|vendor|third_party|node_modules|dist|generated|locales?)/"
-    r"|\.d\.ts$|\.min\.js$|_compat\.[^/]+$|\.generated\.[^/]+$|_pb2?\.[^/]+$"
-)
 _ABOUT_TESTS = frozenset(terms_of("test spec mock fixture"))
 
 Defined = Mapping[Candidate, Sequence["Definition"]]
@@ -113,8 +104,8 @@ def set_aside(ranking: Ranking) -> Ranking:
 
     def weight(uri: str) -> float:
         if uri not in weights:
-            tests = not wanted and _TESTS.search(uri) is not None
-            margin = _MARGINS.search(uri) is not None
+            tests = not wanted and is_test(uri)
+            margin = is_marginal(uri)
             weights[uri] = (ASIDE if tests else 1.0) * (MARGINAL if margin else 1.0)
         return weights[uri]
 
@@ -124,11 +115,6 @@ def set_aside(ranking: Ranking) -> Ranking:
     ]
     return ranking.plus("aside", added, lambda c: f"counts {weight(c.place.uri):g}",
                         whole_document=True)  # fmt: skip
-
-
-def is_aside(uri: str) -> bool:
-    """Whether a file is a test, an example, generated, or marginal in another way."""
-    return _TESTS.search(uri) is not None or _MARGINS.search(uri) is not None
 
 
 def not_crowding(ranking: Ranking) -> Ranking:

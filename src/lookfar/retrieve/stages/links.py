@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING
 
 from lookfar.retrieve.neighbours.related import headings_at
 from lookfar.retrieve.neighbours.relations import relation_of
+from lookfar.retrieve.question.admission import resolve_globs
+from lookfar.retrieve.question.field_weights import CHUNK_WEIGHTS
 from lookfar.retrieve.ranking import Candidate, Ranking, Stage
-from lookfar.retrieve.retrievers.candidates import CHUNK_WEIGHTS, without_glob
 from lookfar.store.catalogue.link_names import fold, folder_of, page_of
 
 if TYPE_CHECKING:
     from lookfar.model import Relation
-    from lookfar.retrieve.answer.excerpt import Source
+    from lookfar.retrieve.ranking import Source
 
 _MOST_JOINING = 20
 """Documents that links alone bring in."""
@@ -93,7 +94,7 @@ def joined_by_links(
         for number, (_, plan, snapshot, *_) in enumerate(sources):
             wanted = sorted(document for at, document in offers if at == number)
             if wanted:
-                filters = without_glob(plan.filters, snapshot)
+                filters = resolve_globs(plan.filters, snapshot)
                 places = snapshot.best_of_each(plan.terms, CHUNK_WEIGHTS, wanted, filters)
                 found += (Candidate(place, score, 0.0, 0.0, number) for place, score in places)
         found.sort(key=lambda each: (-offers[each.document][0], each.place.uri, each.source))

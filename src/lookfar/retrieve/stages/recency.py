@@ -16,8 +16,7 @@ from lookfar.retrieve.neighbours.mentions import front_matter
 
 if TYPE_CHECKING:
     from lookfar.ports import Snapshot
-    from lookfar.retrieve.answer.excerpt import Source
-    from lookfar.retrieve.ranking import Ranking, Stage
+    from lookfar.retrieve.ranking import Ranking, Source, Stage
 
 _DAY = 86_400.0
 

@@ -19,8 +19,7 @@ from lookfar.store.keywords.analyser import analyse
 
 if TYPE_CHECKING:
     from lookfar.ports import Snapshot
-    from lookfar.retrieve.answer.excerpt import Source
-    from lookfar.retrieve.ranking import Plan
+    from lookfar.retrieve.ranking import Plan, Source
 
 _FARTHEST = 3
 """Positions from one word of a question to the next that still belong together."""

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Final
 from lookfar.retrieve.answer.choose import choose
 from lookfar.retrieve.answer.excerpt import cite
 from lookfar.retrieve.answer.relevance import doubts
-from lookfar.retrieve.search import Source, rank
+from lookfar.retrieve.ranking import Source
+from lookfar.retrieve.search import rank
 
 if TYPE_CHECKING:
     from lookfar.config import SearchSettings

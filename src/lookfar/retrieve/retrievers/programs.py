@@ -17,11 +17,10 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from lookfar.common.lines import Lines
-from lookfar.retrieve.answer.short_texts import own_words
+from lookfar.retrieve.retrievers.short_texts import own_words
 
 if TYPE_CHECKING:
-    from lookfar.retrieve.answer.excerpt import Source
-    from lookfar.retrieve.ranking import Candidate, Ranking
+    from lookfar.retrieve.ranking import Candidate, Ranking, Source
 
 
 def apart(ranking: Ranking, sources: Sequence[Source], most: int) -> Ranking:

@@ -1,0 +1,104 @@
+"""The names that a question asks for, and what a line that defines one looks like.
+
+A word in a sentence is a name if it is written as one (``getUser``, ``get_user``, ``User.get``,
+``get()``, `` `get` ``), or if it is the one word that is left of "where is ... defined". Other
+words may be plain English.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lookfar.store.keywords.analyser import LONGEST_TERM, terms_of
+
+if TYPE_CHECKING:
+    from lookfar.retrieve.ranking import Plan
+
+_MOST_NAMES: Final = 4
+"""Names of one question; whoever writes more has pasted a text that is not about each of them."""
+
+_JOINT = r"(?:\.|::|#|->)"
+_NAME: Final = re.compile(
+    rf"(?P<quoted>`)?(?P<name>[$@]?[^\W\d][\w$]*(?:{_JOINT}[^\W\d][\w$]*)*[?!]?)"
+    r"(?P<called>\(\))?(?(quoted)[^`\s]*`|)"
+)
+BETWEEN_NAMES: Final = re.compile(_JOINT)
+_COMPOUND: Final = re.compile(
+    rf"[a-z\d][A-Z]|[^\W_]_+[^\W_]|^_+[^\W_]|[A-Z]{{2}}[a-z]{{2}}|{_JOINT}"
+)
+_ABBREVIATION: Final = re.compile(r"(?:^|\.)\w(?:\.|$)|^(?:e\.g|i\.e|vs|etc)\b")
+_ASKS_FOR_NAME: Final = frozenset(
+    terms_of(
+        "what where which how when why who is are was do does did the a an of in to it this that"
+        " defined define definition declared declaration implemented implementation located work"
+        " works mean means meaning source code function method class struct type constant macro"
+        " variable symbol interface trait enum module find show explain for called named"
+    )
+)
+"""Words around a name in a question that asks for nothing but the name."""
+
+_DEFINES: Final = (
+    r"(?:\b(?:def|class|function\*?|func|fun|fn|struct|enum|union|interface|trait|type|typedef|"
+    r"const|constexpr|let|var|val|static|macro|module|namespace|record|protocol|object|sub|proc|"
+    r"defp?|defmacro|defmodule|alias|export)|\#[ \t]*define|macro_rules!)[ \t]+"
+    r"(?:[\w*&<>\[\]:.]+[ \t]+)?[*&]?"
+)
+
+
+class Name(NamedTuple):
+    """A name in a question."""
+
+    parts: tuple[str, ...]
+    """The outermost first; the last is what is defined."""
+    alone: bool
+    """The question is this name, and nothing else."""
+    sure: bool
+    """It is written as no English word is."""
+
+    @property
+    def last(self) -> str:
+        return self.parts[-1]
+
+    @property
+    def terms(self) -> list[str]:
+        """What the index knows it by: the whole, or its parts where it is too long for one."""
+        terms = terms_of(self.last)
+        return terms if len(self.last) > LONGEST_TERM else terms[:1]
+
+
+def names_asked(plan: Plan) -> tuple[Name, ...]:
+    """The names that a question asks for; none where it has too many to be about them."""
+    written = list(_NAME.finditer(plan.text))
+    words = [m for m in written if not _ASKS_FOR_NAME.issuperset(terms_of(m[0]))]
+    words = words if len(written) > 1 else written
+    alone = len(words) == 1
+    names = dict.fromkeys(name for match in words for name in _read(match, alone=alone))
+    return tuple(names) if len(names) <= _MOST_NAMES else ()
+
+
+def _read(match: re.Match[str], *, alone: bool) -> Iterable[Name]:
+    written = match["name"].lstrip("@")
+    if _ABBREVIATION.search(written):
+        return
+    parts = tuple(part for part in BETWEEN_NAMES.split(written) if part)
+    marked = match["quoted"] is not None or match["called"] is not None
+    sure = marked or _COMPOUND.search(written) is not None
+    if parts and len(parts[-1]) > 1 and (alone or sure):
+        yield Name(parts, alone, sure)
+
+
+def defining_lines(name: str, *, with_body: bool) -> re.Pattern[str]:
+    """Lines that look as if they defined a name: a function and its body; otherwise also what
+    follows a word that defines, and a line that begins with it before a value or a member."""
+    named = rf"{re.escape(name)}(?![\w$])"
+    body = rf"^[A-Za-z_][^\n;={{}}()]*\b{named}[ \t]*\([^;{{}}]{{0,400}}\)\s*\{{"
+    if with_body:
+        return re.compile(body, re.MULTILINE)
+    return re.compile(
+        rf"{body}|^[^\n]*?{_DEFINES}{named}|^[ \t]*{named}"
+        r"(?:[ \t]*(?:[,:]?=(?!=)|:(?!:)|,?[ \t]*(?://[^\n]*)?$|\([^()\n]*\)[ \t]*\{)"
+        r"|[ \t]+[\w.*\[\]]+[ \t]*=(?!=))",
+        re.MULTILINE,
+    )

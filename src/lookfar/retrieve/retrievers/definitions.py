@@ -1,0 +1,194 @@
+"""Find the chunks that define what a question names.
+
+Where the parser recorded no definition (a function inside a function, a member of a group), a
+line that looks like one counts, if few documents hold the name. A name that one document alone
+holds leads there, whatever it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from lookfar.retrieve.question.file_names import is_aside
+from lookfar.retrieve.question.names import BETWEEN_NAMES, Name, defining_lines, names_asked
+from lookfar.retrieve.ranking import Named
+
+if TYPE_CHECKING:
+    from lookfar.model import Filters, Section, SymbolKind
+    from lookfar.ports import Place, Snapshot
+    from lookfar.retrieve.ranking import Plan
+
+_MOST_MEANT: Final = 5
+"""Definitions of a common word; of one with more of them nobody can tell which is meant."""
+_MOST_HEADED: Final = 200
+_MOST_HOLDERS: Final = 16
+"""Documents that are read for a line that looks like a definition."""
+_TYPES: Final = frozenset(("class", "interface", "struct", "trait", "enum", "type"))
+_FUNCTIONS: Final = frozenset(("function", "method", "macro"))
+_RECEIVERS: Final = frozenset(("self", "this", "cls", "super"))
+_CONSTRUCTORS: Final = frozenset(("__init__", "constructor", "initialize", "new", "init"))
+_HEADER: Final = re.compile(r"\.(?:h|hh|hpp|hxx|inc|pyi|d\.[cm]?ts)$")
+_C_LIKE: Final = re.compile(r"\.(?:c|cc|cpp|cxx|m|mm)$")
+
+
+class _Defined(NamedTuple):
+    """A definition, and the chunk that its first line is in."""
+
+    place: Place
+    path: tuple[str, ...]
+    tier: int
+
+
+# Types are 0, functions 1, constants 2; then what only adds to one of these.
+_MAYBE_DECLARED: Final = 3
+_SECONDARY: Final = 4
+_INCIDENTAL: Final = 5
+_LOOKS_SO: Final = 6
+_LOOKS_LOCAL: Final = 7
+_HOLDS_IT: Final = 8
+
+
+def named_places(
+    plan: Plan, snapshot: Snapshot, filters: Filters
+) -> tuple[dict[int, Place], dict[int, Named]]:
+    """The chunks that the question's names lead to, by key, and what each of them is."""
+    places: dict[int, Place] = {}
+    named: dict[int, Named] = {}
+    for number, name in enumerate(names_asked(plan)):
+        found = _meant(_recorded(name, snapshot, filters), name)
+        if found is None or all(_declares(defined) for defined in found):
+            found = _unrecorded(name, snapshot, filters, found or [])
+        for defined in found:
+            places[defined.place.key] = defined.place
+            why = "it holds {}, as no other does" if defined.tier == _HOLDS_IT else "it defines {}"
+            told = Named(number, defined.tier, why.format(".".join(name.parts)))
+            named[defined.place.key] = min(named.get(defined.place.key, told), told)
+    return places, named
+
+
+def _recorded(name: Name, snapshot: Snapshot, filters: Filters) -> list[_Defined]:
+    """What the parser recorded as a definition of this name."""
+    headed = snapshot.keyword_search(name.terms, {"headings": 1.0}, _MOST_HEADED, filters)
+    uris = {place.document: place.uri for place, _ in headed if place.lane == "code"}
+    folded = name.last.casefold()
+    kinds: dict[int, dict[int, SymbolKind | Literal[""]]] = {}
+    for document, definitions in snapshot.definitions(sorted(uris)).items():
+        here = {d.start: d.kind for d in definitions if _last_of(d.name).casefold() == folded}
+        if here:
+            kinds[document] = here
+    found: list[_Defined] = []
+    for document, starts in kinds.items():
+        uri = uris[document]
+        chunks = snapshot.admitted(uri, filters)
+        for section in snapshot.sections(uri):
+            if section.level and section.span.start in starts:
+                chunk = _chunk_of(section, chunks)
+                if chunk is not None and _last_of(section.title).casefold() == folded:
+                    tier = _tier(uri, section, starts[section.span.start])
+                    found.append(_Defined(chunk, _path_of(section), tier))
+    return found
+
+
+def _meant(found: list[_Defined], name: Name) -> list[_Defined] | None:
+    """The definition that the question means; several only where nothing tells them apart.
+    ``None`` where there are none at all."""
+    if not found:
+        return None
+    found = [defined for defined in found if defined.path[-1] == name.last] or found
+    owner = name.parts[-2].casefold() if len(name.parts) > 1 else ""
+    if owner and owner not in _RECEIVERS:
+        owned = [defined for defined in found if _is_inside(defined, owner)]
+        # Of somebody else's ``os.path.join`` nothing here is the definition.
+        found = owned or (found if name.alone and len(found) == 1 else [])
+    found = [defined for defined in found if not is_aside(defined.place.uri)] or found
+    if not name.alone:
+        # The other words of the question tell which of several it is about.
+        found = [defined for defined in found if defined.tier < _MAYBE_DECLARED] or found
+        return found if len(found) == 1 and found[0].tier < _INCIDENTAL else []
+    best = min((defined.tier for defined in found), default=0)
+    if sum(defined.tier == best for defined in found) > _MOST_MEANT and not name.sure:
+        return []  # A common word: that some code is called so says little.
+    return found
+
+
+def _is_inside(defined: _Defined, owner: str) -> bool:
+    """Whether a definition is in what a name says: a type, a module or a file."""
+    around = (*defined.path[:-1], *re.split(r"[/.]", defined.place.uri))
+    return owner in (part.casefold() for part in around)
+
+
+def _declares(defined: _Defined) -> bool:
+    """Whether it is a declaration in a header, of what is defined elsewhere."""
+    return defined.tier == _SECONDARY and _HEADER.search(defined.place.uri) is not None
+
+
+def _unrecorded(
+    name: Name, snapshot: Snapshot, filters: Filters, declared: list[_Defined]
+) -> list[_Defined]:
+    """Where a name that the parser recorded nowhere, or only as declared, seems to be defined;
+    otherwise where it is at all, if one document alone holds it."""
+    if not name.alone and len(name.parts) > 1:
+        return declared
+    weights = {"headings": 1.0, "body": 1.0, "code": 1.0}
+    held = snapshot.keyword_search(name.terms, weights, _MOST_HEADED, filters)
+    holders = {place.uri: place.lane for place, _ in held if place.lane != "commits"}
+    code = [uri for uri, lane in holders.items() if lane == "code"]
+    defining: list[_Defined] = []
+    lines = defining_lines(name.last, with_body=bool(declared))
+    for uri in code if len(code) <= _MOST_HOLDERS else ():
+        match = lines.search(snapshot.text(uri) or "")
+        chunk = _at(match.end() - 1, snapshot.admitted(uri, filters)) if match else None
+        if match and chunk is not None and not (declared and _HEADER.search(uri)):
+            tier = _LOOKS_LOCAL if match[0][:1] in " \t" else _LOOKS_SO
+            defining.append(_Defined(chunk, (name.last,), tier))
+    defining = [defined for defined in defining if not is_aside(defined.place.uri)] or defining
+    if defining or declared or len(holders) != 1:
+        return defining or declared
+    (uri,) = holders
+    return _holding(name, uri, snapshot, filters)
+
+
+def _holding(name: Name, uri: str, snapshot: Snapshot, filters: Filters) -> list[_Defined]:
+    """The first chunk of a document with a name that no other document has."""
+    word = re.compile(rf"(?<![\w$]){re.escape(name.last)}(?![\w$])")
+    match = word.search(snapshot.text(uri) or "")
+    chunk = _at(match.start(), snapshot.admitted(uri, filters)) if match else None
+    return [_Defined(chunk, (name.last,), _HOLDS_IT)] if chunk is not None else []
+
+
+def _tier(uri: str, section: Section, kind: str) -> int:
+    """What is meant first where several definitions have one name."""
+    path = _path_of(section)
+    name, owner = path[-1], path[-2] if len(path) > 1 else ""
+    if kind in _TYPES:
+        return 0
+    if kind in _FUNCTIONS:
+        without_body = section.body >= section.span.end
+        if name == owner or name in _CONSTRUCTORS or (without_body and _HEADER.search(uri)):
+            return _SECONDARY
+        # In C a line may be a declaration or a whole function.
+        return _MAYBE_DECLARED if without_body and _C_LIKE.search(uri) else 1
+    return 2 if kind == "constant" else _INCIDENTAL
+
+
+def _path_of(section: Section) -> tuple[str, ...]:
+    """The names around a definition and its own; ``Owner.name`` is two."""
+    return tuple(part for title in section.path for part in BETWEEN_NAMES.split(title) if part)
+
+
+def _last_of(title: str) -> str:
+    parts = [part for part in BETWEEN_NAMES.split(title) if part]
+    return parts[-1] if parts else title
+
+
+def _chunk_of(section: Section, chunks: Sequence[Place]) -> Place | None:
+    """The chunk with the line that names what is defined; long comments may be above it."""
+    head = section.span.start if section.body >= section.span.end else section.body - 1
+    return _at(head, chunks) or _at(section.span.start, chunks)
+
+
+def _at(offset: int, chunks: Sequence[Place]) -> Place | None:
+    inside = (place for place in chunks if place.start + place.overlap <= offset < place.end)
+    return next(inside, None)
