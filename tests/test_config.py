@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from lookfar import config
 from lookfar.config import PRESETS, Settings, describe, load
+from lookfar.config.schema import RULES
 from lookfar.errors import InvalidConfig, IOFailed
 
 EVERYTHING = {doc.key: doc for doc in describe()}
@@ -74,7 +75,7 @@ def place(tmp_path: Path) -> Place:
 def test_defaults_are_the_table(place: Place) -> None:
     settings = place.load()
     folders = ("index.dir", "documents.dir", "memory.dir", "embed.models_dir")
-    resolved = config.values(settings) | dict.fromkeys(folders, "")
+    resolved = config.as_dict(settings) | dict.fromkeys(folders, "")
     assert resolved == {key: doc.default for key, doc in EVERYTHING.items()}
     assert set(settings.origin) == set(EVERYTHING)
     assert set(settings.origin.values()) == {"default"}
@@ -170,7 +171,7 @@ def test_every_setting_can_come_from_every_layer(place: Place) -> None:
         for layer, settings in seen.items():
             assert settings.origin[key] == layer
             if key not in ("index.dir", "memory.dir", "documents.dir", "embed.models_dir"):
-                assert config.values(settings)[key] == value
+                assert config.as_dict(settings)[key] == value
 
 
 def test_settings_are_frozen_comparable_and_travel_to_other_processes(place: Place) -> None:
@@ -430,7 +431,7 @@ def test_any_value_is_taken_or_refused_in_words(key: str, value: object) -> None
     except InvalidConfig as error:
         named, hint = error.details["key"], error.hint
     else:
-        assert type(config.values(settings)[key]) is type(EVERYTHING[key].default)
+        assert type(config.as_dict(settings)[key]) is type(EVERYTHING[key].default)
         return
     assert named
     assert hint
@@ -507,7 +508,7 @@ def test_a_preset_gives_its_values_and_no_others(place: Place, name: str) -> Non
     settings = place.load({"preset": name})
     assert settings.preset == name
     assert settings.origin["preset"] == "explicit"
-    resolved = config.values(settings)
+    resolved = config.as_dict(settings)
     assert {key: resolved[key] for key in PRESETS[name]} == PRESETS[name]
     others = set(settings.origin) - set(PRESETS[name]) - {"preset"}
     assert {settings.origin[key] for key in others} == {"default"}
@@ -582,7 +583,7 @@ def test_the_table_says_what_only_a_person_may_set() -> None:
 
 
 def test_whatever_names_a_place_is_trusted_or_checked() -> None:
-    for key, rule in config._RULES.items():
+    for key, rule in RULES.items():
         assert not rule.location or rule.trusted, key
 
 
@@ -647,7 +648,7 @@ def test_ordinary_patterns_pass(place: Place, pattern: str) -> None:
 
 
 def at(platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(config.sys, "platform", platform)
+    monkeypatch.setattr(sys, "platform", platform)
 
 
 def test_places_on_linux(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -760,7 +761,7 @@ def test_importing_and_loading_without_files_stays_light(place: Place) -> None:
     )
     printed = subprocess.run(
         [sys.executable, "-c", program, str(place.home)],
-        env={**os.environ, "PYTHONPATH": str(Path(config.__file__).parent.parent)},
+        env={**os.environ, "PYTHONPATH": str(Path(config.__file__).parents[2])},
         capture_output=True,
         text=True,
         check=True,
@@ -810,8 +811,8 @@ def test_an_address_holds_no_key_and_an_error_does_not_show_it(place: Place, add
 
 
 def test_a_secret_is_read_from_the_environment_alone() -> None:
-    assert config.secret("MY_KEY", {"MY_KEY": " abc\n"}) == "abc"
-    assert config.secret("MY_KEY", {}) == ""
+    assert config.read_secret("MY_KEY", {"MY_KEY": " abc\n"}) == "abc"
+    assert config.read_secret("MY_KEY", {}) == ""
 
 
 def test_a_caller_elsewhere_says_where_its_paths_begin(place: Place, tmp_path: Path) -> None:

@@ -282,11 +282,11 @@ def test_what_is_written_is_what_is_meant(given: Any, tmp_path: Path) -> None:
     found = of(given, name)
     (tmp_path / "lookfar.toml").write_text(found.toml)
     explicit = {key: value for key, value in found.own.items() if key != "embed.provider"}
-    resolved = config.values(config.load(tmp_path, explicit, {"HOME": str(tmp_path)}))
+    resolved = config.as_dict(config.load(tmp_path, explicit, {"HOME": str(tmp_path)}))
     for key, value in found.project.items():
-        meant = config.checked_value(key, value)
+        meant = config.check_value(key, value)
         assert resolved[key] == meant, key
-    assert config.problems(found.toml, tmp_path / "lookfar.toml", project=True) == []
+    assert config.find_problems(found.toml, tmp_path / "lookfar.toml", project=True) == []
 
 
 def test_what_a_system_uses_anyway_is_its_preset() -> None:
@@ -336,7 +336,7 @@ def test_the_command_prints_a_file_and_says_the_rest(tmp_path: Path) -> None:
     file.write_text("// with a comment\n" + json.dumps(MSRL) + "\n")
     shown = run(file)
     assert shown.exit_code == 0
-    assert config.problems(shown.stdout, Path("lookfar.toml"), project=True) == []
+    assert config.find_problems(shown.stdout, Path("lookfar.toml"), project=True) == []
     assert "max_tokens = 900" in shown.stdout
     assert "To set it too: lookfar config set embed.threads 6" in shown.stderr
     assert "no counterpart: vaultRoot: " in shown.stderr

@@ -173,7 +173,7 @@ class Folder(Collection):
                 raise
             root = Root.absent(shown)
         resolve = partial(config.load, Path(root.path), explicit, environ)
-        files = config.files_for(Path(root.path), environ)
+        files = config.settings_files(Path(root.path), environ)
         resolved = resolve()
         if resolved.sources.allow_hard_links:
             root = Root.open(shown, allow_hard_links=True)

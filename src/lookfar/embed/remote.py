@@ -248,7 +248,7 @@ class RemoteEmbedder:
         return self._settings.key_env or (_OPENAI_KEY if self._host == _OPENAI else "")
 
     def _key(self) -> str:
-        return config.secret(self._key_name) if self._key_name else ""
+        return config.read_secret(self._key_name) if self._key_name else ""
 
     def _headers(self) -> dict[str, str]:
         key = self._key()

@@ -111,9 +111,9 @@ def show(
 @reporting
 def get(key: str, path: str, settings: tuple[str, ...], as_json: bool) -> None:
     """Print the value of a setting."""
-    from lookfar.config import known_key
+    from lookfar.config import check_key
 
-    name = known_key(utf8(key))
+    name = check_key(utf8(key))
     resolved, root = _resolved(path, settings)
     shape = _shape(name, resolved, root)
     if as_json:
@@ -140,10 +140,10 @@ def set_(key: str, value: str, project: bool, path: str, as_json: bool) -> None:
 
     A list is separated by commas.
     """
-    from lookfar.config import known_key
+    from lookfar.config import check_key
     from lookfar.serve.setup import toml_text
 
-    name = known_key(utf8(key))
+    name = check_key(utf8(key))
     typed = settings_from((f"{name}={utf8(value)}",))[name]
     section, _, leaf = name.rpartition(".")
     inside = (section,) if section else ()
@@ -162,10 +162,10 @@ def set_(key: str, value: str, project: bool, path: str, as_json: bool) -> None:
 @reporting
 def unset(key: str, project: bool, path: str, as_json: bool) -> None:
     """Take a setting out of a file, so that another place or its default decides."""
-    from lookfar.config import known_key
+    from lookfar.config import check_key
     from lookfar.serve.setup import toml_text
 
-    name = known_key(utf8(key))
+    name = check_key(utf8(key))
     before = _text(_file(project, path), project) or ""
     place = _edited(project, path, lambda text: toml_text.drop(text, tuple(name.split("."))))
     removed = (_text(place, project) or "") != before
@@ -215,7 +215,7 @@ def check(file: str | None, project: bool, path: str, as_json: bool) -> int:
 
     FILE is one to check (default: your own and that of the folder, and the variables).
     """
-    from lookfar.config import problems
+    from lookfar.config import find_problems
 
     found: list[InvalidConfig] = []
     checked: list[Path] = []
@@ -228,7 +228,7 @@ def check(file: str | None, project: bool, path: str, as_json: bool) -> int:
             raise NotFound(f"There is no file {file!r}.", hint="Name one that is there.")
         if text is not None:
             checked.append(place)
-            found += problems(text, place, project=own)
+            found += find_problems(text, place, project=own)
     if not file and not found:
         try:
             _resolved(path, ())
@@ -266,10 +266,10 @@ def migrate(file: str, system: str | None, writing: bool, path: str, as_json: bo
     variables (.env). What only your own file may set is given as commands, and what has no
     counterpart is named with the reason.
     """
-    from lookfar.config import file_text
+    from lookfar.config import read_settings_file
     from lookfar.serve.setup.migration import migrated
 
-    text = file_text(Path(file))
+    text = read_settings_file(Path(file))
     if text is None:
         raise NotFound(f"There is no file {file!r}.", hint="Name one that is there.")
     done = migrated(text, Path(file), system or "")
@@ -310,13 +310,13 @@ def _resolved(path: str, given: tuple[str, ...]) -> tuple[Settings, Path]:
 
 
 def _shape(key: str, resolved: Settings, root: Path) -> dict[str, Any]:
-    from lookfar.config import origin_of, values
+    from lookfar.config import as_dict, describe_origin
 
     return {
         "key": key,
-        "value": _plain(values(resolved)[key]),
+        "value": _plain(as_dict(resolved)[key]),
         "origin": resolved.origin[key],
-        "place": origin_of(key, resolved, root),
+        "place": describe_origin(key, resolved, root),
     }
 
 
@@ -357,14 +357,14 @@ def _file(project: bool, path: str) -> Path:
 
 
 def _text(place: Path, project: bool) -> str | None:
-    from lookfar.config import file_text
+    from lookfar.config import read_settings_file
 
-    return file_text(place, project=project)
+    return read_settings_file(place, project=project)
 
 
 def _edited(project: bool, path: str, change: Callable[[str], str]) -> Path:
     """A settings file with a change that leaves it one that can be used."""
-    from lookfar.config import problems
+    from lookfar.config import find_problems
     from lookfar.serve.setup.malformed import Malformed
 
     place = _file(project, path)
@@ -376,9 +376,11 @@ def _edited(project: bool, path: str, change: Callable[[str], str]) -> Path:
             f"{place} cannot be edited: {error}.", hint="Change it with an editor.",
             details={"file": str(place)},
         ) from error  # fmt: skip
-    wrong = problems(after, place, project=project)
+    wrong = find_problems(after, place, project=project)
     # Whoever mends a file with two faults begins with one of them.
-    if wrong and len(wrong) >= (len(problems(before, place, project=project)) if before else 0):
+    if wrong and len(wrong) >= (
+        len(find_problems(before, place, project=project)) if before else 0
+    ):
         raise wrong[0]
     if after != (before or ""):
         _written_to(place, after.encode(), before, project=project)

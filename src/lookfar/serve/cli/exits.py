@@ -18,7 +18,7 @@ from typing import Any
 
 import click
 
-from lookfar.config import colours_wanted
+from lookfar.config import wants_colours
 from lookfar.errors import InvalidArgument, LookfarError, from_os_error, memory_refused
 from lookfar.serve.cli.options import examples_of
 from lookfar.serve.show.json_shapes import error as error_shape
@@ -108,7 +108,7 @@ def write(text: str) -> None:
 
 def say(first: str, rest: str = "", **style: Any) -> None:
     """A line for people on stderr, its beginning styled where colours are wanted."""
-    coloured = colours_wanted(sys.stderr.isatty())
+    coloured = wants_colours(sys.stderr.isatty())
     click.echo((click.style(first, **style) if coloured else first) + rest, err=True, color=True)
 
 

@@ -174,7 +174,7 @@ def listen(request: ClientRequest, tell: Callable[[str], None]) -> None:
     roots = resolve_roots(request)
     chosen = load_request_settings(request, roots[0]).serve
     offer = Offer.from_settings(chosen)
-    tokens = Tokens(config.tokens_file(chosen, request.env), config.given_tokens(request.env))
+    tokens = Tokens(config.tokens_file(chosen, request.env), config.read_tokens(request.env))
     if not tokens.needed and not _is_loopback(chosen.host):
         raise TokenNeeded(
             f"Others can reach {chosen.host}, and there is no token to ask them for.",

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from lookfar.config import PRESETS, checked_value, describe, parse_toml
+from lookfar.config import PRESETS, check_value, describe, parse_toml
 from lookfar.errors import InvalidArgument, InvalidConfig
 from lookfar.serve.setup import jsonc
 from lookfar.serve.setup.malformed import Malformed
@@ -93,7 +93,7 @@ def _parted(
     toml = f'# From the configuration of {whose.called}.\npreset = "{whose.name}"\n'
     for key, value in settings.items():
         try:
-            if checked_value(key, value) == usual[key]:
+            if check_value(key, value) == usual[key]:
                 continue
         except InvalidConfig as error:
             left.append(Left(named[key], value, f"{key} cannot be that. {error.hint}"))

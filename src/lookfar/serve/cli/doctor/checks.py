@@ -205,9 +205,9 @@ class Checks:
     # -- what it is told -------------------------------------------------------
 
     def config(self) -> Iterator[Finding]:
-        from lookfar.config import files_for, problems
+        from lookfar.config import find_problems, settings_files
 
-        files = files_for(Path(self._path).absolute())
+        files = settings_files(Path(self._path).absolute())
         found = []
         there = []
         for number, file in enumerate(files):
@@ -220,7 +220,7 @@ class Checks:
                                      "Check its permissions and that it is text."))  # fmt: skip
                 continue
             there.append(str(file))
-            wrong = problems(text, file, project=number > 0)
+            wrong = find_problems(text, file, project=number > 0)
             found += [Finding("settings", "error", each.message, each.hint) for each in wrong]
         yield from found
         if not found:

@@ -1,0 +1,87 @@
+"""Where settings, indexes, tokens and memories are stored on this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from lookfar.config.environment import read_environment
+from lookfar.config.settings import ServeSettings, Settings
+
+PROJECT_FILE: Final = "lookfar.toml"
+USER_FILE_VARIABLE: Final = "LOOKFAR_CONFIG"
+PROJECT_PLACEHOLDER: Final = "{project}"
+"""In ``memory.dir``: replaced by a name that is unique to each project."""
+
+
+def config_file(environ: Mapping[str, str] | None = None) -> Path:
+    """Return the path of the user's own settings file, whether or not it exists."""
+    env = read_environment(environ)
+    if path := env.get(USER_FILE_VARIABLE):
+        return expand_home(path, env)
+    folder = _platform_dir(env, "XDG_CONFIG_HOME", ".config", "APPDATA", "Roaming")
+    return folder / "config.toml"
+
+
+def settings_files(root: Path, environ: Mapping[str, str] | None = None) -> tuple[Path, ...]:
+    """Return the files that the settings of ``root`` are read from, whether or not they exist."""
+    return config_file(environ), root / PROJECT_FILE
+
+
+def data_dir(environ: Mapping[str, str] | None = None) -> Path:
+    """Return the folder for indexes when ``index.dir`` is not set."""
+    env = read_environment(environ)
+    return _platform_dir(env, "XDG_DATA_HOME", ".local/share", "LOCALAPPDATA", "Local")
+
+
+def tokens_file(serve: ServeSettings, environ: Mapping[str, str] | None = None) -> Path:
+    """Return the path of the file with the server tokens, whether or not it exists."""
+    return Path(serve.tokens_file) if serve.tokens_file else data_dir(environ) / "tokens.json"
+
+
+def memory_folder(settings: Settings, root: str | Path) -> Path:
+    """Return the folder with the memories of the project at ``root``."""
+    import hashlib
+
+    memory = settings.memory
+    if PROJECT_PLACEHOLDER not in memory.dir:
+        return Path(memory.dir)
+    if memory.scope == "user":
+        return Path(memory.dir.replace(PROJECT_PLACEHOLDER, "user"))
+    if memory.in_project:
+        return Path(root) / ".lookfar" / "memory"
+    real = os.path.realpath(root)
+    key = hashlib.sha256(real.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    name = re.sub(r"[^a-z0-9]+", "-", Path(real).name.lower()).strip("-") or "folder"
+    return Path(memory.dir.replace(PROJECT_PLACEHOLDER, f"{name}-{key}"))
+
+
+def expand_home(text: str, env: Mapping[str, str]) -> Path:
+    if text == "~" or text.startswith(("~/", "~\\")):
+        return _home(env) / text[2:]
+    return Path(text)
+
+
+def _home(env: Mapping[str, str]) -> Path:
+    home = env.get("USERPROFILE" if sys.platform == "win32" else "HOME")
+    return Path(home) if home else Path(os.path.expanduser("~"))
+
+
+def _platform_dir(
+    env: Mapping[str, str], xdg: str, under_home: str, windows: str, roaming: str
+) -> Path:
+    # Typed as str because type checkers treat branches for other platforms as dead code.
+    platform: str = sys.platform
+    if platform == "win32":
+        base = env.get(windows) or str(_home(env) / "AppData" / roaming)
+        return Path(base) / "lookfar"
+    if platform == "darwin":
+        return _home(env) / "Library" / "Application Support" / "lookfar"
+    folder = env.get(xdg, "")
+    # The XDG specification says to ignore relative paths.
+    base_dir = Path(folder) if os.path.isabs(folder) else _home(env) / under_home
+    return base_dir / "lookfar"

@@ -1,0 +1,225 @@
+"""Resolving settings from their layers.
+
+Layers, weakest first: default, preset, user file, project file, environment, explicit. Settings
+that were not set follow those that were (a larger ``chunk.max_tokens`` raises
+``chunk.hard_max_tokens``); their origin is then ``derived``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from lookfar.config.checks import (
+    Given,
+    check,
+    derive_unset,
+    reject_contradictions,
+    reject_section,
+    reject_unknown,
+)
+from lookfar.config.environment import TOKENS_VARIABLE, read_environment
+from lookfar.config.files import parse_toml, read_settings_file
+from lookfar.config.folders import (
+    PROJECT_FILE,
+    PROJECT_PLACEHOLDER,
+    USER_FILE_VARIABLE,
+    config_file,
+    data_dir,
+    expand_home,
+)
+from lookfar.config.presets import PRESETS
+from lookfar.config.schema import (
+    DEFAULTS,
+    RULES,
+    SECTIONS,
+    VARIABLE_PREFIX,
+    VARIABLES,
+    Value,
+    from_dict,
+    variable_name,
+)
+from lookfar.config.settings import Layer, Settings
+from lookfar.errors import InvalidConfig
+
+_HUB_NAME: Final = re.compile(r"[A-Za-z0-9][\w-]*/[A-Za-z0-9][\w.-]*(@[\w.-]+)?")
+"""A model on the hub: OWNER/NAME, optionally with @REVISION."""
+
+
+def load(
+    root: Path | None,
+    explicit: Mapping[str, object] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Settings:
+    """Resolve the settings for the folder ``root``, or without a project file for None.
+
+    ``explicit`` has dotted keys, nested mappings or both; a value of None means "not given".
+    ``environ`` replaces the process environment.
+    """
+    env = read_environment(environ)
+    # PWD of this process may be outdated if the process changed its working directory.
+    cwd = Path() if environ is None else Path(env.get("PWD", ""))
+    given = [
+        *_read_user_file(env),
+        *(_read_project_file(root) if root is not None else ()),
+        *_read_variables(env),
+        *_flatten(explicit or {}, "explicit", "arguments"),
+    ]
+    return _resolve([(item, check(item)) for item in given], env, cwd)
+
+
+def find_problems(
+    text: str, path: Path, *, project: bool = False, environ: Mapping[str, str] | None = None
+) -> list[InvalidConfig]:
+    """Return every problem in the text of a settings file, in order.
+
+    ``project`` means that it is a project's own file. Contradictions between settings are only
+    checked if every value is valid by itself.
+    """
+    layer: Layer = "project" if project else "user"
+    try:
+        raw = parse_toml(text, path)
+    except InvalidConfig as error:
+        return [error]
+    problems: list[InvalidConfig] = []
+    checked: list[tuple[Given, Value]] = []
+    for name, value in raw.items():
+        section = value if name in SECTIONS and isinstance(value, Mapping) else None
+        items = {name: value} if section is None else {f"{name}.{k}": v for k, v in section.items()}
+        for item in items.items():
+            try:
+                checked += [
+                    (given, check(given)) for given in _flatten(dict([item]), layer, str(path))
+                ]
+            except InvalidConfig as error:
+                problems.append(error)
+    if not problems:
+        try:
+            _resolve(checked, read_environment(environ), Path())
+        except InvalidConfig as error:
+            problems.append(error)
+    return problems
+
+
+def check_value(key: str, value: object) -> Value:
+    """Convert a value to the type of its setting, or raise ``InvalidConfig``."""
+    return check(Given(check_key(key), value, "explicit", "arguments"))
+
+
+def check_key(name: str) -> str:
+    """Return ``name`` if it is a setting; otherwise raise ``InvalidConfig`` with a suggestion."""
+    if name not in RULES:
+        reject_unknown(name, list(RULES), "explicit", "the command line")
+    return name
+
+
+def describe_origin(
+    key: str, settings: Settings, root: Path | None, environ: Mapping[str, str] | None = None
+) -> str:
+    """Say where the value of a setting comes from; empty for a default."""
+    return {
+        "user": str(config_file(environ)),
+        "project": str(root / PROJECT_FILE) if root else PROJECT_FILE,
+        "environment": variable_name(key),
+        "explicit": "--set",
+        "preset": f'preset = "{settings.preset}"',
+        "derived": "follows other settings",
+    }.get(settings.origin[key], "")
+
+
+def _resolve(checked: list[tuple[Given, Value]], env: Mapping[str, str], cwd: Path) -> Settings:
+    """Choose one value for each setting; later values in ``checked`` win."""
+    values = dict(DEFAULTS)
+    origin: dict[str, Layer] = dict.fromkeys(values, "default")
+    preset = next((value for item, value in reversed(checked) if item.key == "preset"), "")
+    for key in PRESETS.get(str(preset), {}):
+        values[key], origin[key] = PRESETS[str(preset)][key], "preset"
+    for item, value in checked:
+        if RULES[item.key].location and not _is_model_name(item.key, str(value), checked):
+            value = _make_absolute(str(value), item, env, cwd)
+        values[item.key], origin[item.key] = value, item.layer
+
+    derive_unset(values, origin)
+    reject_contradictions(values, origin)
+    values["index.dir"] = values["index.dir"] or str(data_dir(env))
+    values["embed.models_dir"] = values["embed.models_dir"] or str(data_dir(env) / "models")
+    values["documents.dir"] = values["documents.dir"] or str(data_dir(env) / "documents")
+    values["memory.dir"] = values["memory.dir"] or str(
+        data_dir(env) / "memory" / PROJECT_PLACEHOLDER
+    )
+    return from_dict(values, origin)
+
+
+def _read_user_file(env: Mapping[str, str]) -> Iterator[Given]:
+    path = config_file(env)
+    text = read_settings_file(path)
+    if text is not None:
+        yield from _flatten(parse_toml(text, path), "user", str(path))
+    elif env.get(USER_FILE_VARIABLE):
+        raise InvalidConfig(
+            f"The configuration file {path} does not exist.",
+            hint=f"Create it, or correct or unset {USER_FILE_VARIABLE}.",
+            details={"file": str(path), "key": USER_FILE_VARIABLE},
+        )
+
+
+def _read_project_file(root: Path) -> Iterator[Given]:
+    path = root / PROJECT_FILE
+    text = read_settings_file(path, project=True)
+    if text is not None:
+        yield from _flatten(parse_toml(text, path), "project", str(path))
+
+
+def _read_variables(env: Mapping[str, str]) -> Iterator[Given]:
+    others = (USER_FILE_VARIABLE, TOKENS_VARIABLE)
+    for variable in sorted(env):
+        if not variable.startswith(VARIABLE_PREFIX) or variable in others:
+            continue
+        if variable not in VARIABLES:
+            reject_unknown(variable, [*VARIABLES, *others], "environment", "the environment")
+        yield Given(VARIABLES[variable], env[variable], "environment", variable)
+
+
+def _flatten(raw: Mapping[str, object], layer: Layer, place: str) -> Iterator[Given]:
+    for name, value in raw.items():
+        if name in SECTIONS and isinstance(value, Mapping):
+            nested: Mapping[str, object] = value
+            yield from _flatten({f"{name}.{key}": nested[key] for key in nested}, layer, place)
+        elif name in RULES:
+            if value is not None or layer != "explicit":
+                yield Given(name, value, layer, place)
+        elif name in SECTIONS:
+            reject_section(Given(name, value, layer, place))
+        else:
+            reject_unknown(name, [*RULES, *SECTIONS], layer, place)
+
+
+def _is_model_name(key: str, text: str, checked: list[tuple[Given, Value]]) -> bool:
+    """Tell whether a model setting is a name rather than a path.
+
+    A remote model is always a name; a model on the hub has the form OWNER/NAME.
+    """
+    if key == "search.rerank_model":
+        return _HUB_NAME.fullmatch(text) is not None
+    provider_key = {
+        "embed.model": "embed.provider",
+        "embed.code_model": "embed.code_provider",
+    }.get(key)
+    if provider_key is None:
+        return False
+    values = {item.key: str(value) for item, value in checked}
+    provider = values.get(provider_key) or values.get("embed.provider", "")
+    if provider == "remote":
+        return True
+    return provider == "onnx" and _HUB_NAME.fullmatch(text) is not None
+
+
+def _make_absolute(text: str, given: Given, env: Mapping[str, str], cwd: Path) -> str:
+    """Resolve a path against the user's file if it is set there, otherwise against ``cwd``."""
+    if not text:
+        return ""
+    base = Path(given.place).parent if given.layer == "user" else cwd
+    return os.path.abspath(base / expand_home(text, env))
