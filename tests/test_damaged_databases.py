@@ -24,8 +24,8 @@ from lookfar.errors import DiskFull, IndexCorrupt, LookfarError
 from lookfar.library import Library
 from lookfar.model import Verified
 from lookfar.serve.cli.main import cli
-from lookfar.store.sqlite import journal
-from lookfar.store.sqlite.journal import Log
+from lookfar.store.catalogue import journal
+from lookfar.store.catalogue.journal import Log
 
 NAME = "notes"
 COUNT = 60

@@ -84,6 +84,9 @@ class Entry(NamedTuple):
     code: str
 
 
+Streams = tuple[Sequence[str], Sequence[Sequence[str]]]
+"""The terms of one document: of its names, and an entry for each chunk."""
+
 SectionRow = tuple[int, int, int, str, int, int, int, int, int, str, bool]
 """ordinal, parent, level, title, start, end, start_line, end_line, body, kind, documented"""
 

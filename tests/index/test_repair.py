@@ -16,8 +16,8 @@ import pytest
 from lookfar.collections import folder as folders
 from lookfar.errors import IndexCorrupt
 from lookfar.library import Library
+from lookfar.store.catalogue.erasing import Kept
 from lookfar.store.health.repair import repair
-from lookfar.store.sqlite.erase import Kept
 
 pytestmark = pytest.mark.usefixtures("own_home")
 

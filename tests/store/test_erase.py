@@ -12,12 +12,13 @@ import pytest
 from shelf import Shelf, rows_of
 
 from lookfar.errors import IndexBusy, NotIndexed
+from lookfar.ports import Streams
+from lookfar.store.catalogue.erasing import Written
 from lookfar.store.ground import files
 from lookfar.store.ground.files import WriterLock
 from lookfar.store.keywords.analyser import analyse
-from lookfar.store.keywords.tantivy_index import FIELDS, NAMES, Streams
+from lookfar.store.keywords.tantivy_index import FIELDS, NAMES
 from lookfar.store.sqlite.epochs import CollectionStore
-from lookfar.store.sqlite.erase import Written
 
 SECRET = "zyxwvutsrq"
 

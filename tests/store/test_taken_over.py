@@ -11,11 +11,11 @@ from lookfar.index.prepare import Prepared, prepare
 from lookfar.index.rederive import maker_of
 from lookfar.model import Fingerprint
 from lookfar.store.catalogue import generations, rows
+from lookfar.store.catalogue.erasing import Kept
 from lookfar.store.catalogue.remembered import Remembered, State
 from lookfar.store.health.repair import Maker
 from lookfar.store.keywords.tantivy_index import file_damage
 from lookfar.store.sqlite.epochs import CollectionStore
-from lookfar.store.sqlite.erase import Kept
 
 TEXTS: dict[str, str | None] = {
     f"{number}.md": f"# Page {number}\n\nmark{number} kiln\n" for number in range(6)

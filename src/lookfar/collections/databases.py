@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from lookfar.model import Hit
     from lookfar.ports import Embedder, Snapshot
     from lookfar.retrieve.ranking import Source
+    from lookfar.store.catalogue.erasing import Kept
     from lookfar.store.health.repair import Maker
-    from lookfar.store.sqlite.erase import Kept
 
 _log = logging.getLogger(__name__)
 

@@ -25,14 +25,13 @@ from lookfar.index.prepare import terms_of
 from lookfar.index.progress import CheckpointTimer
 from lookfar.model import Chunk, Span
 from lookfar.ports import PATH_SEPARATOR
+from lookfar.store.catalogue.erasing import Written
 from lookfar.store.catalogue.exports import digest
 from lookfar.store.sqlite.epochs import CollectionStore
-from lookfar.store.sqlite.erase import Written
 from lookfar.text.parse.formats import parser_for
 
 if TYPE_CHECKING:
-    from lookfar.ports import Version
-    from lookfar.store.keywords.tantivy_index import Streams
+    from lookfar.ports import Streams, Version
     from lookfar.store.opening import Store
     from lookfar.store.sqlite.epoch import EpochSnapshot
 

@@ -28,21 +28,21 @@ from lookfar.index.prepare import Prepared, embed
 from lookfar.index.progress import CheckpointTimer, OnProgress, Progress
 from lookfar.index.rederive import maker_of
 from lookfar.model import Fingerprint
-from lookfar.ports import ChunkRow, Version
+from lookfar.ports import ChunkRow, Streams, Version
+from lookfar.store.catalogue.erasing import Written
 from lookfar.store.catalogue.migrations import FORMAT
 from lookfar.store.keywords.analyser import TERMS, analyse
-from lookfar.store.keywords.tantivy_index import FIELDS, NAMES, PAGE_FIELDS, Streams
-from lookfar.store.sqlite.erase import Written
+from lookfar.store.keywords.tantivy_index import FIELDS, NAMES, PAGE_FIELDS
 from lookfar.text.chunk.identity import content_name
 from lookfar.text.chunk.sentences import VERSION, pieces
 
 if TYPE_CHECKING:
     from lookfar.config import Settings
     from lookfar.ports import Embedder
+    from lookfar.store.catalogue.erasing import Kept
     from lookfar.store.health.repair import Maker
     from lookfar.store.health.salvage import Rescue
     from lookfar.store.opening import Store
-    from lookfar.store.sqlite.erase import Kept
     from lookfar.store.sqlite.write_session import EpochWriter
 
 T = TypeVar("T")

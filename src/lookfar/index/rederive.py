@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lookfar.config import Settings
     from lookfar.model import Lane
     from lookfar.ports import Embedder
-    from lookfar.store.sqlite.erase import Kept
+    from lookfar.store.catalogue.erasing import Kept
 
 _NOWHERE = Fingerprint(0, 0, 0, 0)
 """What the disk says of a file is no part of what is derived from it."""

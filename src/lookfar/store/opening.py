@@ -17,12 +17,12 @@ from lookfar.store.sqlite.epochs import CollectionStore
 if TYPE_CHECKING:
     from lookfar.config import Settings
     from lookfar.model import Damage, GenerationDiff
+    from lookfar.store.catalogue.erasing import Again, Kept
     from lookfar.store.catalogue.generations import Generation
     from lookfar.store.health.repair import Maker
     from lookfar.store.health.salvage import Digest, Rescue
     from lookfar.store.health.verify import OnStep
     from lookfar.store.sqlite.epoch import EpochSnapshot
-    from lookfar.store.sqlite.erase import Again, Kept
     from lookfar.store.sqlite.write_session import EpochWriter
 
 

@@ -24,12 +24,12 @@ from lookfar.errors import (
 )
 from lookfar.model import Filters, Fingerprint
 from lookfar.ports import EVERYTHING, AllOf, LeftOut
+from lookfar.store.catalogue.erasing import Written
 from lookfar.store.catalogue.scope import resolve
 from lookfar.store.keywords.analyser import terms_of
 from lookfar.store.keywords.tantivy_index import FIELDS, NAMES
 from lookfar.store.sqlite.epoch import EpochSnapshot
 from lookfar.store.sqlite.epochs import CollectionStore
-from lookfar.store.sqlite.erase import Written
 
 if TYPE_CHECKING:
     from lookfar.store.ground.sql import Connection

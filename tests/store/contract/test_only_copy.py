@@ -10,9 +10,9 @@ from pgserver import PgServer
 from shelf import Shelf
 
 from lookfar.errors import IndexCorrupt
+from lookfar.store.catalogue.erasing import Kept
 from lookfar.store.postgres.registry import PostgresStore
 from lookfar.store.postgres.server import Server
-from lookfar.store.sqlite.erase import Kept
 
 TEXTS = {f"{name}.md": f"# {name}\n\nthe words of {name}\n" for name in "abc"}
 

@@ -20,7 +20,6 @@ from lookfar.ports import PATH_SEPARATOR, Definition, Facts, Known, LeftOut, Pla
 from lookfar.store.catalogue.migrations import FORMAT_WITH_KINDS, check, place_of
 from lookfar.store.catalogue.seals import STATE, of_version, seal
 from lookfar.store.ground.sql import Connection
-from lookfar.store.vectors.coarse import Recall
 
 ALIVE = "d.born <= :g AND (d.died IS NULL OR d.died > :g)"
 _PLACE = """
@@ -167,6 +166,16 @@ def record_marks(connection: Connection, document: int, key: int) -> None:
     """The highest numbers ever given out; what is purged never gives its number to another."""
     record(connection, "last_document", document)
     record(connection, "last_key", key)
+
+
+class Recall(NamedTuple):
+    """How many of the true nearest vectors the coarse pass lets through, measured on a sample."""
+
+    rows: int
+    """Rows in the file at the time."""
+    wanted: int
+    """The ten nearest of each sampled row, not counting the row itself."""
+    found: int
 
 
 def record_recall(connection: Connection, measured: Recall) -> None:

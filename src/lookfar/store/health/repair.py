@@ -20,9 +20,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lookfar.errors import IndexCorrupt, LookfarError
+from lookfar.ports import Streams
 from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
+from lookfar.store.catalogue.erasing import Kept, blank_name
 from lookfar.store.catalogue.graph import COMMUNITIES_OF
+from lookfar.store.catalogue.journal import JOURNAL, journal_damage, renew
 from lookfar.store.catalogue.seals import TABLES, broken_tables, broken_versions, seal
 from lookfar.store.ground import files
 from lookfar.store.ground.database import CATALOGUE, commit, connect, typed_errors
@@ -34,9 +37,7 @@ from lookfar.store.health.verify import (
     wrong_rows,
 )
 from lookfar.store.keywords.signatures import SIGNATURES, SignatureFile, signed_texts
-from lookfar.store.keywords.tantivy_index import KEYWORDS, KeywordIndex, Streams
-from lookfar.store.sqlite.erase import Kept, blank_name
-from lookfar.store.sqlite.journal import JOURNAL, journal_damage, renew
+from lookfar.store.keywords.tantivy_index import KEYWORDS, KeywordIndex
 from lookfar.store.vectors.vector_file import VECTORS, VectorFile, checksum
 
 _NEW = "keywords.new"

@@ -23,10 +23,10 @@ from typing import Any
 from lookfar.errors import LookfarError
 from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
+from lookfar.store.catalogue.erasing import Kept
+from lookfar.store.catalogue.journal import JOURNAL, Log, recorded_end
 from lookfar.store.catalogue.seals import broken_tables, broken_version
 from lookfar.store.ground.database import CATALOGUE, connect, connect_without_log
-from lookfar.store.sqlite.erase import Kept
-from lookfar.store.sqlite.journal import JOURNAL, Log, recorded_end
 
 _MOST_TRIED = 1_000_000
 """Numbers of versions that are tried one after the other where no table lists them."""

@@ -23,6 +23,8 @@ from zlib import crc32
 from lookfar.errors import IndexCorrupt, LookfarError
 from lookfar.model import Damage
 from lookfar.store.catalogue import generations, rows, seals
+from lookfar.store.catalogue.erasing import UNSETTLED
+from lookfar.store.catalogue.journal import journal_damage
 from lookfar.store.catalogue.migrations import (
     FORMAT,
     FORMAT_WITH_CHECKS,
@@ -41,8 +43,6 @@ from lookfar.store.keywords.tantivy_index import (
     meta_of_an_empty_one,
     segment_files,
 )
-from lookfar.store.sqlite.erase import UNSETTLED
-from lookfar.store.sqlite.journal import journal_damage
 
 if TYPE_CHECKING:
     from lookfar.store.keywords.tantivy_index import KeywordView

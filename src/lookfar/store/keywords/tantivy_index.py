@@ -29,7 +29,7 @@ from tantivy import Occur, Query
 
 from lookfar.common.folders import list_folder
 from lookfar.errors import IndexCorrupt, LookfarError, from_os_error
-from lookfar.ports import Entry, Statistics, Terms
+from lookfar.ports import Entry, Statistics, Streams, Terms
 from lookfar.store.ground import files
 from lookfar.store.ground.headroom import refuse_little
 
@@ -63,9 +63,6 @@ _CHECKED_BYTES = 1 << 24
 _SEGMENT = re.compile(r"[0-9a-f]{32}")
 _OS_ERROR = re.compile(r"\bos error (\d+)|\bcode: (\d+)")
 _CANNOT_WRITE = frozenset((errno.EROFS, errno.EACCES, errno.EPERM))
-
-Streams = tuple[Sequence[str], Sequence[Sequence[str]]]
-"""Of one document: the terms of its names, and an entry for each chunk."""
 
 
 def segment_files(folder: Path) -> list[Path]:

@@ -27,6 +27,7 @@ from lookfar.model import Damage
 from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.diff import diff
+from lookfar.store.catalogue.erasing import TRACES, UNSETTLED, Again, Kept, kept
 from lookfar.store.catalogue.generation_changes import Changing
 from lookfar.store.ground import files as disk
 from lookfar.store.health.check import refuse_miscount
@@ -53,7 +54,6 @@ from lookfar.store.postgres.snapshot import (
     index_name,
 )
 from lookfar.store.postgres.write_session import PostgresWriter, bury_words, erase_vectors
-from lookfar.store.sqlite.erase import TRACES, UNSETTLED, Again, Kept, kept
 
 if TYPE_CHECKING:
     from lookfar.model import GenerationDiff

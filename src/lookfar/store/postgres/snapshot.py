@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from lookfar.model import VectorPass
+from lookfar.ports import Streams
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.remembered import Remembered
-from lookfar.store.keywords.tantivy_index import NAMES, Streams
+from lookfar.store.keywords.tantivy_index import NAMES
 from lookfar.store.postgres.keywords import Memory, PostgresKeywords
 from lookfar.store.postgres.server import Halfvec, Reading, ServerConnection, Serving
 from lookfar.store.sqlite.epoch import Epoch, EpochSnapshot

@@ -39,12 +39,14 @@ from lookfar.ports import (
     Need,
     Place,
     Statistics,
+    Streams,
     Terms,
     Version,
 )
-from lookfar.store.catalogue import generations, graph
+from lookfar.store.catalogue import generations, graph, journal
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.diff import diff
+from lookfar.store.catalogue.erasing import has_traces
 from lookfar.store.catalogue.exports import version_of
 from lookfar.store.catalogue.generations import Generation
 from lookfar.store.catalogue.graph import Graph
@@ -73,10 +75,8 @@ from lookfar.store.keywords.signatures import (
     Signed,
     signed_texts,
 )
-from lookfar.store.keywords.tantivy_index import KEYWORDS, KeywordIndex, KeywordView, Streams
+from lookfar.store.keywords.tantivy_index import KEYWORDS, KeywordIndex, KeywordView
 from lookfar.store.keywords.views import Keywords
-from lookfar.store.sqlite import journal
-from lookfar.store.sqlite.erase import has_traces
 from lookfar.store.vectors.vector_file import COARSE_ABOVE, VECTORS, VectorFile
 
 if TYPE_CHECKING:

@@ -32,6 +32,7 @@ from typing import Any, TypeVar
 from lookfar.common.folders import folder_bytes, list_folder
 from lookfar.errors import DiskFull, IndexCorrupt, LookfarError, NotIndexed
 from lookfar.model import Damage, GenerationDiff
+from lookfar.store.catalogue.erasing import Again, Kept, kept
 from lookfar.store.catalogue.generation_changes import Changing
 from lookfar.store.catalogue.generations import Generation
 from lookfar.store.ground import files
@@ -42,7 +43,7 @@ from lookfar.store.health.repair import Maker, repair
 from lookfar.store.health.salvage import Digest, EpochRescue, Rescue
 from lookfar.store.health.verify import FROM_DAMAGE, OnStep
 from lookfar.store.sqlite.epoch import Epoch, EpochSnapshot
-from lookfar.store.sqlite.erase import Again, Kept, kept, remove_traces
+from lookfar.store.sqlite.erase import remove_traces
 from lookfar.store.sqlite.write_session import EpochWriter
 from lookfar.store.vectors.reuse import KEPT, Siblings, drop, keep, model_in, shelf_damage, shelf_of
 from lookfar.store.vectors.vector_file import COARSE_ABOVE

@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any
 from lookfar.errors import other_length
 from lookfar.ports import Known, LeftOut, Version
 from lookfar.store.catalogue import generations, graph, rows
+from lookfar.store.catalogue.erasing import erase_rows
+from lookfar.store.catalogue.journal import JournalWriter
 from lookfar.store.catalogue.migrations import create_indexes
 from lookfar.store.catalogue.seals import seal
 from lookfar.store.ground import files
 from lookfar.store.ground.database import commit, connect, typed_errors
 from lookfar.store.keywords.signatures import Signed, sign
-from lookfar.store.sqlite.erase import erase_rows
-from lookfar.store.sqlite.journal import JournalWriter
 from lookfar.store.vectors.vector_file import checksum
 
 if TYPE_CHECKING:

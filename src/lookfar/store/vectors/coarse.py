@@ -60,16 +60,6 @@ class Segment(NamedTuple):
         return len(self.planes[0])
 
 
-class Recall(NamedTuple):
-    """How many of the true nearest the coarse pass lets through, as measured on stored rows."""
-
-    rows: int
-    """As many as there were then."""
-    wanted: int
-    """The ten nearest of each row of a sample, besides itself."""
-    found: int
-
-
 class CoarseFile:
     """The segments of one vector file."""
 

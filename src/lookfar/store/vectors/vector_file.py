@@ -21,8 +21,9 @@ import numpy as np
 
 from lookfar.errors import IndexCorrupt, from_os_error
 from lookfar.model import VectorPass
+from lookfar.store.catalogue.rows import Recall
 from lookfar.store.ground import files
-from lookfar.store.vectors.coarse import SEGMENT_ROWS, CoarseFile, Recall, Segment
+from lookfar.store.vectors.coarse import SEGMENT_ROWS, CoarseFile, Segment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
