@@ -16,7 +16,7 @@ import pytest
 from lookfar.collections import folder as folders
 from lookfar.errors import IndexCorrupt
 from lookfar.library import Library
-from lookfar.store.catalogue.erasing import Kept
+from lookfar.store.catalogue.erasing import StoredDocument
 from lookfar.store.health.repair import repair
 
 pytestmark = pytest.mark.usefixtures("own_home")
@@ -272,7 +272,9 @@ def test_an_epoch_is_mended_by_what_it_was_made_with_and_by_nothing_else(library
     vectors = epoch(library) / "vectors.f16"
     damaged = vectors.read_bytes()
 
-    def negated(documents: Sequence[Kept], wanted: Collection[bytes]) -> dict[bytes, bytes]:
+    def negated(
+        documents: Sequence[StoredDocument], wanted: Collection[bytes]
+    ) -> dict[bytes, bytes]:
         made = own.vectors(documents, wanted)
         return {name: (-np.frombuffer(row, "<f2")).tobytes() for name, row in made.items()}
 

@@ -13,7 +13,7 @@ from shelf import Shelf, rows_of
 
 from lookfar.errors import IndexBusy, NotIndexed
 from lookfar.ports import Streams
-from lookfar.store.catalogue.erasing import Written
+from lookfar.store.catalogue.erasing import ChunkedDocument
 from lookfar.store.ground import files
 from lookfar.store.ground.files import WriterLock
 from lookfar.store.keywords.analyser import analyse
@@ -23,7 +23,7 @@ from lookfar.store.sqlite.epochs import CollectionStore
 SECRET = "zyxwvutsrq"
 
 
-def again(written: Written) -> Streams:
+def again(written: ChunkedDocument) -> Streams:
     entries = [
         [analyse(written.text[start:end]) if field == "body" else "" for field in FIELDS]
         for start, end in written.spans

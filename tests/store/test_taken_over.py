@@ -11,7 +11,7 @@ from lookfar.index.prepare import Prepared, prepare
 from lookfar.index.rederive import maker_of
 from lookfar.model import Fingerprint
 from lookfar.store.catalogue import generations, rows
-from lookfar.store.catalogue.erasing import Kept
+from lookfar.store.catalogue.erasing import StoredDocument
 from lookfar.store.catalogue.remembered import Remembered, State
 from lookfar.store.health.repair import Maker
 from lookfar.store.keywords.tantivy_index import file_damage
@@ -23,7 +23,7 @@ TEXTS: dict[str, str | None] = {
 
 
 def maker(shelf: Shelf) -> Maker:
-    def prepared(stored: Kept) -> Prepared | None:
+    def prepared(stored: StoredDocument) -> Prepared | None:
         return prepare(
             stored.uri,
             stored.text.encode(),

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from lookfar.model import Hit
     from lookfar.ports import Embedder, Snapshot
     from lookfar.retrieve.ranking import Source
-    from lookfar.store.catalogue.erasing import Kept
+    from lookfar.store.catalogue.erasing import StoredDocument
     from lookfar.store.health.repair import Maker
 
 _log = logging.getLogger(__name__)
@@ -597,7 +597,7 @@ def _chunk_name(doc_id: str, ordinal: int, content: bytes) -> bytes:
     return ulids.decode(ulids.derived(doc_id, str(ordinal), content.hex()))
 
 
-def _restored(kept: Kept) -> Inserted:
+def _restored(kept: StoredDocument) -> Inserted:
     from lookfar.index.inserted import Inserted
 
     told: dict[str, Any] = json.loads(kept.metadata)["metadata"]

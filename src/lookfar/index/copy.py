@@ -25,7 +25,7 @@ from lookfar.index.prepare import terms_of
 from lookfar.index.progress import CheckpointTimer
 from lookfar.model import Chunk, Span
 from lookfar.ports import PATH_SEPARATOR
-from lookfar.store.catalogue.erasing import Written
+from lookfar.store.catalogue.erasing import ChunkedDocument
 from lookfar.store.catalogue.exports import digest
 from lookfar.store.sqlite.epochs import CollectionStore
 from lookfar.text.parse.formats import parser_for
@@ -235,7 +235,7 @@ def _made_again(snapshot: EpochSnapshot, version: Version) -> Streams:
     spans = [(row[4], row[5]) for row in version.chunks]
     parse = parser_for(version.uri)
     if version.lane == "documents" or parse is None:
-        return streams(Written(version.title, version.metadata, text, spans))
+        return streams(ChunkedDocument(version.title, version.metadata, text, spans))
     chunks = [
         Chunk(
             id=row[0].hex(),

@@ -29,7 +29,7 @@ from lookfar.index.progress import CheckpointTimer, OnProgress, Progress
 from lookfar.index.rederive import maker_of
 from lookfar.model import Fingerprint
 from lookfar.ports import ChunkRow, Streams, Version
-from lookfar.store.catalogue.erasing import Written
+from lookfar.store.catalogue.erasing import ChunkedDocument
 from lookfar.store.catalogue.migrations import FORMAT
 from lookfar.store.keywords.analyser import TERMS, analyse
 from lookfar.store.keywords.tantivy_index import FIELDS, NAMES, PAGE_FIELDS
@@ -39,7 +39,7 @@ from lookfar.text.chunk.sentences import VERSION, pieces
 if TYPE_CHECKING:
     from lookfar.config import Settings
     from lookfar.ports import Embedder
-    from lookfar.store.catalogue.erasing import Kept
+    from lookfar.store.catalogue.erasing import StoredDocument
     from lookfar.store.health.repair import Maker
     from lookfar.store.health.salvage import Rescue
     from lookfar.store.opening import Store
@@ -114,7 +114,9 @@ def prepare_document(given: Inserted, size: int, overlap: int, name: ChunkIds) -
         texts[content] = cited.strip()
     encoded = text.encode("utf-8")
     title, told = title_of(given.text, given.metadata), given.told
-    names, entries = streams(Written(title, told, text, [(start, end) for start, end, _ in cut]))
+    names, entries = streams(
+        ChunkedDocument(title, told, text, [(start, end) for start, end, _ in cut])
+    )
     moment = given.created_ms * 1_000_000
     version = Version(
         uri=given.doc_id,
@@ -142,7 +144,7 @@ def prepare_document(given: Inserted, size: int, overlap: int, name: ChunkIds) -
     return Prepared(version, texts)
 
 
-def streams(written: Written) -> Streams:
+def streams(written: ChunkedDocument) -> Streams:
     """What the keyword index sees of a document; made anew when what stood beside it goes."""
     given = json.loads(written.metadata).get("metadata", {}).get("title")
     names = [""] * len(NAMES)
@@ -182,7 +184,7 @@ class DocumentWriter:
         settings: Settings,
         embedder: Embedder | None,
         name: ChunkIds,
-        restored: Callable[[Kept], Inserted],
+        restored: Callable[[StoredDocument], Inserted],
     ) -> None:
         """``restored`` gives back what was inserted from what is stored of it."""
         self._store = store
@@ -257,7 +259,7 @@ class DocumentWriter:
         """Make a new epoch of every document of the damaged one that fits its hash, and keep the
         damaged one aside; gives what was saved and what was lost."""
 
-        def digest(kept: Kept) -> bytes:
+        def digest(kept: StoredDocument) -> bytes:
             return sha256(f"{kept.metadata}\0{kept.text}".encode()).digest()
 
         with self._store.salvage(
@@ -291,7 +293,7 @@ class DocumentWriter:
     def _fill(
         self,
         writer: EpochWriter,
-        documents: Iterable[Kept],
+        documents: Iterable[StoredDocument],
         on_progress: OnProgress | None = None,
         *,
         checkpoints: bool = False,
@@ -318,7 +320,7 @@ class DocumentWriter:
     def maker(self) -> Maker:
         """How what is stored becomes what is derived from it."""
 
-        def prepared(kept: Kept) -> Prepared:
+        def prepared(kept: StoredDocument) -> Prepared:
             return self._prepared(self._restored(kept))
 
         return maker_of(self.fingerprint, prepared, self._embedder, sources=False)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lookfar.config import Settings
     from lookfar.model import Lane
     from lookfar.ports import Embedder
-    from lookfar.store.catalogue.erasing import Kept
+    from lookfar.store.catalogue.erasing import StoredDocument
 
 _NOWHERE = Fingerprint(0, 0, 0, 0)
 """What the disk says of a file is no part of what is derived from it."""
@@ -30,7 +30,7 @@ def maker_of_files(settings: Settings, embedder: Embedder | None, lane: Lane | N
     """How texts of files become entries and vectors under these settings."""
     sizes, count = sizes_from(settings), counter_of(embedder)
 
-    def prepared(stored: Kept) -> Prepared | None:
+    def prepared(stored: StoredDocument) -> Prepared | None:
         made = prepare(
             stored.uri, stored.text.encode("utf-8"), _NOWHERE, settled=True, sizes=sizes,
             count_tokens=count, lane=lane,
@@ -42,21 +42,23 @@ def maker_of_files(settings: Settings, embedder: Embedder | None, lane: Lane | N
 
 def maker_of(
     fingerprint: str,
-    prepared: Callable[[Kept], Prepared | None],
+    prepared: Callable[[StoredDocument], Prepared | None],
     embedder: Embedder | None,
     *,
     sources: bool,
 ) -> Maker:
     """The same for documents of any kind, from how one is prepared."""
 
-    def made(stored: Kept) -> Made | None:
+    def made(stored: StoredDocument) -> Made | None:
         found = prepared(stored)
         if found is None:
             return None
         version = found.version
         return Made([row[0] for row in version.chunks], (version.name_terms, version.entries))
 
-    def vectors(documents: Sequence[Kept], wanted: Collection[bytes]) -> dict[bytes, bytes]:
+    def vectors(
+        documents: Sequence[StoredDocument], wanted: Collection[bytes]
+    ) -> dict[bytes, bytes]:
         found = [each for stored in documents if (each := prepared(stored)) is not None]
         embed(found, embedder, lambda contents: set(contents).intersection(wanted))
         return {name: row for each in found for name, row in each.version.embedded.items()}

@@ -17,7 +17,7 @@ from lookfar.store.sqlite.epochs import CollectionStore
 if TYPE_CHECKING:
     from lookfar.config import Settings
     from lookfar.model import Damage, GenerationDiff
-    from lookfar.store.catalogue.erasing import Again, Kept
+    from lookfar.store.catalogue.erasing import MakeTerms, StoredDocument
     from lookfar.store.catalogue.generations import Generation
     from lookfar.store.health.repair import Maker
     from lookfar.store.health.salvage import Digest, Rescue
@@ -97,16 +97,16 @@ class Store(Protocol):
     def erase(
         self,
         uris: Sequence[str],
-        again: Again,
+        again: MakeTerms,
         manifest: Mapping[str, Any],
         *,
         retain: int,
         wait_seconds: float = 0.0,
     ) -> int: ...
 
-    def finish_erasing(self, again: Again, *, wait_seconds: float = 0.0) -> None: ...
+    def finish_erasing(self, again: MakeTerms, *, wait_seconds: float = 0.0) -> None: ...
 
-    def written(self) -> Iterator[Kept]: ...
+    def written(self) -> Iterator[StoredDocument]: ...
 
     def refuse_busy(self) -> None: ...
 

@@ -24,7 +24,7 @@ from lookfar.errors import (
 )
 from lookfar.model import Filters, Fingerprint
 from lookfar.ports import EVERYTHING, AllOf, LeftOut
-from lookfar.store.catalogue.erasing import Written
+from lookfar.store.catalogue.erasing import ChunkedDocument
 from lookfar.store.catalogue.scope import resolve
 from lookfar.store.keywords.analyser import terms_of
 from lookfar.store.keywords.tantivy_index import FIELDS, NAMES
@@ -59,11 +59,11 @@ OTHER = "# Other\n\nNothing about machines, only [the guide](guide.md) and amber
 TEXTS = {"guide.md": GUIDE, "notes.md": NOTES, "sub/other.md": OTHER}
 
 
-def again(_: Written) -> tuple[list[str], list[list[str]]]:
+def again(_: ChunkedDocument) -> tuple[list[str], list[list[str]]]:
     raise AssertionError("nothing but what is erased has these words")
 
 
-def blank(written: Written) -> tuple[list[str], list[list[str]]]:
+def blank(written: ChunkedDocument) -> tuple[list[str], list[list[str]]]:
     """Enough for entries that nobody asks for afterwards."""
     return [""] * len(NAMES), [[""] * len(FIELDS) for _ in written.spans]
 

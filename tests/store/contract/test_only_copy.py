@@ -10,14 +10,14 @@ from pgserver import PgServer
 from shelf import Shelf
 
 from lookfar.errors import IndexCorrupt
-from lookfar.store.catalogue.erasing import Kept
+from lookfar.store.catalogue.erasing import StoredDocument
 from lookfar.store.postgres.registry import PostgresStore
 from lookfar.store.postgres.server import Server
 
 TEXTS = {f"{name}.md": f"# {name}\n\nthe words of {name}\n" for name in "abc"}
 
 
-def digest(kept: Kept) -> bytes:
+def digest(kept: StoredDocument) -> bytes:
     return sha256(kept.text.encode()).digest()
 
 

@@ -22,7 +22,7 @@ UNSETTLED = -1
 """The checksum of a vector that is about to be overwritten."""
 
 
-class Written(NamedTuple):
+class ChunkedDocument(NamedTuple):
     """A document as the catalogue has it, to make its keyword entries again."""
 
     title: str
@@ -31,7 +31,7 @@ class Written(NamedTuple):
     spans: Sequence[tuple[int, int]]
 
 
-class Kept(NamedTuple):
+class StoredDocument(NamedTuple):
     """A live document with all that was given for it."""
 
     uri: str
@@ -39,10 +39,10 @@ class Kept(NamedTuple):
     text: str
 
 
-Again = Callable[[Written], Streams]
+MakeTerms = Callable[[ChunkedDocument], Streams]
 
 
-def kept(connection: Connection) -> Iterator[Kept]:
+def stored_documents(connection: Connection) -> Iterator[StoredDocument]:
     """The documents of the serving generation, by URI, in the caller's transaction."""
     rows = connection.execute(
         # Not by the index, whose names are a copy that no hash is kept of.
@@ -51,7 +51,7 @@ def kept(connection: Connection) -> Iterator[Kept]:
         {"g": generations.active(connection)},
     )
     for uri, told, sha in rows:
-        yield Kept(uri, told, catalog.text(connection, sha))
+        yield StoredDocument(uri, told, catalog.text(connection, sha))
 
 
 def erase_rows(connection: Connection, uris: Sequence[str], dead: bool = False) -> int:

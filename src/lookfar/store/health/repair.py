@@ -23,7 +23,7 @@ from lookfar.errors import IndexCorrupt, LookfarError
 from lookfar.ports import Streams
 from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
-from lookfar.store.catalogue.erasing import Kept, blank_name
+from lookfar.store.catalogue.erasing import StoredDocument, blank_name
 from lookfar.store.catalogue.graph import COMMUNITIES_OF
 from lookfar.store.catalogue.journal import JOURNAL, journal_damage, renew
 from lookfar.store.catalogue.seals import TABLES, broken_tables, broken_versions, seal
@@ -61,8 +61,8 @@ class Maker(NamedTuple):
     """Of the epochs that hold what it makes."""
     sources: bool
     """Whether documents can be read again from where they came from."""
-    made: Callable[[Kept], Made | None]
-    vectors: Callable[[Sequence[Kept], Collection[bytes]], Mapping[bytes, bytes]]
+    made: Callable[[StoredDocument], Made | None]
+    vectors: Callable[[Sequence[StoredDocument], Collection[bytes]], Mapping[bytes, bytes]]
     """Of some documents, the float16 rows of the contents that are named."""
 
 
@@ -180,11 +180,11 @@ def _contents(connection: sqlite3.Connection, rows: Sequence[int]) -> dict[int, 
     }
 
 
-def _stored(connection: sqlite3.Connection, document: int) -> Kept:
+def _stored(connection: sqlite3.Connection, document: int) -> StoredDocument:
     uri, told, sha = connection.execute(
         "SELECT uri, metadata, text_sha FROM documents WHERE id = ?", (document,)
     ).fetchone()
-    return Kept(uri, told, catalog.text(connection, sha))
+    return StoredDocument(uri, told, catalog.text(connection, sha))
 
 
 def _write(
@@ -278,6 +278,6 @@ def _documents(
         ).fetchall()
         if not chunks:
             continue
-        made = maker.made(Kept(uri, told, catalog.text(connection, text_sha)))
+        made = maker.made(StoredDocument(uri, told, catalog.text(connection, text_sha)))
         fits = made is not None and list(made.ids) == [identifier for _, identifier in chunks]
         yield chunks[0][0], document, made if fits else None

@@ -23,7 +23,7 @@ from typing import Any
 from lookfar.errors import LookfarError
 from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
-from lookfar.store.catalogue.erasing import Kept
+from lookfar.store.catalogue.erasing import StoredDocument
 from lookfar.store.catalogue.journal import JOURNAL, Log, recorded_end
 from lookfar.store.catalogue.seals import broken_tables, broken_version
 from lookfar.store.ground.database import CATALOGUE, connect, connect_without_log
@@ -32,9 +32,9 @@ _MOST_TRIED = 1_000_000
 """Numbers of versions that are tried one after the other where no table lists them."""
 _UNREADABLE = (sqlite3.Error, LookfarError, UnicodeDecodeError, TypeError, ValueError)
 
-Digest = Callable[[Kept], bytes]
+Digest = Callable[[StoredDocument], bytes]
 """The hash that was stored of a document as it was given."""
-Fits = Callable[[Kept, bytes], bool]
+Fits = Callable[[StoredDocument, bytes], bool]
 
 
 class Rescue(ABC):
@@ -51,7 +51,7 @@ class Rescue(ABC):
         """The newest generation that is known of."""
 
     @abstractmethod
-    def documents(self) -> Iterator[Kept]:
+    def documents(self) -> Iterator[StoredDocument]:
         """Each document once, the newest intact copy of it."""
 
     @property
@@ -59,7 +59,7 @@ class Rescue(ABC):
         """How many documents could not be saved."""
         return max(len(self.lost), self.expected - self.saved)
 
-    def fits(self, kept: Kept, raw_sha: bytes) -> bool:
+    def fits(self, kept: StoredDocument, raw_sha: bytes) -> bool:
         """Whether a document is what was given when it was inserted."""
         return self._digest(kept) == raw_sha
 
@@ -76,7 +76,7 @@ class EpochRescue(Rescue):
                 self.highest = max(self.highest, number)
                 self.expected = self.expected or documents
 
-    def documents(self) -> Iterator[Kept]:
+    def documents(self) -> Iterator[StoredDocument]:
         """Each document once, the newest intact copy of it."""
         taken: set[str] = set()
         named: set[str] = set()
@@ -94,13 +94,13 @@ class EpochRescue(Rescue):
         self.lost = named - taken
 
 
-def _of_log(log: Log, taken: set[str]) -> Iterator[Kept]:
+def _of_log(log: Log, taken: set[str]) -> Iterator[StoredDocument]:
     for uri in sorted(log.uris):
         entry = log.entry(uri) if uri not in taken else None
         if entry is None:
             continue
         with suppress(*_UNREADABLE):
-            yield Kept(
+            yield StoredDocument(
                 uri, entry.metadata, catalog.inflated(entry.text_sha, entry.body).decode("utf-8")
             )
 
@@ -156,7 +156,7 @@ class _Catalogue:
             return not {"meta", "generations"}.intersection(broken_tables(self._connection))
         return False
 
-    def live(self, fits: Fits, taken: set[str], named: set[str]) -> Iterator[Kept]:
+    def live(self, fits: Fits, taken: set[str], named: set[str]) -> Iterator[StoredDocument]:
         """The live documents that fit their hashes and were not ``taken``; all names that were
         seen are added to ``named``."""
         indexed = dict(
@@ -175,7 +175,7 @@ class _Catalogue:
                 named.add(name)
                 text = self._text(text_sha)
                 if text is not None and isinstance(told, str):
-                    kept = Kept(name, told, text)
+                    kept = StoredDocument(name, told, text)
                     if fits(kept, raw_sha):
                         yield kept
 

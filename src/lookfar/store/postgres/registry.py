@@ -27,7 +27,13 @@ from lookfar.model import Damage
 from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.diff import diff
-from lookfar.store.catalogue.erasing import TRACES, UNSETTLED, Again, Kept, kept
+from lookfar.store.catalogue.erasing import (
+    TRACES,
+    UNSETTLED,
+    MakeTerms,
+    StoredDocument,
+    stored_documents,
+)
 from lookfar.store.catalogue.generation_changes import Changing
 from lookfar.store.ground import files as disk
 from lookfar.store.health.check import refuse_miscount
@@ -160,12 +166,12 @@ class PostgresStore(Changing):
         except IndexCorrupt as error:
             return [Damage("index", error.developer)]
 
-    def written(self) -> Iterator[Kept]:
+    def written(self) -> Iterator[StoredDocument]:
         """Every live document, straight from the catalogue. ``IndexCorrupt`` where one is not as
         it was written, or not all are there."""
         with self._reading() as (connection, _):
             refuse_miscount(connection)
-            yield from kept(connection)
+            yield from stored_documents(connection)
 
     def about(self) -> dict[str, Any]:
         with self._server.reading(self.name, str(self.folder)) as (connection, serving):
@@ -400,7 +406,7 @@ class PostgresStore(Changing):
     # -- removing ------------------------------------------------------------------
 
     def erase(
-        self, uris: Sequence[str], again: Again, manifest: Mapping[str, Any], *,
+        self, uris: Sequence[str], again: MakeTerms, manifest: Mapping[str, Any], *,
         retain: int, wait_seconds: float = 0.0,
     ) -> int:  # fmt: skip
         """Remove documents and every trace of them from all tables; gives how many chunks went.
@@ -435,7 +441,7 @@ class PostgresStore(Changing):
             _remove_traces(connection, serving.collection)
         return chunks
 
-    def finish_erasing(self, again: Again, *, wait_seconds: float = 0.0) -> None:
+    def finish_erasing(self, again: MakeTerms, *, wait_seconds: float = 0.0) -> None:
         """Remove the traces that an interrupted erasing left; where there are none, do nothing."""
         del again
         with self._server.reading(self.name, str(self.folder)) as (reader, serving):
@@ -563,7 +569,7 @@ class _ServerRescue(Rescue):
         self.highest = generations.highest(connection)
         self.expected = int(generations.manifest(connection, number).get("documents", 0))
 
-    def documents(self) -> Iterator[Kept]:
+    def documents(self) -> Iterator[StoredDocument]:
         """Those that have not died, whatever the pointer says."""
         rows = self._connection.execute(
             "SELECT d.uri, d.metadata, d.raw_sha, d.text_sha, t.body FROM documents d"
@@ -571,7 +577,9 @@ class _ServerRescue(Rescue):
         )
         for uri, metadata, raw_sha, text_sha, body in rows:
             try:
-                found = Kept(uri, metadata, catalog.inflated(text_sha, body).decode("utf-8"))
+                found = StoredDocument(
+                    uri, metadata, catalog.inflated(text_sha, body).decode("utf-8")
+                )
             except ValueError:
                 self.lost.add(uri)
                 continue

@@ -32,7 +32,7 @@ from typing import Any, TypeVar
 from lookfar.common.folders import folder_bytes, list_folder
 from lookfar.errors import DiskFull, IndexCorrupt, LookfarError, NotIndexed
 from lookfar.model import Damage, GenerationDiff
-from lookfar.store.catalogue.erasing import Again, Kept, kept
+from lookfar.store.catalogue.erasing import MakeTerms, StoredDocument, stored_documents
 from lookfar.store.catalogue.generation_changes import Changing
 from lookfar.store.catalogue.generations import Generation
 from lookfar.store.ground import files
@@ -262,7 +262,7 @@ class CollectionStore(Changing):
             self.folder.rmdir()
 
     def erase(
-        self, uris: Sequence[str], again: Again, manifest: Mapping[str, Any], *,
+        self, uris: Sequence[str], again: MakeTerms, manifest: Mapping[str, Any], *,
         retain: int, wait_seconds: float = 0.0,
     ) -> int:  # fmt: skip
         """Remove documents and every trace of them from all files of this folder; gives how
@@ -285,7 +285,7 @@ class CollectionStore(Changing):
             remove_traces(epoch, again)
         return chunks
 
-    def finish_erasing(self, again: Again, *, wait_seconds: float = 0.0) -> None:
+    def finish_erasing(self, again: MakeTerms, *, wait_seconds: float = 0.0) -> None:
         """Remove the traces that an interrupted erasing left; where there are none, do nothing."""
         if not self.exists or not self._try(Epoch.has_traces):
             return
@@ -294,7 +294,7 @@ class CollectionStore(Changing):
         with lock:
             remove_traces(self._serving(), again)
 
-    def written(self) -> Iterator[Kept]:
+    def written(self) -> Iterator[StoredDocument]:
         """Every live document, straight from the catalogue, whatever the state of the vectors
         and keywords that were made of it. ``IndexCorrupt`` where one cannot be read, or is not as
         it was written: there may be no other copy to compare it with.
@@ -303,7 +303,7 @@ class CollectionStore(Changing):
         with typed_errors(path), closing(connect(path, write=False)) as connection:
             connection.execute("BEGIN")
             refuse_damage(connection, path)
-            yield from kept(connection)
+            yield from stored_documents(connection)
 
     def refuse_busy(self) -> None:
         """``IndexBusy`` where somebody writes at this moment."""

@@ -25,8 +25,8 @@ from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.erasing import (
     TRACES,
     UNSETTLED,
-    Again,
-    Written,
+    ChunkedDocument,
+    MakeTerms,
     blank_name,
     has_traces,
 )
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _PATIENCE = 10.0
 
 
-def remove_traces(epoch: Epoch, again: Again) -> None:
+def remove_traces(epoch: Epoch, again: MakeTerms) -> None:
     """The second step, for the holder of the writer lock; does nothing where none are left."""
     with typed_errors(epoch.catalogue), closing(connect(epoch.catalogue, write=True)) as connection:
         if not has_traces(connection):
@@ -109,7 +109,7 @@ def _empty_log(connection: sqlite3.Connection) -> bool:
 
 
 def _entries(
-    connection: sqlite3.Connection, documents: Sequence[int], again: Again
+    connection: sqlite3.Connection, documents: Sequence[int], again: MakeTerms
 ) -> Iterator[tuple[int, int, Streams]]:
     """First key, number and streams of documents that share a segment with what was erased."""
     for identifier in documents:
@@ -125,4 +125,4 @@ def _entries(
         title, metadata, text_sha = row
         text = catalog.text(connection, text_sha)
         spans = [(start, end) for _, start, end in chunks]
-        yield chunks[0][0], identifier, again(Written(title, metadata, text, spans))
+        yield chunks[0][0], identifier, again(ChunkedDocument(title, metadata, text, spans))
