@@ -34,7 +34,7 @@ from lookfar.model import Filters
 from lookfar.ports import Embedder
 from lookfar.retrieve.question.plan import make_plan
 from lookfar.retrieve.ranking import Source
-from lookfar.retrieve.retrievers.candidates import gather
+from lookfar.retrieve.retrievers.candidates import gather_candidates
 from lookfar.retrieve.search import rank, search
 from lookfar.sources.git.history import (
     Repository,
@@ -97,7 +97,7 @@ def _question(
     plan = make_plan(text, mode="hybrid", top_k=DEPTH, filters=Filters(), embedder=embedder)
     started = time.perf_counter()
     with store.snapshot() as snapshot:
-        gather(plan, snapshot, settings.search)
+        gather_candidates(plan, snapshot, settings.search)
     stored = time.perf_counter() - started
     started = time.perf_counter()
     with store.snapshot() as snapshot:

@@ -32,8 +32,8 @@ from lookfar.embed.providers import open_embedder
 from lookfar.evaluate.metrics import DEPTH, ndcg, recall, reciprocal_rank
 from lookfar.index.build import Build
 from lookfar.model import Filters
-from lookfar.retrieve.answer.choose import choose
-from lookfar.retrieve.answer.relevance import doubts
+from lookfar.retrieve.answer.choose import choose_passages
+from lookfar.retrieve.answer.relevance import note_low_relevance
 from lookfar.retrieve.question.plan import make_plan
 from lookfar.retrieve.ranking import Ranking, Source
 from lookfar.retrieve.search import rank
@@ -138,7 +138,7 @@ class Set:
         top_k = CHOSEN if chosen else DEPTH
         for query, ranking, sources in self.rankings(settings, mode, self.queries, top_k):
             if chosen:
-                uris = [each.place.uri for each in choose(ranking, sources, settings)[0]]
+                uris = [each.place.uri for each in choose_passages(ranking, sources, settings)[0]]
             else:
                 uris = [ranking.candidates[at].place.uri for at in ranking.order()]
             ranked = list(dict.fromkeys(uri.removesuffix(self.ending) for uri in uris))
@@ -174,7 +174,7 @@ def doubt(sets: list[Set], settings: SearchSettings) -> None:
         wrong, right = [], []
         for asking in sets:
             for query, ranking, _ in at.rankings(settings, "hybrid", asking.queries[:200]):
-                doubted = bool(doubts(ranking))
+                doubted = bool(note_low_relevance(ranking))
                 if asking is not at:
                     right.append(doubted)
                     continue

@@ -27,11 +27,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from lookfar import Filters, Library
-from lookfar.retrieve.answer.choose import choose
+from lookfar.retrieve.answer.choose import choose_passages
 from lookfar.retrieve.answer.excerpt import cite
 from lookfar.retrieve.question.plan import make_plan
 from lookfar.retrieve.ranking import Plan, Source
-from lookfar.retrieve.search import candidates_of, search, stages
+from lookfar.retrieve.search import collect_candidates, make_stages, search
 
 T = TypeVar("T")
 
@@ -89,11 +89,11 @@ def steps(library: Library, queries: list[str]) -> None:
         plan = step("plan", _plan, library, text, "hybrid")
         with library.folder()._store.snapshot() as snapshot:
             asked = [Source("bench", plan, snapshot, library.folder().readable)]
-            ranking = step("candidates", candidates_of, asked, chosen)
-            for stage in stages(chosen, asked):
+            ranking = step("candidates", collect_candidates, asked, chosen)
+            for stage in make_stages(chosen, asked):
                 name = stage.__qualname__.partition(".")[0]
                 ranking = step(name, stage, ranking)
-            best, _ = step("choose", choose, ranking, asked, chosen)
+            best, _ = step("choose", choose_passages, ranking, asked, chosen)
             step("excerpt", cite, best, asked, max_chars=4000, explain=None)
     for name, seconds in spent.items():
         print(f"  {name:16} {percentiles(seconds)}")

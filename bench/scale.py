@@ -285,12 +285,12 @@ def warm(vault: Path, index: Path, questions: Sequence[str]) -> Figures:
 def steps(library: Any, questions: Sequence[str]) -> Figures:
     """The median CPU milliseconds of each step of an answer."""
     from lookfar import Filters
-    from lookfar.retrieve.answer.choose import choose
+    from lookfar.retrieve.answer.choose import choose_passages
     from lookfar.retrieve.answer.excerpt import cite
     from lookfar.retrieve.question.plan import make_plan
     from lookfar.retrieve.ranking import Source
     from lookfar.retrieve.retrievers import candidates
-    from lookfar.retrieve.search import candidates_of, stages
+    from lookfar.retrieve.search import collect_candidates, make_stages
 
     spent: dict[str, list[float]] = defaultdict(list)
 
@@ -308,16 +308,16 @@ def steps(library: Any, questions: Sequence[str]) -> Figures:
         )  # fmt: skip
         with folder._store.snapshot() as snapshot:
             asked = [Source("bench", plan, snapshot, folder.readable)]
-            terms = candidates._weighed(plan, snapshot)
+            terms = candidates._weigh_terms(plan, snapshot)
             chunks, pages = candidates._of_chunks(chosen), candidates._of_pages(chosen)
             limit = chosen.candidates
             step("of which pages", snapshot.page_search, terms, pages, limit, Filters())
             step("of which words", snapshot.keyword_search, terms, chunks, limit, Filters())
             step("of which vectors", snapshot.vector_search, plan.vector, limit, Filters())
-            ranking = step("candidates", candidates_of, asked, chosen)
-            for stage in stages(chosen, asked):
+            ranking = step("candidates", collect_candidates, asked, chosen)
+            for stage in make_stages(chosen, asked):
                 ranking = step(stage.__qualname__.partition(".")[0], stage, ranking)
-            best, _ = step("choose", choose, ranking, asked, chosen)
+            best, _ = step("choose", choose_passages, ranking, asked, chosen)
             step("cite", cite, best, asked, max_chars=4000, explain=None)
     return {name: round(median(each), 2) for name, each in spent.items()}
 

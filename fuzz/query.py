@@ -13,7 +13,7 @@ from lookfar.embed.hashed import HashedEmbedder
 from lookfar.errors import LookfarError
 from lookfar.model import Filters
 from lookfar.retrieve.question.plan import make_plan
-from lookfar.retrieve.question.query import Question, read
+from lookfar.retrieve.question.query import Question, parse_question
 from lookfar.store.keywords.analyser import terms_of
 
 
@@ -22,7 +22,7 @@ def work(data: bytes) -> tuple[str, Question, tuple[Any, ...], list[str]]:
     plan = make_plan(text, mode="hybrid", top_k=5, filters=Filters(), embedder=HashedEmbedder(8))
     vector = None if plan.vector is None else plan.vector.tobytes()
     known = (plan.text, plan.terms, plan.names, plan.filters, plan.kind, plan.dashed, vector)
-    return text, read(text), known, list(terms_of(text))
+    return text, parse_question(text), known, list(terms_of(text))
 
 
 def check(_: bytes, result: tuple[str, Question, tuple[Any, ...], list[str]]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from lookfar.errors import Ambiguous, Conflict, InvalidArgument, NotFound
 from lookfar.library import Library
 from lookfar.model import Edit
-from lookfar.retrieve.locate.address import citation_of
+from lookfar.retrieve.locate.address import format_citation
 
 GUIDE = "# Guide\n\n## Setup\n\nUse the crimson lever.\n\n### Linux\n\napt\n\n## Use\n\nPull it.\n"
 NOTES = "# Notes\n\nSee [setup](guide.md#setup) and [[guide#Linux]].\n"
@@ -90,7 +90,7 @@ def test_an_edit_while_the_folder_is_followed_is_found_at_once(library: Library)
 
 def test_every_way_to_name_a_part_means_the_same(base: Path, library: Library) -> None:
     hit = library.search("crimson", mode="keyword").hits[0]
-    cite = citation_of(hit.collection, hit.uri, hit.span, hit.sha256)
+    cite = format_citation(hit.collection, hit.uri, hit.span, hit.sha256)
     targets = {
         "guide.md#Setup > Linux": "### Linux\n\napt\n\n",
         "guide.md#linux": "### Linux\n\napt\n\n",

@@ -18,7 +18,7 @@ import harness
 from lookfar.errors import InvalidArgument
 from lookfar.library import Library
 from lookfar.model import FileMatches, Filters
-from lookfar.retrieve.locate.address import citation_of
+from lookfar.retrieve.locate.address import format_citation
 from lookfar.serve.cli.main import cli
 
 pytestmark = pytest.mark.usefixtures("own_home")
@@ -92,7 +92,7 @@ def test_lines_are_citations_that_hold(library: Library) -> None:
     """Seen to fail with spans that count bytes."""
     for file in library.grep("engine").files:
         for line in file.lines:
-            address = citation_of(file.collection, file.uri, line.span, line.sha256)
+            address = format_citation(file.collection, file.uri, line.span, line.sha256)
             reading = library.read(address)
             assert reading.state == line.state == "same"
             assert reading.sha256 == line.sha256

@@ -88,8 +88,8 @@ if TYPE_CHECKING:
     from lookfar.index.keeper import Pass
     from lookfar.index.progress import OnProgress
     from lookfar.ports import Reranker
-    from lookfar.retrieve.fixed_shares import Answering
-    from lookfar.retrieve.grep.matching_lines import Found
+    from lookfar.retrieve.fixed_shares import SearchFunction
+    from lookfar.retrieve.grep.matching_lines import GrepResult
     from lookfar.retrieve.ranking import Plan, Source
 
 
@@ -382,14 +382,14 @@ class Library:
 
     def why_not(self, query: str, uri: str, **how: Any) -> WhyNot:
         """Why a document is, or is not, among the hits for a question; ``how`` as in ``search``."""
-        from lookfar.retrieve.why_not import why_not
+        from lookfar.retrieve.why_not import explain_absence
 
         found: list[WhyNot] = []
 
         def follow(
             sources: Sequence[Source], settings: SearchSettings, _: bool
         ) -> tuple[list[Hit], list[Incomplete]]:
-            found.append(why_not(sources, settings, uri))
+            found.append(explain_absence(sources, settings, uri))
             return [], []
 
         self.search(query, **{**how, "answering": follow})
@@ -414,7 +414,7 @@ class Library:
         explain: bool = False,
         as_of: int | None = None,
         tuned: SearchSettings | None = None,
-        answering: Answering | None = None,
+        answering: SearchFunction | None = None,
         commits: bool = False,
         memories: bool = False,
         focus: bool = False,
@@ -504,7 +504,7 @@ class Library:
                 usual = search
                 # Comments belong into the answer unless code does: there they stand in it.
                 if chosen.comments and "docs" in filters.lanes and "code" not in filters.lanes:
-                    from lookfar.retrieve.comments import with_comments as usual
+                    from lookfar.retrieve.comments import search_with_comments as usual
                 hits, stale = (answering or usual)(sources, chosen, explain)
                 generations = {each.collection: each.snapshot.generation for each in sources}
                 hits = [self._aged(hit, asked[hit.collection]) for hit in hits]
@@ -558,14 +558,14 @@ class Library:
         ``filters``, ``collections``, ``as_of``, ``commits`` and ``memories`` as in :meth:`search`.
         """
         from lookfar.retrieve.grep.matcher import make_matcher
-        from lookfar.retrieve.grep.matching_lines import grep, shown_of
-        from lookfar.retrieve.question.plan import plan_lines
+        from lookfar.retrieve.grep.matching_lines import grep, make_limits
+        from lookfar.retrieve.question.plan import make_line_plan
 
         started = time.perf_counter()
         matcher = make_matcher(pattern, regex=regex, case=case, whole_words=whole_words)
-        shown = shown_of(offset, limit, max_matches_per_file, context)
+        shown = make_limits(offset, limit, max_matches_per_file, context)
         filters = filters or Filters()
-        plan = plan_lines(pattern, filters)
+        plan = make_line_plan(pattern, filters)
         for folder in self._folders.values():
             folder.settle()
         beside = as_of is None
@@ -574,7 +574,7 @@ class Library:
         )
         _refuse_several(asked, as_of)
 
-        def answer() -> tuple[Found, list[Incomplete], dict[str, int]]:
+        def answer() -> tuple[GrepResult, list[Incomplete], dict[str, int]]:
             with ExitStack() as pinned:
                 plans = dict.fromkeys(asked, plan)
                 sources, notes = self._sources(asked, plans, filters, as_of, pinned, on_progress)

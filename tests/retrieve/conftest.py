@@ -54,7 +54,7 @@ def ranking(
 ) -> Ranking:
     plan = Plan("word", mode, top_k, Filters(), terms, {}, vector, trust)  # type: ignore[arg-type]
     empty = Ranking(plan, tuple(candidates), (0.0,) * len(candidates))
-    return empty.plus("made", scores, lambda _: "by hand") if scores else empty
+    return empty.add_step("made", scores, lambda _: "by hand") if scores else empty
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from lookfar.ports import Definition, Place
 from lookfar.retrieve.ranking import Candidate, Ranking
 from lookfar.retrieve.stages import code
-from lookfar.retrieve.stages.fuse import weighted_sum
+from lookfar.retrieve.stages.fuse import fuse_by_score
 from lookfar.store.keywords.analyser import terms_of
 
 MakePlace = Callable[..., Place]
@@ -38,7 +38,9 @@ def first(ranking: Ranking) -> str:
 
 
 def test_a_file_called_after_the_question_comes_first(asked: Callable[..., Ranking]) -> None:
-    ranked = code.by_file(asked("json reader", "a/writer.py", "b/json_reader.py", "c/json.py"))
+    ranked = code.boost_file_names(
+        asked("json reader", "a/writer.py", "b/json_reader.py", "c/json.py")
+    )
     assert first(ranked) == "b/json_reader.py"
     lifts = [score - 0.5 for score in ranked.scores]
     assert lifts[0] == 0
@@ -50,20 +52,20 @@ def test_a_file_called_after_the_question_comes_first(asked: Callable[..., Ranki
 
 def test_a_rare_word_says_more_than_a_common_one(asked: Callable[..., Ranking]) -> None:
     ranking = replace(asked("json reader", "json.py", "reader.py"), rarity={"json": 1, "reader": 3})
-    ranked = code.by_file(ranking)
+    ranked = code.boost_file_names(ranking)
     assert first(ranked) == "reader.py"
     assert ranked.scores[0] - 0.5 == pytest.approx(code.FILE_NAME * (0.5 + 0.5 * 0.25))
 
 
 def test_an_identifier_asks_for_the_file_of_that_name(asked: Callable[..., Ranking]) -> None:
     ranking = asked("JsonReader", "JsonReaderTest.java", "JsonReader.java")
-    ranked = code.by_file(ranking)
+    ranked = code.boost_file_names(ranking)
     assert first(ranked) == "JsonReader.java"
     assert ranked.scores[1] - ranked.scores[0] >= code.EXACT_FILE
 
 
 def test_a_folder_that_is_named_lifts_what_stands_below_it(asked: Callable[..., Ranking]) -> None:
-    ranked = code.by_file(asked("unix sockets", "win/io.c", "unix/io.c"))
+    ranked = code.boost_file_names(asked("unix sockets", "win/io.c", "unix/io.c"))
     assert first(ranked) == "unix/io.c"
     assert ranked.scores[1] - 0.5 == pytest.approx(code.FOLDER_NAME / 2)
 
@@ -77,7 +79,7 @@ def test_a_definition_comes_before_a_mention(asked: Callable[..., Ranking]) -> N
             for each in candidates
         }
 
-    stage = code.by_definitions(defined, [code.by_definition])
+    stage = code.judge_definitions(defined, [code.boost_definitions])
     ranked = stage(asked("parse_args", "a.py", "b.py"))
     assert first(ranked) == "b.py"
     assert ranked.scores[1] - 0.5 == pytest.approx(code.EXACT_DEFINITION)
@@ -99,8 +101,8 @@ def test_definitions_are_read_once_and_of_all_code(
     scores = [at / 100 for at in range(101)]
     ranking = make_ranking([*candidates, prose], scores, top_k=1)
     seen: list[list[Candidate]] = []
-    judges = [code.by_definition, code.by_definition]
-    code.by_definitions(lambda near: seen.append(list(near)) or {}, judges)(ranking)
+    judges = [code.boost_definitions, code.boost_definitions]
+    code.judge_definitions(lambda near: seen.append(list(near)) or {}, judges)(ranking)
     assert seen == [candidates]
 
 
@@ -122,11 +124,11 @@ def test_definitions_are_read_once_and_of_all_code(
 def test_tests_and_margins_stand_back(
     asked: Callable[..., Ranking], uri: str, counts: float
 ) -> None:
-    assert code.set_aside(asked("core", uri)).scores[0] == pytest.approx(0.5 * counts)
+    assert code.demote_tests(asked("core", uri)).scores[0] == pytest.approx(0.5 * counts)
 
 
 def test_who_asks_for_tests_gets_them(asked: Callable[..., Ranking]) -> None:
-    assert code.set_aside(asked("core test", "tests/core.py")).scores == (0.5,)
+    assert code.demote_tests(asked("core test", "tests/core.py")).scores == (0.5,)
 
 
 def test_further_passages_of_a_file_stand_behind_others(
@@ -139,20 +141,20 @@ def test_further_passages_of_a_file_stand_behind_others(
         make_place(4, document=2, uri="b.py"),
     ]
     candidates = [Candidate(each._replace(lane="code"), 1, 1, 0) for each in places]
-    ranked = code.not_crowding(make_ranking(candidates, [0.8, 0.9, 0.7, 0.5]))
+    ranked = code.demote_repeats(make_ranking(candidates, [0.8, 0.9, 0.7, 0.5]))
     assert ranked.scores == pytest.approx((0.4, 0.9, 0.175, 0.5))
     assert [ranked.candidates[at].place.key for at in ranked.order()] == [2, 4, 1, 3]
     # Crowding is no merit of a chunk: what answers alike still merges.
-    assert ranked.own(0) == pytest.approx(0.8)
+    assert ranked.own_score(0) == pytest.approx(0.8)
 
 
 def test_prose_is_left_alone(asked: Callable[..., Ranking]) -> None:
     prose = asked("json reader", "tests/json_reader.md", "b.md", lane="docs")
     for stage in (
-        code.by_file,
-        code.by_definitions(lambda _: {}, [code.by_definition]),
-        code.set_aside,
-        code.not_crowding,
+        code.boost_file_names,
+        code.judge_definitions(lambda _: {}, [code.boost_definitions]),
+        code.demote_tests,
+        code.demote_repeats,
     ):
         assert stage(prose).scores == prose.scores
 
@@ -172,7 +174,7 @@ def test_prose_is_left_alone(asked: Callable[..., Ranking]) -> None:
 def test_what_is_written_as_a_name_is_one(
     asked: Callable[..., Ranking], query: str, names: set[str]
 ) -> None:
-    assert code.identifiers(asked(query, "a.py").plan) == names
+    assert code.find_identifiers(asked(query, "a.py").plan) == names
 
 
 def test_a_file_is_judged_by_its_best_chunks_together(
@@ -189,7 +191,7 @@ def test_a_file_is_judged_by_its_best_chunks_together(
         for place, keyword, page in zip(places, (4.0, 4.0, 4.0), (1.0, 1.0, 9.0), strict=True)
     ]
     ranking = make_ranking(candidates, mode="keyword", vector=None)
-    fused = weighted_sum(0.25, 0.75, 0.6, 0.6)(ranking)
+    fused = fuse_by_score(0.25, 0.75, 0.6, 0.6)(ranking)
     # 0.625 for the chunk, and of 0.375 what its file has of the best file's sum.
     assert fused.scores == pytest.approx((1.0, 1.0, 0.625 + 0.375 / 2))
 
@@ -202,7 +204,7 @@ def test_code_leans_on_meaning_more_than_prose_does(
             Candidate(make_place(1, document=1)._replace(lane=lane), 1.0, 1.0, 0.1),
             Candidate(make_place(2, document=2)._replace(lane=lane), 0.0, 0.0, 0.9),
         ]
-        fused = weighted_sum(0.25, 0.75, 0.0, 0.6)(make_ranking(candidates))
+        fused = fuse_by_score(0.25, 0.75, 0.0, 0.6)(make_ranking(candidates))
         return fused.scores[1]
 
     assert near("docs") == pytest.approx(0.25)

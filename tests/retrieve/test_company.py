@@ -14,8 +14,8 @@ from lookfar.embed.hashed import HashedEmbedder
 from lookfar.index.build import Build
 from lookfar.model import Filters, Relation
 from lookfar.retrieve.ranking import Candidate, Plan, Ranking, Source
-from lookfar.retrieve.stages.links import joined_by_links, led_to, of_one_community
-from lookfar.retrieve.stages.recency import by_age
+from lookfar.retrieve.stages.links import add_linked, boost_community, boost_linked
+from lookfar.retrieve.stages.recency import boost_recent
 from lookfar.sources.confine import Root
 from lookfar.store.sqlite.epoch import EpochSnapshot
 from lookfar.store.sqlite.epochs import CollectionStore
@@ -76,7 +76,7 @@ def ask(snapshot: EpochSnapshot) -> Ask:
         places = [snapshot.chunks(uri)[0] for uri in scores]
         candidates = tuple(Candidate(place, 0.0, 0.0, 0.0) for place in places)
         empty = Ranking(plan, candidates, (0.0,) * len(candidates))
-        made = empty.plus("made", list(scores.values()), lambda _: "by hand")
+        made = empty.add_step("made", list(scores.values()), lambda _: "by hand")
         return made, [Source("files", plan, snapshot, snapshot.text)]
 
     return ask
@@ -100,7 +100,7 @@ def told(ranking: Ranking, uri: str) -> list[str]:
 def test_what_the_best_links_to_is_lifted_by_a_share_of_its_score(ask: Ask) -> None:
     """Caught: following links backwards, or lifting by the target's own score."""
     ranking, sources = ask({"guide.md": 0.8, "setup.md": 0.5, "alone.md": 0.5})
-    lifted = led_to(1, 0.1, 0.0, EQUAL, sources)(ranking)
+    lifted = boost_linked(1, 0.1, 0.0, EQUAL, sources)(ranking)
     assert scores(lifted) == {"guide.md": 0.8, "setup.md": 0.58, "alone.md": 0.5}
     assert told(lifted, "setup.md") == ["links: linked from guide.md"]
     assert told(lifted, "alone.md") == []
@@ -109,20 +109,20 @@ def test_what_the_best_links_to_is_lifted_by_a_share_of_its_score(ask: Ask) -> N
 
 def test_only_the_best_few_lead(ask: Ask) -> None:
     ranking, sources = ask({"alone.md": 0.9, "guide.md": 0.8, "setup.md": 0.5})
-    assert scores(led_to(1, 0.1, 0.2, EQUAL, sources)(ranking)) == scores(ranking)
-    assert scores(led_to(2, 0.1, 0.2, EQUAL, sources)(ranking))["setup.md"] == 0.58
+    assert scores(boost_linked(1, 0.1, 0.2, EQUAL, sources)(ranking)) == scores(ranking)
+    assert scores(boost_linked(2, 0.1, 0.2, EQUAL, sources)(ranking))["setup.md"] == 0.58
 
 
 def test_the_strongest_lead_counts_and_they_do_not_add_up(ask: Ask) -> None:
     """It stands below the guide, and in one of the notes; two that link to each other lift both."""
     ranking, sources = ask({"guide.md": 0.8, "notes/one.md": 0.6, "guide/install.md": 0.1})
-    lifted = led_to(2, 0.1, 0.25, EQUAL, sources)(ranking)
+    lifted = boost_linked(2, 0.1, 0.25, EQUAL, sources)(ranking)
     assert scores(lifted)["guide/install.md"] == 0.3
-    stronger = led_to(2, 0.5, 0.25, EQUAL, sources)(ranking)
+    stronger = boost_linked(2, 0.5, 0.25, EQUAL, sources)(ranking)
     assert scores(stronger)["guide/install.md"] == 0.4
     assert told(stronger, "guide/install.md") == ["links: transclusion, linked from notes/one.md"]
     ranking, sources = ask({"guide.md": 0.8, "setup.md": 0.6})
-    assert scores(led_to(3, 0.1, 0.5, EQUAL, sources)(ranking)) == {
+    assert scores(boost_linked(3, 0.1, 0.5, EQUAL, sources)(ranking)) == {
         "guide.md": 0.86, "setup.md": 0.68,
     }  # fmt: skip
 
@@ -139,7 +139,7 @@ def test_of_equal_leads_the_first_by_uri_is_named_whichever_was_edited_last(tmp_
         candidates = tuple(Candidate(place, 0.0, 0.0, 0.0) for place in chunks)
         ranking = Ranking(plan, candidates, (0.5, 0.5, 0.1))
         sources = [Source("files", plan, snapshot, snapshot.text)]
-        lifted = led_to(2, 0.1, 0.0, EQUAL, sources)(ranking)
+        lifted = boost_linked(2, 0.1, 0.0, EQUAL, sources)(ranking)
         assert lifted.explain(2)[0].note == "linked from a.md"
 
 
@@ -148,14 +148,14 @@ def test_links_weigh_by_what_they_express(ask: Ask) -> None:
         "links_to": 1.0, "implements": 4.0, "tests": 3.0, "related": 0.5, "transclusion": 2.0,
     }  # fmt: skip
     ranking, sources = ask({"guide.md": 0.8, "setup.md": 0.1, "colours.md": 0.1})
-    lifted = led_to(1, 0.1, 0.0, weights, sources)(ranking)
+    lifted = boost_linked(1, 0.1, 0.0, weights, sources)(ranking)
     assert scores(lifted) == {"guide.md": 0.8, "setup.md": 0.18, "colours.md": 0.14}
     assert told(lifted, "colours.md") == ["links: related, linked from guide.md"]
     ranking, sources = ask({"notes/one.md": 0.5, "guide/install.md": 0.1, "tool.py": 0.1})
-    lifted = led_to(1, 0.1, 0.0, weights, sources)(ranking)
+    lifted = boost_linked(1, 0.1, 0.0, weights, sources)(ranking)
     assert scores(lifted) == {"notes/one.md": 0.5, "guide/install.md": 0.2, "tool.py": 0.3}
     ranking, sources = ask({"tests/test_plan.md": 0.5, "notes/one.md": 0.1})
-    lifted = led_to(1, 0.1, 0.0, weights, sources)(ranking)
+    lifted = boost_linked(1, 0.1, 0.0, weights, sources)(ranking)
     assert scores(lifted)["notes/one.md"] == 0.25
 
 
@@ -164,18 +164,18 @@ def test_a_page_leads_to_those_in_its_folder(ask: Ask) -> None:
     ranking, sources = ask(
         {"guide.md": 0.8, "guide/install.md": 0.5, "guide/deep/more.md": 0.5, "setup.md": 0.5}
     )
-    lifted = led_to(4, 0.0, 0.25, EQUAL, sources)(ranking)
+    lifted = boost_linked(4, 0.0, 0.25, EQUAL, sources)(ranking)
     assert scores(lifted) == {
         "guide.md": 0.8, "guide/install.md": 0.7, "guide/deep/more.md": 0.5, "setup.md": 0.5,
     }  # fmt: skip
     assert told(lifted, "guide/install.md") == ["links: below guide.md"]
     ranking, sources = ask({"notes/_index.md": 0.4, "notes/one.md": 0.3})
-    assert scores(led_to(1, 0.0, 0.25, EQUAL, sources)(ranking))["notes/one.md"] == 0.4
+    assert scores(boost_linked(1, 0.0, 0.25, EQUAL, sources)(ranking))["notes/one.md"] == 0.4
 
 
 def test_code_leads_nowhere_and_takes_no_ones_place(ask: Ask) -> None:
     ranking, sources = ask({"tool.py": 0.9, "guide.md": 0.8, "setup.md": 0.5})
-    assert scores(led_to(1, 0.1, 0.0, EQUAL, sources)(ranking))["setup.md"] == 0.58
+    assert scores(boost_linked(1, 0.1, 0.0, EQUAL, sources)(ranking))["setup.md"] == 0.58
 
 
 # --- joining --------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ def test_code_leads_nowhere_and_takes_no_ones_place(ask: Ask) -> None:
 def test_documents_one_link_away_join_with_half_the_score(ask: Ask) -> None:
     """As by the spec; what is there already keeps what it has, and no second link is followed."""
     ranking, sources = ask({"notes/one.md": 0.8, "tool.py": 0.1})
-    joined = joined_by_links(1, 0.5, EQUAL, sources)(ranking)
+    joined = add_linked(1, 0.5, EQUAL, sources)(ranking)
     assert scores(joined) == {"notes/one.md": 0.8, "tool.py": 0.1, "guide/install.md": 0.4}
     at = len(joined.candidates) - 1
     assert [each.stage for each in joined.explain(at)] == ["neighbour"]
@@ -195,7 +195,7 @@ def test_documents_one_link_away_join_with_half_the_score(ask: Ask) -> None:
 def test_what_a_filter_leaves_out_does_not_join(ask: Ask) -> None:
     for filters in (Filters(prefix="notes/"), Filters(glob="notes/*.md")):
         ranking, sources = ask({"notes/one.md": 0.8}, filters)
-        assert scores(joined_by_links(1, 0.5, EQUAL, sources)(ranking)) == {"notes/one.md": 0.8}
+        assert scores(add_linked(1, 0.5, EQUAL, sources)(ranking)) == {"notes/one.md": 0.8}
 
 
 # --- communities ----------------------------------------------------------------------------------
@@ -206,18 +206,18 @@ def test_the_community_of_the_best_counts_more(ask: Ask) -> None:
     ranking, sources = ask(
         {"guide.md": 0.8, "colours.md": 0.5, "tests/test_plan.md": 0.5, "alone.md": 0.5}
     )
-    lifted = of_one_community(1, 1.1, sources)(ranking)
+    lifted = boost_community(1, 1.1, sources)(ranking)
     assert scores(lifted) == {
         "guide.md": 0.88, "colours.md": 0.55, "tests/test_plan.md": 0.5, "alone.md": 0.5,
     }  # fmt: skip
     assert told(lifted, "colours.md") == ["community: linked among those of the best"]
-    both = of_one_community(2, 1.1, sources)(ask({"guide.md": 0.8, "tests/test_plan.md": 0.5})[0])
+    both = boost_community(2, 1.1, sources)(ask({"guide.md": 0.8, "tests/test_plan.md": 0.5})[0])
     assert scores(both) == {"guide.md": 0.88, "tests/test_plan.md": 0.55}
 
 
 def test_the_best_without_links_has_no_community(ask: Ask) -> None:
     ranking, sources = ask({"alone.md": 0.8, "guide.md": 0.5})
-    assert scores(of_one_community(1, 1.1, sources)(ranking)) == scores(ranking)
+    assert scores(boost_community(1, 1.1, sources)(ranking)) == scores(ranking)
 
 
 # --- age ------------------------------------------------------------------------------------------
@@ -243,14 +243,14 @@ def test_what_was_changed_lately_counts_more(
     assert document is not None
     now = document["mtime_ns"] / 1e9 + days * DAY
     # In whichever order the tiers are given.
-    lifted = by_age([(30, 1.1), (7, 1.2)], sources, clock=lambda: now)(ranking)
+    lifted = boost_recent([(30, 1.1), (7, 1.2)], sources, clock=lambda: now)(ranking)
     assert scores(lifted) == {"guide.md": pytest.approx(0.5 * factor)}
     assert told(lifted, "guide.md") == note
 
 
 def test_age_counts_only_where_it_is_wanted(ask: Ask) -> None:
     ranking, sources = ask({"guide.md": 0.5})
-    assert by_age([], sources)(ranking) is ranking
+    assert boost_recent([], sources)(ranking) is ranking
 
 
 # --- by settings ----------------------------------------------------------------------------------

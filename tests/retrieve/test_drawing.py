@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from lookfar.model import LinkGraph
-from lookfar.retrieve.neighbours.drawing import drawn
+from lookfar.retrieve.neighbours.drawing import draw_graph
 
 
 @dataclass
@@ -23,7 +23,7 @@ class Linked:
 
 
 def draw(most: int = 100, around: str = "", community: int | None = None) -> LinkGraph:
-    return drawn(Linked(), most, around, community, collection="docs", generation=3)
+    return draw_graph(Linked(), most, around, community, collection="docs", generation=3)
 
 
 def test_documents_with_links_are_drawn_best_linked_first() -> None:

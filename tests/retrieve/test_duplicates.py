@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from passage_maker import passage, shown
 
-from lookfar.retrieve.answer.choose import confident
-from lookfar.retrieve.answer.duplicates import READ, fold_equal, fold_near, fold_wordy
+from lookfar.retrieve.answer.choose import drop_weak
+from lookfar.retrieve.answer.duplicates import READ, fold_equal, fold_near, fold_same_words
 
 
 def test_equal_texts_become_the_best_of_them() -> None:
@@ -51,7 +51,7 @@ def test_prose_and_code_are_not_folded_into_one_another() -> None:
 def test_what_has_an_occasion_of_its_own_is_never_folded(lane: str) -> None:
     two = [passage("a", 0.9, "x", lane=lane), passage("b", 0.8, "x", lane=lane)]
     assert fold_equal(two) == two
-    assert fold_wordy(two, lambda _: "one two three", 0.5, 10) == two
+    assert fold_same_words(two, lambda _: "one two three", 0.5, 10) == two
     assert fold_near(two, np.ones((2, 2), np.float32), 0.5) == two
 
 
@@ -76,7 +76,7 @@ TEXTS = {
 )
 def test_words_count_three_in_a_row(share: float, kept: list[str]) -> None:
     passages = [passage(uri, 1 - at / 10, uri) for at, uri in enumerate(TEXTS)]
-    found = fold_wordy(passages, lambda each: TEXTS[each.place.uri], share, 10)
+    found = fold_same_words(passages, lambda each: TEXTS[each.place.uri], share, 10)
     assert [each.place.uri for each in found] == kept
     assert ("part.md", "words") in [(o.place.uri, by) for o, by in found[0].folded]
 
@@ -85,14 +85,14 @@ def test_a_longer_text_is_not_folded_into_its_part() -> None:
     """Caught: dividing by the smaller of both, by which what the longer adds would be lost."""
     texts = {"a.md": "three four five", "b.md": TEXTS["full.md"]}
     passages = [passage(uri, 1 - at / 10, uri) for at, uri in enumerate(texts)]
-    assert len(fold_wordy(passages, lambda each: texts[each.place.uri], 0.9, 10)) == 2
+    assert len(fold_same_words(passages, lambda each: texts[each.place.uri], 0.9, 10)) == 2
 
 
 def test_scripts_without_spaces_have_words_too() -> None:
     texts = {"a.md": "設定を変更する", "b.md": "設定を変更しない", "c.md": "猫が好き"}
     passages = [passage(uri, 1 - at / 10, uri) for at, uri in enumerate(texts)]
     # Rows of a: 設定を 定を変 を変更 変更す 更する; of b the first three and three others.
-    found = fold_wordy(passages, lambda each: texts[each.place.uri], 0.5, 10)
+    found = fold_same_words(passages, lambda each: texts[each.place.uri], 0.5, 10)
     assert shown(found) == [("a.md", [("b.md", "words")]), ("c.md", [])]
 
 
@@ -104,10 +104,10 @@ def test_no_more_texts_are_read_than_are_needed() -> None:
         read.append(each.place.uri)  # type: ignore[attr-defined]
         return f"same words here {len(read) if len(read) > 5 else 0} and so on {len(read) // 6}"
 
-    fold_wordy(passages, text, 0.9, 10)
+    fold_same_words(passages, text, 0.9, 10)
     assert len(read) == READ
     read.clear()
-    found = fold_wordy(passages, text, 0.9, 50)
+    found = fold_same_words(passages, text, 0.9, 50)
     folded = len(passages) - len(found)
     assert folded == 4
     assert len(read) == 50 + folded
@@ -139,9 +139,9 @@ def test_what_is_folded_keeps_what_it_stood_for() -> None:
 
 def test_confidence_is_the_share_of_the_best_score() -> None:
     passages = [passage("a", 0.8), passage("b", 0.4), passage("c", 0.39)]
-    assert [each.place.uri for each in confident(passages, 0.5)] == ["a", "b"]
-    assert confident([], 0.5) == []
-    assert confident([passage("a", -0.1)], 0.5) == []
+    assert [each.place.uri for each in drop_weak(passages, 0.5)] == ["a", "b"]
+    assert drop_weak([], 0.5) == []
+    assert drop_weak([passage("a", -0.1)], 0.5) == []
 
 
 def test_the_quick_look_at_words_loses_no_pair() -> None:
@@ -158,5 +158,5 @@ def test_the_quick_look_at_words_loses_no_pair() -> None:
         alike = len(rows[0] & rows[1]) >= share * len(rows[1])
         texts = {"a": " ".join(first), "b": " ".join(second)}
         two = [passage("a", 0.9, "a"), passage("b", 0.8, "b")]
-        found = fold_wordy(two, lambda each, texts=texts: texts[each.place.uri], share, 9)
+        found = fold_same_words(two, lambda each, texts=texts: texts[each.place.uri], share, 9)
         assert (len(found) == 1) == alike, (texts, share)

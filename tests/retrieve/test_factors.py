@@ -9,7 +9,7 @@ import pytest
 
 from lookfar.model import SymbolKind
 from lookfar.ports import Definition, Place
-from lookfar.retrieve.question.intent import intents_of
+from lookfar.retrieve.question.intent import detect_intents
 from lookfar.retrieve.ranking import Candidate, Ranking
 from lookfar.retrieve.stages import factors
 from lookfar.store.keywords.analyser import names_in, terms_of
@@ -59,29 +59,29 @@ def made(
     ],
 )
 def test_questions_tell_what_they_are_about(question: str, intents: tuple[str, ...]) -> None:
-    assert intents_of(terms_of(question)) == intents
+    assert detect_intents(terms_of(question)) == intents
 
 
 def test_the_kind_that_is_asked_for_counts_more(made: Made) -> None:
     ranking, defined = made("date function", ("Date", "class", False), ("date", "method", False))
-    judged = factors.by_kind(1.3, 1.15)(ranking, defined)
+    judged = factors.boost_kind(1.3, 1.15)(ranking, defined)
     assert judged.scores == pytest.approx((0.5, 0.5 * 1.3))
     assert judged.explain(1)[-1].note == "the question is about: function"
     ranking, defined = made("date class", ("Date", "class", False), ("date", "method", False))
-    assert factors.by_kind(1.3, 1.15)(ranking, defined).scores == pytest.approx((0.5 * 1.3, 0.5))
+    assert factors.boost_kind(1.3, 1.15)(ranking, defined).scores == pytest.approx((0.5 * 1.3, 0.5))
 
 
 def test_what_a_question_is_about_is_found_by_names(made: Made) -> None:
     """A question about logins lifts what checks passwords, though no word is shared."""
     defines = ("check_password", "function", False), ("print_page", "function", False)
-    judged = factors.by_kind(1.3, 1.15)(*made("how does login work", *defines))
+    judged = factors.boost_kind(1.3, 1.15)(*made("how does login work", *defines))
     assert judged.scores == pytest.approx((0.5 * 1.15, 0.5))
     same = made("how do pages look", *defines)
-    assert factors.by_kind(1.3, 1.15)(*same) is same[0]
+    assert factors.boost_kind(1.3, 1.15)(*same) is same[0]
 
 
 def test_documented_code_counts_more(made: Made) -> None:
-    judged = factors.by_docstring(1.05)(
+    judged = factors.boost_documented(1.05)(
         *made("x", ("a", "function", True), ("b", "function", False))
     )
     assert judged.scores == pytest.approx((0.5 * 1.05, 0.5))
@@ -92,7 +92,7 @@ def test_large_code_counts_less(made: Made, least: int, counts: float) -> None:
     ranking, _ = made("x", ("a", "function", False), ("b", "function", False))
     small, large = ranking.candidates
     large = large._replace(place=large.place._replace(end=large.place.start + least))
-    judged = factors.by_size(replace(ranking, candidates=(small, large)))
+    judged = factors.demote_large(replace(ranking, candidates=(small, large)))
     assert judged.scores == pytest.approx((0.5, 0.5 * counts))
 
 
@@ -108,17 +108,21 @@ def test_large_code_counts_less(made: Made, least: int, counts: float) -> None:
     ],
 )
 def test_the_ladder_of_names(made: Made, query: str, name: str, counts: float) -> None:
-    judged = factors.by_name_ladder(*made(query, (name, "function", False)))
+    judged = factors.boost_names_by_ladder(*made(query, (name, "function", False)))
     assert judged.scores == pytest.approx((0.5 * counts,))
 
 
 def test_words_of_the_path_count(made: Made) -> None:
     ranking, _ = made("json reader", ("a", "function", False), uri="src/json/x.py")
-    assert factors.by_path_share(ranking).scores == pytest.approx((0.5 * 1.1,))
+    assert factors.boost_path_words(ranking).scores == pytest.approx((0.5 * 1.1,))
 
 
 def test_prose_is_left_alone(made: Made) -> None:
     ranking, defined = made("date function", ("date", "function", True), uri="date.md", lane="docs")
-    for judge in (factors.by_kind(1.3, 1.15), factors.by_docstring(1.05), factors.by_name_ladder):
+    for judge in (
+        factors.boost_kind(1.3, 1.15),
+        factors.boost_documented(1.05),
+        factors.boost_names_by_ladder,
+    ):
         assert judge(ranking, defined).scores == (0.5,)
-    assert factors.by_path_share(ranking).scores == (0.5,)
+    assert factors.boost_path_words(ranking).scores == (0.5,)

@@ -9,7 +9,12 @@ import pytest
 
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.library import Library
-from lookfar.retrieve.answer.focus import Asked, best_sentences, lines_of, sentences_of
+from lookfar.retrieve.answer.focus import (
+    FocusQuery,
+    find_best_sentences,
+    split_lines,
+    split_sentences,
+)
 
 PROSE = (
     "# Title\n\nFirst sentence here. Second one\nwraps here! Third.\n- item one\n- item two. More."
@@ -18,7 +23,7 @@ PROSE = (
 
 
 def test_prose_is_cut_into_sentences() -> None:
-    assert [PROSE[one.start : one.end] for one in sentences_of(PROSE)] == [
+    assert [PROSE[one.start : one.end] for one in split_sentences(PROSE)] == [
         "# Title", "First sentence here.", "Second one\nwraps here!", "Third.", "- item one",
         "- item two.", "More.", "x = 1234", "y = call()", "After code.", "| a12 | b |",
     ]  # fmt: skip
@@ -26,11 +31,11 @@ def test_prose_is_cut_into_sentences() -> None:
 
 def test_code_is_cut_into_lines() -> None:
     code = "def f():\n    return 1\n\n\n}\n"
-    assert [code[one.start : one.end] for one in lines_of(code)] == ["def f():", "    return 1"]
+    assert [code[one.start : one.end] for one in split_lines(code)] == ["def f():", "    return 1"]
 
 
 def best(text: str, weights: dict[str, float], *, code: bool = False) -> str:
-    one = best_sentences(text, Asked(weights), code=code)[0]
+    one = find_best_sentences(text, FocusQuery(weights), code=code)[0]
     return text[one.start : one.end]
 
 
@@ -55,14 +60,14 @@ def test_a_heading_gives_way_to_its_section() -> None:
 
 def test_where_no_word_answers_the_first_sentence_does() -> None:
     assert best("One thing. Another thing.", {"absent": 1.0}) == "One thing."
-    assert best_sentences("", Asked({}), code=False) == []
+    assert find_best_sentences("", FocusQuery({}), code=False) == []
 
 
 def test_meaning_decides_where_no_word_does() -> None:
     embedder = HashedEmbedder()
     text = "Lanterns glow. Boats sail on the water. Trees grow."
-    asked = Asked({"absent": 1.0}, embedder.embed(["Trees grow."])[0], embedder)
-    one = best_sentences(text, asked, code=False)[0]
+    asked = FocusQuery({"absent": 1.0}, embedder.embed(["Trees grow."])[0], embedder)
+    one = find_best_sentences(text, asked, code=False)[0]
     assert text[one.start : one.end] == "Trees grow."
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from lookfar.config import SearchSettings
 from lookfar.ports import Place
-from lookfar.retrieve.answer.relevance import doubts, relevance
+from lookfar.retrieve.answer.relevance import measure_relevance, note_low_relevance
 from lookfar.retrieve.ranking import Candidate, Ranking
-from lookfar.retrieve.search import stages
-from lookfar.retrieve.stages.fuse import by_variance, reciprocal_rank, weighted_sum
+from lookfar.retrieve.search import make_stages
+from lookfar.retrieve.stages.fuse import fuse_by_rank, fuse_by_score, weigh_by_variance
 
 MakePlace = Callable[..., Place]
 MakeRanking = Callable[..., Ranking]
@@ -33,7 +33,7 @@ def four(make_place: MakePlace, make_ranking: MakeRanking) -> Ranking:
 
 def test_ranks_are_fused_by_their_reciprocals(four: Ranking) -> None:
     """The k is 60: 1/61, 1/62 and 1/63 for the places, as a share of the best there can be."""
-    fused = reciprocal_rank(0.5, 0.5, 60)(four)
+    fused = fuse_by_rank(0.5, 0.5, 60)(four)
     best = 1 / 61
     assert fused.scores == pytest.approx(
         (
@@ -47,9 +47,9 @@ def test_ranks_are_fused_by_their_reciprocals(four: Ranking) -> None:
 
 
 def test_ranks_are_weighed(four: Ranking) -> None:
-    words = reciprocal_rank(0.0, 1.0, 60)(four)
+    words = fuse_by_rank(0.0, 1.0, 60)(four)
     assert words.scores == pytest.approx((1.0, 61 / 62, 0.0, 0.0))
-    near = reciprocal_rank(1.0, 0.0, 60)(four)
+    near = fuse_by_rank(1.0, 0.0, 60)(four)
     assert near.order()[:3] == [2, 1, 0]
 
 
@@ -62,7 +62,7 @@ def test_a_document_that_matches_as_a_whole_comes_after_all_chunks(
             Candidate(make_place(2, document=2), 0.1, 0.1, 0.0),
         ]
     )
-    assert reciprocal_rank(0.0, 1.0, 60)(ranking).scores == pytest.approx((61 / 62, 1.0))
+    assert fuse_by_rank(0.0, 1.0, 60)(ranking).scores == pytest.approx((61 / 62, 1.0))
 
 
 def test_a_lane_whose_scores_hardly_differ_counts_less(
@@ -77,56 +77,59 @@ def test_a_lane_whose_scores_hardly_differ_counts_less(
             for at in range(1, 11)
         ]
     )
-    near, said = by_variance(0.1, 0.1)(ranking, 0.5, 0.5)
+    near, said = weigh_by_variance(0.1, 0.1)(ranking, 0.5, 0.5)
     assert (near, said) == pytest.approx((0.45 / 0.95, 0.5 / 0.95))
-    assert by_variance(0.05, 0.1)(ranking, 0.5, 0.5) == pytest.approx((0.5, 0.5))
+    assert weigh_by_variance(0.05, 0.1)(ranking, 0.5, 0.5) == pytest.approx((0.5, 0.5))
     # A lane that tells nothing at all still counts the least.
     flat = replace(ranking, candidates=tuple(c._replace(vector=0.4) for c in ranking.candidates))
-    assert by_variance(0.1, 0.2)(flat, 0.5, 0.5) == pytest.approx((0.1 / 0.6, 0.5 / 0.6))
+    assert weigh_by_variance(0.1, 0.2)(flat, 0.5, 0.5) == pytest.approx((0.1 / 0.6, 0.5 / 0.6))
     # Where one lane is all there is, it keeps its weight.
-    assert by_variance(0.1, 0.1)(ranking, 0.0, 0.75) == (0.0, 0.75)
+    assert weigh_by_variance(0.1, 0.1)(ranking, 0.0, 0.75) == (0.0, 0.75)
 
 
 def test_weights_by_variance_reach_the_sum(four: Ranking) -> None:
     def silent(_: Ranking, meaning: float, words: float) -> tuple[float, float]:
         return 0.0, meaning + words
 
-    fused = weighted_sum(0.5, 0.5, 0.0, 0.6, silent)(four)
+    fused = fuse_by_score(0.5, 0.5, 0.0, 0.6, silent)(four)
     assert fused.scores == pytest.approx((1.0, 5 / 9, 0.0, 0.0))
 
 
 @pytest.mark.parametrize(("alpha", "order"), [(0.0, [0, 1]), (1.0, [2, 1])])
 def test_alpha_is_the_share_of_meaning(four: Ranking, alpha: float, order: list[int]) -> None:
-    fuse = stages(SearchSettings(alpha=alpha), ())[0]
+    fuse = make_stages(SearchSettings(alpha=alpha), ())[0]
     assert fuse(four).order()[:2] == order
 
 
 def test_the_kind_of_fusion_is_a_setting(four: Ranking) -> None:
-    fuse = stages(SearchSettings(fusion="rrf", vector_weight=0.5, keyword_weight=0.5), ())[0]
-    assert fuse(four).scores == reciprocal_rank(0.5, 0.5, 60)(four).scores
+    fuse = make_stages(SearchSettings(fusion="rrf", vector_weight=0.5, keyword_weight=0.5), ())[0]
+    assert fuse(four).scores == fuse_by_rank(0.5, 0.5, 60)(four).scores
     weighed = SearchSettings(dynamic_weights=True, variance_threshold=1, min_weight_factor=1)
-    assert stages(weighed, ())[0](four).scores == stages(SearchSettings(), ())[0](four).scores
+    assert (
+        make_stages(weighed, ())[0](four).scores
+        == make_stages(SearchSettings(), ())[0](four).scores
+    )
 
 
 def test_nothing_relevant_is_said_where_little_speaks_for_the_best(four: Ranking) -> None:
     """The words of the question weigh 20; the best page has 9 of it, and the best cosine 0.9."""
     asked = replace(four, rarity={"a": 12.0, "b": 8.0}, entries=1000)
-    assert relevance(asked) == pytest.approx((9 / 20 + 0.9) / 0.5)
-    assert doubts(asked) == []
+    assert measure_relevance(asked) == pytest.approx((9 / 20 + 0.9) / 0.5)
+    assert note_low_relevance(asked) == []
     far = replace(asked, candidates=tuple(c._replace(vector=-0.1) for c in asked.candidates))
-    assert relevance(far) == pytest.approx((0.45 - 0.1) / 0.5)
-    (note,) = doubts(far)
+    assert measure_relevance(far) == pytest.approx((0.45 - 0.1) / 0.5)
+    (note,) = note_low_relevance(far)
     assert note.reason == "nothing_relevant"
     assert "70%" in note.detail
-    assert doubts(replace(far, entries=999)) == []
+    assert note_low_relevance(replace(far, entries=999)) == []
 
 
 def test_without_a_model_words_decide_whether_anything_is_relevant(
     four: Ranking,
 ) -> None:
     words = replace(four, plan=replace(four.plan, vector=None), rarity={"a": 36.0}, entries=1000)
-    assert relevance(words) == pytest.approx(0.25 / 0.2)
-    assert relevance(replace(words, plan=replace(words.plan, mode="vector"))) is None
+    assert measure_relevance(words) == pytest.approx(0.25 / 0.2)
+    assert measure_relevance(replace(words, plan=replace(words.plan, mode="vector"))) is None
 
 
 def test_cosines_of_two_models_are_laid_over_one_range(
@@ -142,7 +145,7 @@ def test_cosines_of_two_models_are_laid_over_one_range(
     ]
     one = make_ranking(candidates, mode="vector", vector=np.ones(4))
     two = make_ranking(candidates, mode="vector", vector=np.ones((2, 4)))
-    fuse = weighted_sum(1.0, 0.0, 0.0, 1.0)
+    fuse = fuse_by_score(1.0, 0.0, 0.0, 1.0)
     prose = [score for score, each in zip(fuse(one).scores, near, strict=True) if each[1] == "docs"]
     assert max(prose) < 0.5
     scores = fuse(two).scores

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import harness
 from lookfar.errors import InvalidArgument
-from lookfar.retrieve.grep.literals import need_of
+from lookfar.retrieve.grep.literals import derive_need
 from lookfar.retrieve.grep.matcher import make_matcher
 from lookfar.retrieve.grep.syntax import parse
 
@@ -160,7 +160,7 @@ def test_what_is_needed_is_in_every_text_that_matches(
         parts = [meets(part, text) for part in need.parts]
         return all(parts) if isinstance(need, AllOf) else any(parts)
 
-    need = need_of(parse(expression, fold=fold).node)
+    need = derive_need(parse(expression, fold=fold).node)
     flags = re.IGNORECASE if fold else re.NOFLAG
     for line in lines:
         if re.search(expression, line, flags):
@@ -171,13 +171,13 @@ def test_needs_are_found() -> None:
     """Seen to fail with the texts of a repetition that may be absent."""
     from lookfar.ports import EVERYTHING, AllOf, AnyOf
 
-    assert need_of(parse("hello world").node) == b"hello world"
-    assert need_of(parse(r"Foo\w+Bar").node) == AllOf((b"foo", b"bar"))
-    assert need_of(parse("(?:abc|xyz)+").node) == AnyOf((b"abc", b"xyz"))
-    assert need_of(parse("fo[oa]bar").node) == AnyOf((b"foabar", b"foobar"))
-    assert need_of(parse("(?:abc)*").node) == EVERYTHING
-    assert need_of(parse("abc|x").node) == EVERYTHING
-    assert need_of(parse(r"(?i)STRASSE\b").node) == b"strasse"
+    assert derive_need(parse("hello world").node) == b"hello world"
+    assert derive_need(parse(r"Foo\w+Bar").node) == AllOf((b"foo", b"bar"))
+    assert derive_need(parse("(?:abc|xyz)+").node) == AnyOf((b"abc", b"xyz"))
+    assert derive_need(parse("fo[oa]bar").node) == AnyOf((b"foabar", b"foobar"))
+    assert derive_need(parse("(?:abc)*").node) == EVERYTHING
+    assert derive_need(parse("abc|x").node) == EVERYTHING
+    assert derive_need(parse(r"(?i)STRASSE\b").node) == b"strasse"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from lookfar.common.target import Target
 from lookfar.library import Library
-from lookfar.retrieve.locate.moved import moved_to
+from lookfar.retrieve.locate.moved import find_moved
 from lookfar.retrieve.locate.target import check_citation
 from lookfar.text.parse.markdown import parse
 
@@ -31,17 +31,17 @@ TWINS = "# A\n\n## Linux\n\n### Install\n\nRun make.\n\n## Windows\n\n### Instal
 def test_the_same_in_turn_and_otherwise_the_nearest(
     start: int, now: str, before: str | None, found: int
 ) -> None:
-    assert moved_to("ab", start, now, before) == found
+    assert find_moved("ab", start, now, before) == found
 
 
 def test_a_row_of_one_sign_takes_no_time() -> None:
     """Seen to run for as long as it was let with places looked for at every sign."""
     row = "=" * 400_000
-    assert moved_to("=" * 100_000, 1, row + "!", row) == 0
+    assert find_moved("=" * 100_000, 1, row + "!", row) == 0
 
 
 def test_nothing_stands_nowhere() -> None:
-    assert moved_to("", 3, "abc", "abcdef") == -1
+    assert find_moved("", 3, "abc", "abcdef") == -1
 
 
 @pytest.mark.parametrize("indexed", [True, False])

@@ -10,7 +10,7 @@ import pytest
 
 from lookfar.library import Library
 from lookfar.model import Filters, Hit, Mode
-from lookfar.retrieve.question.names import names_asked
+from lookfar.retrieve.question.names import find_names
 from lookfar.retrieve.question.plan import make_plan
 
 pytestmark = pytest.mark.usefixtures("own_home")
@@ -136,7 +136,7 @@ def test_a_definition_is_put_first_by_as_little_as_it_takes(library: Library) ->
 
 def asked(question: str) -> list[tuple[str, bool]]:
     plan = make_plan(question, mode="keyword", top_k=5, filters=Filters(), embedder=None)
-    return [(".".join(name.parts), name.alone) for name in names_asked(plan)]
+    return [(".".join(name.parts), name.alone) for name in find_names(plan)]
 
 
 @pytest.mark.parametrize(

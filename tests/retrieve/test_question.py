@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lookfar.retrieve.question.query import kind_of, read
+from lookfar.retrieve.question.query import classify_question, parse_question
 from lookfar.retrieve.ranking import QuestionKind
 
 
@@ -21,7 +21,7 @@ from lookfar.retrieve.ranking import QuestionKind
     ],
 )
 def test_quoted_phrases(text: str, words: str, phrases: tuple[str, ...]) -> None:
-    question = read(text)
+    question = parse_question(text)
     assert (question.text, question.phrases, question.without) == (words, phrases, ())
 
 
@@ -41,7 +41,7 @@ def test_quoted_phrases(text: str, words: str, phrases: tuple[str, ...]) -> None
     ],
 )
 def test_what_is_not_wanted(text: str, words: str, without: tuple[str, ...]) -> None:
-    question = read(text)
+    question = parse_question(text)
     assert (question.text, question.without, question.phrases) == (words, without, ())
 
 
@@ -65,7 +65,7 @@ def test_what_is_not_wanted(text: str, words: str, without: tuple[str, ...]) -> 
     ],
 )
 def test_a_dash_may_be_syntax_only_before_a_last_word(text: str, dashed: tuple[str, ...]) -> None:
-    question = read(text)
+    question = parse_question(text)
     assert question.dashed == dashed
     assert dashed or question.text == text
 
@@ -90,9 +90,9 @@ def test_a_dash_may_be_syntax_only_before_a_last_word(text: str, dashed: tuple[s
     ],
 )
 def test_the_kind_of_a_question(text: str, kind: QuestionKind) -> None:
-    assert kind_of(text) == kind
+    assert classify_question(text) == kind
 
 
 def test_a_question_that_is_a_phrase_is_of_that_kind() -> None:
-    assert read('"how to be or not to be a node"').kind == "phrase"
-    assert read('where is "drain node" explained').kind == "question"
+    assert parse_question('"how to be or not to be a node"').kind == "phrase"
+    assert parse_question('where is "drain node" explained').kind == "question"

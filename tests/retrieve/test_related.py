@@ -11,7 +11,7 @@ from lookfar import Library
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound, NotIndexed
 from lookfar.model import RelatedEntry
 from lookfar.retrieve.neighbours.related import KINDS
-from lookfar.retrieve.neighbours.relations import relation_of
+from lookfar.retrieve.neighbours.relations import classify_link
 
 Write = Callable[..., None]
 
@@ -338,4 +338,4 @@ def test_what_is_not_there(write: Write, library: Library) -> None:
 def test_where_a_link_stands_says_what_it_is(
     kind: str, uri: str, headings: tuple[str, ...], relation: str
 ) -> None:
-    assert relation_of(kind, uri, headings) == relation  # type: ignore[arg-type]
+    assert classify_link(kind, uri, headings) == relation  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from passage_maker import passage
 from lookfar.errors import ModelUnavailable
 from lookfar.ports import Reranker
 from lookfar.retrieve.answer.diversify import Passage
-from lookfar.retrieve.answer.rerank import reranked
+from lookfar.retrieve.answer.rerank import rerank_passages
 
 
 class Judge:
@@ -36,7 +36,7 @@ PASSAGES = [passage(name, 1 - at / 10, name) for at, name in enumerate("abcd")]
 
 def test_the_best_few_are_ordered_anew_and_stay_before_the_rest() -> None:
     judge: Reranker = Judge({"a": 0.2, "b": 0.9, "c": 0.5})
-    found, notes = reranked(PASSAGES, "question", uri, lambda: judge, 3)
+    found, notes = rerank_passages(PASSAGES, "question", uri, lambda: judge, 3)
     assert [each.place.uri for each in found] == ["b", "c", "a", "d"]
     # Above the 0.7 of the one that was not read.
     assert [each.score for each in found] == pytest.approx([1.6, 1.2, 0.9, 0.7])
@@ -48,14 +48,14 @@ def test_the_best_few_are_ordered_anew_and_stay_before_the_rest() -> None:
 def test_ties_go_by_uri() -> None:
     judge = Judge(dict.fromkeys("abcd", 0.5))
     backwards = [passage(name, 1 - at / 10, name) for at, name in enumerate("dcba")]
-    found, _ = reranked(backwards, "question", uri, lambda: judge, 9)
+    found, _ = rerank_passages(backwards, "question", uri, lambda: judge, 9)
     assert [each.place.uri for each in found] == list("abcd")
 
 
 def test_the_model_reads_headings_and_no_more_than_it_is_to() -> None:
     judge = Judge({"text": 0.5})
     passages = [passage(name, 0.5, name, path=("Guide", "Use")) for name in "abc"]
-    reranked(passages, "question", lambda _: "text", lambda: judge, 2)
+    rerank_passages(passages, "question", lambda _: "text", lambda: judge, 2)
     assert judge.read == ["Guide > Use\ntext"] * 2
 
 
@@ -67,11 +67,11 @@ def missing() -> Reranker:
 def test_without_a_model_the_order_stays_and_the_answer_says_so(
     model: Callable[[], Reranker] | None,
 ) -> None:
-    found, notes = reranked(PASSAGES, "question", uri, model, 3)
+    found, notes = rerank_passages(PASSAGES, "question", uri, model, 3)
     assert found == PASSAGES
     assert [each.reason for each in notes] == ["no_reranker"]
     assert "order is that of the search" in notes[0].detail
 
 
 def test_nothing_needs_no_model() -> None:
-    assert reranked([], "question", uri, missing, 3) == ([], [])
+    assert rerank_passages([], "question", uri, missing, 3) == ([], [])

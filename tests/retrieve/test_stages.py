@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from lookfar.ports import Place
-from lookfar.retrieve.answer.diversify import passages
+from lookfar.retrieve.answer.diversify import make_passages
 from lookfar.retrieve.ranking import Candidate, Ranking
-from lookfar.retrieve.stages.boost import asked_by_path, name_match
-from lookfar.retrieve.stages.fuse import weighted_sum
+from lookfar.retrieve.stages.boost import boost_names, boost_path
+from lookfar.retrieve.stages.fuse import fuse_by_score
 from lookfar.store.keywords.analyser import terms_of
 
 MakePlace = Callable[..., Place]
@@ -35,7 +35,7 @@ def test_fusion_is_the_weighted_sum_of_scaled_scores(
         Candidate(make_place(1, document=1), keyword=4.0, page=10.0, vector=0.2),
         Candidate(make_place(2, document=2), keyword=2.0, page=5.0, vector=0.6),
     ]
-    fused = weighted_sum(0.25, 0.75, 0.6, 0.6)(make_ranking(candidates))
+    fused = fuse_by_score(0.25, 0.75, 0.6, 0.6)(make_ranking(candidates))
     # Words: of the best chunk (4 and 2 of 4) and page (10 and 5 of 10); meaning: min to max.
     assert fused.scores == pytest.approx((0.75 * 1.0, 0.75 * 0.5 + 0.25 * 1.0))
 
@@ -47,7 +47,7 @@ def test_fusion_gives_vectors_no_say_where_the_model_knows_no_word(
         Candidate(make_place(1, document=1), 1.0, 1.0, 0.0),
         Candidate(make_place(2, document=2), 0.5, 0.5, 1.0),
     ]
-    fused = weighted_sum(0.25, 0.75, 0.6, 0.6)(make_ranking(candidates, trust=0.0))
+    fused = fuse_by_score(0.25, 0.75, 0.6, 0.6)(make_ranking(candidates, trust=0.0))
     assert fused.scores == pytest.approx((1.0, 0.5))
 
 
@@ -61,7 +61,7 @@ def test_single_modes_listen_to_one_lane(
     ]
     vector = None if mode == "keyword" else object()
     ranking = make_ranking(candidates, mode=mode, vector=vector)
-    fused = weighted_sum(0.25, 0.75, 0.6, 0.6)(ranking)
+    fused = fuse_by_score(0.25, 0.75, 0.6, 0.6)(ranking)
     assert fused.order()[0] == best
     assert fused.scores[best] == pytest.approx(1.0)
 
@@ -74,7 +74,7 @@ def test_a_page_is_as_near_as_the_mean_of_its_three_nearest_chunks(
         *(Candidate(make_place(at, document=1), 0, 0, value) for at, value in enumerate(near)),
         Candidate(make_place(9, document=2), 0, 0, 0.5),
     ]
-    fused = weighted_sum(1.0, 0.0, 1.0, 0.6)(make_ranking(candidates, mode="vector"))
+    fused = fuse_by_score(1.0, 0.0, 1.0, 0.6)(make_ranking(candidates, mode="vector"))
     # Document 1 has the mean 0.7, document 2 has 0.5: the best and the worst page.
     assert fused.scores == pytest.approx((1, 1, 1, 1, 0))
 
@@ -86,7 +86,7 @@ def test_every_score_is_the_sum_of_its_explanation(
         Candidate(make_place(1, document=1, title="Word"), 3.0, 2.0, 0.4),
         Candidate(make_place(2, document=2), 1.0, 4.0, 0.8),
     ]
-    ranked = name_match(0.05)(weighted_sum(0.25, 0.75, 0.6, 0.6)(make_ranking(candidates)))
+    ranked = boost_names(0.05)(fuse_by_score(0.25, 0.75, 0.6, 0.6)(make_ranking(candidates)))
     for at, score in enumerate(ranked.scores):
         assert sum(each.value for each in ranked.explain(at)) == pytest.approx(score, abs=1e-5)
     assert [each.stage for each in ranked.explain(0)][-1] == "names"
@@ -108,7 +108,7 @@ def test_names_lift_by_the_share_of_the_question_they_hold(
     ranking = make_ranking(
         [Candidate(make_place(1, **where), 0, 0, 0)], [0.5], terms=tuple(terms_of("rotate keys"))
     )
-    assert name_match(0.1)(ranking).scores == pytest.approx((0.5 + lift,))
+    assert boost_names(0.1)(ranking).scores == pytest.approx((0.5 + lift,))
 
 
 @pytest.mark.parametrize("top_k", [1, 10, 50])
@@ -126,7 +126,7 @@ def test_names_lift_the_same_however_many_hits_are_asked_for(
     scores = [0.1] + [0.5] * len(prose) + [0.9] * len(code)
     terms = tuple(terms_of("rotate keys"))
     ranking = make_ranking([page, *prose, *code], scores, terms=terms, top_k=top_k)
-    assert name_match(0.2)(ranking).scores[0] == pytest.approx(0.3)
+    assert boost_names(0.2)(ranking).scores[0] == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_a_question_that_is_a_path_puts_that_file_first(
     ]
     ranking = make_ranking(candidates, [0.9, 0.1])
     ranking = replace(ranking, plan=replace(ranking.plan, text=text))
-    ranked = asked_by_path(ranking)
+    ranked = boost_path(ranking)
     assert ranked.candidates[ranked.order()[0]].place.uri == first
 
 
@@ -163,7 +163,7 @@ def test_neighbours_that_answer_alike_become_one_passage(
         Candidate(make_place(2, start=150, end=250), 0, 0, 0),
         Candidate(make_place(3, start=900, end=950), 0, 0, 0),
     ]
-    found = passages(
+    found = make_passages(
         make_ranking(candidates, [0.8, 0.9, 0.7]), per_document=3, merge_gap=200, max_chars=4000
     )
     assert [(p.start, p.end, p.chunks, p.score) for p in found] == [
@@ -180,7 +180,7 @@ def test_a_much_weaker_neighbour_stays_out_of_the_span(
         Candidate(make_place(1, start=0, end=100), 0, 0, 0),
         Candidate(make_place(2, start=100, end=200), 0, 0, 0),
     ]
-    found = passages(
+    found = make_passages(
         make_ranking(candidates, [0.9, 0.2]), per_document=3, merge_gap=200, max_chars=4000
     )
     assert [(p.start, p.end) for p in found] == [(0, 100), (100, 200)]
@@ -195,8 +195,8 @@ def test_what_the_document_earned_does_not_make_its_chunks_alike(
         Candidate(make_place(2, start=100, end=200), 0, 0, 0),
     ]
     ranking = make_ranking(candidates, [0.4, 0.1])
-    ranking = ranking.plus("page", [0.6, 0.6], lambda _: "", whole_document=True)
-    assert len(passages(ranking, per_document=3, merge_gap=200, max_chars=4000)) == 2
+    ranking = ranking.add_step("page", [0.6, 0.6], lambda _: "", whole_document=True)
+    assert len(make_passages(ranking, per_document=3, merge_gap=200, max_chars=4000)) == 2
 
 
 def test_how_many_hits_are_asked_for_does_not_change_what_they_span(
@@ -207,10 +207,10 @@ def test_how_many_hits_are_asked_for_does_not_change_what_they_span(
         Candidate(make_place(at, start=at * 100, end=at * 100 + 90), 0, 0, 0) for at in range(4)
     ]
     scores = [0.9, 0.8, 0.85, 0.8]
-    one = passages(
+    one = make_passages(
         make_ranking(candidates, scores, top_k=1), per_document=3, merge_gap=200, max_chars=4000
     )
-    many = passages(
+    many = make_passages(
         make_ranking(candidates, scores, top_k=9), per_document=3, merge_gap=200, max_chars=4000
     )
     assert one == many
@@ -225,7 +225,7 @@ def test_a_document_gives_at_most_so_many_passages(
     ]
     candidates.append(Candidate(make_place(9, document=2, uri="b.md"), 0, 0, 0))
     ranking = make_ranking(candidates, [0.9, 0.8, 0.7, 0.6, 0.1])
-    found = passages(ranking, per_document=cap, merge_gap=0, max_chars=4000)
+    found = make_passages(ranking, per_document=cap, merge_gap=0, max_chars=4000)
     assert sum(p.place.document == 1 for p in found) == kept
     assert sum(p.place.document == 2 for p in found) == 1
 
@@ -239,11 +239,13 @@ def test_many_chunks_of_one_document_leave_room_for_the_others(
         for at in range(160)
     ]
     scores = [1.0 - at / 1000 for at in range(160)]
-    found = passages(make_ranking(candidates, scores), per_document=3, merge_gap=0, max_chars=4000)
+    found = make_passages(
+        make_ranking(candidates, scores), per_document=3, merge_gap=0, max_chars=4000
+    )
     assert {passage.place.document for passage in found} == {0, 1, 2, 3}
 
 
 def test_nothing_gives_nothing(make_ranking: MakeRanking) -> None:
-    empty = name_match(0.1)(weighted_sum(0.25, 0.75, 0.6, 0.6)(make_ranking([])))
+    empty = boost_names(0.1)(fuse_by_score(0.25, 0.75, 0.6, 0.6)(make_ranking([])))
     assert empty.scores == ()
-    assert passages(empty, per_document=3, merge_gap=200, max_chars=4000) == []
+    assert make_passages(empty, per_document=3, merge_gap=200, max_chars=4000) == []

@@ -7,12 +7,12 @@ import time
 import pytest
 
 from lookfar.errors import InvalidConfig
-from lookfar.retrieve.question.synonyms import alike, mappings
+from lookfar.retrieve.question.synonyms import count_mappings, find_synonyms
 from lookfar.store.keywords.analyser import terms_of
 
 
 def test_there_are_more_than_sixty_mappings() -> None:
-    assert mappings() > 60
+    assert count_mappings() > 60
 
 
 @pytest.mark.parametrize(
@@ -32,41 +32,41 @@ def test_there_are_more_than_sixty_mappings() -> None:
 )
 def test_short_forms_and_words_for_the_same(asked: str, meant: str) -> None:
     term = terms_of(asked)[0]
-    assert terms_of(meant)[0] in alike([term])[term]
+    assert terms_of(meant)[0] in find_synonyms([term])[term]
 
 
 def test_the_users_own_come_first_and_beside_the_usual() -> None:
-    found = alike(["db"], ["db = postgres", "fe=frontend"])
+    found = find_synonyms(["db"], ["db = postgres", "fe=frontend"])
     assert found["db"][:2] == tuple(terms_of("postgres database"))
-    assert alike(["fe"], ["fe=frontend"]) == {"fe": ("frontend",)}
+    assert find_synonyms(["fe"], ["fe=frontend"]) == {"fe": ("frontend",)}
 
 
 def test_terms_take_turns_until_there_are_enough() -> None:
     own = ["one=a1 a2 a3 a4 a5", "two=b1 b2"]
-    assert alike(["one", "two"], own, 3) == {"one": ("a1", "a2"), "two": ("b1",)}
-    assert alike(["one", "two"], own, 0) == {}
-    total = sum(map(len, alike(["one", "two", "auth", "config", "err"], own).values()))
+    assert find_synonyms(["one", "two"], own, 3) == {"one": ("a1", "a2"), "two": ("b1",)}
+    assert find_synonyms(["one", "two"], own, 0) == {}
+    total = sum(map(len, find_synonyms(["one", "two", "auth", "config", "err"], own).values()))
     assert total == 10
 
 
 def test_what_the_question_says_itself_is_no_synonym() -> None:
     asked = terms_of("db database")
-    assert alike(asked).get("db", ()) == ()
+    assert find_synonyms(asked).get("db", ()) == ()
 
 
 @pytest.mark.parametrize("wrong", ["frontend", "=frontend", "fe=", "!!=x"])
 def test_what_is_no_synonym_is_refused(wrong: str) -> None:
     with pytest.raises(InvalidConfig, match="no synonym"):
-        alike(["fe"], [wrong])
+        find_synonyms(["fe"], [wrong])
 
 
 def test_widening_a_question_takes_far_less_than_a_millisecond() -> None:
     """A deadline that only a change of the algorithm could miss: the best of many tries."""
     terms = terms_of("how to configure db auth in the test env of a k8s repo with async errors")
-    alike(terms)  # The table is made once.
+    find_synonyms(terms)  # The table is made once.
     times = []
     for _ in range(50):
         started = time.perf_counter()
-        alike(terms)
+        find_synonyms(terms)
         times.append(time.perf_counter() - started)
     assert min(times) < 0.001

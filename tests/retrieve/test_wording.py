@@ -17,11 +17,11 @@ from lookfar.embed.hashed import HashedEmbedder
 from lookfar.errors import InvalidArgument, ModelUnavailable
 from lookfar.library import Library
 from lookfar.model import Answer, Filters, Hit
-from lookfar.retrieve.question.concepts import Concepts, concepts_of
-from lookfar.retrieve.question.expand import grounded
+from lookfar.retrieve.question.concepts import Concepts, load_concepts
+from lookfar.retrieve.question.expand import ground_plans
 from lookfar.retrieve.question.plan import make_plan
-from lookfar.retrieve.retrievers.candidates import gather
-from lookfar.retrieve.stages.wording import pairs_of
+from lookfar.retrieve.retrievers.candidates import gather_candidates
+from lookfar.retrieve.stages.wording import find_word_pairs
 from lookfar.store.sqlite.epochs import CollectionStore
 
 pytestmark = pytest.mark.usefixtures("own_home")
@@ -230,7 +230,7 @@ def test_pairs_are_of_telling_words_that_stand_near(
     text: str, pairs: list[tuple[str, str, int]]
 ) -> None:
     plan = make_plan(text, mode="keyword", top_k=3, filters=Filters(), embedder=None)
-    assert pairs_of(plan) == pairs
+    assert find_word_pairs(plan) == pairs
 
 
 # --- what is not wanted -------------------------------------------------------------------------
@@ -368,10 +368,10 @@ def test_synonyms_bring_in_other_documents_that_are_not_too_far(opened: Open, mo
         embedder=HashedEmbedder(),
     )  # fmt: skip
     with store_of(library).snapshot() as snapshot:
-        (wide,), _ = grounded([(plan, snapshot)], settings)
+        (wide,), _ = ground_plans([(plan, snapshot)], settings)
         assert wide.alike == {"folder": ("directori", "dir")[: len(wide.alike["folder"])]}
-        before = gather(plan, snapshot, settings).candidates
-        after = gather(wide, snapshot, settings).candidates
+        before = gather_candidates(plan, snapshot, settings).candidates
+        after = gather_candidates(wide, snapshot, settings).candidates
     assert {each.place.uri for each in before} == {"f0.md", "f1.md", "f2.md", "long.md"}
     brought = {each.place.uri for each in after[len(before) :]}
     assert after[: len(before)] == before
@@ -435,12 +435,12 @@ def test_a_vocabulary_holds_the_words_that_tell_documents_apart_and_is_made_once
     asked(library, "word")
     embedder = BundledEmbedder()
     with store_of(library).snapshot() as snapshot:
-        found = concepts_of(snapshot, embedder)
+        found = load_concepts(snapshot, embedder)
         assert "configur" in found.terms
         assert "everywher" not in found.terms  # All documents hold it.
         # The model knows words, not stems: this is the vector of the word.
         assert found.nearest(embedder.embed(["configures"])[0], 1, 0.99) == ("configur",)
-        assert concepts_of(snapshot, embedder) is found
+        assert load_concepts(snapshot, embedder) is found
 
 
 def test_near_terms_of_the_corpus_bring_in_documents(opened: Open) -> None:
@@ -455,11 +455,11 @@ def test_near_terms_of_the_corpus_bring_in_documents(opened: Open) -> None:
     with store_of(library).snapshot() as snapshot:
         plan = make_plan("zzz", mode="hybrid", top_k=3, filters=Filters(), embedder=embedder)
         plan = replace(plan, vector=embedder.embed(["rocket"])[0])
-        (near,), _ = grounded([(plan, snapshot)], library.settings.search)
+        (near,), _ = ground_plans([(plan, snapshot)], library.settings.search)
         assert near.concepts == ("rocket",)
         off = replace(library.settings.search, concepts=False)
-        assert grounded([(plan, snapshot)], off)[0][0].concepts == ()
-        found = gather(replace(near, vector=None), snapshot, library.settings.search)
+        assert ground_plans([(plan, snapshot)], off)[0][0].concepts == ()
+        found = gather_candidates(replace(near, vector=None), snapshot, library.settings.search)
         assert {each.place.uri for each in found.candidates} == {"r0.md", "r1.md"}
 
 

@@ -66,10 +66,10 @@ from lookfar.model import (
     shown_path,
 )
 from lookfar.retrieve.locate.notes import is_link, resolve_note
-from lookfar.retrieve.locate.symbols import definitions_of, only_definition
+from lookfar.retrieve.locate.symbols import find_definitions, find_only_definition
 from lookfar.retrieve.locate.target import check_citation, locate, parse_target
-from lookfar.retrieve.neighbours.drawing import drawn
-from lookfar.retrieve.neighbours.related import KINDS, SYMBOL_KINDS, Part, related
+from lookfar.retrieve.neighbours.drawing import draw_graph
+from lookfar.retrieve.neighbours.related import KINDS, SYMBOL_KINDS, Part, find_related
 from lookfar.store.opening import Store, open_store
 from lookfar.text.parse.formats import parser_for
 
@@ -543,7 +543,7 @@ class Collection(ABC):
 
         def look() -> bool:
             with self._store.snapshot() as snapshot:
-                return bool(definitions_of(snapshot, name))
+                return bool(find_definitions(snapshot, name))
 
         return self._store.exists and self._healing(look)
 
@@ -635,7 +635,7 @@ class Collection(ABC):
                     raise unknown(snapshot, wanted.uri)
                 path, part = _part(snapshot, wanted)
                 asked = (*kinds, *SYMBOL_KINDS) if part.name and set(KINDS) <= set(kinds) else kinds
-                entries, totals = related(snapshot, part, asked, limit)
+                entries, totals = find_related(snapshot, part, asked, limit)
                 return Related(
                     collection=collection or self.name,
                     uri=wanted.uri,
@@ -679,7 +679,7 @@ class Collection(ABC):
             with self._store.snapshot() as snapshot:
                 if around and snapshot.document(around) is None:
                     raise unknown(snapshot, around)
-                return drawn(
+                return draw_graph(
                     snapshot.graph(),
                     most,
                     around,
@@ -889,7 +889,7 @@ def _meant(snapshot: Snapshot, target: str | Target) -> Target:
     wanted = parse_target(whole, is_document, partial(_knows, snapshot))
     wanted = replace(wanted, uri=spelt(snapshot, wanted.uri))
     if snapshot.document(wanted.uri) is None:
-        found = only_definition(snapshot, target)
+        found = find_only_definition(snapshot, target)
         if found is not None:
             return Target(found.uri, " > ".join(found.section.path))
         return resolve_note(snapshot, target) or wanted

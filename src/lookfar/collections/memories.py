@@ -18,7 +18,7 @@ from lookfar.collections.folder import Folder
 from lookfar.edit.memories import MOST_BYTES, MemoryFolder
 from lookfar.errors import IOFailed
 from lookfar.index.recipe import secrets_from
-from lookfar.retrieve.neighbours.mentions import front_matter, led_out, mentions
+from lookfar.retrieve.neighbours.mentions import find_mentions, read_front_matter, resolve_outgoing
 from lookfar.sources.confine import Refused
 from lookfar.store.catalogue.link_names import link_name
 from lookfar.text.parse.markdown import parse
@@ -80,14 +80,14 @@ class Memories(Folder):
         """The memories that link to a document of ``home``, there or not, and how many."""
         self.refresh()
         with _snapshot(self) as ours, _snapshot(home) as theirs:
-            return mentions(ours, theirs, uri, limit)
+            return find_mentions(ours, theirs, uri, limit)
 
     def led_out(self, home: Folder, uri: str) -> dict[str, tuple[str, str]]:
         """URI and title of what a memory links to in ``home``, by target as written."""
         if not home.indexed:
             return {}
         with _snapshot(self) as ours, _snapshot(home) as theirs:
-            return led_out(ours, theirs, uri)
+            return resolve_outgoing(ours, theirs, uri)
 
     def changed_since(self, homes: Sequence[Folder], uri: str) -> tuple[str, ...]:
         """The documents that a memory cites and that changed or went since it was written.
@@ -97,7 +97,7 @@ class Memories(Folder):
         """
         with _snapshot(self) as ours:
             known = ours.document(uri)
-            said = front_matter(ours, uri).get("cites", {})
+            said = read_front_matter(ours, uri).get("cites", {})
         if known is None:
             return ()
         found: dict[str, None] = {}

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lookfar.errors import InvalidArgument, LookfarError
 from lookfar.evaluate.judged import Judged, Relevant
-from lookfar.retrieve.locate.address import address_of
+from lookfar.retrieve.locate.address import format_address
 from lookfar.store.keywords.analyser import has_cjk, terms_of
 from lookfar.text.parse.languages import language_of
 
@@ -75,7 +75,7 @@ def known_items(
         raise InvalidArgument(f"{count} questions cannot be made.", hint="Ask for at least 1.")
     several = len(library.collections) > 1
     items = [
-        _Item(name, info, address_of(name, info.uri) if several else info.uri)
+        _Item(name, info, format_address(name, info.uri) if several else info.uri)
         for name in library.collections
         for info in library.pages(collection=name, on_progress=on_progress)[0]
     ]

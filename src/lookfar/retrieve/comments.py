@@ -18,11 +18,11 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from lookfar.model import Comment, Document
-from lookfar.retrieve.answer.choose import choose
+from lookfar.retrieve.answer.choose import choose_passages
 from lookfar.retrieve.answer.excerpt import cite
 from lookfar.retrieve.ranking import Candidate, Source
-from lookfar.retrieve.retrievers.short_texts import own_words
-from lookfar.retrieve.search import candidates_of, rank, stages
+from lookfar.retrieve.retrievers.short_texts import score_words
+from lookfar.retrieve.search import collect_candidates, make_stages, rank
 from lookfar.text.parse.comments import comments
 
 if TYPE_CHECKING:
@@ -40,30 +40,30 @@ _AS_GOOD = 0.6
 """Of the best comment of its chunk: what another must score beside it."""
 
 
-def with_comments(
+def search_with_comments(
     sources: Sequence[Source], settings: SearchSettings, explain: bool
 ) -> tuple[list[Hit], list[Incomplete]]:
     """The cited answer from documents and from the comments of code, ranked together."""
-    beside = [_code_of(each) for each in sources]
+    beside = [_ask_for_code(each) for each in sources]
     asked = [*sources, *beside]
-    ranking = candidates_of(sources, settings)
+    ranking = collect_candidates(sources, settings)
     code = rank(beside, settings)
     chunks = [code.candidates[at] for at in code.order()[:_MOST_CHUNKS]]
     chunks = [each._replace(source=each.source + len(sources)) for each in chunks]
     most = settings.per_document or len(chunks)
-    found = _comments(asked, chunks, ranking.rarity, most)
+    found = _find_comments(asked, chunks, ranking.rarity, most)
     if ranking.plan.mode == "keyword":
         found = [each for each in found if each.keyword]
     candidates = (*ranking.candidates, *found)
     ranking = replace(ranking, candidates=candidates, scores=(0.0,) * len(candidates))
-    for stage in stages(settings, asked):
+    for stage in make_stages(settings, asked):
         ranking = stage(ranking)
-    best, notes = choose(ranking, asked, settings)
+    best, notes = choose_passages(ranking, asked, settings)
     hits, stale = cite(
         best,
         asked,
         max_chars=settings.max_excerpt_chars,
-        explain=ranking.story if explain else None,
+        explain=ranking.explain_fully if explain else None,
     )
     marked = [
         replace(hit, comment=passage.source >= len(sources))
@@ -72,13 +72,13 @@ def with_comments(
     return marked, [*ranking.notes, *notes, *stale]
 
 
-def _code_of(source: Source) -> Source:
+def _ask_for_code(source: Source) -> Source:
     """The same collection asked for code; how rare words are, it does not tell again."""
     filters = replace(source.plan.filters, lanes=("code",))
     return source._replace(plan=replace(source.plan, filters=filters), aside=True)
 
 
-def _comments(
+def _find_comments(
     asked: Sequence[Source], chunks: Sequence[Candidate], rarity: Mapping[str, float], most: int
 ) -> list[Candidate]:
     """For each of these chunks the comments in it that answer best; ``most`` of a file."""
@@ -90,10 +90,10 @@ def _comments(
         if key not in read and len(read) == _MOST_FILES:
             continue
         if key not in read:
-            read[key] = _read(asked[each.source], each.place.uri)
+            read[key] = _read_comments(asked[each.source], each.place.uri)
         text, remarks, document = read[key]
         said = sorted(
-            _said(each, text, remarks, rarity),
+            _score_comments(each, text, remarks, rarity),
             key=lambda one: (-one[0], not one[1].docstring, one[1].span.start),
         )
         for score, remark in said:
@@ -101,11 +101,11 @@ def _comments(
             as_good = remark is said[0][1] or score > _AS_GOOD * said[0][0]
             if as_good and place not in found and of_file[key] < most:
                 of_file[key] += 1
-                found[place] = _cited(each, remark, document, score, -1 - len(found))
+                found[place] = _make_candidate(each, remark, document, score, -1 - len(found))
     return list(found.values())
 
 
-def _read(source: Source, uri: str) -> tuple[str, tuple[Comment, ...], Document]:
+def _read_comments(source: Source, uri: str) -> tuple[str, tuple[Comment, ...], Document]:
     """The comments of a file as it was indexed."""
     known, text = source.snapshot.document(uri), source.snapshot.text(uri) or ""
     document = Document(
@@ -117,10 +117,10 @@ def _read(source: Source, uri: str) -> tuple[str, tuple[Comment, ...], Document]
         body=0,
         sections=tuple(source.snapshot.sections(uri)),
     )
-    return text, _in(document), document
+    return text, _parse_comments(document), document
 
 
-def _in(document: Document) -> tuple[Comment, ...]:
+def _parse_comments(document: Document) -> tuple[Comment, ...]:
     """The comments of a document, which a file of thousands of lines takes a while to give."""
     key = (document.uri, hash(document.text))
     found = _remembered.get(key)
@@ -137,19 +137,19 @@ _remembered: dict[tuple[str, int], tuple[Comment, ...]] = {}
 _remembering = Lock()
 
 
-def _said(
+def _score_comments(
     chunk: Candidate, text: str, remarks: Sequence[Comment], rarity: Mapping[str, float]
 ) -> Iterator[tuple[float, Comment]]:
     """The comments of a chunk that are worth citing, with what their words score."""
     for each in remarks:
         if each.span.end <= chunk.place.start or each.span.start >= chunk.place.end:
             continue
-        score, length = own_words(text[each.span.start : each.span.end], rarity)
+        score, length = score_words(text[each.span.start : each.span.end], rarity)
         if length and (length >= _FEWEST_WORDS or each.docstring):
             yield score, each
 
 
-def _cited(
+def _make_candidate(
     chunk: Candidate, comment: Comment, document: Document, score: float, number: int
 ) -> Candidate:
     """A comment as a candidate of its own. Its document is ``number``, which none has, since

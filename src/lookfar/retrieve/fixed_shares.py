@@ -16,17 +16,17 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from lookfar.retrieve.answer.diversify import Passage, joined
+from lookfar.retrieve.answer.diversify import Passage, join_chunks
 from lookfar.retrieve.answer.excerpt import cite
 from lookfar.retrieve.ranking import Ranking, Source
-from lookfar.retrieve.search import candidates_of
-from lookfar.retrieve.stages.wording import standing
+from lookfar.retrieve.search import collect_candidates
+from lookfar.retrieve.stages.wording import score_word_pairs
 
 if TYPE_CHECKING:
     from lookfar.config import SearchSettings
     from lookfar.model import Hit, Incomplete
 
-Answering = Callable[
+SearchFunction = Callable[
     [Sequence[Source], "SearchSettings", bool], "tuple[list[Hit], list[Incomplete]]"
 ]
 """From the collections asked to cited hits; the flag says whether scores are explained."""
@@ -35,25 +35,25 @@ MEANING = "vector"
 WORDS = "keyword"
 
 
-def in_shares(*, vector: float, keyword: float, gap: int) -> Answering:
+def make_share_search(*, vector: float, keyword: float, gap: int) -> SearchFunction:
     """Score by these shares; spans of a document less than ``gap`` characters apart are one."""
 
     def answer(
         sources: Sequence[Source], settings: SearchSettings, explain: bool
     ) -> tuple[list[Hit], list[Incomplete]]:
-        ranking = candidates_of(sources, settings)
+        ranking = collect_candidates(sources, settings)
         found = ranking.candidates
-        beside = standing(ranking, sources, found)
+        beside = score_word_pairs(ranking, sources, found)
         # Words that stand as in the question count up to twice.
         words = [each.keyword * (1 + beside.get(each, 0.0)) for each in found]
         most = max(words, default=0.0) or 1.0
         near = [vector * min(max(each.vector, 0.0), 1.0) for each in found]
         said = [keyword * each / most for each in words]
-        ranking = ranking.plus(MEANING, near, lambda c: f"cosine {c.vector:.3f}")
-        ranking = ranking.plus(WORDS, said, lambda c: f"bm25 {c.keyword:.3f}")
+        ranking = ranking.add_step(MEANING, near, lambda c: f"cosine {c.vector:.3f}")
+        ranking = ranking.add_step(WORDS, said, lambda c: f"bm25 {c.keyword:.3f}")
         best = [at for at in ranking.order() if ranking.scores[at] > 0][: ranking.plan.top_k]
         hits, stale = cite(
-            _joined(ranking, best, gap),
+            _join_passages(ranking, best, gap),
             sources,
             max_chars=settings.max_excerpt_chars,
             explain=ranking.explain if explain else None,
@@ -63,7 +63,7 @@ def in_shares(*, vector: float, keyword: float, gap: int) -> Answering:
     return answer
 
 
-def _joined(ranking: Ranking, best: Sequence[int], gap: int) -> list[Passage]:
+def _join_passages(ranking: Ranking, best: Sequence[int], gap: int) -> list[Passage]:
     """The chunks as passages, those that nearly touch as one with the better score."""
     documents: dict[tuple[int, int], list[int]] = defaultdict(list)
     for at in best:
@@ -78,5 +78,5 @@ def _joined(ranking: Ranking, best: Sequence[int], gap: int) -> list[Passage]:
             else:
                 runs.append([at])
             end = max(end, place.end)
-    found = [joined(ranking, run) for run in runs]
+    found = [join_chunks(ranking, run) for run in runs]
     return sorted(found, key=lambda each: (-each.score, each.place.uri, each.start, each.source))

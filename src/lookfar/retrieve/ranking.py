@@ -64,7 +64,7 @@ class Plan:
         inside = frozenset(part for parts in names.values() for part in parts)
         return tuple(term for term in self.terms if term not in inside and term not in names)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """How the question was understood, for people."""
         parts = [self.kind, *(f'"{phrase}"' for phrase in self.filters.phrases)]
         parts += [f"without {each}" for each in self.filters.without]
@@ -113,7 +113,7 @@ class Candidate(NamedTuple):
         return self.source, self.place.document
 
 
-class Named(NamedTuple):
+class NamedPlace(NamedTuple):
     """A chunk that a name leads to."""
 
     name: int
@@ -148,10 +148,10 @@ class Ranking:
     """Chunks and documents of all collections that were asked."""
     notes: tuple[Incomplete, ...] = ()
     """What of the question could not be done as it was asked."""
-    named: Mapping[tuple[int, int], Named] = field(default_factory=dict)
+    named: Mapping[tuple[int, int], NamedPlace] = field(default_factory=dict)
     """Where the question's names lead to, by source and chunk."""
 
-    def plus(
+    def add_step(
         self,
         stage: str,
         added: Sequence[float],
@@ -166,7 +166,7 @@ class Ranking:
             steps=(*self.steps, Step(stage, added, note, whole_document)),
         )
 
-    def joined_by(self, candidates: Sequence[Candidate]) -> Ranking:
+    def add_candidates(self, candidates: Sequence[Candidate]) -> Ranking:
         """The ranking with further candidates, to which no stage has added anything yet."""
         none = (0.0,) * len(candidates)
         return replace(
@@ -187,7 +187,7 @@ class Ranking:
 
         return sorted(range(len(self.candidates)), key=key)
 
-    def own(self, at: int) -> float:
+    def own_score(self, at: int) -> float:
         """The part of a score that the chunk earned itself, not its document."""
         return sum(step.added[at] for step in self.steps if not step.whole_document)
 
@@ -200,9 +200,9 @@ class Ranking:
             if step.added[at]
         )
 
-    def story(self, at: int) -> tuple[Contribution, ...]:
+    def explain_fully(self, at: int) -> tuple[Contribution, ...]:
         """The same, with how the question was understood, which adds to no score."""
-        return (*self.explain(at), Contribution("question", 0.0, self.plan.told()))
+        return (*self.explain(at), Contribution("question", 0.0, self.plan.describe()))
 
 
 DEPTH = 50

@@ -12,21 +12,31 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from lookfar.retrieve.answer.choose import choose
+from lookfar.retrieve.answer.choose import choose_passages
 from lookfar.retrieve.answer.excerpt import cite
-from lookfar.retrieve.answer.focus import Asked
-from lookfar.retrieve.answer.relevance import doubts
-from lookfar.retrieve.question.expand import grounded
+from lookfar.retrieve.answer.focus import FocusQuery
+from lookfar.retrieve.answer.relevance import note_low_relevance
+from lookfar.retrieve.question.expand import ground_plans
 from lookfar.retrieve.retrievers import programs
-from lookfar.retrieve.retrievers.candidates import gather, rarity, share_statistics
-from lookfar.retrieve.retrievers.verbatim import word_for_word
+from lookfar.retrieve.retrievers.candidates import (
+    gather_candidates,
+    measure_rarity,
+    share_statistics,
+)
+from lookfar.retrieve.retrievers.verbatim import boost_verbatim
 from lookfar.retrieve.stages import code, factors
-from lookfar.retrieve.stages.boost import asked_by_path, lanes_weighed, name_match
-from lookfar.retrieve.stages.definitions_first import first_by_name
-from lookfar.retrieve.stages.fuse import Weigh, by_variance, reciprocal_rank, steady, weighted_sum
-from lookfar.retrieve.stages.links import joined_by_links, led_to, of_one_community
-from lookfar.retrieve.stages.recency import by_age
-from lookfar.retrieve.stages.wording import adjacency, widened
+from lookfar.retrieve.stages.boost import boost_names, boost_path, weigh_commits
+from lookfar.retrieve.stages.definitions_first import put_definitions_first
+from lookfar.retrieve.stages.fuse import (
+    Weigh,
+    fuse_by_rank,
+    fuse_by_score,
+    keep_weights,
+    weigh_by_variance,
+)
+from lookfar.retrieve.stages.links import add_linked, boost_community, boost_linked
+from lookfar.retrieve.stages.recency import boost_recent
+from lookfar.retrieve.stages.wording import boost_synonyms, boost_word_pairs
 
 if TYPE_CHECKING:
     from lookfar.config import SearchSettings
@@ -35,37 +45,35 @@ if TYPE_CHECKING:
     from lookfar.retrieve.ranking import Candidate, Plan, Ranking, Source, Stage
 
 
-def stages(settings: SearchSettings, sources: Sequence[Source]) -> list[Stage]:
+def make_stages(settings: SearchSettings, sources: Sequence[Source]) -> list[Stage]:
     """What happens to scores, in order."""
     return [
-        _fusion(settings),
-        name_match(settings.name_boost),
-        adjacency(settings.phrase_boost, sources),
-        widened(settings.expansion_weight, sources),
-        *_company(settings, sources),
-        *_code(settings, partial(_defined, sources)),
-        code.set_aside,
-        asked_by_path,
-        lanes_weighed(settings.commits_weight),
-        code.not_crowding,
-        *([word_for_word(sources)] if settings.verbatim else []),
+        _make_fusion(settings),
+        boost_names(settings.name_boost),
+        boost_word_pairs(settings.phrase_boost, sources),
+        boost_synonyms(settings.expansion_weight, sources),
+        *_make_link_stages(settings, sources),
+        *_make_code_stages(settings, partial(_read_definitions, sources)),
+        code.demote_tests,
+        boost_path,
+        weigh_commits(settings.commits_weight),
+        code.demote_repeats,
+        *([boost_verbatim(sources)] if settings.verbatim else []),
     ]
 
 
-def _fusion(settings: SearchSettings) -> Stage:
+def _make_fusion(settings: SearchSettings) -> Stage:
     """How the lanes' scores become one."""
     if (alpha := settings.alpha) >= 0:
         settings = replace(
             settings, vector_weight=alpha, keyword_weight=1 - alpha, code_vector_weight=alpha
         )
-    weigh: Weigh = steady
+    weigh: Weigh = keep_weights
     if settings.dynamic_weights:
-        weigh = by_variance(settings.variance_threshold, settings.min_weight_factor)
+        weigh = weigh_by_variance(settings.variance_threshold, settings.min_weight_factor)
     if settings.fusion == "rrf":
-        return reciprocal_rank(
-            settings.vector_weight, settings.keyword_weight, settings.rrf_k, weigh
-        )
-    return weighted_sum(
+        return fuse_by_rank(settings.vector_weight, settings.keyword_weight, settings.rrf_k, weigh)
+    return fuse_by_score(
         settings.vector_weight,
         settings.keyword_weight,
         settings.page_share,
@@ -74,7 +82,7 @@ def _fusion(settings: SearchSettings) -> Stage:
     )
 
 
-def _company(settings: SearchSettings, sources: Sequence[Source]) -> list[Stage]:
+def _make_link_stages(settings: SearchSettings, sources: Sequence[Source]) -> list[Stage]:
     """What lifts documents for the company that they keep."""
     seeds = settings.neighbours
     weights: Mapping[Relation, float] = {
@@ -86,32 +94,32 @@ def _company(settings: SearchSettings, sources: Sequence[Source]) -> list[Stage]
     }
     found = []
     if seeds and (settings.link_lift or settings.below_lift):
-        found.append(led_to(seeds, settings.link_lift, settings.below_lift, weights, sources))
+        found.append(boost_linked(seeds, settings.link_lift, settings.below_lift, weights, sources))
     if seeds and settings.join_neighbours:
-        found.append(joined_by_links(seeds, settings.neighbour_score, weights, sources))
+        found.append(add_linked(seeds, settings.neighbour_score, weights, sources))
     if settings.communities and settings.community_factor > 1:
-        found.append(of_one_community(settings.community_seeds, settings.community_factor, sources))
+        found.append(boost_community(settings.community_seeds, settings.community_factor, sources))
     return found
 
 
-def _code(settings: SearchSettings, read: code.Reader) -> list[Stage]:
+def _make_code_stages(settings: SearchSettings, read: code.Reader) -> list[Stage]:
     """What judges code by its names, its kind and its size."""
     ladder = settings.code_names == "ladder"
-    judges: list[code.Judge] = [factors.by_name_ladder if ladder else code.by_definition]
+    judges: list[code.Judge] = [factors.boost_names_by_ladder if ladder else code.boost_definitions]
     if settings.code_kind > 1 or settings.code_topic > 1:
-        judges.append(factors.by_kind(settings.code_kind, settings.code_topic))
+        judges.append(factors.boost_kind(settings.code_kind, settings.code_topic))
     if settings.code_docstring > 1:
-        judges.append(factors.by_docstring(settings.code_docstring))
-    stages = [
-        factors.by_path_share if ladder else code.by_file,
-        code.by_definitions(read, judges),
+        judges.append(factors.boost_documented(settings.code_docstring))
+    make_stages = [
+        factors.boost_path_words if ladder else code.boost_file_names,
+        code.judge_definitions(read, judges),
     ]
     if settings.code_sizes:
-        stages.append(factors.by_size)
-    return stages
+        make_stages.append(factors.demote_large)
+    return make_stages
 
 
-def _defined(
+def _read_definitions(
     sources: Sequence[Source], candidates: Sequence[Candidate]
 ) -> dict[Candidate, list[Definition]]:
     """What begins in each candidate."""
@@ -127,18 +135,22 @@ def _defined(
     return found
 
 
-def candidates_of(sources: Sequence[Source], settings: SearchSettings, also: str = "") -> Ranking:
+def collect_candidates(
+    sources: Sequence[Source], settings: SearchSettings, also: str = ""
+) -> Ranking:
     """All candidates of all sources in one ranking that has not scored them yet; with ``also``
     the document of that URI is one of them, whether or not it came that far.
     """
-    plans, notes = grounded([(each.plan, each.snapshot) for each in sources], settings)
+    plans, notes = ground_plans([(each.plan, each.snapshot) for each in sources], settings)
     asked = [(plan, each.snapshot) for plan, each in zip(plans, sources, strict=True)]
     if len(asked) > 1:
         share_statistics(asked, [at for at, each in enumerate(sources) if not each.aside])
-    found = [gather(plan, snapshot, settings, at) for at, (plan, snapshot) in enumerate(asked)]
+    found = [
+        gather_candidates(plan, snapshot, settings, at) for at, (plan, snapshot) in enumerate(asked)
+    ]
     candidates = tuple(chain.from_iterable(each.candidates for each in found))
     if also:
-        put_forward = (_only(also, gathered.plan, asked[at][1], settings, at)
+        put_forward = (_candidates_from(also, gathered.plan, asked[at][1], settings, at)
                        for at, gathered in enumerate(found))  # fmt: skip
         candidates = tuple(dict.fromkeys(chain(candidates, *put_forward)))
     # One that has a model speaks for all: without, meaning would count for none of them.
@@ -148,28 +160,28 @@ def candidates_of(sources: Sequence[Source], settings: SearchSettings, also: str
         lead,
         candidates=candidates,
         scores=none,
-        rarity=rarity(asked),
+        rarity=measure_rarity(asked),
         entries=sum(snapshot.statistics(()).entries for _, snapshot in asked),
         notes=tuple(notes),
         named={key: name for each in found for key, name in each.named.items()},
     )
     if any(each.plan.filters.languages for each in sources):
-        return programs.apart(ranking, sources, settings.per_document)
+        return programs.replace_with_programs(ranking, sources, settings.per_document)
     return ranking
 
 
-def _only(
+def _candidates_from(
     uri: str, plan: Plan, snapshot: Snapshot, settings: SearchSettings, source: int
 ) -> tuple[Candidate, ...]:
     """What one document would put forward."""
     alone = replace(plan, filters=replace(plan.filters, uris=(uri,)))
-    return gather(alone, snapshot, settings, source).candidates
+    return gather_candidates(alone, snapshot, settings, source).candidates
 
 
 def rank(sources: Sequence[Source], settings: SearchSettings, also: str = "") -> Ranking:
     """All candidates of all sources, scored together."""
-    ranking = candidates_of(sources, settings, also)
-    for stage in stages(settings, sources):
+    ranking = collect_candidates(sources, settings, also)
+    for stage in make_stages(settings, sources):
         ranking = stage(ranking)
     tiers = (
         [
@@ -180,8 +192,8 @@ def rank(sources: Sequence[Source], settings: SearchSettings, also: str = "") ->
         else []
     )
     if tiers or any(each.recent is not None for each in sources):
-        ranking = by_age(tiers, sources)(ranking)
-    return first_by_name(ranking)
+        ranking = boost_recent(tiers, sources)(ranking)
+    return put_definitions_first(ranking)
 
 
 def search(
@@ -189,13 +201,13 @@ def search(
 ) -> tuple[list[Hit], list[Incomplete]]:
     """The cited answer to a question, from all sources together."""
     ranking = rank(sources, settings)
-    best, notes = choose(ranking, sources, settings)
+    best, notes = choose_passages(ranking, sources, settings)
     hits, stale = cite(
         best,
         sources,
         max_chars=settings.max_excerpt_chars,
-        explain=ranking.story if explain else None,
-        focus=Asked.by(ranking) if ranking.plan.focus else None,
+        explain=ranking.explain_fully if explain else None,
+        focus=FocusQuery.from_ranking(ranking) if ranking.plan.focus else None,
     )
-    doubted = doubts(ranking) if settings.doubt and hits else []
+    doubted = note_low_relevance(ranking) if settings.doubt and hits else []
     return hits, [*ranking.notes, *notes, *doubted, *stale]

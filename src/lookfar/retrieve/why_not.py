@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lookfar.model import Filters, WhyNot
-from lookfar.retrieve.answer.choose import choose
+from lookfar.retrieve.answer.choose import choose_passages
 from lookfar.retrieve.question.admission import resolve_globs
-from lookfar.retrieve.question.expand import grounded
+from lookfar.retrieve.question.expand import ground_plans
 from lookfar.retrieve.search import rank
 
 if TYPE_CHECKING:
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from lookfar.retrieve.ranking import Source
 
 
-def why_not(sources: Sequence[Source], settings: SearchSettings, uri: str) -> WhyNot:
+def explain_absence(sources: Sequence[Source], settings: SearchSettings, uri: str) -> WhyNot:
     """Follow one document through the stages of a question."""
     query = sources[0].plan.text
     holding = [at for at, each in enumerate(sources) if each.snapshot.document(uri) is not None]
     if not holding:
         return WhyNot(query, uri, "not_indexed", "No collection that was asked has it.")
     # As the search does it: phrases that nobody wrote bind nobody, dashes may refuse words.
-    plans, _ = grounded([(each.plan, each.snapshot) for each in sources], settings)
-    admitted = [at for at in holding if _admitted(sources[at], uri, plans[at].filters)]
+    plans, _ = ground_plans([(each.plan, each.snapshot) for each in sources], settings)
+    admitted = [at for at in holding if _is_admitted(sources[at], uri, plans[at].filters)]
     if not admitted:
-        kept_out = _keeping_out(sources[holding[0]], uri, plans[holding[0]].filters)
+        kept_out = _name_filters(sources[holding[0]], uri, plans[holding[0]].filters)
         detail = f"The question's filters keep it out: {kept_out}."
         return WhyNot(query, uri, "filtered", detail)
     ranking = rank(sources, settings, also=uri)
@@ -47,20 +47,20 @@ def why_not(sources: Sequence[Source], settings: SearchSettings, uri: str) -> Wh
     if best is None or ranking.scores[best] <= 0:
         detail = "No word of the question stands in it, and its meaning is not near."
         return WhyNot(query, uri, "unmatched", detail, of=len(documents))
-    shown, _ = choose(ranking, sources, settings)
+    shown, _ = choose_passages(ranking, sources, settings)
     place = documents.index(ranking.candidates[best].document) + 1
     found = WhyNot(
         query,
         uri,
         "shown",
-        f"It is hit {_position(shown, uri)}.",
+        f"It is hit {_find_position(shown, uri)}.",
         rank=place,
         of=len(documents),
         score=round(ranking.scores[best], 6),
         needed=round(shown[-1].score, 6) if shown else 0.0,
-        explanation=ranking.story(best),
+        explanation=ranking.explain_fully(best),
     )
-    if _position(shown, uri):
+    if _find_position(shown, uri):
         return found
     least = shown[-1].score if shown else 0.0
     if ranking.scores[best] >= least:
@@ -82,12 +82,12 @@ def why_not(sources: Sequence[Source], settings: SearchSettings, uri: str) -> Wh
     return replace(found, verdict="outranked", detail=detail)
 
 
-def _position(shown: Sequence[Passage], uri: str) -> int:
+def _find_position(shown: Sequence[Passage], uri: str) -> int:
     """The place of the first hit from a document, from 1; 0 where there is none."""
     return next((at for at, each in enumerate(shown, 1) if each.place.uri == uri), 0)
 
 
-def _admitted(source: Source, uri: str, filters: Filters) -> bool:
+def _is_admitted(source: Source, uri: str, filters: Filters) -> bool:
     """Whether any chunk of the document passes the filters."""
     asked = resolve_globs(filters, source.snapshot)
     if asked.uris and uri not in asked.uris:
@@ -95,12 +95,12 @@ def _admitted(source: Source, uri: str, filters: Filters) -> bool:
     return bool(source.snapshot.admitted(uri, asked))
 
 
-def _keeping_out(source: Source, uri: str, given: Filters) -> str:
+def _name_filters(source: Source, uri: str, given: Filters) -> str:
     """The names of the filters that keep a document out, each by itself."""
     kept = [
         name
         for name in Filters.__slots__
         if getattr(given, name) != getattr(Filters(), name)
-        and not _admitted(source, uri, replace(Filters(), **{name: getattr(given, name)}))
+        and not _is_admitted(source, uri, replace(Filters(), **{name: getattr(given, name)}))
     ]
     return ", ".join(kept) or "taken together"

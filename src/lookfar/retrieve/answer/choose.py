@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lookfar.retrieve.answer.diversify import Passage, passages
-from lookfar.retrieve.answer.duplicates import fold_equal, fold_near, fold_wordy
+from lookfar.retrieve.answer.diversify import Passage, make_passages
+from lookfar.retrieve.answer.duplicates import fold_equal, fold_near, fold_same_words
 
 if TYPE_CHECKING:
     from lookfar.config import SearchSettings
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
     from lookfar.retrieve.ranking import Ranking, Source
 
 
-def choose(
+def choose_passages(
     ranking: Ranking, sources: Sequence[Source], settings: SearchSettings
 ) -> tuple[list[Passage], list[Incomplete]]:
     """The passages that are worth showing, each of which says something of its own."""
     wanted = ranking.plan.top_k
     notes: list[Incomplete] = []
-    text_of = partial(_text, sources, {})
-    found = passages(
+    text_of = partial(_read_passage, sources, {})
+    found = make_passages(
         ranking,
         per_document=settings.per_document,
         merge_gap=settings.merge_gap,
         max_chars=settings.max_excerpt_chars,
     )
     if settings.min_confidence:
-        found = confident(found, settings.min_confidence)
+        found = drop_weak(found, settings.min_confidence)
     if settings.dedup_exact:
         found = fold_equal(found)
     if settings.dedup_semantic or settings.mmr:
-        from lookfar.retrieve.answer.mmr import POOL, spread
-        from lookfar.retrieve.answer.similarity import cosines
+        from lookfar.retrieve.answer.mmr import POOL, reorder_by_novelty
+        from lookfar.retrieve.answer.similarity import compute_cosines
     if settings.dedup_semantic:
-        found = fold_near(found, cosines(found, sources), settings.semantic_threshold)
+        found = fold_near(found, compute_cosines(found, sources), settings.semantic_threshold)
     if settings.dedup_ngram:
         # As deep as later stages look, whatever ``top_k`` is: at all that they put in another
         # order and the first behind; and of each document all but one may be left out once they
@@ -49,30 +49,36 @@ def choose(
         of_one = (settings.per_document or len(found)) if settings.parents else 1
         pool = max(POOL if settings.mmr else 0, settings.rerank_top if settings.rerank else 0)
         deep = max(wanted * of_one, pool + 1)
-        found = fold_wordy(found, text_of, settings.ngram_threshold, deep)
+        found = fold_same_words(found, text_of, settings.ngram_threshold, deep)
     if settings.mmr:
-        found = spread(found, cosines(found[:POOL], sources), settings.mmr_lambda)
+        found = reorder_by_novelty(
+            found, compute_cosines(found[:POOL], sources), settings.mmr_lambda
+        )
     if settings.rerank:
-        from lookfar.retrieve.answer.rerank import reranked
+        from lookfar.retrieve.answer.rerank import rerank_passages
 
         model = next((each.reranker for each in sources if each.reranker is not None), None)
-        found, notes = reranked(found, ranking.plan.text, text_of, model, settings.rerank_top)
+        found, notes = rerank_passages(
+            found, ranking.plan.text, text_of, model, settings.rerank_top
+        )
     if settings.parents:
-        from lookfar.retrieve.answer.parents import widened
+        from lookfar.retrieve.answer.parents import widen_to_sections
 
         # Never so wide that the excerpt would be cut before it comes to what was found.
         most = min(settings.parent_max_chars, settings.max_excerpt_chars)
-        found = widened(found, sources, most, wanted)
+        found = widen_to_sections(found, sources, most, wanted)
     return found[:wanted], notes
 
 
-def confident(passages: Sequence[Passage], least: float) -> list[Passage]:
+def drop_weak(make_passages: Sequence[Passage], least: float) -> list[Passage]:
     """Those whose score is at least this share of the best."""
-    best = passages[0].score if passages else 0.0
-    return [each for each in passages if best > 0 and each.score >= least * best]
+    best = make_passages[0].score if make_passages else 0.0
+    return [each for each in make_passages if best > 0 and each.score >= least * best]
 
 
-def _text(sources: Sequence[Source], known: dict[tuple[int, str], str], passage: Passage) -> str:
+def _read_passage(
+    sources: Sequence[Source], known: dict[tuple[int, str], str], passage: Passage
+) -> str:
     """What a passage says, as it was indexed."""
     document = (passage.source, passage.place.uri)
     if document not in known:

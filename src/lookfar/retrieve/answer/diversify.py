@@ -51,7 +51,7 @@ class Passage:
         return replace(self, score=score, steps=(*self.steps, step))
 
 
-def passages(
+def make_passages(
     ranking: Ranking, *, per_document: int, merge_gap: int, max_chars: int
 ) -> list[Passage]:
     """What may be in the answer, best first; with a gap below 0 each is one chunk.
@@ -76,39 +76,41 @@ def passages(
             left -= 1
     merged: list[Passage] = []
     for group in groups.values():
-        found = _merged(ranking, group, merge_gap, max_chars)
-        merged += found[: _most(ranking, group, per_document)]
+        found = _merge_neighbours(ranking, group, merge_gap, max_chars)
+        merged += found[: _passage_limit(ranking, group, per_document)]
     merged.sort(key=lambda each: (-each.score, each.place.uri, each.start, each.source))
     return merged
 
 
-def _most(ranking: Ranking, group: Sequence[int], per_document: int) -> int | None:
+def _passage_limit(ranking: Ranking, group: Sequence[int], per_document: int) -> int | None:
     """How many passages of one document; a commit is one change, so it is shown once."""
     if group and ranking.candidates[group[0]].place.lane == "commits":
         return 1
     return per_document or None
 
 
-def _merged(ranking: Ranking, group: Sequence[int], gap: int, max_chars: int) -> list[Passage]:
+def _merge_neighbours(
+    ranking: Ranking, group: Sequence[int], gap: int, max_chars: int
+) -> list[Passage]:
     """Join chunks of one document whose spans nearly touch, if they answer alike; best first."""
     if len(group) == 1:  # As most are.
-        return [joined(ranking, group)]
+        return [join_chunks(ranking, group)]
     runs: list[list[int]] = []
     best, end = -1, 0
     for at in sorted(group, key=lambda at: ranking.candidates[at].place.start):
         place = ranking.candidates[at].place
-        if runs and gap >= 0 and place.start <= end + gap and _alike(ranking, at, best):
+        if runs and gap >= 0 and place.start <= end + gap and _are_equally_good(ranking, at, best):
             runs[-1].append(at)
             best = at if ranking.scores[at] > ranking.scores[best] else best
             end = max(end, place.end)
         else:
             runs.append([at])
             best, end = at, place.end
-    found = [joined(ranking, _around_the_best(ranking, run, max_chars)) for run in runs]
+    found = [join_chunks(ranking, _trim_to_best(ranking, run, max_chars)) for run in runs]
     return sorted(found, key=lambda passage: (-passage.score, passage.start))
 
 
-def _around_the_best(ranking: Ranking, run: Sequence[int], max_chars: int) -> Sequence[int]:
+def _trim_to_best(ranking: Ranking, run: Sequence[int], max_chars: int) -> Sequence[int]:
     """The best of a run with the better of its neighbours, as long as all of it can be shown."""
     places = [ranking.candidates[at].place for at in run]
     if max(place.end for place in places) - places[0].start <= max_chars:
@@ -128,7 +130,7 @@ def _around_the_best(ranking: Ranking, run: Sequence[int], max_chars: int) -> Se
             return run[first : last + 1]
 
 
-def _alone(ranking: Ranking, at: int) -> Passage:
+def _make_passage(ranking: Ranking, at: int) -> Passage:
     """One chunk as a passage."""
     candidate = ranking.candidates[at]
     place = candidate.place
@@ -145,10 +147,10 @@ def _alone(ranking: Ranking, at: int) -> Passage:
     )
 
 
-def joined(ranking: Ranking, run: Sequence[int]) -> Passage:
+def join_chunks(ranking: Ranking, run: Sequence[int]) -> Passage:
     """Chunks that follow each other as one passage, scored as the best of them."""
     if len(run) == 1:
-        return _alone(ranking, run[0])
+        return _make_passage(ranking, run[0])
     candidates = [ranking.candidates[at] for at in run]
     best = max(run, key=lambda at: ranking.scores[at])
     first = candidates[0].place
@@ -166,7 +168,7 @@ def joined(ranking: Ranking, run: Sequence[int]) -> Passage:
     )
 
 
-def _alike(ranking: Ranking, left: int, right: int) -> bool:
+def _are_equally_good(ranking: Ranking, left: int, right: int) -> bool:
     """Whether two chunks of one document answer about equally well by themselves."""
-    worse, better = sorted((ranking.own(left), ranking.own(right)))
+    worse, better = sorted((ranking.own_score(left), ranking.own_score(right)))
     return worse >= _AS_GOOD * better

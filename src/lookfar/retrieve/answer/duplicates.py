@@ -52,21 +52,21 @@ def fold_equal(passages: Sequence[Passage]) -> list[Passage]:
         same = first.setdefault((each.place.lane, each.end - each.start, each.texts), at)
         if same != at and each.place.lane not in _ALONE:
             into[at] = same
-    return _folded(passages, into, "text")
+    return _fold(passages, into, "text")
 
 
-def fold_wordy(
+def fold_same_words(
     passages: Sequence[Passage], text_of: Callable[[Passage], str], share: float, wanted: int
 ) -> list[Passage]:
     """A passage is folded into a better one that holds at least this share of its word rows."""
     into: dict[int, int] = {}
-    kept: dict[int, _Said] = {}
+    kept: dict[int, _Words] = {}
     for at, each in enumerate(passages):
         if at >= max(READ, wanted + len(into)):
             break
         if each.place.lane in _ALONE:
             continue
-        said = _Said(text_of(each))
+        said = _Words(text_of(each))
         shared = {
             better: said.shared_with(other, share)
             for better, other in kept.items()
@@ -78,7 +78,7 @@ def fold_wordy(
             into[at] = best
         else:
             kept[at] = said
-    return _folded(passages, into, "words")
+    return _fold(passages, into, "words")
 
 
 def fold_near(
@@ -95,10 +95,10 @@ def fold_near(
         ]
         if better and each.place.lane not in _ALONE:
             into[at] = max(better, key=lambda one: (near[at, one], -one))
-    return _folded(passages, into, "meaning")
+    return _fold(passages, into, "meaning")
 
 
-class _Said:
+class _Words:
     """The words of a text."""
 
     def __init__(self, text: str) -> None:
@@ -117,7 +117,7 @@ class _Said:
             return frozenset((tuple(words),))
         return frozenset(zip(words, words[1:], words[2:], strict=False))
 
-    def shared_with(self, other: _Said, share: float) -> int:
+    def shared_with(self, other: _Words, share: float) -> int:
         """How many rows the other has, too; 0 where they cannot be this share of all.
 
         Each word that the other lacks begins a row that it lacks, before a row that both have, or
@@ -129,7 +129,7 @@ class _Said:
         return len(self.rows & other.rows)
 
 
-def _folded(passages: Sequence[Passage], into: Mapping[int, int], by: Likeness) -> list[Passage]:
+def _fold(passages: Sequence[Passage], into: Mapping[int, int], by: Likeness) -> list[Passage]:
     """Put each of ``into`` where it belongs, with what it stands for itself."""
     others: dict[int, list[tuple[Passage, Likeness]]] = defaultdict(list)
     for at, better in into.items():
@@ -137,15 +137,13 @@ def _folded(passages: Sequence[Passage], into: Mapping[int, int], by: Likeness) 
         carried = [(each, max(by, known, key=_LOOSER)) for each, known in passages[at].folded]
         others[better] += [(replace(passages[at], folded=(), steps=()), by), *carried]
     return [
-        _standing_for(each, others[at], by) if at in others else each
+        _attach(each, others[at], by) if at in others else each
         for at, each in enumerate(passages)
         if at not in into
     ]
 
 
-def _standing_for(
-    passage: Passage, others: Sequence[tuple[Passage, Likeness]], by: Likeness
-) -> Passage:
+def _attach(passage: Passage, others: Sequence[tuple[Passage, Likeness]], by: Likeness) -> Passage:
     note = f"stands for {how_many(len(others), 'other')} with {_BY[by]}"
     return replace(
         passage,

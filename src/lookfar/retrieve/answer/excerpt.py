@@ -13,8 +13,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 from lookfar.model import Alike, Contribution, Hit, Incomplete, Span, State, shown_path
-from lookfar.retrieve.answer.focus import Asked, best_sentences
-from lookfar.retrieve.locate.moved import moved_to
+from lookfar.retrieve.answer.focus import FocusQuery, find_best_sentences
+from lookfar.retrieve.locate.moved import find_moved
 
 if TYPE_CHECKING:
     from lookfar.model import Likeness, Section
@@ -36,19 +36,19 @@ def cite(
     *,
     max_chars: int,
     explain: Callable[[int], tuple[Contribution, ...]] | None,
-    focus: Asked | None = None,
+    focus: FocusQuery | None = None,
 ) -> tuple[list[Hit], list[Incomplete]]:
     """Hits for passages, in their order, and what in them differs from the disk by now.
 
     With ``focus``, each hit says which of its sentences answer that question best.
     """
-    reads = _Reads(asked)
+    reads = _Reader(asked)
     hits: list[Hit] = []
     for passage in passages:
         place = passage.place
         text, span, state = reads.checked(passage)
-        path, part, parts = _headings(passage)
-        focused = _focus(text[:max_chars], span, focus, place.lane == "code") if focus else ()
+        path, part, parts = _choose_headings(passage)
+        focused = _find_focus(text[:max_chars], span, focus, place.lane == "code") if focus else ()
         definition = reads.definition_at(passage, focused[0]) if focused else None
         hits.append(
             Hit(
@@ -85,17 +85,17 @@ def cite(
     return hits, notes
 
 
-def _focus(text: str, span: Span, asked: Asked, code: bool) -> tuple[Span, ...]:
+def _find_focus(text: str, span: Span, asked: FocusQuery, code: bool) -> tuple[Span, ...]:
     """Where the sentences of a cited text are that answer best, best first."""
     spans = []
-    for sentence in best_sentences(text, asked, code=code):
+    for sentence in find_best_sentences(text, asked, code=code):
         first = span.start_line + text.count("\n", 0, sentence.start)
         last = first + text.count("\n", sentence.start, sentence.end)
         spans.append(Span(span.start + sentence.start, span.start + sentence.end, first, last))
     return tuple(spans)
 
 
-def _headings(passage: Passage) -> tuple[tuple[str, ...], int, int]:
+def _choose_headings(passage: Passage) -> tuple[tuple[str, ...], int, int]:
     """The headings above it, and which part of their section it is: part 1 of 1 where several
     chunks answer, or the section as a whole."""
     if passage.path is not None:
@@ -111,7 +111,7 @@ class _Definition(NamedTuple):
     lines: tuple[int, int]
 
 
-class _Reads:
+class _Reader:
     """Each document read once, and which of them are no longer as they were indexed."""
 
     def __init__(self, asked: Sequence[Source]) -> None:
@@ -126,7 +126,7 @@ class _Reads:
         document = (passage.source, uri)
         if document not in self._texts:
             self._texts[document] = source.read(uri)
-        text, span, state = _checked(passage, self._texts[document], source.snapshot)
+        text, span, state = _verify(passage, self._texts[document], source.snapshot)
         if state != "same":
             self.stale[uri] = None
         return text, span, state
@@ -172,10 +172,10 @@ class _Reads:
         return Alike(collection, passage.place.uri, span, _digest(text), state, by)
 
 
-def _checked(passage: Passage, source: str | None, snapshot: Snapshot) -> tuple[str, Span, State]:
+def _verify(passage: Passage, source: str | None, snapshot: Snapshot) -> tuple[str, Span, State]:
     place = passage.place
     here = Span(passage.start, passage.end, passage.start_line, passage.end_line)
-    if source is not None and _holds(source[place.start : place.end], place):
+    if source is not None and _matches_hash(source[place.start : place.end], place):
         if (here.start, here.end) == (place.start, place.end):
             return source[here.start : here.end], here, "same"
         stored = snapshot.text(place.uri)
@@ -185,7 +185,7 @@ def _checked(passage: Passage, source: str | None, snapshot: Snapshot) -> tuple[
     text = stored[here.start : here.end] if stored is not None else ""
     if source is None:
         return text, here, "gone"
-    moved = moved_to(text, here.start, source, stored)
+    moved = find_moved(text, here.start, source, stored)
     if moved < 0:
         return text, here, "changed"
     first = source.count("\n", 0, moved) + 1
@@ -193,7 +193,7 @@ def _checked(passage: Passage, source: str | None, snapshot: Snapshot) -> tuple[
     return text, Span(moved, moved + len(text), first, last), "moved"
 
 
-def _holds(text: str, place: Place) -> bool:
+def _matches_hash(text: str, place: Place) -> bool:
     return _digest(text) == place.sha.hex()
 
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from lookfar.retrieve.question.names import defining_lines, names_asked
+from lookfar.retrieve.question.names import compile_definition_pattern, find_names
 from lookfar.store.keywords.analyser import analyse
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Sentence(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class FocusQuery:
     """What a question says, to judge sentences by."""
 
     weights: Mapping[str, float]
@@ -71,21 +71,21 @@ class Asked:
     """The name that is all it asks for: in code, the line that defines it answers best."""
 
     @classmethod
-    def by(cls, ranking: Ranking) -> Asked:
+    def from_ranking(cls, ranking: Ranking) -> FocusQuery:
         """The question of a ranking."""
         plan = ranking.plan
         rarity = {term: ranking.rarity.get(term, 0.0) for term in plan.terms}
         total = sum(rarity.values())
         weights = {term: weight / total for term, weight in rarity.items()} if total else {}
-        names = tuple(name.last for name in names_asked(plan) if name.alone)
+        names = tuple(name.last for name in find_names(plan) if name.alone)
         if plan.embedder is None or not plan.embedder.quick or plan.vector is None:
             return cls(weights, names=names)
         return cls(weights, plan.vector, plan.embedder, names)
 
 
-def best_sentences(text: str, asked: Asked, *, code: bool) -> list[Sentence]:
+def find_best_sentences(text: str, asked: FocusQuery, *, code: bool) -> list[Sentence]:
     """The sentences of ``text`` that answer best, best first."""
-    sentences = (lines_of(text) if code else sentences_of(text))[:_MOST_SENTENCES]
+    sentences = (split_lines(text) if code else split_sentences(text))[:_MOST_SENTENCES]
     own = [_share_of_words(text, sentence, asked.weights) for sentence in sentences]
     beside = zip([0.0, *own], [*own[1:], 0.0], strict=False)
     scores = [
@@ -96,21 +96,23 @@ def best_sentences(text: str, asked: Asked, *, code: bool) -> list[Sentence]:
     if order and asked.embedder is not None:
         # Where no word answers, meaning alone decides.
         compared = order[:_COMPARED] if scores[order[0]] else order
-        near = _meaning(text, [sentences[at] for at in compared], asked, code)
+        near = _compare_meaning(text, [sentences[at] for at in compared], asked, code)
         nearness = dict(zip(compared, near, strict=True))
         compared.sort(key=lambda at: (-scores[at] - _MEANING * nearness[at], at))
         order = compared
     best = [sentences[at] for at in order]
-    defining = _defining(text, sentences, asked.names) if code else []
+    defining = _find_defining(text, sentences, asked.names) if code else []
     return list(dict.fromkeys((*defining, *best)))[:SENTENCES]
 
 
-def _defining(text: str, sentences: Sequence[Sentence], names: Sequence[str]) -> list[Sentence]:
+def _find_defining(
+    text: str, sentences: Sequence[Sentence], names: Sequence[str]
+) -> list[Sentence]:
     """The lines that define one of the names."""
     starts = [
         match.end() - 1
         for name in names
-        for match in [defining_lines(name, with_body=False).search(text)]
+        for match in [compile_definition_pattern(name, with_body=False).search(text)]
         if match is not None
     ]
     return [
@@ -126,7 +128,9 @@ def _share_of_words(text: str, sentence: Sentence, weights: Mapping[str, float])
     return sum(weight for term, weight in weights.items() if term in terms)
 
 
-def _meaning(text: str, sentences: Sequence[Sentence], asked: Asked, code: bool) -> Sequence[float]:
+def _compare_meaning(
+    text: str, sentences: Sequence[Sentence], asked: FocusQuery, code: bool
+) -> Sequence[float]:
     """The cosine of each sentence and the question."""
     assert asked.embedder is not None
     texts = [text[sentence.start : sentence.end] for sentence in sentences]
@@ -138,7 +142,7 @@ def _meaning(text: str, sentences: Sequence[Sentence], asked: Asked, code: bool)
     return [float(cosine) for cosine in rows @ vector]
 
 
-def lines_of(text: str) -> list[Sentence]:
+def split_lines(text: str) -> list[Sentence]:
     """Every line that says something."""
     lines: list[Sentence] = []
     start = 0
@@ -149,7 +153,7 @@ def lines_of(text: str) -> list[Sentence]:
     return lines
 
 
-def sentences_of(text: str) -> list[Sentence]:
+def split_sentences(text: str) -> list[Sentence]:
     """The sentences of prose; list items, table rows and lines of code count as such."""
     sentences: list[Sentence] = []
     fenced = False
@@ -160,16 +164,16 @@ def sentences_of(text: str) -> list[Sentence]:
         if fence or fenced:
             sentences += [
                 Sentence(start + line.start, start + line.end)
-                for line in lines_of(block)
+                for line in split_lines(block)
                 if not _FENCE.match(block, line.start)
             ]
             fenced = fenced != fence
         else:
-            sentences += _sentences_in(block, start)
+            sentences += _split_block(block, start)
     return sentences
 
 
-def _sentences_in(block: str, offset: int) -> list[Sentence]:
+def _split_block(block: str, offset: int) -> list[Sentence]:
     """The sentences of one paragraph, list item or heading."""
     heading = block.lstrip().startswith("#")
     cuts = [*(match.end() for match in _SENTENCE_END.finditer(block)), len(block)]

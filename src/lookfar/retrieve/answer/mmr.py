@@ -24,7 +24,9 @@ POOL = 50
 """Passages that are weighed against each other; a number that no question changes."""
 
 
-def spread(passages: Sequence[Passage], near: NDArray[np.float32], balance: float) -> list[Passage]:
+def reorder_by_novelty(
+    passages: Sequence[Passage], near: NDArray[np.float32], balance: float
+) -> list[Passage]:
     """The passages that ``near`` is about in their new order, and then the others."""
     count = len(near)
     if not count or passages[0].score <= 0:
@@ -37,7 +39,7 @@ def spread(passages: Sequence[Passage], near: NDArray[np.float32], balance: floa
     for _ in range(count):
         # The first of equals, so that ties stay in the order they came in.
         at = int(np.argmax(left - weight * closest))
-        chosen.append(_less(passages[at], passages[to[at]], weight, float(closest[at])))
+        chosen.append(_penalise(passages[at], passages[to[at]], weight, float(closest[at])))
         nearer = near[at] > closest
         to[nearer] = at
         closest = np.maximum(closest, near[at])
@@ -45,7 +47,7 @@ def spread(passages: Sequence[Passage], near: NDArray[np.float32], balance: floa
     return [*chosen, *passages[count:]]
 
 
-def _less(passage: Passage, nearest: Passage, weight: float, cosine: float) -> Passage:
+def _penalise(passage: Passage, nearest: Passage, weight: float, cosine: float) -> Passage:
     if not weight * cosine:
         return passage
     other = f"{nearest.place.uri}:{nearest.start_line}"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lookfar.retrieve.ranking import Source
 
 
-def widened(
+def widen_to_sections(
     passages: Sequence[Passage], sources: Sequence[Source], most: int, wanted: int
 ) -> list[Passage]:
     """The first ``wanted`` passages, as sections of at most ``most`` characters."""
@@ -35,14 +35,14 @@ def widened(
         if each.place.document >= 0:
             if document not in sections:
                 sections[document] = sources[each.source].snapshot.sections(each.place.uri)
-            wide = _widened(each, sections[document], most)
+            wide = _widen(each, sections[document], most)
             if not any(better.start < wide.end and wide.start < better.end for better in before):
                 each = wide
         found.append(each)
     return found
 
 
-def _widened(passage: Passage, sections: Sequence[Section], most: int) -> Passage:
+def _widen(passage: Passage, sections: Sequence[Section], most: int) -> Passage:
     around = [
         section
         for section in sections

@@ -27,7 +27,7 @@ FEWEST: Final = 1000
 NOTHING_RELEVANT: Final = "nothing_relevant"
 
 
-def relevance(ranking: Ranking) -> float | None:
+def measure_relevance(ranking: Ranking) -> float | None:
     """How much speaks for the best; below 1 too little does. ``None`` where nobody can tell."""
     asked = sum(ranking.rarity.values())
     if ranking.plan.mode == "vector" or not asked or not ranking.candidates:
@@ -41,9 +41,9 @@ def relevance(ranking: Ranking) -> float | None:
     return (words + near) / WORDS_AND_MEANING
 
 
-def doubts(ranking: Ranking) -> list[Incomplete]:
+def note_low_relevance(ranking: Ranking) -> list[Incomplete]:
     """The note that nothing here seems to be about what was asked; none where something is."""
-    found = relevance(ranking)
+    found = measure_relevance(ranking)
     if found is None or found >= 1:
         return []
     detail = (

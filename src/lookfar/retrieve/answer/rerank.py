@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _DIGITS = 6
 
 
-def reranked(
+def rerank_passages(
     passages: Sequence[Passage],
     question: str,
     text_of: Callable[[Passage], str],
@@ -32,12 +32,12 @@ def reranked(
     if not first:
         return list(passages), []
     if open_model is None:
-        return list(passages), [_unread("These collections have no reranker.")]
+        return list(passages), [_note_no_reranker("These collections have no reranker.")]
     try:
         model = open_model()
-        found = model.scores(question, [_read(each, text_of(each)) for each in first])
+        found = model.scores(question, [_make_input(each, text_of(each)) for each in first])
     except (ModelUnavailable, IOFailed) as missing:
-        return list(passages), [_unread(missing.message)]
+        return list(passages), [_note_no_reranker(missing.message)]
     # Above whatever was not read, so that scores still fall along the answer.
     floor = max((each.score for each in others), default=0.0)
     judged = [
@@ -48,11 +48,11 @@ def reranked(
     return [*judged, *others], []
 
 
-def _unread(why: str) -> Incomplete:
+def _note_no_reranker(why: str) -> Incomplete:
     return Incomplete("no_reranker", f"{why} The order is that of the search itself.")
 
 
-def _read(passage: Passage, text: str) -> str:
+def _make_input(passage: Passage, text: str) -> str:
     """What the model reads: the text below its headings."""
     headings = " > ".join(passage.place.path or (passage.place.title,))
     return f"{headings}\n{text}" if headings else text

@@ -21,22 +21,22 @@ _DIGITS = 5
 """Of a cosine that count: stored vectors have no more, and the rest is noise."""
 
 
-def cosines(passages: Sequence[Passage], sources: Sequence[Source]) -> NDArray[np.float32]:
+def compute_cosines(passages: Sequence[Passage], sources: Sequence[Source]) -> NDArray[np.float32]:
     """A square of similarities, by the best chunk of each; 0 where there is no vector."""
     import numkong
 
     near = np.zeros((len(passages), len(passages)), dtype=np.float32)
     models: dict[int, list[int]] = {}
     for at, each in enumerate(passages):
-        models.setdefault(_model(sources, each.source), []).append(at)
+        models.setdefault(_find_model(sources, each.source), []).append(at)
     for members in models.values():
-        rows = _vectors([passages[at] for at in members], sources)
+        rows = _load_vectors([passages[at] for at in members], sources)
         # In one thread, as a search is one of many; BLAS would wake all cores for this.
         near[np.ix_(members, members)] = np.asarray(numkong.cdist(rows, rows, "dot"))
     return np.round(near, _DIGITS)
 
 
-def _vectors(passages: Sequence[Passage], sources: Sequence[Source]) -> NDArray[np.float32]:
+def _load_vectors(passages: Sequence[Passage], sources: Sequence[Source]) -> NDArray[np.float32]:
     """Unit vectors in the order of ``passages``, which one model has made."""
     found: dict[int, NDArray[np.float32]] = {}
     for number in sorted({each.source for each in passages}):
@@ -49,7 +49,7 @@ def _vectors(passages: Sequence[Passage], sources: Sequence[Source]) -> NDArray[
     return rows
 
 
-def _model(sources: Sequence[Source], number: int) -> int:
+def _find_model(sources: Sequence[Source], number: int) -> int:
     """What is equal for collections of one model: the question was embedded once for each."""
     vector = sources[number].plan.vector
     if vector is None:

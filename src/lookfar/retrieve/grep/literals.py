@@ -23,17 +23,19 @@ Exact = tuple[str, ...]
 """All texts that a part matches, where they are known and few."""
 
 
-def need_of(node: Node) -> Need:
+def derive_need(node: Node) -> Need:
     """The condition of an expression."""
     exact, need = _analyse(node)
     return _all_of([need, _one_of(exact)]) if exact is not None else need
 
 
-def need_of_literal(text: str, *, fold: bool) -> Need:
+def derive_literal_need(text: str, *, fold: bool) -> Need:
     """The condition of a text; with ``fold`` in whatever case."""
     if not fold:
         return _one_of((text,))
-    return need_of(Sequence(tuple(Char(char, fold=char.lower() != char.upper()) for char in text)))
+    return derive_need(
+        Sequence(tuple(Char(char, fold=char.lower() != char.upper()) for char in text))
+    )
 
 
 def _analyse(node: Node) -> tuple[Exact | None, Need]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, get
 
 from lookfar.errors import InvalidArgument
 from lookfar.model import Case
-from lookfar.retrieve.grep.literals import need_of, need_of_literal
+from lookfar.retrieve.grep.literals import derive_literal_need, derive_need
 from lookfar.retrieve.grep.syntax import (
     LONGEST,
     WORD_CHARACTER,
@@ -23,7 +23,7 @@ from lookfar.retrieve.grep.syntax import (
     has_boundary,
     is_between_words,
     parse,
-    spell,
+    to_re2,
 )
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _MOST_MEMORY: Final = 32 << 20
 _NEWLINE: Final = b"\n"
 
 
-class FoundLine(NamedTuple):
+class LineSpan(NamedTuple):
     """A line that matches: where it begins and ends in the text, without its line break."""
 
     start: int
@@ -56,7 +56,7 @@ class Matcher(NamedTuple):
     find: Find
     spans: Spans
 
-    def lines(self, text: bytes) -> Iterator[FoundLine]:
+    def lines(self, text: bytes) -> Iterator[LineSpan]:
         """The lines that match, in order."""
         at, find = 0, self.find
         while (hit := find(text, at)) >= 0:
@@ -64,7 +64,7 @@ class Matcher(NamedTuple):
             end = text.find(_NEWLINE, hit)
             if end < 0:
                 end = len(text)
-            yield FoundLine(start, end)
+            yield LineSpan(start, end)
             at = end + 1
 
     def count(self, text: bytes) -> int:
@@ -85,12 +85,12 @@ def make_matcher(pattern: str, *, regex: bool, case: Case, whole_words: bool) ->
         cases = ", ".join(get_args(Case))
         raise InvalidArgument(f"There is no case {case!r}.", hint=f"Cases: {cases}.")
     if not regex:
-        return _literal(pattern, _folds(case, pattern, pattern != ""), whole_words)
+        return _match_literal(pattern, _ignores_case(case, pattern, pattern != ""), whole_words)
     parsed = parse(pattern)
     smart = case == "smart" and parsed.has_literal and not parsed.has_upper
     fold = case == "insensitive" or smart
     node = parse(pattern, fold=True).node if fold else parsed.node
-    return _expression(node, fold, whole_words)
+    return _match_expression(node, fold, whole_words)
 
 
 def _check(pattern: object) -> None:
@@ -108,7 +108,7 @@ def _check(pattern: object) -> None:
         )
 
 
-def _folds(case: Case, pattern: str, literal: bool) -> bool:
+def _ignores_case(case: Case, pattern: str, literal: bool) -> bool:
     return case == "insensitive" or (
         case == "smart" and literal and not any(map(str.isupper, pattern))
     )
@@ -117,7 +117,7 @@ def _folds(case: Case, pattern: str, literal: bool) -> bool:
 # -- a text ------------------------------------------------------------------
 
 
-def _literal(pattern: str, fold: bool, whole_words: bool) -> Matcher:
+def _match_literal(pattern: str, fold: bool, whole_words: bool) -> Matcher:
     if "\n" in pattern:
         raise InvalidArgument(
             "The pattern holds a line break, and lines are matched one by one.",
@@ -125,12 +125,12 @@ def _literal(pattern: str, fold: bool, whole_words: bool) -> Matcher:
         )
     if fold:
         node = Sequence(tuple(Char(char, char.lower() != char.upper()) for char in pattern))
-        expression = _expression(node, fold, whole_words)
-        return expression._replace(need=need_of_literal(pattern, fold=True))
+        expression = _match_expression(node, fold, whole_words)
+        return expression._replace(need=derive_literal_need(pattern, fold=True))
     wanted = pattern.encode()
-    need = need_of_literal(pattern, fold=False)
+    need = derive_literal_need(pattern, fold=False)
     if whole_words:
-        return Matcher("sensitive", need, *_whole_words(wanted))
+        return Matcher("sensitive", need, *_match_whole_words(wanted))
 
     def find(text: bytes, at: int) -> int:
         return text.find(wanted, at)
@@ -144,12 +144,12 @@ def _literal(pattern: str, fold: bool, whole_words: bool) -> Matcher:
     return Matcher("sensitive", need, find, spans)
 
 
-def _whole_words(wanted: bytes) -> tuple[Find, Spans]:
+def _match_whole_words(wanted: bytes) -> tuple[Find, Spans]:
     """A text that no word character precedes or follows."""
 
     def find(text: bytes, at: int) -> int:
         at = text.find(wanted, at)
-        while at >= 0 and (_ends_in_word(text, at) or _begins_word(text, at + len(wanted))):
+        while at >= 0 and (_follows_word(text, at) or _precedes_word(text, at + len(wanted))):
             at = text.find(wanted, at + 1)
         return at
 
@@ -162,7 +162,7 @@ def _whole_words(wanted: bytes) -> tuple[Find, Spans]:
     return find, spans
 
 
-def _ends_in_word(text: bytes, at: int) -> bool:
+def _follows_word(text: bytes, at: int) -> bool:
     """Whether the character before ``at`` is one of a word."""
     if at == 0:
         return False
@@ -172,7 +172,7 @@ def _ends_in_word(text: bytes, at: int) -> bool:
     return _is_word(text[start:at])
 
 
-def _begins_word(text: bytes, at: int) -> bool:
+def _precedes_word(text: bytes, at: int) -> bool:
     """Whether the character at ``at`` is one of a word."""
     if at >= len(text):
         return False
@@ -185,7 +185,7 @@ def _begins_word(text: bytes, at: int) -> bool:
 def _is_word(character: bytes) -> bool:
     if len(character) == 1:
         return character.isalnum() or character == b"_"
-    return _compiled(WORD_CHARACTER).fullmatch(character) is not None
+    return _compile(WORD_CHARACTER).fullmatch(character) is not None
 
 
 # -- an expression -------------------------------------------------------------
@@ -203,7 +203,7 @@ class _Compiled(Protocol):
     def fullmatch(self, text: bytes) -> _Match | None: ...
 
 
-def _compiled(source: str) -> _Compiled:
+def _compile(source: str) -> _Compiled:
     """An expression in RE2's own syntax; RE2 keeps those that were used last."""
     import re2
 
@@ -223,21 +223,21 @@ def _compiled(source: str) -> _Compiled:
     return expression  # type: ignore[no-any-return]
 
 
-def _expression(node: Node, fold: bool, whole_words: bool) -> Matcher:
+def _match_expression(node: Node, fold: bool, whole_words: bool) -> Matcher:
     case: Literal["sensitive", "insensitive"] = "insensitive" if fold else "sensitive"
-    need = need_of(node)
+    need = derive_need(node)
     # RE2 has only whole boundaries, which are the same where a word begins and ends.
     known = not whole_words or is_between_words(node)
     if whole_words:
         node = Sequence((Assertion("word_start"), node, Assertion("word_end")))
-    exact = _compiled(f"(?m){spell(node)}") if known else None
+    exact = _compile(f"(?m){to_re2(node)}") if known else None
     if not has_boundary(node):
         assert exact is not None
-        return Matcher(case, need, _finder(exact), _spans_by(_plain_search(exact)))
-    return Matcher(case, need, *_with_boundaries(node, exact))
+        return Matcher(case, need, _make_find(exact), _make_spans(_make_search(exact)))
+    return Matcher(case, need, *_match_boundaries(node, exact))
 
 
-def _finder(expression: _Compiled) -> Find:
+def _make_find(expression: _Compiled) -> Find:
     def find(text: bytes, at: int) -> int:
         # Behind the last line break is no line, although an expression may match there.
         if at >= len(text):
@@ -253,7 +253,7 @@ Search = Callable[[bytes, int], tuple[int, int] | None]
 """The first match in a line from an offset on."""
 
 
-def _plain_search(expression: _Compiled) -> Search:
+def _make_search(expression: _Compiled) -> Search:
     def search(line: bytes, at: int) -> tuple[int, int] | None:
         match = expression.search(line, at)
         return match.span() if match is not None else None
@@ -261,7 +261,7 @@ def _plain_search(expression: _Compiled) -> Search:
     return search
 
 
-def _spans_by(search: Search) -> Spans:
+def _make_spans(search: Search) -> Spans:
     """All matches of a line: an empty one that touches the match before it does not count."""
 
     def spans(line: bytes) -> Iterator[tuple[int, int]]:
@@ -272,7 +272,7 @@ def _spans_by(search: Search) -> Spans:
                 return
             start, end = match
             if start == end == last:
-                at = _after(line, at)
+                at = _next_character(line, at)
                 continue
             yield match
             last = at = end
@@ -280,7 +280,7 @@ def _spans_by(search: Search) -> Spans:
     return spans
 
 
-def _after(line: bytes, at: int) -> int:
+def _next_character(line: bytes, at: int) -> int:
     """Where the character after the one at ``at`` begins."""
     at += 1
     while at < len(line) and line[at] & 0xC0 == 0x80:
@@ -288,13 +288,13 @@ def _after(line: bytes, at: int) -> int:
     return at
 
 
-def _with_boundaries(node: Node, exact: _Compiled | None) -> tuple[Find, Spans]:
+def _match_boundaries(node: Node, exact: _Compiled | None) -> tuple[Find, Spans]:
     """An expression with conditions on words: ASCII lines are left to RE2 where it knows those
     conditions, and others are simulated. ``loose`` is the expression without the conditions,
     which finds the lines that are worth a look."""
     from lookfar.retrieve.grep.simulate import Program
 
-    loose = _compiled(f"(?m){spell(node, boundaries=False)}")
+    loose = _compile(f"(?m){to_re2(node, boundaries=False)}")
     program = Program(node)
 
     def search(line: bytes, at: int) -> tuple[int, int] | None:
@@ -308,8 +308,8 @@ def _with_boundaries(node: Node, exact: _Compiled | None) -> tuple[Find, Spans]:
         start = len(text[: found[0]].encode())
         return start, start + len(text[found[0] : found[1]].encode())
 
-    quick = _finder(exact) if exact is not None else None
-    possible = _finder(loose)
+    quick = _make_find(exact) if exact is not None else None
+    possible = _make_find(loose)
 
     def find(text: bytes, at: int) -> int:
         if quick is not None and text.isascii():
@@ -324,4 +324,4 @@ def _with_boundaries(node: Node, exact: _Compiled | None) -> tuple[Find, Spans]:
             at = end + 1
         return -1
 
-    return find, _spans_by(search)
+    return find, _make_spans(search)

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from lookfar.common.lines import Lines
 from lookfar.errors import InvalidArgument
 from lookfar.model import FileMatches, Incomplete, MatchedLine, Span, State
-from lookfar.retrieve.locate.moved import moved_to
+from lookfar.retrieve.locate.moved import find_moved
 from lookfar.retrieve.question.admission import resolve_globs
 
 if TYPE_CHECKING:
     from lookfar.model import Filters, Section
     from lookfar.ports import Facts
-    from lookfar.retrieve.grep.matcher import FoundLine, Matcher
+    from lookfar.retrieve.grep.matcher import LineSpan, Matcher
     from lookfar.retrieve.ranking import Source
 
 MOST_FILES: Final = 100_000
@@ -39,7 +39,7 @@ _LEAD: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class Limits:
     """How much of the matches to show."""
 
     offset: int = 0
@@ -51,7 +51,7 @@ class Shown:
     line_chars: int = 500
 
 
-def shown_of(offset: int, limit: int, lines: int, context: int | tuple[int, int]) -> Shown:
+def make_limits(offset: int, limit: int, lines: int, context: int | tuple[int, int]) -> Limits:
     """How much to show, from what a caller asked for."""
     before, after = (context, context) if isinstance(context, int) else context
     for name, value, least, most in (
@@ -65,10 +65,10 @@ def shown_of(offset: int, limit: int, lines: int, context: int | tuple[int, int]
             raise InvalidArgument(
                 f"{name} is {value!r}.", hint=f"Use a whole number from {least} to {most:,}."
             )
-    return Shown(offset, limit, lines, before, after)
+    return Limits(offset, limit, lines, before, after)
 
 
-class Found(NamedTuple):
+class GrepResult(NamedTuple):
     """What all collections hold together."""
 
     files: list[FileMatches]
@@ -87,7 +87,7 @@ Pause = Callable[[], None]
 """Is called between batches of documents; may raise to stop."""
 
 
-def grep(sources: Sequence[Source], matcher: Matcher, shown: Shown, pause: Pause) -> Found:
+def grep(sources: Sequence[Source], matcher: Matcher, shown: Limits, pause: Pause) -> GrepResult:
     """Count all matching lines, and show those of the documents asked for."""
     spelt = [resolve_globs(each.plan.filters, each.snapshot) for each in sources]
     counted: list[_Counted] = []
@@ -97,13 +97,13 @@ def grep(sources: Sequence[Source], matcher: Matcher, shown: Shown, pause: Pause
         found = [_Counted(number, each, counts[each.document]) for each in named]
         counted += sorted(found, key=lambda each: each.facts.uri)
     page = counted[shown.offset : shown.offset + shown.files]
-    files, stale = _show(page, sources, spelt, matcher, shown)
+    files, stale = _read_page(page, sources, spelt, matcher, shown)
     notes = (
         [Incomplete("stale", "these files changed after they were indexed", tuple(stale))]
         if stale
         else []
     )
-    return Found(files, sum(each.lines for each in counted), len(counted), notes)
+    return GrepResult(files, sum(each.lines for each in counted), len(counted), notes)
 
 
 def _count(source: Source, filters: Filters, matcher: Matcher, pause: Pause) -> dict[int, int]:
@@ -116,7 +116,7 @@ def _count(source: Source, filters: Filters, matcher: Matcher, pause: Pause) -> 
         for document, text in snapshot.texts(documents[first : first + _BATCH]):
             if partly:
                 parts = snapshot.admitted_parts(document, filters)
-                count = sum(1 for _ in _within(matcher.lines(text), text, parts))
+                count = sum(1 for _ in _keep_within(matcher.lines(text), text, parts))
             else:
                 count = matcher.count(text)
             if count:
@@ -124,9 +124,9 @@ def _count(source: Source, filters: Filters, matcher: Matcher, pause: Pause) -> 
     return counts
 
 
-def _within(
-    lines: Iterator[FoundLine], text: bytes, parts: Sequence[tuple[int, int]] | None
-) -> Iterator[FoundLine]:
+def _keep_within(
+    lines: Iterator[LineSpan], text: bytes, parts: Sequence[tuple[int, int]] | None
+) -> Iterator[LineSpan]:
     """The lines that touch one of the parts, which count characters."""
     if parts is None:
         yield from lines
@@ -140,12 +140,12 @@ def _within(
             yield line
 
 
-def _show(
+def _read_page(
     page: Sequence[_Counted],
     sources: Sequence[Source],
     spelt: Sequence[Filters],
     matcher: Matcher,
-    shown: Shown,
+    shown: Limits,
 ) -> tuple[list[FileMatches], list[str]]:
     """The documents of one page with their lines, and which of them are stale."""
     files: list[FileMatches] = []
@@ -175,7 +175,7 @@ class _DocumentLines:
     """The matching lines of one document."""
 
     def __init__(
-        self, source: Source, facts: Facts, filters: Filters, matcher: Matcher, shown: Shown
+        self, source: Source, facts: Facts, filters: Filters, matcher: Matcher, shown: Limits
     ) -> None:
         self._source, self._facts, self._filters = source, facts, filters
         self._matcher, self._shown = matcher, shown
@@ -187,8 +187,8 @@ class _DocumentLines:
     def matched(self) -> list[MatchedLine]:
         snapshot = self._source.snapshot
         parts = snapshot.admitted_parts(self._facts.document, self._filters)
-        wanted: list[tuple[FoundLine, int]] = []
-        for line in _within(self._matcher.lines(self._raw), self._raw, parts):
+        wanted: list[tuple[LineSpan, int]] = []
+        for line in _keep_within(self._matcher.lines(self._raw), self._raw, parts):
             if len(wanted) == self._shown.lines:
                 break
             wanted.append((line, self._lines.line_of(self._offset(line.start))))
@@ -227,7 +227,7 @@ class _DocumentLines:
 
     def _line(
         self,
-        line: FoundLine,
+        line: LineSpan,
         number: int,
         sections: Sequence[Section],
         disk: str | None,
@@ -236,14 +236,14 @@ class _DocumentLines:
         start, end = self._of(number)
         whole = self._text[start:end]
         spans, more = self._spans(self._raw[line.start : line.end])
-        column, text = _window(whole.rstrip("\n"), spans, self._shown.line_chars)
+        column, text = _cut_line(whole.rstrip("\n"), spans, self._shown.line_chars)
         span, state = _compare(whole, Span(start, end, number, number), self._text, disk)
         return MatchedLine(
             number=span.start_line,
             text=text,
             column=column,
             spans=spans,
-            heading_path=_path_at(sections, start),
+            heading_path=_find_headings(sections, start),
             span=span,
             sha256=sha256(whole.encode()).hexdigest(),
             state=state,
@@ -265,7 +265,7 @@ class _DocumentLines:
         return tuple(found), False
 
 
-def _window(line: str, spans: Sequence[tuple[int, int]], most: int) -> tuple[int, str]:
+def _cut_line(line: str, spans: Sequence[tuple[int, int]], most: int) -> tuple[int, str]:
     """A line, or of a long one the part around its first match, and where that part begins."""
     if len(line) <= most:
         return 0, line
@@ -280,14 +280,14 @@ def _compare(line: str, span: Span, stored: str, disk: str | None) -> tuple[Span
         return span, "gone"
     if disk == stored or disk[span.start : span.end] == line:
         return span, "same"
-    moved = moved_to(line, span.start, disk, stored)
+    moved = find_moved(line, span.start, disk, stored)
     if moved < 0 or (moved and disk[moved - 1] != "\n"):
         return span, "changed"
     number = disk.count("\n", 0, moved) + 1
     return Span(moved, moved + len(line), number, number), "moved"
 
 
-def _path_at(sections: Sequence[Section], offset: int) -> tuple[str, ...]:
+def _find_headings(sections: Sequence[Section], offset: int) -> tuple[str, ...]:
     """The headings above an offset: those of the innermost section that spans it."""
     at = bisect_right([each.span.start for each in sections], offset)
     for section in reversed(sections[:at]):

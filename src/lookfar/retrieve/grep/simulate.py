@@ -22,7 +22,7 @@ from lookfar.retrieve.grep.syntax import (
     Node,
     Repeat,
     Sequence,
-    spell,
+    to_re2,
 )
 
 _LARGEST: Final = 20_000
@@ -50,7 +50,7 @@ class Program:
 
     def _compile(self, node: Node) -> None:
         if isinstance(node, Char | CharSet):
-            self._emit(_TAKE, _membership(spell(node)))
+            self._emit(_TAKE, _membership(to_re2(node)))
         elif isinstance(node, Assertion):
             self._emit(_CHECK, node.kind)
         elif isinstance(node, Sequence):

@@ -498,13 +498,13 @@ class _Reader:
             ranges = _POSIX.get(name.lstrip("^"))
             if ranges is not None:
                 self.at = end + 2
-                members.ranges += _inverted(ranges) if name.startswith("^") else ranges
+                members.ranges += _invert(ranges) if name.startswith("^") else ranges
                 return
             self.at = start
         if self.take("["):
             negated, inner = self._class(members.fold, depth + 1)
             if negated:
-                members.ranges += _inverted(inner.expanded())
+                members.ranges += _invert(inner.expanded())
             else:
                 members.ranges += inner.ranges
                 members.sources += inner.sources
@@ -558,47 +558,47 @@ class _Members:
                 return f"[{inside}]" if negated else f"[^{inside}\\n]"
             # RE2 has no negated set in a set.
             self.ranges, self.sources = self.expanded(), []
-        ranges = _merged(self.ranges)
+        ranges = _merge(self.ranges)
         inside = "".join(self.sources)
         if negated:
-            return f"[^{inside}{''.join(map(_spelt, ranges))}\\n]"
-        ranges = _without_newline(ranges)
-        inside += "".join(map(_spelt, ranges))
+            return f"[^{inside}{''.join(map(_range_to_re2, ranges))}\\n]"
+        ranges = _drop_newline(ranges)
+        inside += "".join(map(_range_to_re2, ranges))
         if not inside and not self.ranges:
             return r"[^\x00-\x{10ffff}]"  # Of an intersection that is empty.
         return f"[{inside}]" if inside else ""
 
     def few(self) -> str:
         """Its characters, where they are few and no set has a name."""
-        ranges = _without_newline(_merged(self.ranges))
+        ranges = _drop_newline(_merge(self.ranges))
         if self.sources or sum(high - low + 1 for low, high in ranges) > _FEW:
             return ""
-        return "".join(map(chr, _points(ranges)))
+        return "".join(map(chr, _iterate_points(ranges)))
 
     def expanded(self) -> list[tuple[int, int]]:
         """All its characters as ranges; with other cases of letters where case does not count."""
         if not self.sources and not self.fold:
-            return _merged(self.ranges)
+            return _merge(self.ranges)
         named = [(f"[{source}]", self.fold) for source in self.sources]
-        listed = "".join(map(_spelt, _merged(self.ranges)))
+        listed = "".join(map(_range_to_re2, _merge(self.ranges)))
         named += [(f"[{listed}]", self.fold)] if listed else []
-        return _merged([pair for source, fold in named for pair in _all_of(source, fold)])
+        return _merge([pair for source, fold in named for pair in _list_members(source, fold)])
 
     def combined(self, sign: str, other: _Members) -> _Members:
         """``&&`` what both hold, ``--`` what only this one holds, ``~~`` what one of them holds."""
         one, two = self.expanded(), other.expanded()
-        both = _inverted(_merged([*_inverted(one), *_inverted(two)]))
+        both = _invert(_merge([*_invert(one), *_invert(two)]))
         if sign == "&&":
             return _Members(self.fold, both)
-        first = _inverted(_merged([*_inverted(one), *two]))
+        first = _invert(_merge([*_invert(one), *two]))
         if sign == "--":
             return _Members(self.fold, first)
-        second = _inverted(_merged([*_inverted(two), *one]))
-        return _Members(self.fold, _merged([*first, *second]))
+        second = _invert(_merge([*_invert(two), *one]))
+        return _Members(self.fold, _merge([*first, *second]))
 
 
 @lru_cache(maxsize=32)
-def _all_of(source: str, fold: bool) -> tuple[tuple[int, int], ...]:
+def _list_members(source: str, fold: bool) -> tuple[tuple[int, int], ...]:
     """Every character of a class that RE2 reads, as ranges: RE2 is asked about all there are."""
     import re2
 
@@ -606,7 +606,7 @@ def _all_of(source: str, fold: bool) -> tuple[tuple[int, int], ...]:
     return tuple(
         (low, high)
         for match in found
-        for low, high in _contiguous(match.group())
+        for low, high in _split_at_surrogates(match.group())
     )  # fmt: skip
 
 
@@ -615,7 +615,7 @@ def _all_characters() -> bytes:
     return "".join(map(chr, chain(range(0xD800), range(0xE000, _LAST + 1)))).encode()
 
 
-def _contiguous(encoded: bytes) -> Iterator[tuple[int, int]]:
+def _split_at_surrogates(encoded: bytes) -> Iterator[tuple[int, int]]:
     """The ranges of neighbouring characters: the surrogates in between are not characters."""
     text = encoded.decode()
     low, high = ord(text[0]), ord(text[-1])
@@ -629,7 +629,7 @@ def _contiguous(encoded: bytes) -> Iterator[tuple[int, int]]:
 _FEW: Final = 8
 
 
-def _merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def _merge(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
     merged: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
         if merged and low <= merged[-1][1] + 1:
@@ -639,9 +639,9 @@ def _merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged
 
 
-def _inverted(ranges: Ranges | list[tuple[int, int]]) -> list[tuple[int, int]]:
+def _invert(ranges: Ranges | list[tuple[int, int]]) -> list[tuple[int, int]]:
     inverted, after = [], 0
-    for low, high in _merged(list(ranges)):
+    for low, high in _merge(list(ranges)):
         if low > after:
             inverted.append((after, low - 1))
         after = high + 1
@@ -650,7 +650,7 @@ def _inverted(ranges: Ranges | list[tuple[int, int]]) -> list[tuple[int, int]]:
     return inverted
 
 
-def _without_newline(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def _drop_newline(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
     kept: list[tuple[int, int]] = []
     for low, high in ranges:
         if low <= _NEWLINE <= high:
@@ -661,17 +661,17 @@ def _without_newline(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return kept
 
 
-def _points(ranges: list[tuple[int, int]]) -> Iterator[int]:
+def _iterate_points(ranges: list[tuple[int, int]]) -> Iterator[int]:
     for low, high in ranges:
         yield from range(low, high + 1)
 
 
-def _spelt(pair: tuple[int, int]) -> str:
+def _range_to_re2(pair: tuple[int, int]) -> str:
     low, high = pair
     return rf"\x{{{low:x}}}" if low == high else rf"\x{{{low:x}}}-\x{{{high:x}}}"
 
 
-def spell(node: Node, *, boundaries: bool = True) -> str:
+def to_re2(node: Node, *, boundaries: bool = True) -> str:
     """The expression as RE2 reads it, for ``(?m)``; without ``boundaries`` all word boundaries
     are left out, so that it matches at least every line that the expression matches."""
     if isinstance(node, Char):
@@ -684,10 +684,10 @@ def spell(node: Node, *, boundaries: bool = True) -> str:
             return "(?:)"
         return {"line_start": "^", "line_end": "$", "not_word": r"\B"}.get(node.kind, r"\b")
     if isinstance(node, Sequence):
-        return "(?:" + "".join(spell(part, boundaries=boundaries) for part in node.parts) + ")"
+        return "(?:" + "".join(to_re2(part, boundaries=boundaries) for part in node.parts) + ")"
     if isinstance(node, Choice):
-        return "(?:" + "|".join(spell(part, boundaries=boundaries) for part in node.parts) + ")"
-    inner = spell(node.part, boundaries=boundaries)
+        return "(?:" + "|".join(to_re2(part, boundaries=boundaries) for part in node.parts) + ")"
+    inner = to_re2(node.part, boundaries=boundaries)
     most = "" if node.most is None else str(node.most)
     return f"(?:{inner}){{{node.least},{most}}}{'' if node.greedy else '?'}"
 

@@ -26,18 +26,18 @@ _DIGEST = re.compile(r"[0-9a-f]{8,64}")
 _SHOWN_DIGITS = 16
 
 
-def address_of(collection: str, uri: str) -> str:
+def format_address(collection: str, uri: str) -> str:
     """The address of a document."""
     return f"{SCHEME}{quote(collection, safe='')}/{quote(uri, safe='/')}"
 
 
-def citation_of(collection: str, uri: str, span: Span, sha256: str) -> str:
+def format_citation(collection: str, uri: str, span: Span, sha256: str) -> str:
     """The address of a span with what is needed to check it later."""
     cited = f"chars={span.start}-{span.end}&sha256={sha256[:_SHOWN_DIGITS]}"
-    return f"{address_of(collection, uri)}?{cited}"
+    return f"{format_address(collection, uri)}?{cited}"
 
 
-def document_of(address: str) -> str:
+def strip_to_document(address: str) -> str:
     """The address of the document that an address names a part of."""
     place = address.partition("#")[0].partition("?")[0]
     lines = _LINES.fullmatch(place)
@@ -54,14 +54,14 @@ def parse_address(text: str) -> tuple[str, Target]:
     if not name or not uri:
         raise InvalidArgument(f"{text!r} names no document.", hint=f"Write {SCHEME}COLLECTION/URI.")
     if query:
-        chars, digest = _cited(query)
+        chars, digest = _parse_citation(query)
         return unquote(name), Target(uri, chars=chars, sha256=digest)
     if lines:
         return unquote(name), Target(uri, lines=line_range(lines[2], lines[3]))
     return unquote(name), Target(uri, heading=unquote(heading).strip())
 
 
-def _cited(query: str) -> tuple[tuple[int, int], str]:
+def _parse_citation(query: str) -> tuple[tuple[int, int], str]:
     given = {key: values[-1] for key, values in parse_qs(query).items()}
     chars = _CHARS.fullmatch(given.get("chars", ""))
     digest = given.get("sha256", "").lower()

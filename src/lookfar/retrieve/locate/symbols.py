@@ -29,16 +29,16 @@ class Definition(NamedTuple):
     section: Section
 
 
-def parts_of(name: str) -> tuple[str, ...]:
+def split_name(name: str) -> tuple[str, ...]:
     """A name taken apart, the outermost first: ``A::b``, ``A.b`` and ``A > b`` are one."""
     return tuple(part for part in _BETWEEN.split(name) if part)
 
 
-def matching(sections: Sequence[Section], name: str) -> list[Section]:
+def match_sections(sections: Sequence[Section], name: str) -> list[Section]:
     """The definitions that a name may mean: those with no outer one where there are such, and
     those in the same case where there are such."""
-    wanted = parts_of(name)
-    paths = [parts_of(".".join(section.path)) for section in sections]
+    wanted = split_name(name)
+    paths = [split_name(".".join(section.path)) for section in sections]
     folded = tuple(part.casefold() for part in wanted)
     found = [
         (path, section)
@@ -50,22 +50,22 @@ def matching(sections: Sequence[Section], name: str) -> list[Section]:
     return [section for _, section in found]
 
 
-def definitions_of(snapshot: Snapshot, name: str) -> list[Definition]:
+def find_definitions(snapshot: Snapshot, name: str) -> list[Definition]:
     """Every definition in the collection that a name may mean, by URI and place."""
     if not _NAME.fullmatch(name.strip()):
         return []
-    found = [Definition(*each) for each in snapshot.defining(parts_of(name)[-1])]
-    meant = matching([each.section for each in found], name)
+    found = [Definition(*each) for each in snapshot.defining(split_name(name)[-1])]
+    meant = match_sections([each.section for each in found], name)
     chosen = {id(section) for section in meant}
     return [each for each in found if id(each.section) in chosen]
 
 
-def only_definition(snapshot: Snapshot, name: str) -> Definition | None:
+def find_only_definition(snapshot: Snapshot, name: str) -> Definition | None:
     """The definition that a name means, if there is one; ``Ambiguous`` where there are more."""
-    found = definitions_of(snapshot, name)
+    found = find_definitions(snapshot, name)
     if len(found) < 2:
         return found[0] if found else None
-    candidates = [place_of(each) for each in found]
+    candidates = [describe_place(each) for each in found]
     more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     raise Ambiguous(
         f"{len(found)} definitions are called {name!r}.",
@@ -74,7 +74,7 @@ def only_definition(snapshot: Snapshot, name: str) -> Definition | None:
     )
 
 
-def place_of(found: Definition) -> str:
+def describe_place(found: Definition) -> str:
     """Where a definition stands, and its whole name."""
     span = found.section.span
     return f"{found.uri}:{span.start_line}-{span.end_line} ({'.'.join(found.section.path)})"

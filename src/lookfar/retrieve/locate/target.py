@@ -18,8 +18,8 @@ from lookfar.common.lines import Lines
 from lookfar.common.target import Target
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound
 from lookfar.model import Document, Section, Span, State
-from lookfar.retrieve.locate.moved import moved_to
-from lookfar.retrieve.locate.symbols import matching
+from lookfar.retrieve.locate.moved import find_moved
+from lookfar.retrieve.locate.symbols import match_sections
 from lookfar.store.catalogue.heading_paths import called, shown
 
 _LINES = re.compile(r"(?P<uri>.+):(?P<first>\d{1,12})(?:-(?P<last>\d{1,12}))?")
@@ -68,7 +68,7 @@ def locate(document: Document, target: Target) -> tuple[tuple[str, ...], Span]:
     """The heading path and span that a target means in this document."""
     lines = Lines(document.text)
     if target.heading:
-        section = _section(document, target)
+        section = _find_section(document, target)
         return section.path, section.span
     if target.lines:
         first, last = target.lines
@@ -105,11 +105,11 @@ def check_citation(
         return _path_at(document.sections, start), lines.span(start, end), "same"
     found = -1
     if indexed is not None and holds(indexed, start):
-        found = moved_to(indexed[start:end], start, text, indexed)
+        found = find_moved(indexed[start:end], start, text, indexed)
     else:
         starts = (lines.start_of(number) for number in range(1, len(lines) + 1))
         found = next((at for at in starts if at + end - start <= len(text) and holds(text, at)), -1)
-        found = moved_to(text[found : found + end - start], start, text) if found >= 0 else -1
+        found = find_moved(text[found : found + end - start], start, text) if found >= 0 else -1
     if found >= 0:
         span = lines.span(found, found + end - start)
         return _path_at(document.sections, found), span, "moved"
@@ -117,9 +117,9 @@ def check_citation(
     return _path_at(document.sections, start), lines.span(start, min(end, len(text))), "changed"
 
 
-def _section(document: Document, target: Target) -> Section:
+def _find_section(document: Document, target: Target) -> Section:
     named = [section for section in document.sections if section.path]
-    found = _defined(named, target.heading) if document.lane == "code" else []
+    found = _find_definitions(named, target.heading) if document.lane == "code" else []
     found = found or called(named, target.heading)
     if len(found) == 1:
         return found[0]
@@ -142,9 +142,9 @@ def _section(document: Document, target: Target) -> Section:
     )
 
 
-def _defined(named: Sequence[Section], name: str) -> list[Section]:
+def _find_definitions(named: Sequence[Section], name: str) -> list[Section]:
     """The definitions of a name; one with as many outer ones as were named, where there is one."""
-    found = matching(named, name)
+    found = match_sections(named, name)
     whole = [each for each in found if len(each.path) == len(_SEPARATOR.split(name))]
     return whole if len(whole) == 1 else found
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lookfar.ports import LinkedDocuments
 
 
-def drawn(
+def draw_graph(
     graph: LinkedDocuments,
     most: int,
     around: str,
@@ -29,9 +29,9 @@ def drawn(
 ) -> LinkGraph:
     """The best linked documents, those near to ``around``, or those of a community."""
     linked = [at for at, near in enumerate(graph.neighbours) if near]
-    ranks, communities = _communities(graph, linked)
+    ranks, communities = _rank_communities(graph, linked)
     if around:
-        chosen = list(islice(_near(graph, around), most))
+        chosen = list(islice(_walk_outwards(graph, around), most))
     else:
         wanted = (
             linked
@@ -65,7 +65,7 @@ def drawn(
     )
 
 
-def _communities(
+def _rank_communities(
     graph: LinkedDocuments, linked: Sequence[int]
 ) -> tuple[dict[int, int], tuple[Community, ...]]:
     """The rank of each community by its size, and what they are called."""
@@ -85,7 +85,7 @@ def _communities(
     return ranks, named
 
 
-def _near(graph: LinkedDocuments, uri: str) -> Iterator[int]:
+def _walk_outwards(graph: LinkedDocuments, uri: str) -> Iterator[int]:
     """Documents by their distance from one, and the better linked first."""
     start = graph.uris.index(uri)
     seen, waiting = {start}, deque([start])

@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lookfar.model import RelatedEntry
-from lookfar.retrieve.neighbours.related import Sources, linked
-from lookfar.retrieve.neighbours.relations import relation_in_memory
+from lookfar.retrieve.neighbours.related import LinkSources, make_link_entry
+from lookfar.retrieve.neighbours.relations import classify_memory_link
 from lookfar.store.catalogue.link_names import link_name, names_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _SAYS_LITTLE = 40
 _BEGINNING = 80
 
 
-def mentions(
+def find_mentions(
     memories: Snapshot, home: Snapshot, uri: str, limit: int
 ) -> tuple[list[RelatedEntry], int]:
     """The memories that link to a document of ``home``, also to one that is not there yet.
@@ -46,15 +46,15 @@ def mentions(
         if link not in own and there.get(link, ("",))[0] == uri:
             found = edge._replace(target=uri if known else "", target_title=title)
             groups.setdefault(edge.source, []).append(found)
-    sources = Sources(memories)
+    sources = LinkSources(memories)
     ranked = sorted(groups.values(), key=lambda edges: (-len(edges), edges[0].source))
-    return [_mentioned(memories, edges, sources) for edges in ranked[:limit]], len(ranked)
+    return [_make_entry(memories, edges, sources) for edges in ranked[:limit]], len(ranked)
 
 
-def _mentioned(memories: Snapshot, edges: list[Edge], sources: Sources) -> RelatedEntry:
-    entry = linked("memories", edges, sources)
-    type = front_matter(memories, entry.uri).get("type")
-    relation = relation_in_memory(entry.relation, str(type), entry.context)
+def _make_entry(memories: Snapshot, edges: list[Edge], sources: LinkSources) -> RelatedEntry:
+    entry = make_link_entry("memories", edges, sources)
+    type = read_front_matter(memories, entry.uri).get("type")
+    relation = classify_memory_link(entry.relation, str(type), entry.context)
     context = entry.context
     if context.startswith(ABOUT) or len(context) < _SAYS_LITTLE:
         known = memories.document(entry.uri)
@@ -63,7 +63,7 @@ def _mentioned(memories: Snapshot, edges: list[Edge], sources: Sources) -> Relat
     return replace(entry, relation=relation, context=context)
 
 
-def led_out(memories: Snapshot, home: Snapshot, uri: str) -> dict[str, tuple[str, str]]:
+def resolve_outgoing(memories: Snapshot, home: Snapshot, uri: str) -> dict[str, tuple[str, str]]:
     """URI and title of the documents of ``home`` that a memory links to, by target as written."""
     ghosts = [edge for edge in memories.links_from(uri) if not edge.target]
     links = {edge: (link_name("", edge.kind, edge.written), edge.kind, edge.written)
@@ -72,7 +72,7 @@ def led_out(memories: Snapshot, home: Snapshot, uri: str) -> dict[str, tuple[str
     return {edge.written: there[link] for edge, link in links.items() if link in there}
 
 
-def front_matter(snapshot: Snapshot, uri: str) -> Mapping[str, Any]:
+def read_front_matter(snapshot: Snapshot, uri: str) -> Mapping[str, Any]:
     """What the front matter of a document says."""
     known = snapshot.document(uri)
     said = known.get("front_matter", {}) if known else {}

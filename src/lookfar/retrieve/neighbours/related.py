@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lookfar.common.lines import Lines
 from lookfar.model import Filters, RelatedEntry, RelatedKind
-from lookfar.retrieve.locate.symbols import definitions_of, parts_of
-from lookfar.retrieve.neighbours.relations import relation_of
+from lookfar.retrieve.locate.symbols import find_definitions, split_name
+from lookfar.retrieve.neighbours.relations import classify_link
 from lookfar.store.keywords.analyser import terms_of
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ Found = tuple[list[RelatedEntry], int]
 """Entries, and how many there would be without a limit."""
 
 
-def related(
+def find_related(
     snapshot: Snapshot, part: Part, kinds: Iterable[RelatedKind], limit: int
 ) -> tuple[list[RelatedEntry], dict[RelatedKind, int]]:
     """Entries of each kind asked for, in the order of the kinds, and how many there are."""
@@ -61,7 +61,7 @@ def related(
     totals: dict[RelatedKind, int] = {}
     for kind in (*KINDS, *SYMBOL_KINDS):
         if kind in wanted:
-            found, totals[kind] = _WAYS[kind](snapshot, part, limit)
+            found, totals[kind] = _FINDERS[kind](snapshot, part, limit)
             entries += found
     return entries, totals
 
@@ -69,32 +69,32 @@ def related(
 # -- by links ----------------------------------------------------------------
 
 
-def _links(snapshot: Snapshot, part: Part, limit: int) -> Found:
+def _find_links(snapshot: Snapshot, part: Part, limit: int) -> Found:
     """Where it leads, in the order of the text."""
     groups: dict[str, list[Edge]] = {}
     for edge in snapshot.links_from(part.uri, part.start, part.end):
         # A ghost goes by its name, which nobody's URI can be: it would not be a ghost then.
         groups.setdefault(edge.target or f"\0{edge.written.casefold()}", []).append(edge)
-    sources = Sources(snapshot)
-    shown = [linked("links", edges, sources) for edges in list(groups.values())[:limit]]
+    sources = LinkSources(snapshot)
+    shown = [make_link_entry("links", edges, sources) for edges in list(groups.values())[:limit]]
     return shown, len(groups)
 
 
-def _backlinks(snapshot: Snapshot, part: Part, limit: int) -> Found:
+def _find_backlinks(snapshot: Snapshot, part: Part, limit: int) -> Found:
     """Who links to the document, to whichever part of it; those that do so most often first."""
     groups: dict[str, list[Edge]] = {}
     for edge in snapshot.links_to(part.uri):
         groups.setdefault(edge.source, []).append(edge)
-    sources = Sources(snapshot)
+    sources = LinkSources(snapshot)
     ranked = sorted(groups.values(), key=lambda edges: (-len(edges), edges[0].source))
-    return [linked("backlinks", edges, sources) for edges in ranked[:limit]], len(groups)
+    return [make_link_entry("backlinks", edges, sources) for edges in ranked[:limit]], len(groups)
 
 
-def linked(kind: RelatedKind, edges: Sequence[Edge], sources: Sources) -> RelatedEntry:
+def make_link_entry(kind: RelatedKind, edges: Sequence[Edge], sources: LinkSources) -> RelatedEntry:
     """One entry for all links between two documents; the first of them speaks for all."""
     first = edges[0]
     text, lines, sections = sources.of(first.source)
-    headings = headings_at(sections, first.start)
+    headings = find_headings(sections, first.start)
     backwards = kind in ("backlinks", "memories")
     return RelatedEntry(
         kind=kind,
@@ -102,18 +102,18 @@ def linked(kind: RelatedKind, edges: Sequence[Edge], sources: Sources) -> Relate
         title=first.source_title if backwards else first.target_title,
         target=first.written,
         resolved=bool(first.target),
-        relation=relation_of(first.kind, first.source, headings),
+        relation=classify_link(first.kind, first.source, headings),
         count=len(edges),
         score=float(len(edges)),
         anchor=first.anchor,
         heading_path=headings,
         line=lines.line_of(first.start),
-        text=_cut(first.text),
-        context=_context(text, first),
+        text=_shorten(first.text),
+        context=_quote_context(text, first),
     )
 
 
-class Sources:
+class LinkSources:
     """Texts and headings of documents that have links to be shown, each read once."""
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -127,13 +127,13 @@ class Sources:
         return self._read[uri]
 
 
-def headings_at(sections: Sequence[Section], offset: int) -> tuple[str, ...]:
+def find_headings(sections: Sequence[Section], offset: int) -> tuple[str, ...]:
     """The headings above a place: those of the last section that begins before it."""
     at = bisect_right(sections, offset, key=lambda section: section.span.start) - 1
     return sections[at].path if at >= 0 else ()
 
 
-def _context(text: str, edge: Edge) -> str:
+def _quote_context(text: str, edge: Edge) -> str:
     """The sentence around a link as far as it fits, with the link as it reads."""
     before = _BLANK_LINE.split(text[max(0, edge.start - 2 * _AROUND) : edge.start])[-1]
     behind = _BLANK_LINE.split(text[edge.end : edge.end + 2 * _AROUND])[0]
@@ -142,10 +142,10 @@ def _context(text: str, edge: Edge) -> str:
         before = "…" + before[-_AROUND:].partition(" ")[2]
     if len(behind) > _AROUND:
         behind = behind[:_AROUND].rpartition(" ")[0] + "…"
-    return f"{before}{_cut(edge.text or edge.written)}{behind}".strip()
+    return f"{before}{_shorten(edge.text or edge.written)}{behind}".strip()
 
 
-def _cut(text: str, most: int = _LONGEST_TEXT) -> str:
+def _shorten(text: str, most: int = _LONGEST_TEXT) -> str:
     text = _SPACE.sub(" ", text).strip()
     return text if len(text) <= most else text[: most - 1] + "…"
 
@@ -153,7 +153,7 @@ def _cut(text: str, most: int = _LONGEST_TEXT) -> str:
 # -- by meaning and by company -------------------------------------------------
 
 
-def _similar(snapshot: Snapshot, part: Part, limit: int) -> Found:
+def _find_similar(snapshot: Snapshot, part: Part, limit: int) -> Found:
     """The other documents with the passages nearest to the middle of this one."""
     centre = snapshot.centre(part.uri, part.start, part.end)
     if centre is None:
@@ -169,22 +169,24 @@ def _similar(snapshot: Snapshot, part: Part, limit: int) -> Found:
             break
         fetch *= 4
     ranked = sorted(best.values(), key=lambda each: (-each[1], each[0].uri))[:limit]
-    return [_alike(snapshot, place, score) for place, score in ranked], len(ranked)
+    return [_make_similar_entry(snapshot, place, score) for place, score in ranked], len(ranked)
 
 
-def _alike(snapshot: Snapshot, place: Place, score: float) -> RelatedEntry:
+def _make_similar_entry(snapshot: Snapshot, place: Place, score: float) -> RelatedEntry:
     passage = (snapshot.text(place.uri) or "")[place.start : place.end]
     words = _SPACE.sub(" ", passage).strip()
     if len(words) > 2 * _AROUND:
         words = words[: 2 * _AROUND].rpartition(" ")[0] + "…"
-    return _unlinked("similar", place.uri, place.title, score, place.path, place.start_line, words)
+    return _make_entry(
+        "similar", place.uri, place.title, score, place.path, place.start_line, words
+    )
 
 
-def _community(snapshot: Snapshot, part: Part, limit: int) -> Found:
+def _find_community(snapshot: Snapshot, part: Part, limit: int) -> Found:
     """The others that are linked among each other more than with the rest."""
     members = snapshot.community(part.uri)
     shown = [
-        _unlinked("community", each.uri, each.title, each.closeness) for each in members[:limit]
+        _make_entry("community", each.uri, each.title, each.closeness) for each in members[:limit]
     ]
     return shown, len(members)
 
@@ -192,11 +194,11 @@ def _community(snapshot: Snapshot, part: Part, limit: int) -> Found:
 # -- by name --------------------------------------------------------------------
 
 
-def _definitions(snapshot: Snapshot, part: Part, limit: int) -> Found:
+def _list_definitions(snapshot: Snapshot, part: Part, limit: int) -> Found:
     """Everything that is called so, what was asked about included."""
-    found = definitions_of(snapshot, part.name) if part.name else []
-    name = parts_of(part.name)[-1] if found else ""
-    sources = Sources(snapshot)
+    found = find_definitions(snapshot, part.name) if part.name else []
+    name = split_name(part.name)[-1] if found else ""
+    sources = LinkSources(snapshot)
     shown = []
     for uri, section in found[:limit]:
         text, lines, _ = sources.of(uri)
@@ -206,23 +208,25 @@ def _definitions(snapshot: Snapshot, part: Part, limit: int) -> Found:
         first = lines.line_of(at if at >= 0 else start)
         line = text[lines.start_of(first) :].partition("\n")[0]
         shown.append(
-            _unlinked("definitions", uri, "", 1.0, section.path, first, _cut(line, 2 * _AROUND))
+            _make_entry(
+                "definitions", uri, "", 1.0, section.path, first, _shorten(line, 2 * _AROUND)
+            )
         )
     return shown, len(found)
 
 
-def _mentions(snapshot: Snapshot, part: Part, limit: int) -> Found:
+def _find_mentions(snapshot: Snapshot, part: Part, limit: int) -> Found:
     """Where the name stands otherwise, document by document: as a whole word, in its case."""
     if not part.name:
         return [], 0
-    name = parts_of(part.name)[-1]
+    name = split_name(part.name)[-1]
     terms = terms_of(name)[:1]  # The name as a whole; its parts stand everywhere.
     written = re.compile(rf"(?<![\w$]){re.escape(name)}(?![\w$])")
     own = {
-        (uri, section.span.start, section.body) for uri, section in definitions_of(snapshot, name)
+        (uri, section.span.start, section.body) for uri, section in find_definitions(snapshot, name)
     }
     found: dict[str, tuple[Place, set[int]]] = {}
-    sources = Sources(snapshot)
+    sources = LinkSources(snapshot)
     for place, _ in snapshot.keyword_search(terms, _FIELDS, _MOST_MENTIONS, Filters()):
         text, _, _ = sources.of(place.uri)
         for match in written.finditer(text, place.start, place.end):
@@ -231,23 +235,23 @@ def _mentions(snapshot: Snapshot, part: Part, limit: int) -> Found:
                 found.setdefault(place.uri, (place, set()))[1].add(at)
     ranked = sorted(found.items(), key=lambda each: (-len(each[1][1]), each[0]))
     entries = [
-        _mentioned(sources, place, sorted(offsets)) for _, (place, offsets) in ranked[:limit]
+        _make_mention(sources, place, sorted(offsets)) for _, (place, offsets) in ranked[:limit]
     ]
     return entries, len(ranked)
 
 
-def _mentioned(sources: Sources, place: Place, offsets: Sequence[int]) -> RelatedEntry:
+def _make_mention(sources: LinkSources, place: Place, offsets: Sequence[int]) -> RelatedEntry:
     text, lines, sections = sources.of(place.uri)
     first = lines.line_of(offsets[0])
     line = text[lines.start_of(first) :].partition("\n")[0]
-    entry = _unlinked(
+    entry = _make_entry(
         "mentions", place.uri, place.title, float(len(offsets)),
-        headings_at(sections, offsets[0]), first, _cut(line, 2 * _AROUND),
+        find_headings(sections, offsets[0]), first, _shorten(line, 2 * _AROUND),
     )  # fmt: skip
     return replace(entry, count=len(offsets))
 
 
-def _unlinked(
+def _make_entry(
     kind: RelatedKind,
     uri: str,
     title: str,
@@ -263,13 +267,13 @@ def _unlinked(
     )  # fmt: skip
 
 
-_WAYS: Mapping[RelatedKind, Callable[[Snapshot, Part, int], Found]] = {
-    "links": _links,
-    "backlinks": _backlinks,
-    "similar": _similar,
-    "community": _community,
-    "definitions": _definitions,
-    "mentions": _mentions,
+_FINDERS: Mapping[RelatedKind, Callable[[Snapshot, Part, int], Found]] = {
+    "links": _find_links,
+    "backlinks": _find_backlinks,
+    "similar": _find_similar,
+    "community": _find_community,
+    "definitions": _list_definitions,
+    "mentions": _find_mentions,
     # These stand in collections of their own: whoever knows them adds them.
     "commits": lambda _snapshot, _part, _limit: ([], 0),
     "memories": lambda _snapshot, _part, _limit: ([], 0),

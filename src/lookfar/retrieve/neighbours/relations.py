@@ -20,7 +20,7 @@ _TEST_FILE = re.compile(
 )
 
 
-def relation_of(kind: LinkKind, uri: str, headings: Sequence[str]) -> Relation:
+def classify_link(kind: LinkKind, uri: str, headings: Sequence[str]) -> Relation:
     """The innermost heading that says something decides, then the file, then nothing does."""
     if kind in ("embed", "image"):
         return "transclusion"
@@ -32,7 +32,7 @@ def relation_of(kind: LinkKind, uri: str, headings: Sequence[str]) -> Relation:
     return "tests" if _TEST_FILE.search(uri) else "links_to"
 
 
-def relation_in_memory(relation: Relation | None, type: str, context: str) -> Relation:
+def classify_memory_link(relation: Relation | None, type: str, context: str) -> Relation:
     """What a memory says of what it links to, where its place does not tell already.
 
     Here the words around it count, too: memories are short, and seldom have headings.

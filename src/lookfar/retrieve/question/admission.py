@@ -53,7 +53,7 @@ def note_unmatched_glob(filters: Filters, sources: Sequence[Source]) -> list[Inc
     detail = f"no indexed path matches the glob {filters.glob}"
     if filters.prefix:
         detail += f" below {filters.prefix}"
-    for other in _wider(filters.glob):
+    for other in _suggest_globs(filters.glob):
         try:
             number = sum(map(glob_matcher(other), uris))
         except InvalidPattern:
@@ -64,7 +64,7 @@ def note_unmatched_glob(filters: Filters, sources: Sequence[Source]) -> list[Inc
     return [Incomplete("no_path_matches", detail)]
 
 
-def _wider(glob: str) -> Iterator[str]:
+def _suggest_globs(glob: str) -> Iterator[str]:
     """What somebody who wrote this glob may have meant."""
     plain = glob.removeprefix("./").strip("/")
     if plain != glob:

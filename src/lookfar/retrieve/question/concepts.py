@@ -61,12 +61,14 @@ class Concepts(NamedTuple):
         return tuple(near[:limit])
 
 
-def concepts_of(snapshot: Snapshot, embedder: Embedder) -> Concepts:
+def load_concepts(snapshot: Snapshot, embedder: Embedder) -> Concepts:
     """The vocabulary of a generation, made when it is first asked for."""
-    return snapshot.kept(f"concepts {embedder.fingerprint}", lambda: _made(snapshot, embedder))
+    return snapshot.kept(
+        f"concepts {embedder.fingerprint}", lambda: _build_concepts(snapshot, embedder)
+    )
 
 
-def _made(snapshot: Snapshot, embedder: Embedder) -> Concepts:
+def _build_concepts(snapshot: Snapshot, embedder: Embedder) -> Concepts:
     import numpy as np
 
     most = max(_FEWEST_DOCUMENTS, int(snapshot.size() * _COMMON))
@@ -77,12 +79,12 @@ def _made(snapshot: Snapshot, embedder: Embedder) -> Concepts:
     ][:_MOST_TERMS]
     if not terms:
         return Concepts((), np.empty((0, embedder.dimensions), dtype=np.float16))
-    spelt = _spellings(snapshot, terms)
+    spelt = _find_spellings(snapshot, terms)
     vectors = embedder.embed([spelt[term] for term in terms])
     return Concepts(tuple(terms), vectors.astype(np.float16))
 
 
-def _spellings(snapshot: Snapshot, terms: Collection[str]) -> dict[str, str]:
+def _find_spellings(snapshot: Snapshot, terms: Collection[str]) -> dict[str, str]:
     """For terms the word that the texts, or so many of them, have most often for each."""
     uris = snapshot.uris()
     some = uris[:: -(-len(uris) // _MOST_READ)] if uris else []

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING
 
 from lookfar.model import Filters, Incomplete
 from lookfar.retrieve.question.admission import resolve_globs
-from lookfar.retrieve.question.concepts import concepts_of
-from lookfar.retrieve.question.plan import with_words
-from lookfar.retrieve.question.synonyms import alike, own_of, same
-from lookfar.retrieve.question.typos import allowed, nearest
+from lookfar.retrieve.question.concepts import load_concepts
+from lookfar.retrieve.question.plan import add_words
+from lookfar.retrieve.question.synonyms import find_spellings, find_synonyms, parse_own_synonyms
+from lookfar.retrieve.question.typos import count_allowed_typos, find_nearest
 from lookfar.store.keywords.analyser import terms_of
 
 if TYPE_CHECKING:
@@ -40,25 +40,27 @@ _READ_FOR_OPTIONS = 20
 _WORDS = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 
 
-def grounded(asked: Asked, settings: SearchSettings) -> tuple[list[Plan], list[Incomplete]]:
+def ground_plans(asked: Asked, settings: SearchSettings) -> tuple[list[Plan], list[Incomplete]]:
     """The plans as their collections together bear them out, and what was asked in vain."""
     snapshots = [snapshot for _, snapshot in asked]
-    plans = _without_options([plan for plan, _ in asked], snapshots)
-    plans, notes = _with_known_phrases(plans, snapshots)
+    plans = _resolve_dashed([plan for plan, _ in asked], snapshots)
+    plans, notes = _drop_unknown_phrases(plans, snapshots)
     first = plans[0]
     if first.mode != "vector" and not first.hypothesis:
         unknown = [term for term in first.terms if not any(s.knows(term) for s in snapshots)]
         others: dict[str, tuple[str, ...]] = {}
         if settings.expansion:
-            widened = first.terms if settings.expand_known else _few(first, unknown, settings)
-            others = alike(widened, settings.synonyms, settings.max_expansions)
-            others = _known(others, snapshots)
+            widened = (
+                first.terms if settings.expand_known else _terms_to_widen(first, unknown, settings)
+            )
+            others = find_synonyms(widened, settings.synonyms, settings.max_expansions)
+            others = _keep_known(others, snapshots)
         instead = {
             term: spelt
             for term in unknown
             if (
                 spelt := tuple(
-                    o for o in others.get(term, ()) if o in same(term, settings.synonyms)
+                    o for o in others.get(term, ()) if o in find_spellings(term, settings.synonyms)
                 )
             )
         }
@@ -66,32 +68,34 @@ def grounded(asked: Asked, settings: SearchSettings) -> tuple[list[Plan], list[I
         if settings.typos:
             # A word that has synonyms is no slip.
             left = [term for term in unknown if term not in instead and term not in others]
-            instead |= _corrected(first, left, snapshots)
-        notes += _told(instead, first.text, snapshots)
+            instead |= _correct_typos(first, left, snapshots)
+        notes += _note_replacements(instead, first.text, snapshots)
         plans = [replace(plan, instead=instead, alike=others) for plan in plans]
     if settings.concepts and not first.hypothesis:
-        plans = [_with_concepts(p, s, settings) for p, s in zip(plans, snapshots, strict=True)]
+        plans = [_add_concepts(p, s, settings) for p, s in zip(plans, snapshots, strict=True)]
     if settings.adaptive:
         plans = [replace(p, vector_trust=p.vector_trust * _TRUST.get(p.kind, 1.0)) for p in plans]
     return plans, notes
 
 
-def _few(plan: Plan, unknown: Sequence[str], settings: SearchSettings) -> list[str]:
+def _terms_to_widen(plan: Plan, unknown: Sequence[str], settings: SearchSettings) -> list[str]:
     """Terms that nobody wrote here, and those for which the user named others."""
-    named = own_of(settings.synonyms)
+    named = parse_own_synonyms(settings.synonyms)
     return [term for term in plan.terms if term in unknown or term in named]
 
 
-def _without_options(plans: list[Plan], snapshots: Sequence[Snapshot]) -> list[Plan]:
+def _resolve_dashed(plans: list[Plan], snapshots: Sequence[Snapshot]) -> list[Plan]:
     """Words after a dash: options where some text writes them so, else what is not wanted."""
     dashed = plans[0].dashed
     if not dashed:
         return plans
-    options = [word for word in dashed if any(_writes(s, word, plans[0]) for s in snapshots)]
+    options = [
+        word for word in dashed if any(_is_written_as_option(s, word, plans[0]) for s in snapshots)
+    ]
     refused = tuple(word for word in dashed if word not in options)
     return [
         replace(
-            with_words(plan, options) if options else plan,
+            add_words(plan, options) if options else plan,
             filters=replace(plan.filters, without=(*plan.filters.without, *refused)),
             dashed=(),
         )
@@ -99,7 +103,7 @@ def _without_options(plans: list[Plan], snapshots: Sequence[Snapshot]) -> list[P
     ]
 
 
-def _writes(snapshot: Snapshot, word: str, plan: Plan) -> bool:
+def _is_written_as_option(snapshot: Snapshot, word: str, plan: Plan) -> bool:
     """Whether a text that holds the words of the question writes this one with its dash."""
     option = re.compile(rf"(?<![\w-])-{re.escape(word)}(?![\w-])")
     terms = {**dict.fromkeys(plan.terms, 0.1), **dict.fromkeys(terms_of(word), 1.0)}
@@ -113,7 +117,7 @@ def _writes(snapshot: Snapshot, word: str, plan: Plan) -> bool:
     return False
 
 
-def _with_known_phrases(
+def _drop_unknown_phrases(
     plans: list[Plan], snapshots: Sequence[Snapshot]
 ) -> tuple[list[Plan], list[Incomplete]]:
     """Phrases that nobody wrote are told, and searched as words."""
@@ -144,7 +148,7 @@ def _with_known_phrases(
     return [replace(p, filters=replace(p.filters, phrases=tuple(kept))) for p in plans], notes
 
 
-def _known(
+def _keep_known(
     others: Mapping[str, Sequence[str]], snapshots: Sequence[Snapshot]
 ) -> dict[str, tuple[str, ...]]:
     """Of synonyms those that somebody wrote."""
@@ -155,54 +159,56 @@ def _known(
     return {term: found for term, found in known.items() if found}
 
 
-def _corrected(
+def _correct_typos(
     plan: Plan, unknown: Sequence[str], snapshots: Sequence[Snapshot]
 ) -> dict[str, tuple[str, ...]]:
     """For each unknown term the nearest known one, if there is one near enough."""
     found: dict[str, tuple[str, ...]] = {}
     for term in unknown:
-        if term in plan.names or not allowed(term):
+        if term in plan.names or not count_allowed_typos(term):
             continue
-        best = nearest(term, lambda prefix: [w for s in snapshots for w in s.vocabulary(prefix)])
+        best = find_nearest(
+            term, lambda prefix: [w for s in snapshots for w in s.vocabulary(prefix)]
+        )
         if best:
             found[term] = (best,)
     return found
 
 
-def _told(
+def _note_replacements(
     instead: Mapping[str, Sequence[str]], text: str, snapshots: Sequence[Snapshot]
 ) -> list[Incomplete]:
     """Who reads the answer is told what was searched in place of which word."""
     return [
         Incomplete(
             "corrected",
-            f"nothing holds {_written(term, text)}; searched instead: "
-            + ", ".join(_spelt(each, snapshots) for each in found),
+            f"nothing holds {_find_word(term, text)}; searched instead: "
+            + ", ".join(_spell_out(each, snapshots) for each in found),
         )
         for term, found in instead.items()
     ]
 
 
-def _spelt(term: str, snapshots: Sequence[Snapshot]) -> str:
+def _spell_out(term: str, snapshots: Sequence[Snapshot]) -> str:
     """A term as some text spells it: people know words, not stems."""
     for snapshot in snapshots:
         for place, _ in snapshot.keyword_search([term], {"body": 1.0, "code": 1.0}, 1, Filters()):
             text = (snapshot.text(place.uri) or "")[place.start : place.end]
-            return _written(term, text).lower()
+            return _find_word(term, text).lower()
     return term
 
 
-def _written(term: str, text: str) -> str:
+def _find_word(term: str, text: str) -> str:
     """The first word of a text that is of this stem."""
     words = (found[0] for found in _WORDS.finditer(text))
     return next((word for word in words if term in terms_of(word)), term)
 
 
-def _with_concepts(plan: Plan, snapshot: Snapshot, settings: SearchSettings) -> Plan:
+def _add_concepts(plan: Plan, snapshot: Snapshot, settings: SearchSettings) -> Plan:
     # A model that is slow or paid for is not asked for thousands of words.
     if plan.vector is None or plan.embedder is None or not plan.embedder.quick:
         return plan
-    near = concepts_of(snapshot, plan.embedder).nearest(
+    near = load_concepts(snapshot, plan.embedder).nearest(
         plan.vector, settings.concept_terms, settings.concept_threshold, plan.terms
     )
     return replace(plan, concepts=near)

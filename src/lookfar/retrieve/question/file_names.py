@@ -22,13 +22,13 @@ _MARGINS = re.compile(
 )
 
 
-def path_in(text: str) -> str:
+def extract_path(text: str) -> str:
     """The path that a question consists of, or an empty string."""
     path = _LINES.sub("", text.strip()).removeprefix("./").strip("/")
     return path if _LIKE_A_PATH.fullmatch(path) else ""
 
 
-def ends_in(uri: str, path: str) -> bool:
+def matches_path_end(uri: str, path: str) -> bool:
     """Whether ``path``, with or without the ending of the file, is the end of ``uri``."""
     whole, asked = f"/{uri}".casefold(), f"/{path}".casefold()
     return whole.endswith(asked) or whole.rpartition(".")[0].endswith(asked)

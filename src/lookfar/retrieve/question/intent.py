@@ -49,6 +49,6 @@ def asks_for_history(text: str) -> bool:
     return _HISTORY.search(text) is not None
 
 
-def intents_of(terms: Collection[str]) -> tuple[Intent, ...]:
+def detect_intents(terms: Collection[str]) -> tuple[Intent, ...]:
     """What kinds of code the terms of a question, or of a name, are about."""
     return tuple(intent for intent, words in INTENTS.items() if not words.isdisjoint(terms))

@@ -68,17 +68,17 @@ class Name(NamedTuple):
         return terms if len(self.last) > LONGEST_TERM else terms[:1]
 
 
-def names_asked(plan: Plan) -> tuple[Name, ...]:
+def find_names(plan: Plan) -> tuple[Name, ...]:
     """The names that a question asks for; none where it has too many to be about them."""
     written = list(_NAME.finditer(plan.text))
     words = [m for m in written if not _ASKS_FOR_NAME.issuperset(terms_of(m[0]))]
     words = words if len(written) > 1 else written
     alone = len(words) == 1
-    names = dict.fromkeys(name for match in words for name in _read(match, alone=alone))
+    names = dict.fromkeys(name for match in words for name in _read_name(match, alone=alone))
     return tuple(names) if len(names) <= _MOST_NAMES else ()
 
 
-def _read(match: re.Match[str], *, alone: bool) -> Iterable[Name]:
+def _read_name(match: re.Match[str], *, alone: bool) -> Iterable[Name]:
     written = match["name"].lstrip("@")
     if _ABBREVIATION.search(written):
         return
@@ -89,7 +89,7 @@ def _read(match: re.Match[str], *, alone: bool) -> Iterable[Name]:
         yield Name(parts, alone, sure)
 
 
-def defining_lines(name: str, *, with_body: bool) -> re.Pattern[str]:
+def compile_definition_pattern(name: str, *, with_body: bool) -> re.Pattern[str]:
     """Lines that look as if they defined a name: a function and its body; otherwise also what
     follows a word that defines, and a line that begins with it before a value or a member."""
     named = rf"{re.escape(name)}(?![\w$])"

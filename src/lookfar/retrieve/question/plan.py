@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, get_args
 
 from lookfar.errors import InvalidArgument, ModelUnavailable
 from lookfar.model import Filters, Mode
-from lookfar.retrieve.question.query import Question, read
+from lookfar.retrieve.question.query import Question, parse_question
 from lookfar.retrieve.ranking import Plan
 from lookfar.store.keywords.analyser import names_in, terms_of
 
@@ -80,9 +80,11 @@ def make_plan(
             hint="Ask without one, or set embed.provider to static.",
         )
     # What only the model reads has no syntax.
-    question = read(text) if text != hypothesis else Question(text, (), (), (), "question")
+    question = (
+        parse_question(text) if text != hypothesis else Question(text, (), (), (), "question")
+    )
     terms = terms_of(question.text)
-    telling = [term for term in terms if not says_nothing(term)] or terms
+    telling = [term for term in terms if not is_stop_word(term)] or terms
     meant = hypothesis or question.text
     return Plan(
         text=question.text,
@@ -95,8 +97,8 @@ def make_plan(
         ),
         terms=tuple(telling[:_MOST_TERMS]),
         names=names_in(question.text),
-        vector=_embedded(meant, embedder, bool(hypothesis)) if mode != "keyword" else None,
-        vector_trust=_trust(meant, embedder) if embedder else 0.0,
+        vector=_embed(meant, embedder, bool(hypothesis)) if mode != "keyword" else None,
+        vector_trust=_measure_trust(meant, embedder) if embedder else 0.0,
         kind=question.kind,
         dashed=question.dashed,
         hypothesis=bool(hypothesis),
@@ -104,7 +106,7 @@ def make_plan(
     )
 
 
-def plan_lines(pattern: str, filters: Filters) -> Plan:
+def make_line_plan(pattern: str, filters: Filters) -> Plan:
     """A plan for search by line: the pattern is nobody's question, so no part of it is read."""
     _check_types(pattern, "keyword", 1, filters)
     return Plan(
@@ -119,18 +121,18 @@ def plan_lines(pattern: str, filters: Filters) -> Plan:
     )
 
 
-def with_words(plan: Plan, words: Sequence[str]) -> Plan:
+def add_words(plan: Plan, words: Sequence[str]) -> Plan:
     """The same plan, asking for these words, too."""
     text = " ".join((plan.text, *words))
-    found = [term for term in terms_of(text) if term not in plan.terms and not says_nothing(term)]
+    found = [term for term in terms_of(text) if term not in plan.terms and not is_stop_word(term)]
     vector = plan.vector
     if vector is not None and not plan.hypothesis:
-        vector = _embedded(text, plan.embedder)
+        vector = _embed(text, plan.embedder)
     terms = (*plan.terms, *found)[:_MOST_TERMS]
     return replace(plan, text=text, terms=terms, names=names_in(text), vector=vector)
 
 
-def _embedded(
+def _embed(
     text: str, embedder: Embedder | None, as_answer: bool = False
 ) -> NDArray[np.float32] | None:
     """The vector of a question, or of an answer as those in the index have it; none where the
@@ -179,12 +181,12 @@ def _check_types(text: object, mode: object, top_k: object, filters: object) -> 
             _check_characters(each if isinstance(each, str) else "", f"Filters.{field.name}")
 
 
-def says_nothing(term: str) -> bool:
+def is_stop_word(term: str) -> bool:
     """Whether a term is of no topic: a word such as "the", or a single kana."""
     return term in _FUNCTION_WORDS or (len(term) == 1 and _KANA.match(term) is not None)
 
 
-def _trust(text: str, embedder: Embedder) -> float:
+def _measure_trust(text: str, embedder: Embedder) -> float:
     """How far the fusion may lean on the model for this question, whatever its language."""
     tokens = embedder.count_tokens(text)
     letters = len(_WORD_CHARACTERS.findall(text))

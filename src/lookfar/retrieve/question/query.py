@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from lookfar.retrieve.question.file_names import path_in
+from lookfar.retrieve.question.file_names import extract_path
 from lookfar.store.keywords.analyser import names_in, terms_of
 from lookfar.text.parse.formats import parser_for
 
@@ -60,7 +60,7 @@ class Question(NamedTuple):
     kind: QuestionKind
 
 
-def read(text: str) -> Question:
+def parse_question(text: str) -> Question:
     """Read the syntax of a question; where nothing else is left, it has none."""
     phrases: list[str] = []
     without: list[str] = []
@@ -86,21 +86,21 @@ def read(text: str) -> Question:
 
     outside = _QUOTED.sub(" ", text)
     if len(outside.split()) > _FEW or _ERROR.search(outside):
-        return Question(text, (), (), (), kind_of(text))
+        return Question(text, (), (), (), classify_question(text))
     bare = _QUOTED.sub(quoted, text)
     bare = _NOT.sub(refused, bare)
     if len(bare.split()) <= _FEW:
         bare = _DASHED.sub(optional, bare)
     if not (phrases or without or dashed):
-        return Question(text, (), (), (), kind_of(text))
+        return Question(text, (), (), (), classify_question(text))
     bare = " ".join(bare.split())
     if not terms_of(bare):  # Nothing is wanted: then it is no syntax.
-        return Question(text, (), (), (), kind_of(text))
-    kind: QuestionKind = "phrase" if bare in phrases else kind_of(bare)
+        return Question(text, (), (), (), classify_question(text))
+    kind: QuestionKind = "phrase" if bare in phrases else classify_question(bare)
     return Question(bare, tuple(phrases), tuple(without), tuple(dashed), kind)
 
 
-def kind_of(text: str) -> QuestionKind:
+def classify_question(text: str) -> QuestionKind:
     """What sort of thing a question is; in doubt, a question."""
     words = text.split()
     if len(words) == 1:
@@ -116,7 +116,7 @@ def kind_of(text: str) -> QuestionKind:
 
 def _is_path(text: str) -> bool:
     """Whether it is written as the name of a file is: with a slash, or a format's ending."""
-    path = path_in(text)
+    path = extract_path(text)
     return bool(path) and "://" not in path and ("/" in path or parser_for(path) is not None)
 
 

@@ -80,19 +80,19 @@ _ALIKE = (
 """Words for the same thing; each leads to the others of its group."""
 
 
-def mappings() -> int:
+def count_mappings() -> int:
     """How many words lead to others."""
-    return len(_table())
+    return len(_build_table())
 
 
-def alike(
+def find_synonyms(
     terms: Sequence[str], own: Sequence[str] = (), most: int = 10
 ) -> dict[str, tuple[str, ...]]:
     """For each term what others may say instead, the user's own first; ``most`` in all.
 
     Terms take turns, so that the first word of a question does not use up all there is.
     """
-    usual, others = _table(), own_of(tuple(own))
+    usual, others = _build_table(), parse_own_synonyms(tuple(own))
     asked = frozenset(terms)
     left = {
         term: [
@@ -114,46 +114,48 @@ def alike(
     return {term: tuple(each) for term, each in found.items()}
 
 
-def same(term: str, own: Sequence[str] = ()) -> frozenset[str]:
+def find_spellings(term: str, own: Sequence[str] = ()) -> frozenset[str]:
     """What a term is another spelling of, so that it may stand in for it: the long form of a
     short one, the short one of a long, and what the user says."""
-    return frozenset((*own_of(tuple(own)).get(term, ()), *_spellings().get(term, ())))
+    return frozenset(
+        (*parse_own_synonyms(tuple(own)).get(term, ()), *_build_spellings().get(term, ()))
+    )
 
 
 @lru_cache(maxsize=1)
-def _table() -> Mapping[str, tuple[str, ...]]:
+def _build_table() -> Mapping[str, tuple[str, ...]]:
     """The mappings as terms of the index; made once, when first asked for."""
-    found = {term: dict.fromkeys(others) for term, others in _spellings().items()}
+    found = {term: dict.fromkeys(others) for term, others in _build_spellings().items()}
     for group in _ALIKE:
         words = group.split()
         for word in words:
-            _lead(found, word, [other for other in words if other != word])
+            _add_targets(found, word, [other for other in words if other != word])
     return {term: tuple(others) for term, others in found.items()}
 
 
 @lru_cache(maxsize=1)
-def _spellings() -> Mapping[str, tuple[str, ...]]:
+def _build_spellings() -> Mapping[str, tuple[str, ...]]:
     found: dict[str, dict[str, None]] = {}
     for short, long in _SHORT.items():
-        _lead(found, short, long.split())
+        _add_targets(found, short, long.split())
         if len(long.split()) == 1:  # A part of a longer name does not stand for all of it.
-            _lead(found, long, [short])
+            _add_targets(found, long, [short])
     return {term: tuple(others) for term, others in found.items()}
 
 
-def _lead(found: dict[str, dict[str, None]], word: str, others: Sequence[str]) -> None:
-    term = _term(word)
-    targets = map(_term, others)
+def _add_targets(found: dict[str, dict[str, None]], word: str, others: Sequence[str]) -> None:
+    term = _to_term(word)
+    targets = map(_to_term, others)
     found.setdefault(term, {}).update((each, None) for each in targets if each != term)
 
 
 @lru_cache(maxsize=8)
-def own_of(written: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
+def parse_own_synonyms(written: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
     """``word = other other`` of the settings, as terms of the index."""
     found: dict[str, tuple[str, ...]] = {}
     for each in written:
         word, equals, others = each.partition("=")
-        term, targets = _term(word), tuple(filter(None, map(_term, others.split())))
+        term, targets = _to_term(word), tuple(filter(None, map(_to_term, others.split())))
         if not equals or not term or not targets:
             raise InvalidConfig(
                 f"search.synonyms holds {each!r}, which is no synonym.",
@@ -164,6 +166,6 @@ def own_of(written: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
     return found
 
 
-def _term(word: str) -> str:
+def _to_term(word: str) -> str:
     """A word as the index keeps it, whole: its parts stand for something else."""
     return next(iter(terms_of(word)), "")

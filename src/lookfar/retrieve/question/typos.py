@@ -17,20 +17,20 @@ Vocabulary = Callable[[str], Iterable[tuple[str, int]]]
 """Known terms that begin so, each with how many documents hold it."""
 
 
-def allowed(term: str) -> int:
+def count_allowed_typos(term: str) -> int:
     """How many letters of a term may be wrong."""
     if len(term) < _SHORTEST or not (term.isascii() and term.isalpha()):
         return 0
     return 2 if len(term) >= _LONG else 1
 
 
-def nearest(term: str, vocabulary: Vocabulary) -> str:
+def find_nearest(term: str, vocabulary: Vocabulary) -> str:
     """The known term nearest to an unknown one, of several the commonest; or nothing.
 
     Only those are looked at that begin with one of its first two letters: to look at all
     would cost more than the rest of the search.
     """
-    most = allowed(term)
+    most = count_allowed_typos(term)
     if not most:
         return ""
     best: tuple[int, int, str] | None = None
@@ -43,14 +43,14 @@ def nearest(term: str, vocabulary: Vocabulary) -> str:
             if len(letters.symmetric_difference(known)) > 2 * most:
                 continue
             limit = most if best is None else best[0]
-            apart = distance(term, known, limit)
+            apart = edit_distance(term, known, limit)
             if apart <= limit:
                 found = (apart, -count, known)
                 best = found if best is None else min(best, found)
     return best[2] if best else ""
 
 
-def distance(left: str, right: str, most: int) -> int:
+def edit_distance(left: str, right: str, most: int) -> int:
     """Letters to insert, remove, replace or swap with their neighbour; above ``most``, any
     number above it."""
     if abs(len(left) - len(right)) > most:

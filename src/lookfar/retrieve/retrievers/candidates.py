@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from lookfar.ports import Statistics
 from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.retrieve.question.field_weights import chunk_weights, page_weights
-from lookfar.retrieve.question.file_names import path_in
+from lookfar.retrieve.question.file_names import extract_path
 from lookfar.retrieve.ranking import Candidate, Plan, Ranking
-from lookfar.retrieve.retrievers.definitions import named_places
+from lookfar.retrieve.retrievers.definitions import find_named_places
 
 if TYPE_CHECKING:
     from lookfar.config import SearchSettings
@@ -49,7 +49,7 @@ def share_statistics(sources: Sequence[tuple[Plan, Snapshot]], counted: Sequence
     what it weighs among a hundred thousand pages. With ``counted`` only these say how rare.
     """
     telling = [sources[at] for at in counted] or sources
-    told = [snapshot.statistics(_searched(plan)) for plan, snapshot in telling]
+    told = [snapshot.statistics(_list_terms(plan)) for plan, snapshot in telling]
     frequency: Counter[tuple[str, str]] = Counter()
     for each in told:
         frequency.update(each.frequency)
@@ -60,7 +60,7 @@ def share_statistics(sources: Sequence[tuple[Plan, Snapshot]], counted: Sequence
             plan_and_snapshot[1].score_with(shared)
 
 
-def rarity(sources: Sequence[tuple[Plan, Snapshot]]) -> dict[str, float]:
+def measure_rarity(sources: Sequence[tuple[Plan, Snapshot]]) -> dict[str, float]:
     """How much each term of the question says, by how few documents of all sources hold it."""
     having: Counter[str] = Counter()
     entries = 0
@@ -75,7 +75,9 @@ def rarity(sources: Sequence[tuple[Plan, Snapshot]]) -> dict[str, float]:
     }
 
 
-def gather(plan: Plan, snapshot: Snapshot, settings: SearchSettings, source: int = 0) -> Ranking:
+def gather_candidates(
+    plan: Plan, snapshot: Snapshot, settings: SearchSettings, source: int = 0
+) -> Ranking:
     """The union of all lanes; each candidate has every score, whichever lane found it."""
     limit = max(settings.candidates, plan.top_k)
     of_chunks, of_pages = chunk_weights(settings), page_weights(settings)
@@ -84,19 +86,19 @@ def gather(plan: Plan, snapshot: Snapshot, settings: SearchSettings, source: int
     keyword: dict[int, float] = {}
     page: dict[int, float] = {}
     vector: dict[int, float] = {}
-    terms = _weighed(plan, snapshot)
+    terms = _weigh_terms(plan, snapshot)
     if plan.mode != "vector":
         page = dict(snapshot.page_search(terms, of_pages, limit, filters))
         found = snapshot.keyword_search(terms, of_chunks, limit, filters)
         covered = {place.document for place, _ in found}
         bare = [document for document in page if document not in covered]
         found += snapshot.best_of_each(terms, of_chunks, bare, filters)
-        path = path_in(plan.text)
+        path = extract_path(plan.text)
         named = snapshot.ending_in(path, filters) if path else []
         found += [(place, 0.0) for place in named if place.document not in covered]
         keyword = {place.key: score for place, score in found}
         places.update((place.key, place) for place, _ in found)
-    defining, leads = named_places(plan, snapshot, filters)
+    defining, leads = find_named_places(plan, snapshot, filters)
     brought = defining.keys() - places.keys()
     places.update(defining)
     if plan.vector is not None:
@@ -109,7 +111,7 @@ def gather(plan: Plan, snapshot: Snapshot, settings: SearchSettings, source: int
         # Whoever is only named must not change the scale for the rest.
         least = min((vector[key] for key in vector.keys() - brought), default=0.0)
         vector.update((key, max(vector[key], least)) for key in brought)
-    for place, cosine in _brought_in(plan, snapshot, filters, places, vector, of_chunks):
+    for place, cosine in _find_by_expansion(plan, snapshot, filters, places, vector, of_chunks):
         places[place.key], vector[place.key] = place, cosine
     if plan.mode != "vector":
         unread = {place.document for place in places.values()}.difference(page)
@@ -130,7 +132,7 @@ def gather(plan: Plan, snapshot: Snapshot, settings: SearchSettings, source: int
     )
 
 
-def _brought_in(
+def _find_by_expansion(
     plan: Plan,
     snapshot: Snapshot,
     filters: Filters,
@@ -163,13 +165,13 @@ def _brought_in(
     return [each for each in zip(brought, scores, strict=True) if each[1] >= least]
 
 
-def _searched(plan: Plan) -> list[str]:
+def _list_terms(plan: Plan) -> list[str]:
     """All terms that a plan asks the index for."""
     others = (*plan.instead.values(), *plan.alike.values(), plan.concepts)
     return list(dict.fromkeys((*plan.terms, *(each for found in others for each in found))))
 
 
-def _weighed(plan: Plan, snapshot: Snapshot) -> dict[str, float]:
+def _weigh_terms(plan: Plan, snapshot: Snapshot) -> dict[str, float]:
     """Terms with weights: where a name is known, its parts say little beside it.
 
     Whoever asks for ``i32x4`` wants no other ``x``; but if nobody wrote ``i32x4``, its parts

@@ -12,8 +12,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from lookfar.retrieve.question.file_names import is_aside
-from lookfar.retrieve.question.names import BETWEEN_NAMES, Name, defining_lines, names_asked
-from lookfar.retrieve.ranking import Named
+from lookfar.retrieve.question.names import (
+    BETWEEN_NAMES,
+    Name,
+    compile_definition_pattern,
+    find_names,
+)
+from lookfar.retrieve.ranking import NamedPlace
 
 if TYPE_CHECKING:
     from lookfar.model import Filters, Section, SymbolKind
@@ -50,32 +55,32 @@ _LOOKS_LOCAL: Final = 7
 _HOLDS_IT: Final = 8
 
 
-def named_places(
+def find_named_places(
     plan: Plan, snapshot: Snapshot, filters: Filters
-) -> tuple[dict[int, Place], dict[int, Named]]:
+) -> tuple[dict[int, Place], dict[int, NamedPlace]]:
     """The chunks that the question's names lead to, by key, and what each of them is."""
     places: dict[int, Place] = {}
-    named: dict[int, Named] = {}
-    for number, name in enumerate(names_asked(plan)):
-        found = _meant(_recorded(name, snapshot, filters), name)
-        if found is None or all(_declares(defined) for defined in found):
-            found = _unrecorded(name, snapshot, filters, found or [])
+    named: dict[int, NamedPlace] = {}
+    for number, name in enumerate(find_names(plan)):
+        found = _choose_meant(_find_recorded(name, snapshot, filters), name)
+        if found is None or all(_is_declaration(defined) for defined in found):
+            found = _find_unrecorded(name, snapshot, filters, found or [])
         for defined in found:
             places[defined.place.key] = defined.place
             why = "it holds {}, as no other does" if defined.tier == _HOLDS_IT else "it defines {}"
-            told = Named(number, defined.tier, why.format(".".join(name.parts)))
+            told = NamedPlace(number, defined.tier, why.format(".".join(name.parts)))
             named[defined.place.key] = min(named.get(defined.place.key, told), told)
     return places, named
 
 
-def _recorded(name: Name, snapshot: Snapshot, filters: Filters) -> list[_Defined]:
+def _find_recorded(name: Name, snapshot: Snapshot, filters: Filters) -> list[_Defined]:
     """What the parser recorded as a definition of this name."""
     headed = snapshot.keyword_search(name.terms, {"headings": 1.0}, _MOST_HEADED, filters)
     uris = {place.document: place.uri for place, _ in headed if place.lane == "code"}
     folded = name.last.casefold()
     kinds: dict[int, dict[int, SymbolKind | Literal[""]]] = {}
     for document, definitions in snapshot.definitions(sorted(uris)).items():
-        here = {d.start: d.kind for d in definitions if _last_of(d.name).casefold() == folded}
+        here = {d.start: d.kind for d in definitions if _last_part(d.name).casefold() == folded}
         if here:
             kinds[document] = here
     found: list[_Defined] = []
@@ -84,14 +89,14 @@ def _recorded(name: Name, snapshot: Snapshot, filters: Filters) -> list[_Defined
         chunks = snapshot.admitted(uri, filters)
         for section in snapshot.sections(uri):
             if section.level and section.span.start in starts:
-                chunk = _chunk_of(section, chunks)
-                if chunk is not None and _last_of(section.title).casefold() == folded:
-                    tier = _tier(uri, section, starts[section.span.start])
-                    found.append(_Defined(chunk, _path_of(section), tier))
+                chunk = _find_chunk(section, chunks)
+                if chunk is not None and _last_part(section.title).casefold() == folded:
+                    tier = _rate_definition(uri, section, starts[section.span.start])
+                    found.append(_Defined(chunk, _split_path(section), tier))
     return found
 
 
-def _meant(found: list[_Defined], name: Name) -> list[_Defined] | None:
+def _choose_meant(found: list[_Defined], name: Name) -> list[_Defined] | None:
     """The definition that the question means; several only where nothing tells them apart.
     ``None`` where there are none at all."""
     if not found:
@@ -119,12 +124,12 @@ def _is_inside(defined: _Defined, owner: str) -> bool:
     return owner in (part.casefold() for part in around)
 
 
-def _declares(defined: _Defined) -> bool:
+def _is_declaration(defined: _Defined) -> bool:
     """Whether it is a declaration in a header, of what is defined elsewhere."""
     return defined.tier == _SECONDARY and _HEADER.search(defined.place.uri) is not None
 
 
-def _unrecorded(
+def _find_unrecorded(
     name: Name, snapshot: Snapshot, filters: Filters, declared: list[_Defined]
 ) -> list[_Defined]:
     """Where a name that the parser recorded nowhere, or only as declared, seems to be defined;
@@ -136,10 +141,10 @@ def _unrecorded(
     holders = {place.uri: place.lane for place, _ in held if place.lane != "commits"}
     code = [uri for uri, lane in holders.items() if lane == "code"]
     defining: list[_Defined] = []
-    lines = defining_lines(name.last, with_body=bool(declared))
+    lines = compile_definition_pattern(name.last, with_body=bool(declared))
     for uri in code if len(code) <= _MOST_HOLDERS else ():
         match = lines.search(snapshot.text(uri) or "")
-        chunk = _at(match.end() - 1, snapshot.admitted(uri, filters)) if match else None
+        chunk = _chunk_at(match.end() - 1, snapshot.admitted(uri, filters)) if match else None
         if match and chunk is not None and not (declared and _HEADER.search(uri)):
             tier = _LOOKS_LOCAL if match[0][:1] in " \t" else _LOOKS_SO
             defining.append(_Defined(chunk, (name.last,), tier))
@@ -147,20 +152,20 @@ def _unrecorded(
     if defining or declared or len(holders) != 1:
         return defining or declared
     (uri,) = holders
-    return _holding(name, uri, snapshot, filters)
+    return _find_only_holder(name, uri, snapshot, filters)
 
 
-def _holding(name: Name, uri: str, snapshot: Snapshot, filters: Filters) -> list[_Defined]:
+def _find_only_holder(name: Name, uri: str, snapshot: Snapshot, filters: Filters) -> list[_Defined]:
     """The first chunk of a document with a name that no other document has."""
     word = re.compile(rf"(?<![\w$]){re.escape(name.last)}(?![\w$])")
     match = word.search(snapshot.text(uri) or "")
-    chunk = _at(match.start(), snapshot.admitted(uri, filters)) if match else None
+    chunk = _chunk_at(match.start(), snapshot.admitted(uri, filters)) if match else None
     return [_Defined(chunk, (name.last,), _HOLDS_IT)] if chunk is not None else []
 
 
-def _tier(uri: str, section: Section, kind: str) -> int:
+def _rate_definition(uri: str, section: Section, kind: str) -> int:
     """What is meant first where several definitions have one name."""
-    path = _path_of(section)
+    path = _split_path(section)
     name, owner = path[-1], path[-2] if len(path) > 1 else ""
     if kind in _TYPES:
         return 0
@@ -173,22 +178,22 @@ def _tier(uri: str, section: Section, kind: str) -> int:
     return 2 if kind == "constant" else _INCIDENTAL
 
 
-def _path_of(section: Section) -> tuple[str, ...]:
+def _split_path(section: Section) -> tuple[str, ...]:
     """The names around a definition and its own; ``Owner.name`` is two."""
     return tuple(part for title in section.path for part in BETWEEN_NAMES.split(title) if part)
 
 
-def _last_of(title: str) -> str:
+def _last_part(title: str) -> str:
     parts = [part for part in BETWEEN_NAMES.split(title) if part]
     return parts[-1] if parts else title
 
 
-def _chunk_of(section: Section, chunks: Sequence[Place]) -> Place | None:
+def _find_chunk(section: Section, chunks: Sequence[Place]) -> Place | None:
     """The chunk with the line that names what is defined; long comments may be above it."""
     head = section.span.start if section.body >= section.span.end else section.body - 1
-    return _at(head, chunks) or _at(section.span.start, chunks)
+    return _chunk_at(head, chunks) or _chunk_at(section.span.start, chunks)
 
 
-def _at(offset: int, chunks: Sequence[Place]) -> Place | None:
+def _chunk_at(offset: int, chunks: Sequence[Place]) -> Place | None:
     inside = (place for place in chunks if place.start + place.overlap <= offset < place.end)
     return next(inside, None)

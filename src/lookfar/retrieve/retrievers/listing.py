@@ -26,7 +26,7 @@ def list_admitted(sources: Sequence[Source], limit: int, offset: int) -> tuple[l
         for source in sources
         for facts in sorted(
             source.snapshot.admitting(resolve_globs(source.plan.filters, source.snapshot)),
-            key=_order,
+            key=_sort_key,
         )
     ]
     shown = admitted[offset : offset + limit]
@@ -51,5 +51,5 @@ def list_admitted(sources: Sequence[Source], limit: int, offset: int) -> tuple[l
     ], len(admitted)
 
 
-def _order(facts: Facts) -> tuple[int, str]:
+def _sort_key(facts: Facts) -> tuple[int, str]:
     return (-facts.modified_ns if facts.lane == "commits" else 0, facts.uri)

@@ -17,13 +17,13 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from lookfar.common.lines import Lines
-from lookfar.retrieve.retrievers.short_texts import own_words
+from lookfar.retrieve.retrievers.short_texts import score_words
 
 if TYPE_CHECKING:
     from lookfar.retrieve.ranking import Candidate, Ranking, Source
 
 
-def apart(ranking: Ranking, sources: Sequence[Source], most: int) -> Ranking:
+def replace_with_programs(ranking: Ranking, sources: Sequence[Source], most: int) -> Ranking:
     """Programs in place of the prose around them, at most ``most`` of a page (0: any number)."""
     kept: list[Candidate] = []
     prose: dict[tuple[int, int], list[Candidate]] = defaultdict(list)
@@ -33,11 +33,11 @@ def apart(ranking: Ranking, sources: Sequence[Source], most: int) -> Ranking:
         else:
             kept.append(each)
     for passages in prose.values():
-        kept += _of_page(passages, sources[passages[0].source], ranking, most, len(kept))
+        kept += _find_in_page(passages, sources[passages[0].source], ranking, most, len(kept))
     return replace(ranking, candidates=tuple(kept), scores=(0.0,) * len(kept))
 
 
-def _of_page(
+def _find_in_page(
     passages: Sequence[Candidate], source: Source, ranking: Ranking, most: int, number: int
 ) -> list[Candidate]:
     uri = passages[0].place.uri
@@ -47,9 +47,9 @@ def _of_page(
         return list(passages)  # The page itself is written in it.
     lines = Lines(text)
     found: dict[int, Candidate] = {}
-    for start, end in _programs(known, wanted):
+    for start, end in _iterate_programs(known, wanted):
         holding = [each for each in passages if start < each.place.end and each.place.start < end]
-        score, _ = own_words(text[start:end], ranking.rarity)
+        score, _ = score_words(text[start:end], ranking.rarity)
         if not holding or (ranking.plan.mode == "keyword" and not score):
             continue
         best = max(holding, key=lambda each: (each.vector, -each.place.start))
@@ -73,7 +73,9 @@ def _of_page(
     return ranked[: most or None]
 
 
-def _programs(known: Mapping[str, object], wanted: frozenset[str]) -> Iterator[tuple[int, int]]:
+def _iterate_programs(
+    known: Mapping[str, object], wanted: frozenset[str]
+) -> Iterator[tuple[int, int]]:
     spans = known.get("programs")
     for language, places in spans.items() if isinstance(spans, dict) else ():
         if language in wanted:

@@ -16,7 +16,7 @@ _SATURATION = 1.2
 _LENGTH_SHARE = 0.75
 
 
-def own_words(text: str, rarity: Mapping[str, float]) -> tuple[float, int]:
+def score_words(text: str, rarity: Mapping[str, float]) -> tuple[float, int]:
     """The score of a text by its own words, and how many it has."""
     terms = Counter(terms_of(text))
     length = terms.total()

@@ -50,7 +50,7 @@ class Run(NamedTuple):
     """Of what the question says, by how rare its words are."""
 
 
-def runs_of(plan: Plan, rarity: dict[str, float]) -> list[Run]:
+def find_runs(plan: Plan, rarity: dict[str, float]) -> list[Run]:
     """What of a question is worth a look word for word, the most telling first: what is quoted
     or written as code, and groups of neighbouring words."""
     total = sum(rarity.get(term, 0.0) for term in plan.terms)
@@ -61,8 +61,8 @@ def runs_of(plan: Plan, rarity: dict[str, float]) -> list[Run]:
         held = frozenset(plan.terms).intersection(terms_of(" ".join(words)))
         return sum(rarity.get(term, 0.0) for term in held) / total
 
-    quoted = [_words(each) for each in _quoted(plan)]
-    words = _words(plan.text)
+    quoted = [_split_words(each) for each in _find_quoted(plan)]
+    words = _split_words(plan.text)
     groups = (words[at : at + _WORDS] for at in range(len(words) - _WORDS + 1))
     telling = [run for each in groups if (run := Run(tuple(each), share(each))).share]
     best = sorted(telling, key=lambda run: -run.share)[:_MOST_RUNS]
@@ -70,18 +70,18 @@ def runs_of(plan: Plan, rarity: dict[str, float]) -> list[Run]:
     return list(dict.fromkeys((*first, *best)))
 
 
-def _quoted(plan: Plan) -> list[str]:
+def _find_quoted(plan: Plan) -> list[str]:
     """What is written as code or in quotes, of several words."""
     quoted = (*_QUOTED.findall(plan.text), *plan.filters.phrases)
-    return [each for each in quoted if len(_words(each)) > 1]
+    return [each for each in quoted if len(_split_words(each)) > 1]
 
 
-def _words(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     stripped = (word.strip(_EDGES) for word in text.split())
     return [word for word in stripped if word]
 
 
-def word_for_word(sources: Sequence[Source]) -> Stage:
+def boost_verbatim(sources: Sequence[Source]) -> Stage:
     """Put passages first that write what the question does, where few documents do."""
 
     def lift(ranking: Ranking) -> Ranking:
@@ -91,22 +91,22 @@ def word_for_word(sources: Sequence[Source]) -> Stage:
         rarity = dict(ranking.rarity)
         shares: dict[tuple[int, int], float] = {}
         added: dict[tuple[int, int], Candidate] = {}
-        for run in runs_of(plan, rarity):
-            for number, place in _holding(run, sources):
-                held = _extent(place, sources[number], plan, rarity)
+        for run in find_runs(plan, rarity):
+            for number, place in _find_holders(run, sources):
+                held = _measure_extent(place, sources[number], plan, rarity)
                 key = (number, place.key)
                 shares[key] = max(shares.get(key, 0.0), held)
                 added[key] = Candidate(place, 0.0, 0.0, 0.0, number)
         if not shares:
             return ranking
         known = {(each.source, each.place.key) for each in ranking.candidates}
-        joined = ranking.joined_by([each for key, each in added.items() if key not in known])
-        return _lifted(joined, shares)
+        joined = ranking.add_candidates([each for key, each in added.items() if key not in known])
+        return _boost(joined, shares)
 
     return lift
 
 
-def _holding(run: Run, sources: Sequence[Source]) -> list[tuple[int, Place]]:
+def _find_holders(run: Run, sources: Sequence[Source]) -> list[tuple[int, Place]]:
     """The chunks that hold these words beside each other; none where many documents do."""
     found: list[tuple[int, Place]] = []
     for number, source in enumerate(sources):
@@ -120,18 +120,18 @@ def _holding(run: Run, sources: Sequence[Source]) -> list[tuple[int, Place]]:
     return found
 
 
-def _extent(place: Place, source: Source, plan: Plan, rarity: dict[str, float]) -> float:
+def _measure_extent(place: Place, source: Source, plan: Plan, rarity: dict[str, float]) -> float:
     """How much of the question a chunk holds word for word, 0 to 1: the share of its longest
     part; all, where that is what is quoted, or a long one of an error message."""
     text = source.snapshot.text(place.uri)
     if text is None:
         return 0.0
-    written = _plain(text[place.start : place.end])
-    if any(_plain(each) in written for each in _quoted(plan)):
+    written = _normalise(text[place.start : place.end])
+    if any(_normalise(each) in written for each in _find_quoted(plan)):
         return 1.0
     total = sum(rarity.get(term, 0.0) for term in plan.terms)
     best = 0.0
-    for words in _longest(_words(plan.text), written):
+    for words in _longest_runs(_split_words(plan.text), written):
         held = frozenset(plan.terms).intersection(terms_of(" ".join(words)))
         if plan.kind == "error" and len(words) >= _LONG and len(held) >= _TELLING:
             return 1.0
@@ -139,23 +139,23 @@ def _extent(place: Place, source: Source, plan: Plan, rarity: dict[str, float]) 
     return best
 
 
-def _longest(words: Sequence[str], written: str) -> Iterator[Sequence[str]]:
+def _longest_runs(words: Sequence[str], written: str) -> Iterator[Sequence[str]]:
     """The longest parts of a question, each from another of its words on, that are written."""
     end = 0
     for start in range(len(words)):
         end = max(end, start)
-        while end < len(words) and _plain(" ".join(words[start : end + 1])) in written:
+        while end < len(words) and _normalise(" ".join(words[start : end + 1])) in written:
             end += 1
         if end - start >= 2:
             yield words[start:end]
 
 
-def _plain(text: str) -> str:
+def _normalise(text: str) -> str:
     """Words in lower case with one space around each, whatever is between them."""
     return f" {' '.join(_WORD.findall(text.lower()))} "
 
 
-def _lifted(ranking: Ranking, shares: dict[tuple[int, int], float]) -> Ranking:
+def _boost(ranking: Ranking, shares: dict[tuple[int, int], float]) -> Ranking:
     best = max(ranking.scores, default=0.0)
     # Who asks what happened looks for a commit, not for the place that words it the same.
     decides = 2.0 if asks_for_history(ranking.plan.text) else _MOST_OF_IT
@@ -169,4 +169,4 @@ def _lifted(ranking: Ranking, shares: dict[tuple[int, int], float]) -> Ranking:
         share = shares.get((candidate.source, candidate.place.key), 0.0)
         return f"{share:.0%} of the question stands here word for word"
 
-    return ranking.plus("word for word", added, note)
+    return ranking.add_step("word for word", added, note)

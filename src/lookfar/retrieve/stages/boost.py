@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from lookfar.retrieve.question.file_names import ends_in, path_in
+from lookfar.retrieve.question.file_names import extract_path, matches_path_end
 from lookfar.retrieve.question.intent import asks_for_history
 from lookfar.retrieve.ranking import Ranking, Stage, within_reach
 from lookfar.store.keywords.analyser import terms_of
@@ -19,7 +19,7 @@ _IN_HISTORY = 1.5
 """What a commit counts where a question asks what happened."""
 
 
-def name_match(weight: float) -> Stage:
+def boost_names(weight: float) -> Stage:
     """How much of the question stands in the title, the headings or the path."""
 
     def boost(ranking: Ranking) -> Ranking:
@@ -27,29 +27,33 @@ def name_match(weight: float) -> Stage:
         if not wanted or not weight:
             return ranking
         shares = {
-            each: len(wanted & _names(place.uri, place.title, place.path)) / len(wanted)
+            each: len(wanted & _name_terms(place.uri, place.title, place.path)) / len(wanted)
             for each in within_reach(ranking, weight)
             if (place := each.place).lane != "code"  # Which has a ranking by names.
         }
         added = [weight * shares.get(each, 0.0) for each in ranking.candidates]
-        return ranking.plus("names", added, lambda c: f"{shares[c]:.0%} of the words")
+        return ranking.add_step("names", added, lambda c: f"{shares[c]:.0%} of the words")
 
     return boost
 
 
-def asked_by_path(ranking: Ranking) -> Ranking:
+def boost_path(ranking: Ranking) -> Ranking:
     """A question that is the end of a path, with or without its ending, asks for that file."""
-    path = path_in(ranking.plan.text)
+    path = extract_path(ranking.plan.text)
     if not path:
         return ranking
-    asked = {each.place.uri for each in ranking.candidates if ends_in(each.place.uri, path)}
+    asked = {
+        each.place.uri for each in ranking.candidates if matches_path_end(each.place.uri, path)
+    }
     if len(asked) > _FEW_FILES:
         return ranking
     added = [1.0 if each.place.uri in asked else 0.0 for each in ranking.candidates]
-    return ranking.plus("path", added, lambda _: "the question is its path", whole_document=True)
+    return ranking.add_step(
+        "path", added, lambda _: "the question is its path", whole_document=True
+    )
 
 
-def lanes_weighed(weight: float) -> Stage:
+def weigh_commits(weight: float) -> Stage:
     """Commits count less beside documents, and more where the question asks what happened.
 
     They are short and full of names, so that words alone would put them before the page that
@@ -66,12 +70,12 @@ def lanes_weighed(weight: float) -> Stage:
             (counts - 1) * score if each.place.lane == "commits" else 0.0
             for each, score in zip(ranking.candidates, ranking.scores, strict=True)
         ]
-        return ranking.plus("lane", added, lambda _: f"a commit counts {counts:g}")
+        return ranking.add_step("lane", added, lambda _: f"a commit counts {counts:g}")
 
     return weigh
 
 
 @lru_cache(maxsize=4096)
-def _names(uri: str, title: str, path: tuple[str, ...]) -> frozenset[str]:
+def _name_terms(uri: str, title: str, path: tuple[str, ...]) -> frozenset[str]:
     """The words of what a passage is called; the same passages come up again and again."""
     return frozenset(terms_of(" ".join((uri, title, *path))))

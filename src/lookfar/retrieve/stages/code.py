@@ -51,11 +51,11 @@ Reader = Callable[[Sequence[Candidate]], Defined]
 Judge = Callable[[Ranking, Defined], Ranking]
 
 
-def by_file(ranking: Ranking) -> Ranking:
+def boost_file_names(ranking: Ranking) -> Ranking:
     """Lift what stands in a file, or below a folder, that the question names."""
     if not _has_code(ranking):
         return ranking
-    asked = _Asked(ranking)
+    asked = _NameScorer(ranking)
     lifts: dict[tuple[int, int], tuple[float, float]] = {}
     for each in ranking.candidates:
         if each.place.lane == "code" and each.document not in lifts:
@@ -63,11 +63,11 @@ def by_file(ranking: Ranking) -> Ranking:
     none = (0.0, 0.0)
     files = [lifts.get(each.document, none)[0] for each in ranking.candidates]
     folders = [lifts.get(each.document, none)[1] for each in ranking.candidates]
-    ranking = ranking.plus("file name", files, _named("its file"), whole_document=True)
-    return ranking.plus("folder", folders, _named("its folder"), whole_document=True)
+    ranking = ranking.add_step("file name", files, _note_name("its file"), whole_document=True)
+    return ranking.add_step("folder", folders, _note_name("its folder"), whole_document=True)
 
 
-def by_definitions(read: Reader, judges: Sequence[Judge]) -> Stage:
+def judge_definitions(read: Reader, judges: Sequence[Judge]) -> Stage:
     """What the judges say of what the chunks define, which is read once for all of them."""
 
     def judge(ranking: Ranking) -> Ranking:
@@ -82,9 +82,9 @@ def by_definitions(read: Reader, judges: Sequence[Judge]) -> Stage:
     return judge
 
 
-def by_definition(ranking: Ranking, defined: Defined) -> Ranking:
+def boost_definitions(ranking: Ranking, defined: Defined) -> Ranking:
     """Lift what defines something that the question names."""
-    asked = _Asked(ranking)
+    asked = _NameScorer(ranking)
     told: dict[Place, str] = {}
     added = []
     for each in ranking.candidates:
@@ -92,10 +92,10 @@ def by_definition(ranking: Ranking, defined: Defined) -> Ranking:
         amount, name = max(found, default=(0.0, ""))
         added.append(amount)
         told[each.place] = name
-    return ranking.plus("definition", added, lambda c: f"it defines {told[c.place]}")
+    return ranking.add_step("definition", added, lambda c: f"it defines {told[c.place]}")
 
 
-def set_aside(ranking: Ranking) -> Ranking:
+def demote_tests(ranking: Ranking) -> Ranking:
     """Tests come after what they test, and what is marginal after what matters."""
     if not _has_code(ranking):
         return ranking
@@ -113,11 +113,11 @@ def set_aside(ranking: Ranking) -> Ranking:
         (weight(each.place.uri) - 1) * score if each.place.lane == "code" else 0.0
         for each, score in zip(ranking.candidates, ranking.scores, strict=True)
     ]
-    return ranking.plus("aside", added, lambda c: f"counts {weight(c.place.uri):g}",
+    return ranking.add_step("aside", added, lambda c: f"counts {weight(c.place.uri):g}",
                         whole_document=True)  # fmt: skip
 
 
-def not_crowding(ranking: Ranking) -> Ranking:
+def demote_repeats(ranking: Ranking) -> Ranking:
     """Of each file the best chunk counts in full, and each further one half of the one before."""
     if not _has_code(ranking):
         return ranking
@@ -130,11 +130,11 @@ def not_crowding(ranking: Ranking) -> Ranking:
         for behind, at in enumerate(chunks):
             added[at] = (CROWDING**behind - 1) * ranking.scores[at]
     # Not the chunk's own merit: neighbours that answer alike are still one passage.
-    return ranking.plus("crowding", added, lambda _: "its file has a better passage",
+    return ranking.add_step("crowding", added, lambda _: "its file has a better passage",
                         whole_document=True)  # fmt: skip
 
 
-class _Asked:
+class _NameScorer:
     """What a question names, and how much of it each word says."""
 
     def __init__(self, ranking: Ranking) -> None:
@@ -142,12 +142,12 @@ class _Asked:
         self._terms = frozenset(plan.terms)
         self._rarity = {term: ranking.rarity.get(term, 1.0) for term in self._terms}
         self._all = sum(self._rarity.values()) or 1.0
-        self._identifiers = identifiers(plan)
+        self._identifiers = find_identifiers(plan)
 
     def file(self, uri: str) -> float:
         name = uri.rpartition("/")[2]
         stem = name.rpartition(".")[0] or name
-        words = _words(stem)
+        words = _split_name(stem)
         hit = words & self._terms
         lift = 0.0
         if hit:
@@ -156,12 +156,12 @@ class _Asked:
         return lift + (EXACT_FILE if stem.lower() in self._identifiers else 0.0)
 
     def folder(self, uri: str) -> float:
-        return FOLDER_NAME * self._share(_words(uri.rpartition("/")[0]) & self._terms)
+        return FOLDER_NAME * self._share(_split_name(uri.rpartition("/")[0]) & self._terms)
 
     def definition(self, name: str) -> float:
         if name.lower() in self._identifiers:
             return EXACT_DEFINITION
-        words = _words(name)
+        words = _split_name(name)
         hit = words & self._terms
         return DEFINITION * len(hit) / len(words) * self._share(hit) if hit else 0.0
 
@@ -171,13 +171,13 @@ class _Asked:
 
 
 @lru_cache(maxsize=16_384)
-def _words(name: str) -> frozenset[str]:
+def _split_name(name: str) -> frozenset[str]:
     """The words that a name is made of, without the name as a whole; the same names come up
     again and again, and hundreds of them in one question."""
     return frozenset(terms_of(name)).difference(names_in(name))
 
 
-def identifiers(plan: Plan) -> frozenset[str]:
+def find_identifiers(plan: Plan) -> frozenset[str]:
     """The names in a question that somebody wrote as names, in small letters, part by part."""
     words = _IDENTIFIER.findall(plan.text)
     alone = len(plan.text.split()) == 1
@@ -194,5 +194,5 @@ def _has_code(ranking: Ranking) -> bool:
     return any(each.place.lane == "code" for each in ranking.candidates)
 
 
-def _named(what: str) -> Callable[[Candidate], str]:
+def _note_name(what: str) -> Callable[[Candidate], str]:
     return lambda _: f"the question names {what}"

@@ -15,7 +15,7 @@ _STEP: Final = 0.01
 """How far a definition is put before the best of what follows it."""
 
 
-def first_by_name(ranking: Ranking) -> Ranking:
+def put_definitions_first(ranking: Ranking) -> Ranking:
     """Put what the question's names lead to before everything else, by as little as it takes."""
     named = {
         at: ranking.named[candidate.source, candidate.place.key]
@@ -36,4 +36,4 @@ def first_by_name(ranking: Ranking) -> Ranking:
         least = max(ranking.scores[at], least + _STEP)
         added[at] = least - ranking.scores[at]
     notes = {ranking.candidates[at]: told.why for at, told in named.items()}
-    return ranking.plus("name", added, lambda candidate: notes[candidate])
+    return ranking.add_step("name", added, lambda candidate: notes[candidate])

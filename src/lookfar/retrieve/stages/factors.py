@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from lookfar.retrieve.question.intent import Intent, intents_of
+from lookfar.retrieve.question.intent import Intent, detect_intents
 from lookfar.store.keywords.analyser import names_in, terms_of
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ _KINDS: Final[Mapping[Intent, frozenset[str]]] = {
 }
 
 
-def by_kind(of_kind: float, of_topic: float) -> Judge:
+def boost_kind(of_kind: float, of_topic: float) -> Judge:
     """Lift functions where functions are asked for, errors where errors are, and so on."""
 
     def judge(ranking: Ranking, defined: Defined) -> Ranking:
-        wanted = intents_of(ranking.plan.topics)
+        wanted = detect_intents(ranking.plan.topics)
         if not wanted:
             return ranking
         kinds = frozenset[str]().union(*(_KINDS[each] for each in wanted if each in _KINDS))
@@ -47,16 +47,16 @@ def by_kind(of_kind: float, of_topic: float) -> Judge:
             if topics and here:
                 # What a thing is about, only its names can tell without reading it.
                 words = terms_of(" ".join((each.place.uri, *(symbol.name for symbol in here))))
-                return of_topic if topics.intersection(intents_of(words)) else 1.0
+                return of_topic if topics.intersection(detect_intents(words)) else 1.0
             return 1.0
 
         told = ", ".join(wanted)
-        return _times(ranking, "kind", factor, lambda _: f"the question is about: {told}")
+        return _multiply(ranking, "kind", factor, lambda _: f"the question is about: {told}")
 
     return judge
 
 
-def by_docstring(documented: float) -> Judge:
+def boost_documented(documented: float) -> Judge:
     """Lift what says what it is for."""
 
     def judge(ranking: Ranking, defined: Defined) -> Ranking:
@@ -64,22 +64,24 @@ def by_docstring(documented: float) -> Judge:
             told = any(symbol.documented for symbol in defined.get(each, ()))
             return documented if told else 1.0
 
-        return _times(ranking, "docstring", factor, lambda _: "it is documented")
+        return _multiply(ranking, "docstring", factor, lambda _: "it is documented")
 
     return judge
 
 
-def by_size(ranking: Ranking) -> Ranking:
+def demote_large(ranking: Ranking) -> Ranking:
     """Set back what is too large for one answer."""
 
     def factor(each: Candidate) -> float:
         size = each.place.end - each.place.start
         return next((counts for least, counts in LARGE if size >= least), 1.0)
 
-    return _times(ranking, "size", factor, lambda c: f"{c.place.end - c.place.start:,} characters")
+    return _multiply(
+        ranking, "size", factor, lambda c: f"{c.place.end - c.place.start:,} characters"
+    )
 
 
-def by_name_ladder(ranking: Ranking, defined: Defined) -> Ranking:
+def boost_names_by_ladder(ranking: Ranking, defined: Defined) -> Ranking:
     """Lift what is called as the question says, step by step."""
     asked = frozenset(ranking.plan.terms)
 
@@ -93,10 +95,10 @@ def by_name_ladder(ranking: Ranking, defined: Defined) -> Ranking:
     def factor(each: Candidate) -> float:
         return max((rung(symbol.name) for symbol in defined.get(each, ())), default=1.0)
 
-    return _times(ranking, "name", factor, lambda _: "its name has words of the question")
+    return _multiply(ranking, "name", factor, lambda _: "its name has words of the question")
 
 
-def by_path_share(ranking: Ranking) -> Ranking:
+def boost_path_words(ranking: Ranking) -> Ranking:
     """Lift what stands at a path with words of the question."""
     asked = frozenset(ranking.plan.terms)
 
@@ -104,10 +106,10 @@ def by_path_share(ranking: Ranking) -> Ranking:
         share = len(asked.intersection(terms_of(each.place.uri))) / (len(asked) or 1)
         return 1 + (PATH - 1) * share
 
-    return _times(ranking, "path words", factor, lambda _: "its path has words of the question")
+    return _multiply(ranking, "path words", factor, lambda _: "its path has words of the question")
 
 
-def _times(
+def _multiply(
     ranking: Ranking,
     stage: str,
     factor: Callable[[Candidate], float],
@@ -118,4 +120,4 @@ def _times(
         (factor(each) - 1) * score if each.place.lane == "code" else 0.0
         for each, score in zip(ranking.candidates, ranking.scores, strict=True)
     ]
-    return ranking.plus(stage, added, note) if any(added) else ranking
+    return ranking.add_step(stage, added, note) if any(added) else ranking

@@ -27,21 +27,21 @@ Weigh = Callable[[Ranking, float, float], tuple[float, float]]
 """What meaning and words count for one question, from what they usually count."""
 
 
-def steady(_: Ranking, meaning: float, words: float) -> tuple[float, float]:
+def keep_weights(_: Ranking, meaning: float, words: float) -> tuple[float, float]:
     """The same for every question."""
     return meaning, words
 
 
-def by_variance(threshold: float, least: float) -> Weigh:
+def weigh_by_variance(threshold: float, least: float) -> Weigh:
     """A lane whose scores hardly differ has little to tell: it counts less, down to ``least``."""
 
     def weigh(ranking: Ranking, meaning: float, words: float) -> tuple[float, float]:
         if not meaning or not words:
             return meaning, words
-        judges = _judges(ranking)
+        judges = _scale_makers(ranking)
 
         def factor(values: Sequence[float], floor: float | None) -> float:
-            scaled = _scaled(values, 1.0, floor, judges=judges)
+            scaled = _scale(values, 1.0, floor, judges=judges)
             mean = sum(scaled) / (len(scaled) or 1)
             spread = sum((each - mean) ** 2 for each in scaled) / (len(scaled) or 1)
             return max(least, spread / threshold) if spread < threshold else 1.0
@@ -54,8 +54,8 @@ def by_variance(threshold: float, least: float) -> Weigh:
     return weigh
 
 
-def reciprocal_rank(
-    vector_weight: float, keyword_weight: float, k: int, weigh: Weigh = steady
+def fuse_by_rank(
+    vector_weight: float, keyword_weight: float, k: int, weigh: Weigh = keep_weights
 ) -> Stage:
     """Each lane gives its first 1 / (k + 1), its second 1 / (k + 2), and so on; the first of
     all lanes gets 1 in all.
@@ -63,7 +63,7 @@ def reciprocal_rank(
 
     def fuse(ranking: Ranking) -> Ranking:
         plan = ranking.plan
-        meaning, words = weigh(ranking, *_weights(ranking, vector_weight, keyword_weight))
+        meaning, words = weigh(ranking, *_mode_weights(ranking, vector_weight, keyword_weight))
         total = (meaning + words or 1.0) / (k + 1)
 
         def lane(score: Callable[[Candidate], float], weight: float) -> list[float]:
@@ -79,16 +79,20 @@ def reciprocal_rank(
 
         if words:
             added = lane(lambda c: c.keyword or c.page / _BEHIND_CHUNKS, words)
-            ranking = ranking.plus("keyword", added, lambda c: f"bm25 {c.keyword:.3f}, its rank")
+            ranking = ranking.add_step(
+                "keyword", added, lambda c: f"bm25 {c.keyword:.3f}, its rank"
+            )
         if meaning and plan.vector is not None:
             added = lane(lambda c: c.vector, meaning)
-            ranking = ranking.plus("vector", added, lambda c: f"cosine {c.vector:.3f}, its rank")
+            ranking = ranking.add_step(
+                "vector", added, lambda c: f"cosine {c.vector:.3f}, its rank"
+            )
         return ranking
 
     return fuse
 
 
-def _weights(ranking: Ranking, vector: float, keyword: float) -> tuple[float, float]:
+def _mode_weights(ranking: Ranking, vector: float, keyword: float) -> tuple[float, float]:
     """What meaning and words count in this mode, for this question."""
     plan = ranking.plan
     meaning = vector * plan.vector_trust if plan.mode == "hybrid" else 1.0
@@ -96,12 +100,12 @@ def _weights(ranking: Ranking, vector: float, keyword: float) -> tuple[float, fl
     return meaning, keyword if plan.mode != "vector" else 0.0
 
 
-def weighted_sum(
+def fuse_by_score(
     vector_weight: float,
     keyword_weight: float,
     page_share: float,
     code_vector_weight: float,
-    weigh: Weigh = steady,
+    weigh: Weigh = keep_weights,
 ) -> Stage:
     """Each lane scaled to its own best and worst, then mixed.
 
@@ -114,47 +118,49 @@ def weighted_sum(
     def fuse(ranking: Ranking) -> Ranking:
         plan, candidates = ranking.plan, ranking.candidates
         prose = [each.place.lane != "code" for each in candidates]
-        meaning, words = weigh(ranking, *_weights(ranking, vector_weight, keyword_weight))
+        meaning, words = weigh(ranking, *_mode_weights(ranking, vector_weight, keyword_weight))
         total = meaning + words or 1.0
         chunk = (1 - page_share) / total
         page = page_share / total
         # The same for code, as shares of one.
         near_code = code_vector_weight * plan.vector_trust if words and meaning else meaning and 1.0
         own = 1 - _FILE_SHARE
-        scaled = partial(_scaled, judges=_judges(ranking))
+        scaled = partial(_scale, judges=_scale_makers(ranking))
         said: list[float] = [0.0] * len(candidates)
         near: list[float] = [0.0] * len(candidates)
         if words:
             keyword = scaled([c.keyword for c in candidates], 1.0, floor=0.0)
             whole = scaled([c.page for c in candidates], words * page, floor=0.0)
             said = [(1 - near_code) * own * value for value in keyword]
-            by_chunk = _either(prose, [words * chunk * value for value in keyword], said)
-            ranking = ranking.plus("keyword", by_chunk, lambda c: f"bm25 {c.keyword:.3f}")
-            ranking = ranking.plus(
+            by_chunk = _select(prose, [words * chunk * value for value in keyword], said)
+            ranking = ranking.add_step("keyword", by_chunk, lambda c: f"bm25 {c.keyword:.3f}")
+            ranking = ranking.add_step(
                 "page keyword",
-                _either(prose, whole),
+                _select(prose, whole),
                 lambda c: f"bm25 {c.page:.3f}",
                 whole_document=True,
             )
         if meaning:
-            nearness = _of_one_scale(ranking, prose)
+            nearness = _align_models(ranking, prose)
             vector = scaled(nearness, 1.0)
-            page_near = scaled(_page_vectors(candidates, nearness), meaning * page)
+            page_near = scaled(_score_pages(candidates, nearness), meaning * page)
             near = [near_code * own * value for value in vector]
-            by_vector = _either(prose, [meaning * chunk * value for value in vector], near)
-            ranking = ranking.plus("vector", by_vector, lambda c: f"cosine {c.vector:.3f}")
-            ranking = ranking.plus(
-                "page vector", _either(prose, page_near), _nearest_chunks, whole_document=True
+            by_vector = _select(prose, [meaning * chunk * value for value in vector], near)
+            ranking = ranking.add_step("vector", by_vector, lambda c: f"cosine {c.vector:.3f}")
+            ranking = ranking.add_step(
+                "page vector", _select(prose, page_near), _note_page, whole_document=True
             )
         if not all(prose):
-            files = _files(candidates, [a + b for a, b in zip(said, near, strict=True)], prose)
-            ranking = ranking.plus("file", files, _best_chunks, whole_document=True)
+            files = _score_files(
+                candidates, [a + b for a, b in zip(said, near, strict=True)], prose
+            )
+            ranking = ranking.add_step("file", files, _note_file, whole_document=True)
         return ranking
 
     return fuse
 
 
-def _either(
+def _select(
     prose: Sequence[bool], values: Sequence[float], code: Sequence[float] | None = None
 ) -> list[float]:
     """The one for prose and the other for code, which is nothing where it is not given."""
@@ -166,7 +172,7 @@ def _either(
     ]
 
 
-def _files(
+def _score_files(
     candidates: Sequence[Candidate], scores: Sequence[float], prose: Sequence[bool]
 ) -> list[float]:
     """For each chunk of code, what the best chunks of its file say together."""
@@ -184,15 +190,15 @@ def _files(
     ]
 
 
-def _best_chunks(_: Candidate) -> str:
+def _note_file(_: Candidate) -> str:
     return f"the {_CHUNKS_FOR_A_FILE} best chunks of its file together"
 
 
-def _nearest_chunks(_: Candidate) -> str:
+def _note_page(_: Candidate) -> str:
     return f"mean of the {_CHUNKS_FOR_A_PAGE} nearest chunks of the document"
 
 
-def _of_one_scale(ranking: Ranking, prose: Sequence[bool]) -> list[float]:
+def _align_models(ranking: Ranking, prose: Sequence[bool]) -> list[float]:
     """Cosines as the model gives them; those of a second one, for code, are laid over the range
     of the first, since two models do not measure alike.
     """
@@ -210,7 +216,7 @@ def _of_one_scale(ranking: Ranking, prose: Sequence[bool]) -> list[float]:
     ]
 
 
-def _page_vectors(candidates: Sequence[Candidate], nearness: Sequence[float]) -> list[float]:
+def _score_pages(candidates: Sequence[Candidate], nearness: Sequence[float]) -> list[float]:
     """How near a document is as a whole: the mean of its nearest chunks."""
     near: dict[tuple[int, int], list[float]] = defaultdict(list)
     for each, value in zip(candidates, nearness, strict=True):
@@ -222,7 +228,7 @@ def _page_vectors(candidates: Sequence[Candidate], nearness: Sequence[float]) ->
     return [page[each.document] for each in candidates]
 
 
-def _judges(ranking: Ranking) -> list[int]:
+def _scale_makers(ranking: Ranking) -> list[int]:
     """The candidates whose best and worst make the scale: commits that stand beside documents
     are measured by them, so that what documents score does not depend on the history.
     """
@@ -233,7 +239,7 @@ def _judges(ranking: Ranking) -> list[int]:
     return others
 
 
-def _scaled(
+def _scale(
     values: Sequence[float],
     share: float,
     floor: float | None = None,

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from lookfar.retrieve.neighbours.related import headings_at
-from lookfar.retrieve.neighbours.relations import relation_of
+from lookfar.retrieve.neighbours.related import find_headings
+from lookfar.retrieve.neighbours.relations import classify_link
 from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.retrieve.question.field_weights import CHUNK_WEIGHTS
 from lookfar.retrieve.ranking import Candidate, Ranking, Stage
@@ -35,7 +35,7 @@ Document = tuple[int, int]
 Edge = tuple[Document, Document, "Relation"]
 
 
-def led_to(
+def boost_linked(
     seeds: int,
     link_lift: float,
     below_lift: float,
@@ -45,8 +45,8 @@ def led_to(
     """Documents that the best ``seeds`` lead to, lifted by a share of the leading score."""
 
     def lift(ranking: Ranking) -> Ranking:
-        best = _best(ranking)
-        leading = _leading(best, seeds)
+        best = _best_by_document(ranking)
+        leading = _choose_seeds(best, seeds)
         lifts: dict[Document, tuple[float, str]] = {}
 
         def offer(target: Document, source: Document, share: float, said: str) -> None:
@@ -55,15 +55,15 @@ def led_to(
                 lifts[target] = (value, f"{said} {best[source][1].place.uri}")
 
         if below_lift:
-            for document, head in _below(best, leading):
+            for document, head in _find_below(best, leading):
                 offer(document, head, below_lift, "below")
         if link_lift:
-            for source, target, relation in _edges(best, leading, sources, set(best)):
+            for source, target, relation in _find_edges(best, leading, sources, set(best)):
                 said = "linked from" if relation == "links_to" else f"{relation}, linked from"
                 offer(target, source, link_lift * weights[relation], said)
         if not lifts:
             return ranking
-        return ranking.plus(
+        return ranking.add_step(
             "links",
             [lifts.get(each.document, (0.0, ""))[0] for each in ranking.candidates],
             lambda c: lifts[c.document][1],
@@ -73,7 +73,7 @@ def led_to(
     return lift
 
 
-def joined_by_links(
+def add_linked(
     seeds: int, share: float, weights: Mapping[Relation, float], sources: Sequence[Source]
 ) -> Stage:
     """What the best ``seeds`` link to joins with a share of their score, if it is not there.
@@ -83,9 +83,11 @@ def joined_by_links(
     """
 
     def join(ranking: Ranking) -> Ranking:
-        best = _best(ranking)
+        best = _best_by_document(ranking)
         offers: dict[Document, tuple[float, str]] = {}
-        for source, target, relation in _edges(best, _leading(best, seeds), sources, None):
+        for source, target, relation in _find_edges(
+            best, _choose_seeds(best, seeds), sources, None
+        ):
             score, leading = best[source]
             value = share * weights[relation] * score
             if target not in best and value > offers.get(target, (0.0, ""))[0]:
@@ -102,22 +104,24 @@ def joined_by_links(
         if not found:
             return ranking
         added = [0.0] * len(ranking.candidates) + [offers[each.document][0] for each in found]
-        return ranking.joined_by(found).plus("neighbour", added, lambda c: offers[c.document][1])
+        return ranking.add_candidates(found).add_step(
+            "neighbour", added, lambda c: offers[c.document][1]
+        )
 
     return join
 
 
-def of_one_community(seeds: int, factor: float, sources: Sequence[Source]) -> Stage:
+def boost_community(seeds: int, factor: float, sources: Sequence[Source]) -> Stage:
     """Documents in the communities of the best ``seeds`` count ``factor`` times."""
 
     def lift(ranking: Ranking) -> Ranking:
-        best = _best(ranking)
+        best = _best_by_document(ranking)
         among: dict[Document, tuple[int, int]] = {}
         for number, source in enumerate(sources):
             uris = {each.place.uri: doc for doc, (_, each) in best.items() if doc[0] == number}
             found = source.snapshot.communities(uris) if uris else {}
             among.update((uris[uri], (number, community)) for uri, community in found.items())
-        favoured = {among[each] for each in _leading(best, seeds) if each in among}
+        favoured = {among[each] for each in _choose_seeds(best, seeds) if each in among}
         if not favoured:
             return ranking
         # The same for all chunks of a document: its place, not theirs, is what counts.
@@ -125,14 +129,14 @@ def of_one_community(seeds: int, factor: float, sources: Sequence[Source]) -> St
             (factor - 1) * best[each.document][0] if among.get(each.document) in favoured else 0.0
             for each in ranking.candidates
         ]
-        return ranking.plus(
+        return ranking.add_step(
             "community", added, lambda _: "linked among those of the best", whole_document=True
         )
 
     return lift
 
 
-def _best(ranking: Ranking) -> dict[Document, tuple[float, Candidate]]:
+def _best_by_document(ranking: Ranking) -> dict[Document, tuple[float, Candidate]]:
     """The score and the first of the best chunks of each document."""
     found: dict[Document, tuple[float, Candidate]] = {}
     for each, score in zip(ranking.candidates, ranking.scores, strict=True):
@@ -142,14 +146,14 @@ def _best(ranking: Ranking) -> dict[Document, tuple[float, Candidate]]:
     return found
 
 
-def _leading(best: Mapping[Document, tuple[float, Candidate]], seeds: int) -> list[Document]:
+def _choose_seeds(best: Mapping[Document, tuple[float, Candidate]], seeds: int) -> list[Document]:
     """The best documents of prose, best first."""
     prose = [each for each in best if best[each][1].place.lane not in ("code", "commits")]
     prose.sort(key=lambda each: (-best[each][0], best[each][1].place.uri, each[0]))
     return prose[:seeds]
 
 
-def _below(
+def _find_below(
     best: Mapping[Document, tuple[float, Candidate]], leading: Sequence[Document]
 ) -> list[tuple[Document, Document]]:
     """The pages that stand in the folder of a leading one, each with that."""
@@ -167,7 +171,7 @@ def _below(
     return found
 
 
-def _edges(
+def _find_edges(
     best: Mapping[Document, tuple[float, Candidate]],
     leading: Sequence[Document],
     sources: Sequence[Source],
@@ -187,6 +191,6 @@ def _edges(
             uri = best[number, lead.source][1].place.uri
             if uri not in sections:
                 sections[uri] = source.snapshot.sections(uri)
-            relation = relation_of(lead.kind, uri, headings_at(sections[uri], lead.start))
+            relation = classify_link(lead.kind, uri, find_headings(sections[uri], lead.start))
             found.append(((number, lead.source), (number, lead.target), relation))
     return found

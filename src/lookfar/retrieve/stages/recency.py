@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from lookfar.retrieve.neighbours.mentions import front_matter
+from lookfar.retrieve.neighbours.mentions import read_front_matter
 
 if TYPE_CHECKING:
     from lookfar.ports import Snapshot
@@ -24,7 +24,7 @@ Tier = tuple[float, float]
 """Days, and the factor for what is not older than that."""
 
 
-def by_age(
+def boost_recent(
     tiers: Sequence[Tier], sources: Sequence[Source], clock: Callable[[], float] = time.time
 ) -> Stage:
     """Scores times the factor of their tier: of ``tiers``, or for memories of their source."""
@@ -32,7 +32,7 @@ def by_age(
 
     def lift(ranking: Ranking) -> Ranking:
         now = clock()
-        ages = _ages(ranking, sources, bool(ordered), now)
+        ages = _measure_ages(ranking, sources, bool(ordered), now)
         factors: dict[tuple[int, int], float] = {}
         for each in ranking.candidates:
             age = ages.get(each.document)
@@ -46,12 +46,14 @@ def by_age(
         ]
         if not any(added):
             return ranking
-        return ranking.plus("recent", added, lambda c: _told(ages[c.document], c.place.lane))
+        return ranking.add_step(
+            "recent", added, lambda c: _describe_age(ages[c.document], c.place.lane)
+        )
 
     return lift
 
 
-def _ages(
+def _measure_ages(
     ranking: Ranking, sources: Sequence[Source], documents_too: bool, now: float
 ) -> dict[tuple[int, int], float]:
     """In days, of each document that may be lifted; what claims to come from the future is new."""
@@ -62,7 +64,7 @@ def _ages(
             continue
         source = sources[each.source]
         if source.recent is not None and each.place.lane == "memory":
-            when = _made(source.snapshot, each.place.uri)
+            when = _find_creation_time(source.snapshot, each.place.uri)
             if when is not None:
                 made[each.document] = when
         elif documents_too:
@@ -73,16 +75,16 @@ def _ages(
     return {document: max(0.0, now - when) / _DAY for document, when in made.items()}
 
 
-def _told(age: float, lane: str) -> str:
+def _describe_age(age: float, lane: str) -> str:
     if lane == "memory":
         return "remembered lately"
     days = int(age)
     return "changed today" if not days else f"changed {days} day{'s' if days > 1 else ''} ago"
 
 
-def _made(snapshot: Snapshot, uri: str) -> float | None:
+def _find_creation_time(snapshot: Snapshot, uri: str) -> float | None:
     """When a memory was made, in seconds: as it says, or else as the disk does."""
-    said = front_matter(snapshot, uri).get("created_at")
+    said = read_front_matter(snapshot, uri).get("created_at")
     try:
         when = datetime.fromisoformat(str(said))
         return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()

@@ -31,7 +31,7 @@ _SYNONYM = 0.5
 T = TypeVar("T")
 
 
-def adjacency(weight: float, sources: Sequence[Source]) -> Stage:
+def boost_word_pairs(weight: float, sources: Sequence[Source]) -> Stage:
     """How many of the question's pairs of words stand in a passage as they do in it."""
 
     def lift(ranking: Ranking) -> Ranking:
@@ -40,23 +40,23 @@ def adjacency(weight: float, sources: Sequence[Source]) -> Stage:
         near = within_reach(ranking, weight)
         # Code is judged by its names.
         prose = [each for each in near if each.place.lane != "code"]
-        shares = standing(ranking, sources, prose)
-        return _lifted(ranking, weight, shares, "phrase", "of its pairs of words stand here")
+        shares = score_word_pairs(ranking, sources, prose)
+        return _boost(ranking, weight, shares, "phrase", "of its pairs of words stand here")
 
     return lift
 
 
-def standing(
+def score_word_pairs(
     ranking: Ranking, sources: Sequence[Source], among: Sequence[Candidate]
 ) -> dict[Candidate, float]:
     """For each of these the share of the question's pairs of words that stand in it as there.
 
     A pair says the more, the fewer of them have it: what all of them have is a turn of phrase.
     """
-    pairs = pairs_of(ranking.plan)
+    pairs = find_word_pairs(ranking.plan)
     if not pairs:
         return {}
-    held = _found(sources, among, lambda snapshot, places: snapshot.adjoining(pairs, places))
+    held = _look_up(sources, among, lambda snapshot, places: snapshot.adjoining(pairs, places))
     says = []
     for at in range(len(pairs)):
         having = sum(1 for bits in held.values() if bits >> at & 1)
@@ -69,7 +69,7 @@ def standing(
     }
 
 
-def widened(weight: float, sources: Sequence[Source]) -> Stage:
+def boost_synonyms(weight: float, sources: Sequence[Source]) -> Stage:
     """Whether a passage has the question's words, or at least what others say for them.
 
     The word itself earns the whole lift, so that among passages with all words of a question
@@ -87,32 +87,32 @@ def widened(weight: float, sources: Sequence[Source]) -> Stage:
         if not groups or not weight or plan.mode == "vector":
             return ranking
         among = within_reach(ranking, weight)
-        found = _found(sources, among, lambda snapshot, at: snapshot.wording(groups, at))
+        found = _look_up(sources, among, lambda snapshot, at: snapshot.wording(groups, at))
         shares = {each: share / len(groups) for each, share in found.items()}
-        return _lifted(ranking, weight, shares, "synonyms", "of the words or others for them")
+        return _boost(ranking, weight, shares, "synonyms", "of the words or others for them")
 
     return lift
 
 
-def pairs_of(plan: Plan) -> list[tuple[str, str, int]]:
+def find_word_pairs(plan: Plan) -> list[tuple[str, str, int]]:
     """Telling words that follow each other in a question, and how far apart they stand."""
     telling = frozenset(plan.terms)
-    standing: list[tuple[int, str]] = []
+    score_word_pairs: list[tuple[int, str]] = []
     position = 0
     for run in plan.text.split():
         terms = analyse(run).split()
         if len(terms) == 1 and terms[0] in telling:
-            standing.append((position, terms[0]))
+            score_word_pairs.append((position, terms[0]))
         position += len(terms)
     found = dict.fromkeys(
         (left, right, after - before)
-        for (before, left), (after, right) in pairwise(standing)
+        for (before, left), (after, right) in pairwise(score_word_pairs)
         if after - before <= _FARTHEST
     )
     return list(found) if len(found) <= _MOST_PAIRS else []
 
 
-def _found(
+def _look_up(
     sources: Sequence[Source],
     among: Sequence[Candidate],
     look: Callable[[Snapshot, Sequence[Place]], Mapping[int, T]],
@@ -126,10 +126,10 @@ def _found(
     return found
 
 
-def _lifted(
+def _boost(
     ranking: Ranking, weight: float, shares: Mapping[Candidate, float], stage: str, noted: str
 ) -> Ranking:
     if not any(shares.values()):
         return ranking
     added = [weight * shares.get(each, 0.0) for each in ranking.candidates]
-    return ranking.plus(stage, added, lambda c: f"{shares.get(c, 0.0):.0%} {noted}")
+    return ranking.add_step(stage, added, lambda c: f"{shares.get(c, 0.0):.0%} {noted}")

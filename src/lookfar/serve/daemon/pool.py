@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from lookfar.collections.folder import Folder
 from lookfar.errors import LookfarError
 from lookfar.library import Library
-from lookfar.retrieve.locate.address import address_of
+from lookfar.retrieve.locate.address import format_address
 from lookfar.serve.tools.tool import Session
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class Pool:
         changed = [*found.added, *found.removed, *(c.uri for c in found.changed)] if found else []
         listed = found is None or bool(found.added or found.removed)
         for changes, name in list(shared.listeners):
-            changes.tell([address_of(name, uri) for uri in changed], listed=listed)
+            changes.tell([format_address(name, uri) for uri in changed], listed=listed)
 
     @property
     def busy(self) -> bool:

@@ -25,7 +25,7 @@ from mcp.server.subscriptions import (
     ResourceUpdated,
 )
 
-from lookfar.retrieve.locate.address import document_of
+from lookfar.retrieve.locate.address import strip_to_document
 
 PATIENCE: Final = 1.0
 """Seconds that a client has to take what is told to it at once, before it is told no more."""
@@ -95,14 +95,16 @@ class Changes:
 
     async def _tell(self, changed: frozenset[str], listed: bool) -> None:
         # Streams go by the very address that was asked for, which may name a part.
-        for address in sorted(each for each in self._listened if document_of(each) in changed):
+        for address in sorted(
+            each for each in self._listened if strip_to_document(each) in changed
+        ):
             await self._bus.publish(ResourceUpdated(address))
         if listed:
             await self._bus.publish(ResourcesListChanged())
         async with anyio.create_task_group() as tasks:
             for connection, wanted in list(self._connections.values()):
                 # Who watches a part of a document is concerned by a change of the document.
-                concerned = sorted(changed.intersection(map(document_of, wanted)))
+                concerned = sorted(changed.intersection(map(strip_to_document, wanted)))
                 tasks.start_soon(self._tell_one, connection, concerned, listed)
 
     async def _tell_one(self, connection: Any, changed: Iterable[str], listed: bool) -> None:

@@ -29,7 +29,7 @@ from lookfar import __version__
 from lookfar.common.turns import TURNS
 from lookfar.errors import ConfirmationNeeded, LookfarError, NotFound, memory_refused
 from lookfar.retrieve.answer.pack import cut, tokens
-from lookfar.retrieve.locate.address import SCHEME, address_of, parse_address
+from lookfar.retrieve.locate.address import SCHEME, format_address, parse_address
 from lookfar.serve.mcp.changes import Changes
 from lookfar.serve.mcp.prompts import PROMPTS
 from lookfar.serve.tools.tool import (
@@ -256,7 +256,7 @@ class _Faces:
                 types.Resource(
                     name=uri,
                     title=title or None,
-                    uri=address_of(collection, uri),
+                    uri=format_address(collection, uri),
                     mime_type=_mime(uri),
                 )
                 for collection, uri, title in page
@@ -301,7 +301,7 @@ class _Faces:
         meta: Json = {"lookfar/state": found.state, "lookfar/sha256": found.sha256}
         if len(text) < len(found.text):
             last = found.span.start_line + text.count("\n")
-            rest = f"{address_of(found.collection, found.uri)}:{last}-{found.span.end_line}"
+            rest = f"{format_address(found.collection, found.uri)}:{last}-{found.span.end_line}"
             meta["lookfar/continues"] = rest
         contents = types.TextResourceContents(
             uri=address, mime_type=_mime(found.uri), text=text, _meta=meta

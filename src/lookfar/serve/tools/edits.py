@@ -16,7 +16,7 @@ from pydantic import Field
 from lookfar.errors import InvalidArgument
 from lookfar.model import Edit, EditedDocument, EditResult, LinkChange, Position
 from lookfar.retrieve.answer.pack import cut, tokens
-from lookfar.retrieve.locate.address import address_of, citation_of
+from lookfar.retrieve.locate.address import format_address, format_citation
 from lookfar.serve.show import json_shapes
 from lookfar.serve.show.printable import safe_name
 from lookfar.serve.tools.tool import Call, Input, Json, Passage, Result, Session, Tool, bounded
@@ -161,7 +161,7 @@ def _answered(done: EditResult, budget: int) -> Result:
         shape["truncated"] = len(shape["diff"]) < len(document.diff)
         left -= tokens(shape["diff"])
         if shape["diff"]:
-            address = shape["cite"] or address_of(document.collection, document.uri)
+            address = shape["cite"] or format_address(document.collection, document.uri)
             line = _line(document, shape["truncated"])
             passages.append(Passage(("documents", at, "diff"), line, address, document.uri, "diff"))
     # The fewer tokens there are, the fewer rows are named.
@@ -174,7 +174,7 @@ def _answered(done: EditResult, budget: int) -> Result:
 def _cite(document: EditedDocument) -> str:
     if document.span is None:
         return ""
-    return citation_of(
+    return format_citation(
         document.collection, document.uri, document.span, document.section_sha256
     )  # fmt: skip
 

@@ -18,7 +18,7 @@ from lookfar.common.hidden_characters import flags
 from lookfar.errors import InvalidArgument, LookfarError
 from lookfar.model import Outline, Reading, Section
 from lookfar.retrieve.answer.pack import cut, tokens
-from lookfar.retrieve.locate.address import citation_of
+from lookfar.retrieve.locate.address import format_citation
 from lookfar.serve.show import json_shapes
 from lookfar.serve.show.printable import safe_name
 from lookfar.serve.tools.cursor import Cursor, recall_call, remember_call
@@ -216,7 +216,7 @@ def _fair_shares(costs: Sequence[int], budget: int) -> list[int]:
 
 def _shape(reading: Reading, shown: str) -> Json:
     data = json_shapes.reading(reading)
-    data["cite"] = citation_of(reading.collection, reading.uri, reading.span, reading.sha256)
+    data["cite"] = format_citation(reading.collection, reading.uri, reading.span, reading.sha256)
     data["text"], data["flags"] = shown, flags(shown)
     return data
 

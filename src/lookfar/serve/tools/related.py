@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from lookfar.model import RelatedKind
-from lookfar.retrieve.locate.address import address_of
+from lookfar.retrieve.locate.address import format_address
 from lookfar.retrieve.neighbours.related import KINDS
 from lookfar.serve.show import json_shapes
 from lookfar.serve.show.printable import safe_name
@@ -50,7 +50,7 @@ def _related(session: Session, given: RelatedInput, call: Call) -> Result:
         lines = []
         for entry in data["entries"]:
             home = entry.get("collection", found.collection)
-            entry["address"] = address_of(home, entry["uri"]) if entry["uri"] else ""
+            entry["address"] = format_address(home, entry["uri"]) if entry["uri"] else ""
             where = entry["uri"] or f"{entry['target']} (does not exist)"
             line = f":{entry['line']}" if entry["line"] and entry["kind"] != "links" else ""
             lines.append(safe_name(f"{entry['kind']}: {where}{line} {entry['title']}".rstrip()))

@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import Field
 
 from lookfar.edit.memories import MemoryType
-from lookfar.retrieve.locate.address import address_of
+from lookfar.retrieve.locate.address import format_address
 from lookfar.serve.show.printable import safe_name
 from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
 
@@ -36,7 +36,7 @@ def _remember(session: Session, given: RememberInput, call: Call) -> Result:
     data: Json = {
         "collection": collection,
         "uri": made.name,
-        "address": address_of(collection, made.name),
+        "address": format_address(collection, made.name),
         "title": made.title,
         "type": made.type,
         "tags": list(made.tags),

@@ -17,7 +17,7 @@ from lookfar.common.hidden_characters import flags
 from lookfar.errors import InvalidArgument, how_many
 from lookfar.model import Answer, Filters, Hit, Incomplete, Lane
 from lookfar.retrieve.answer.pack import pack, tokens
-from lookfar.retrieve.locate.address import citation_of
+from lookfar.retrieve.locate.address import format_citation
 from lookfar.serve.show import json_shapes
 from lookfar.serve.show.answer_map import MAP_TOKENS, AnswerMap, Question, draw_map, name_document
 from lookfar.serve.show.breadcrumbs import Breadcrumbs, also_at
@@ -275,10 +275,10 @@ def _mapped(
 
 def _complete(hit: Hit, shape: Json) -> None:
     """Add what a program needs to cite a hit."""
-    shape["cite"] = citation_of(hit.collection, hit.uri, hit.span, hit.sha256)
+    shape["cite"] = format_citation(hit.collection, hit.uri, hit.span, hit.sha256)
     shape["flags"] = flags(hit.text)
     shape["also"] = [
-        citation_of(alike.collection, alike.uri, alike.span, alike.sha256) for alike in hit.also
+        format_citation(alike.collection, alike.uri, alike.span, alike.sha256) for alike in hit.also
     ]
 
 

@@ -29,7 +29,7 @@ from lookfar.errors import (
     RootNotFound,
 )
 from lookfar.model import Filters, Hit
-from lookfar.retrieve.fixed_shares import MEANING, WORDS, in_shares
+from lookfar.retrieve.fixed_shares import MEANING, WORDS, make_share_search
 from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
 from lookfar.serve.toolsets import msrl_documents
 from lookfar.serve.toolsets.common import Filled
@@ -85,7 +85,7 @@ def _query(session: Session, given: QueryInput, call: Call) -> Result:
             filters=_filters(given.filters),
             explain=True,
             tuned=replace(folder.settings.search, max_excerpt_chars=given.max_excerpt_chars),
-            answering=in_shares(vector=_VECTOR, keyword=_BM25, gap=_GAP),
+            answering=make_share_search(vector=_VECTOR, keyword=_BM25, gap=_GAP),
             on_progress=call.on_progress(),
         )
     except InvalidArgument as error:

@@ -19,7 +19,7 @@ from lookfar.common.hidden_characters import flags
 from lookfar.errors import InvalidArgument
 from lookfar.index.progress import Progress
 from lookfar.model import Filters, Hit, Lane, Listed, Mode
-from lookfar.retrieve.locate.address import citation_of
+from lookfar.retrieve.locate.address import format_citation
 from lookfar.serve.http.web.marks import marked, window, words_of
 from lookfar.serve.http.web.result_pages import Facets, Listings, Narrowing, Page, count
 from lookfar.serve.show import json_shapes
@@ -121,7 +121,7 @@ def _hit(hit: Hit, words: frozenset[str]) -> Json:
         text[head:], [(s - head, e - head) for s, e in spans if s >= head], _EXCERPT
     )
     excerpt = text[head + begin : head + end]
-    shape["cite"] = citation_of(hit.collection, hit.uri, hit.span, hit.sha256)
+    shape["cite"] = format_citation(hit.collection, hit.uri, hit.span, hit.sha256)
     shape["flags"] = flags(hit.text)
     shape["text"], shape["marks"] = text, spans
     shape["excerpt"], shape["excerpt_marks"] = excerpt, marked(excerpt, words)
@@ -209,7 +209,7 @@ def _document(session: Session, given: DocumentInput, call: Call) -> Result:
         "text": text,
         "truncated": len(whole.text) > len(text),
         "state": part.state,
-        "cite": citation_of(part.collection, part.uri, part.span, part.sha256),
+        "cite": format_citation(part.collection, part.uri, part.span, part.sha256),
         "part": [part.span.start, part.span.end] if meant and part.state != "gone" else None,
         "flags": flags(text),
         "marks": [[start, end] for start, end in marked(text, words)] if words else [],

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from lookfar.retrieve.question.plan import says_nothing
+from lookfar.retrieve.question.plan import is_stop_word
 from lookfar.store.keywords.analyser import terms_of
 
 Spans = list[tuple[int, int]]
@@ -28,7 +28,7 @@ _WORD_LENGTH: Final = 40
 def words_of(query: str) -> frozenset[str]:
     """The terms of a question that are worth marking."""
     terms = frozenset(terms_of(query))
-    telling = {t for t in terms if (len(t) > _SHORT or not t.isascii()) and not says_nothing(t)}
+    telling = {t for t in terms if (len(t) > _SHORT or not t.isascii()) and not is_stop_word(t)}
     return frozenset(telling) or terms
 
 

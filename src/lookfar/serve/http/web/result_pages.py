@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from lookfar.retrieve.answer.choose import choose
+from lookfar.retrieve.answer.choose import choose_passages
 from lookfar.retrieve.answer.excerpt import cite
-from lookfar.retrieve.answer.relevance import doubts
+from lookfar.retrieve.answer.relevance import note_low_relevance
 from lookfar.retrieve.ranking import Source
 from lookfar.retrieve.search import rank
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lookfar.model import Contribution, Hit, Incomplete
     from lookfar.ports import Facts
     from lookfar.retrieve.answer.diversify import Passage
-    from lookfar.retrieve.fixed_shares import Answering
+    from lookfar.retrieve.fixed_shares import SearchFunction
 
 _KEPT: Final = 6
 _MOST_KEPT: Final = 12_000
@@ -84,7 +84,7 @@ class Listings:
 
     def answering(
         self, question: Hashable, *, depth: int, offset: int, limit: int, prefix: str, page: Page
-    ) -> Answering:
+    ) -> SearchFunction:
         """The way from the candidates of this question to the hits of one page."""
 
         def answer(
@@ -137,13 +137,13 @@ def _rank(
 ) -> Ranked:
     deep = [each._replace(plan=replace(each.plan, top_k=depth)) for each in sources]
     ranking = rank(deep, settings)
-    best, notes = choose(ranking, deep, settings)
+    best, notes = choose_passages(ranking, deep, settings)
     facts: dict[tuple[int, int], Facts] = {}
     for number, source in enumerate(deep):
         held = sorted({each.place.document for each in best if each.source == number})
         facts.update(((number, each.document), each) for each in source.snapshot.facts(held))
     narrowed = (facts.get((each.source, each.place.document)) for each in best)
-    doubted = doubts(ranking) if settings.doubt and best else []
+    doubted = note_low_relevance(ranking) if settings.doubt and best else []
     return Ranked(
         generations=now,
         passages=best,
@@ -158,7 +158,7 @@ def _rank(
         ),
         notes=(*ranking.notes, *notes, *doubted),
         # Without the model, which may be put to rest meanwhile.
-        explain=replace(ranking, plan=replace(ranking.plan, embedder=None)).story,
+        explain=replace(ranking, plan=replace(ranking.plan, embedder=None)).explain_fully,
     )
 
 
