@@ -21,9 +21,10 @@ from lookfar.index import freshness
 from lookfar.index.keeper import Keeper, Pass
 from lookfar.index.strategies import DIRTY_FILE, Dirty, Strategy, Work
 from lookfar.library import Library
+from lookfar.ports import Batch
 from lookfar.sources.confine import Root
 from lookfar.sources.folder.policy import Policy
-from lookfar.sources.folder.watch import Batch, FolderWatcher
+from lookfar.sources.folder.watch import FolderWatcher
 
 HASH = {"embed.provider": "hash", "index.workers": 1}
 DEADLINE = 30.0

@@ -18,7 +18,8 @@ import pytest
 
 from harness import amount, report
 from lookfar.library import Library
-from lookfar.sources.folder.watch import Batch, FolderWatcher
+from lookfar.ports import Batch
+from lookfar.sources.folder.watch import FolderWatcher
 
 HASH = {"embed.provider": "hash", "index.workers": 1, "sources.max_files": 1_000_000}
 STORM = amount(600, 100_000)

@@ -21,8 +21,9 @@ from lookfar.index.strategies import (
     checked_strategy,
     head_of,
 )
+from lookfar.ports import Batch
 from lookfar.sources.confine import Root
-from lookfar.sources.folder.watch import MOST_NAMED, Batch
+from lookfar.sources.folder.watch import MOST_NAMED
 
 SOURCE = Path(lookfar.errors.__file__).parents[1]
 

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from lookfar.ports import Batch
 from lookfar.sources.confine import Root
 from lookfar.sources.folder import mounts, watch
 from lookfar.sources.folder.policy import Policy
-from lookfar.sources.folder.watch import Batch, FolderWatcher, Hints, topmost
+from lookfar.sources.folder.watch import FolderWatcher, Hints, topmost
 
 LINUX = sys.platform == "linux"
 only_linux = pytest.mark.skipif(not LINUX, reason="needs inotify")

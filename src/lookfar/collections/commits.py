@@ -47,8 +47,7 @@ if TYPE_CHECKING:
     from lookfar.index.progress import OnProgress, Progress
     from lookfar.index.strategies import Work
     from lookfar.model import Filters
-    from lookfar.ports import Embedder, Snapshot
-    from lookfar.sources.folder.watch import Batch
+    from lookfar.ports import Batch, Embedder, Snapshot
     from lookfar.sources.git.repositories import Repository
     from lookfar.store.sqlite.epoch import EpochSnapshot
 
@@ -428,7 +427,7 @@ class _Unwatched:
         return None
 
     def take(self) -> Batch:
-        from lookfar.sources.folder.watch import Batch
+        from lookfar.ports import Batch
 
         return Batch()
 

@@ -30,7 +30,7 @@ from lookfar.index.strategies import (
 from lookfar.model import Watching
 
 if TYPE_CHECKING:
-    from lookfar.sources.folder.watch import Watcher
+    from lookfar.ports import Watcher
 
 _LOOK_AFTER_HEALTHY: Final = 5.0
 _LOOK_AFTER_SICK: Final = 0.5

@@ -21,7 +21,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from lookfar.errors import InvalidArgument
-from lookfar.sources.folder.watch import MOST_NAMED, Batch, topmost
+from lookfar.ports import Batch
+from lookfar.sources.folder.watch import MOST_NAMED, topmost
 from lookfar.sources.git.metadata import line_of
 from lookfar.sources.git.repositories import repository_around
 from lookfar.store.ground import files

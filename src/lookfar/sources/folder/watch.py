@@ -17,12 +17,12 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lookfar.config import PROJECT_FILE
 from lookfar.errors import LookfarError, OutsideRoot
+from lookfar.ports import Batch
 from lookfar.sources.confine import components
 from lookfar.sources.folder.ignore import IGNORE_FILES
 from lookfar.sources.folder.mounts import is_far
@@ -50,52 +50,6 @@ _STORE: Final = re.compile(r".*-[0-9a-f]{16}", re.DOTALL)
 """How the folder of an index is called, among those of other collections."""
 _GIT: Final = ".git"
 _GIT_REFS: Final = ("HEAD", "packed-refs", "refs", "logs")
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Names to look at."""
-
-    uris: frozenset[str] = frozenset()
-    """Files, and folders with a ``/`` at their end, which stand for all below them."""
-    everything: bool = False
-    git: bool = False
-    """The head or a reference of the folder's git repository may have moved."""
-
-    def __bool__(self) -> bool:
-        return bool(self.uris or self.everything or self.git)
-
-
-class Watcher(Protocol):
-    """Something that notices changes in a folder."""
-
-    @property
-    def healthy(self) -> bool:
-        """Whether every change will be noticed."""
-
-    @property
-    def reason(self) -> str:
-        """Why it is not healthy; empty when it is."""
-
-    def start(self, wake: Callable[[], None]) -> None:
-        """Watch; ``wake`` is called when there is something where there was nothing."""
-
-    def stop(self) -> None: ...
-
-    def tend(self) -> None:
-        """See after the watch: a root that came back is watched again."""
-
-    def ready_in(self) -> float | None:
-        """Seconds until a batch is due; None when there is nothing."""
-
-    def take(self) -> Batch:
-        """What was noticed so far, due or not."""
-
-    def peek(self) -> Batch:
-        """The same, leaving it there."""
-
-    def fence(self, timeout: float) -> bool:
-        """Notice all that was written before; False where that cannot be known."""
 
 
 class Hints:

@@ -27,7 +27,7 @@ from lookfar.store.postgres.postings import NONE, Postings
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lookfar.store.keywords.views import Hits
+    from lookfar.ports import KeywordHits
     from lookfar.store.postgres.server import ServerConnection
 
 _NUMBERS: Final = {field: at for at, field in enumerate((*FIELDS, *PAGE_FIELDS))}
@@ -279,7 +279,7 @@ class _List(NamedTuple):
 
 class PostgresKeywords:
     """The state that a connection's snapshot has; see
-    :class:`lookfar.store.keywords.views.Keywords`."""
+    :class:`lookfar.ports.Keywords`."""
 
     def __init__(
         self, connection: ServerConnection, memory: Memory, shared: Statistics | None = None
@@ -342,7 +342,7 @@ class PostgresKeywords:
         weights: Mapping[str, float],
         limit: int,
         documents: Sequence[int] | None = None,
-    ) -> Hits:
+    ) -> KeywordHits:
         """The best ``(chunk key, score)``, best first; only within ``documents`` where given."""
         lists = self._lists(terms, weights, FIELDS)
         if documents is None:
@@ -355,7 +355,7 @@ class PostgresKeywords:
         weights: Mapping[str, float],
         documents: Sequence[int],
         admits: Callable[[int], bool] | None = None,
-    ) -> Hits:
+    ) -> KeywordHits:
         """The best admitted chunk of each document that has one among the best overall."""
         lists = self._lists(terms, weights, FIELDS)
         keys, owners = self._chunks_of(documents)
@@ -373,7 +373,7 @@ class PostgresKeywords:
         weights: Mapping[str, float],
         limit: int,
         documents: Sequence[int] | None = None,
-    ) -> Hits:
+    ) -> KeywordHits:
         """The best ``(document, score)`` by the whole text of each document."""
         lists = self._lists(terms, weights, PAGE_FIELDS)
         if documents is None:
@@ -406,7 +406,7 @@ class PostgresKeywords:
             lists.append(_List(named, count, weight * rarity, tokens[named[0]] / entries))
         return sorted(lists, key=lambda each: each.entries)
 
-    def _best(self, lists: Sequence[_List], limit: int) -> Hits:
+    def _best(self, lists: Sequence[_List], limit: int) -> KeywordHits:
         """The best of all. Lists are read from the rarest on, until those that are left could
         not bring anything new among the best; of them only what concerns the best is read."""
         left = [*accumulate((postings.bound(each.weight) for each in reversed(lists)), initial=0.0)]
@@ -589,7 +589,7 @@ def _within(lists: Sequence[_List], budget: int) -> Iterator[_List]:
         yield each
 
 
-def _ranked(keys: NDArray[np.int64], scores: NDArray[np.float64], limit: int) -> Hits:
+def _ranked(keys: NDArray[np.int64], scores: NDArray[np.float64], limit: int) -> KeywordHits:
     order = np.lexsort((keys, -scores))[:limit]
     return list(zip(keys[order].tolist(), scores[order].tolist(), strict=True))
 

@@ -32,6 +32,7 @@ from lookfar.ports import (
     Definition,
     Edge,
     Facts,
+    Keywords,
     Known,
     Lead,
     LeftOut,
@@ -76,7 +77,6 @@ from lookfar.store.keywords.signatures import (
     signed_texts,
 )
 from lookfar.store.keywords.tantivy_index import KEYWORDS, KeywordIndex, KeywordView
-from lookfar.store.keywords.views import Keywords
 from lookfar.store.vectors.vector_file import COARSE_ABOVE, VECTORS, VectorFile
 
 if TYPE_CHECKING:
