@@ -1128,7 +1128,7 @@ class Library:
 
     def _with_commits(self, name: str, found: Related, limit: int) -> Related:
         """The same with the commits that shaped the document, the latest first."""
-        from lookfar.index.commits import moment
+        from lookfar.index.commit_document import format_time
 
         folder = self._folders.get(name)
         if folder is None:
@@ -1144,7 +1144,7 @@ class Library:
                 RelatedEntry(
                     kind="commits", uri=uri, title=title, target=path, resolved=True,
                     relation=None, count=0, score=when / 1e9, anchor="", heading_path=(), line=0,
-                    text="", context=moment(when // 10**9), collection=known,
+                    text="", context=format_time(when // 10**9), collection=known,
                 )
                 for uri, title, when in having
             )  # fmt: skip

@@ -319,7 +319,7 @@ def test_a_search_asks_with_the_prefix_of_questions(
 def test_a_build_that_loses_its_service_goes_on_from_there(
     root: Path, tmp_path: Path, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Seen to fail without the checkpoint in ``Build._kept_up``."""
+    """Seen to fail without the checkpoint in ``Build._save_on_failure``."""
     monkeypatch.setattr("lookfar.index.build._BATCH_FILES", 1)
     for number in range(10):
         (root / f"{number}.md").write_text(f"# Page {number}\n\nword{number}\n")

@@ -21,7 +21,7 @@ import lookfar
 from harness import amount, report
 from lookfar.common.folders import folder_bytes, list_folder, walk_folder
 from lookfar.errors import IOFailed, PermissionDenied
-from lookfar.index.copy import Shelves
+from lookfar.index.copy import IndexLocation
 from lookfar.library import Library
 from lookfar.serve.cli.doctor.checks import open_to_others
 from lookfar.store.ground import files
@@ -36,7 +36,7 @@ WALKS: dict[str, Ask] = {
     "remove": lambda _, folder: files.remove(folder),
     "delete": lambda _, folder: CollectionStore(folder).delete(),
     "verify": lambda _, folder: CollectionStore(folder).verify(),
-    "copy": lambda _, folder: Shelves(str(folder.parent)).names(),
+    "copy": lambda _, folder: IndexLocation(str(folder.parent)).names(),
     "names": lambda library, folder: stored_names(folder.parent, library.settings, "documents"),
     "doctor": lambda _, folder: open_to_others(folder.parent),
 }

@@ -8,7 +8,7 @@ import pytest
 from shelf import SIZES, Shelf, change_row, epoch_folder, rows_of
 
 from lookfar.index.prepare import Prepared, prepare
-from lookfar.index.rederive import maker_of
+from lookfar.index.rederive import make_maker
 from lookfar.model import Fingerprint
 from lookfar.store.catalogue import generations, rows
 from lookfar.store.catalogue.erasing import StoredDocument
@@ -33,7 +33,7 @@ def maker(shelf: Shelf) -> Maker:
             count_tokens=shelf.embedder.count_tokens,
         )
 
-    return maker_of(shelf.fingerprint, prepared, shelf.embedder, sources=True)
+    return make_maker(shelf.fingerprint, prepared, shelf.embedder, sources=True)
 
 
 @pytest.fixture

@@ -177,10 +177,10 @@ class Commits(Collection):
             return False
         with self._store.snapshot() as snapshot:
             made = snapshot.manifest()
-        from lookfar.index.commits import scope_of
+        from lookfar.index.commits import describe_scope
 
         same = made.get("stamp") == stamp or self._seen() == _seen(snapshot.generation, stamp)
-        if settled and same and made.get("scope") == scope_of(self.settings):
+        if settled and same and made.get("scope") == describe_scope(self.settings):
             self._stamp = stamp
             return False
         return True

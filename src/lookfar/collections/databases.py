@@ -214,7 +214,7 @@ class Documents(Collection):
         The name of a document with another text or other metadata ends the import, unless
         ``replace`` says that the new one holds. ``on_documents`` is told how many are done.
         """
-        from lookfar.index.inserted import batched
+        from lookfar.index.prepare import batched
 
         added = replaced = skipped = chunks = done = 0
         writer = self._writer()

@@ -874,9 +874,9 @@ class Folder(Collection):
         return f"; {len(gone):,} documents were damaged, are being read again and lack until then"
 
     def _maker(self) -> Maker:
-        from lookfar.index.rederive import maker_of_files
+        from lookfar.index.rederive import file_maker
 
-        return maker_of_files(self.settings, self.embedder, self._lane)
+        return file_maker(self.settings, self.embedder, self._lane)
 
     # -- its history -------------------------------------------------------------
 

@@ -1,8 +1,6 @@
-"""Making the store true to the disk: one pass, one new generation.
+"""Bring a collection up to date with its folder: one pass, one new generation.
 
-Takes: a root, a store, settings and an embedder. Gives: a report of what was
-found and done. Refuses: to remove what it could not look at; a file that cannot
-be read keeps its old state and is reported.
+A file that cannot be read keeps its stored state and is reported; it is not removed.
 """
 
 from __future__ import annotations
@@ -19,6 +17,7 @@ from lookfar.errors import InvalidArgument, ModelUnavailable
 from lookfar.index.progress import CheckpointTimer, OnProgress, Progress
 from lookfar.index.recipe import (
     CHUNKING,
+    describe_format,
     epoch_fingerprint,
     policy_from,
     secrets_from,
@@ -30,11 +29,8 @@ from lookfar.model import Failure, Fingerprint, IndexReport, Lane, Skipped
 from lookfar.ports import LeftOut, Version
 from lookfar.sources.fingerprints import settled
 from lookfar.sources.folder.walk import Walk, glance, walk
-from lookfar.store.catalogue.migrations import FORMAT
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lookfar.config import Settings
     from lookfar.ports import Embedder, Known
     from lookfar.sources.confine import Root
@@ -45,12 +41,12 @@ _BATCH_BYTES = 512_000
 _BATCH_FILES = 64
 _WORTH_PROCESSES = 4_000_000
 _UNLISTED = "this folder could not be listed"
-_NOWHERE = Fingerprint(0, 0, 0, 0)
+_NO_FINGERPRINT = Fingerprint(0, 0, 0, 0)
 _MOST_EXAMPLES = 5
 
 
 Batches = Iterator[tuple[Sequence[Request], list[Outcome]]]
-"""What was asked for, and what became of it."""
+"""Requests with their outcomes."""
 
 
 class Build:
@@ -76,7 +72,7 @@ class Build:
         self._tally: Counter[str] = Counter()
         self._left: list[LeftOut] = []
         self._masked: list[str] = []
-        self._began = time.time_ns()
+        self._started_ns = time.time_ns()
 
     def run(
         self,
@@ -88,12 +84,12 @@ class Build:
         let_go: bool = True,
         many: bool = False,
     ) -> tuple[IndexReport, Walk | None]:
-        """Walk, compare, write, activate. Gives the walk too, to speed up the next one.
+        """Walk, compare, write and activate; return the walk too, to speed up the next one.
 
-        With ``only``, nothing but these URIs is looked at; one that ends in ``/`` names a
-        folder, for which everything is walked. Without ``let_go``, an index that someone
-        rolled back and holds is refused with ``IndexHeld``: for passes that nobody asked for.
-        ``many`` lets in more files than the settings do.
+        With ``only``, just these URIs are looked at; one that ends in ``/`` is a folder and
+        causes a full walk. Without ``let_go``, an index that a user rolled back raises
+        ``IndexHeld``: background passes must not undo a rollback. ``many`` allows more files
+        than the settings do.
         """
         started = time.perf_counter()
         if only is not None and (rebuild or any(uri.endswith("/") for uri in only)):
@@ -108,8 +104,8 @@ class Build:
             wait_seconds=wait_seconds,
             let_go=let_go,
         ) as writer:
-            # Inside the lock: what another writer stored while this one waited for it would
-            # be missing from an earlier walk, and taken for deleted.
+            # Walk inside the lock: what another writer stored while this one waited would be
+            # missing from an earlier walk and look deleted.
             if writer.fresh:
                 only = None
             policy = policy_from(self._settings, self._root.path)
@@ -125,8 +121,8 @@ class Build:
                 self._refuse_too_many(changes, known)
             self._tally["resumed"] = len(known) if writer.resumed else 0
             if only is not None:
-                self._left += (each for uri, each in left_out.items() if uri not in only)
-            self._write(writer, changes, known, writer.catalogue)
+                self._left += (entry for uri, entry in left_out.items() if uri not in only)
+            self._write(writer, changes, known)
             generation = self._finish(writer, changes, seen, known, started)
             self._tally["embedded"] = writer.embedded
         walked = seen if only is None else before
@@ -135,28 +131,22 @@ class Build:
     def _refuse_too_many(self, changes: Changes, known: dict[str, Known]) -> None:
         total = len(changes.read) + changes.same
         most = self._settings.sources.max_files
-        # Where so many are in the index already, somebody let them in.
+        # If the index already has more files than the limit, the user allowed them before.
         if total > most >= len(known):
             raise InvalidArgument(
-                f"This folder holds {total:,} files to index, more than the limit of {most:,}.",
-                hint="Name a smaller folder, exclude some, or raise sources.max_files.",
+                f"This folder has {total:,} files to index, more than the limit of {most:,}.",
+                hint="Choose a smaller folder, exclude some files, or raise sources.max_files.",
                 developer=f"FILE_LIMIT_WARNING: {total} files, {len(known)} known",
             )
 
-    def _write(
-        self,
-        writer: EpochWriter,
-        changes: Changes,
-        known: dict[str, Known],
-        catalogue: Path | None,
-    ) -> None:
+    def _write(self, writer: EpochWriter, changes: Changes, known: dict[str, Known]) -> None:
         for uri in changes.gone:
             writer.remove(uri)
         done_files = done_bytes = 0
         total = Progress(0, len(changes.read), 0, changes.bytes)
         checkpoints = CheckpointTimer()
         self._on_progress(total)
-        for requests, outcomes in self._kept_up(writer, self._outcomes(writer, changes, catalogue)):
+        for requests, outcomes in self._save_on_failure(writer, self._prepare(writer, changes)):
             for request, outcome in zip(requests, outcomes, strict=True):
                 self._apply(writer, request, outcome, known)
             if writer.fresh:
@@ -167,8 +157,8 @@ class Build:
                 Progress(done_files, total.total_files, done_bytes, total.total_bytes)
             )
 
-    def _kept_up(self, writer: EpochWriter, outcomes: Batches) -> Batches:
-        """The same, but where the model fails, what it has made stays for the next build."""
+    def _save_on_failure(self, writer: EpochWriter, outcomes: Batches) -> Batches:
+        """Pass outcomes on; if the model fails, save what it made for the next build."""
         try:
             yield from outcomes
         except ModelUnavailable:
@@ -176,14 +166,14 @@ class Build:
                 writer.checkpoint()
             raise
 
-    def _outcomes(self, writer: EpochWriter, changes: Changes, catalogue: Path | None) -> Batches:
+    def _prepare(self, writer: EpochWriter, changes: Changes) -> Batches:
         recipe = Recipe(
             root=self._root,
             max_file_bytes=self._settings.sources.max_file_bytes,
             sizes=sizes_from(self._settings),
-            # A parent that goes without its model has children that do.
+            # Workers of a parent without a model must not load one.
             embed=self._settings.embed if self._embedder else EmbedSettings(WITHOUT_MODEL),
-            catalogue=catalogue,
+            catalogue=writer.catalogue,
             siblings=writer.siblings,
             lane=self._lane,
             secrets=secrets_from(self._settings),
@@ -217,17 +207,17 @@ class Build:
                 writer.touch(before.document, outcome.fingerprint, outcome.settled)
                 self._tally["same"] += 1
             case Skipped():
-                self._leave(request, outcome.reason, outcome.detail, failed=False)
+                self._skip(request, outcome.reason, outcome.detail, failed=False)
                 if before:
                     writer.remove(outcome.uri)
                     self._tally["removed"] += 1
             case Failure():
-                self._leave(request, outcome.code, outcome.message, failed=True)
+                self._skip(request, outcome.code, outcome.message, failed=True)
 
-    def _leave(self, request: Request, code: str, message: str, *, failed: bool) -> None:
-        # By the walk's fingerprint, which is older than the reading: a change since then shows.
+    def _skip(self, request: Request, code: str, message: str, *, failed: bool) -> None:
+        # The walk's fingerprint is older than the read, so a change in between will show.
         disk = request.file.fingerprint
-        steady = settled(disk, self._began)
+        steady = settled(disk, self._started_ns)
         self._left.append(LeftOut(request.file.uri, failed, code, message, disk, steady))
 
     def _finish(
@@ -240,34 +230,32 @@ class Build:
     ) -> int:
         self._left += changes.left
         self._left += (
-            LeftOut(uri or ".", True, "PERMISSION_DENIED", _UNLISTED, _NOWHERE, False)
+            LeftOut(uri or ".", True, "PERMISSION_DENIED", _UNLISTED, _NO_FINGERPRINT, False)
             for uri in seen.unreadable
         )
         writer.leave_out(self._left)
         self._tally["removed"] += len(changes.gone)
-        touched = self._tally["added"] + self._tally["changed"] + self._tally["removed"]
-        if not touched and not writer.fresh:
+        changed = self._tally["added"] + self._tally["changed"] + self._tally["removed"]
+        if not changed and not writer.fresh:
             return writer.commit_touches()
-        return writer.activate(self._manifest(started, known))
+        return writer.activate(self._make_manifest(started, known))
 
-    def _manifest(self, started: float, known: dict[str, Known]) -> dict[str, Any]:
+    def _make_manifest(self, started: float, known: dict[str, Known]) -> dict[str, Any]:
         return {
-            "format": FORMAT,
+            **describe_format(self._embedder),
             "chunking": CHUNKING,
-            "model": self._embedder.name if self._embedder else WITHOUT_MODEL,
-            "model_fingerprint": self._embedder.fingerprint if self._embedder else WITHOUT_MODEL,
             "documents_before": len(known),
             "resumed": self._tally["resumed"],
             "added": self._tally["added"],
             "changed": self._tally["changed"],
             "removed": self._tally["removed"],
-            "failures": sum(each.failed for each in self._left),
+            "failures": sum(entry.failed for entry in self._left),
             "seconds": round(time.perf_counter() - started, 3),
         }
 
     def _report(self, changes: Changes, seen: Walk, generation: int, started: float) -> IndexReport:
         skipped = Counter(seen.skipped_counts)
-        skipped.update(each.code for each in self._left if not each.failed)
+        skipped.update(entry.code for entry in self._left if not entry.failed)
         if changes.without_parser:
             skipped["no_parser"] += changes.without_parser
         return IndexReport(
@@ -280,12 +268,12 @@ class Build:
             unchanged=changes.same + self._tally["same"],
             chunks_embedded=self._tally["embedded"],
             failures=tuple(
-                Failure(each.uri, each.code, each.message)
-                for each in sorted(self._left)
-                if each.failed
+                Failure(entry.uri, entry.code, entry.message)
+                for entry in sorted(self._left)
+                if entry.failed
             ),
             skipped=dict(sorted(skipped.items())),
-            skipped_examples=_examples(seen, self._left),
+            skipped_examples=_collect_examples(seen, self._left),
             seconds=time.perf_counter() - started,
             text_bytes=self._tally["text_bytes"],
             masked=len(self._masked),
@@ -293,16 +281,16 @@ class Build:
         )
 
 
-def _examples(
+def _collect_examples(
     seen: Walk, left: Sequence[LeftOut], most: int = _MOST_EXAMPLES
 ) -> dict[str, tuple[str, ...]]:
-    found: dict[str, list[str]] = {}
-    for each in seen.skipped:
-        found.setdefault(each.reason, []).append(each.uri)
+    examples: dict[str, list[str]] = {}
+    for skipped in seen.skipped:
+        examples.setdefault(skipped.reason, []).append(skipped.uri)
     for entry in sorted(left):
         if not entry.failed:
-            found.setdefault(entry.code, []).append(entry.uri)
-    return {reason: tuple(uris[:most]) for reason, uris in sorted(found.items())}
+            examples.setdefault(entry.code, []).append(entry.uri)
+    return {reason: tuple(uris[:most]) for reason, uris in sorted(examples.items())}
 
 
 def _batched(requests: Sequence[Request]) -> Iterator[list[Request]]:

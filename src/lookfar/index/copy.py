@@ -1,12 +1,9 @@
-"""Moving collections from one store to another: a folder of this machine, or a server.
+"""Copy collections from one store to another: a folder of this machine, or a server.
 
-Takes: two places, and names. Gives: in the target what serves in the source, document by
-document, with its vectors; and a report of counts and hashes. Refuses: to call it done where a
-hash differs; and histories of repositories that lie in folders, whose terms are not kept there
-and which are read from the repository again.
-
-What is copied is the serving generation. A copy that was interrupted goes on where it was, and
-one that is made again copies what changed since.
+The serving generation is copied document by document, with its vectors, and then read back: a
+copy whose hash differs raises an error. An interrupted copy continues where it stopped, and
+copying again transfers only what changed. Commits in a folder are skipped: their keyword terms
+are not stored there, so the target indexes the repository itself.
 """
 
 from __future__ import annotations
@@ -20,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from lookfar.common.folders import list_folder
 from lookfar.errors import InvalidArgument, IOFailed, NotFound
-from lookfar.index.inserted import streams
-from lookfar.index.prepare import terms_of
+from lookfar.index.inserted import analyse_inserted
+from lookfar.index.prepare import analyse_document
 from lookfar.index.progress import CheckpointTimer
 from lookfar.model import Chunk, Span
 from lookfar.ports import PATH_SEPARATOR
@@ -34,44 +31,45 @@ if TYPE_CHECKING:
     from lookfar.ports import Streams, Version
     from lookfar.store.opening import Store
     from lookfar.store.sqlite.epoch import EpochSnapshot
+    from lookfar.store.sqlite.write_session import EpochWriter
 
 DOCUMENTS: Final = "documents"
-"""The folder, and on a server the beginning of the names, of inserted documents."""
+"""The folder of inserted documents; on a server, the prefix of their names."""
 _SCHEMES: Final = ("postgresql://", "postgres://")
 
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What became of one collection."""
+    """The result of copying one collection."""
 
     collection: str
     documents: int
     chunks: int
     copied: int
-    """Documents that were not there yet."""
+    """Documents that the target did not have."""
     sha256: str
-    """Of all that its documents say; the same in both places."""
+    """A hash of the content of all documents; the same in both places."""
     generation: int
-    """That it is in the target."""
+    """Its number in the target."""
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A collection that was left where it is."""
+    """A collection that was not copied."""
 
     collection: str
     why: str
 
 
 OnCopied = Callable[[str, int, int], None]
-"""Told the collection, how many documents are done, and of how many."""
+"""Called with the collection, the number of documents done, and their total."""
 
 
-class Shelves:
-    """All collections of one place."""
+class IndexLocation:
+    """A folder of indexes or a server, with all its collections."""
 
     def __init__(self, place: str) -> None:
-        """``place`` is the folder of indexes, or the address of a server."""
+        """``place`` is the path of the folder or the address of the server."""
         self.place = place
 
     @property
@@ -79,7 +77,7 @@ class Shelves:
         return self.place.startswith(_SCHEMES)
 
     def names(self) -> list[str]:
-        """What serves there."""
+        """List the serving collections."""
         if self.on_server:
             from lookfar.store.postgres.server import server_at
 
@@ -88,7 +86,7 @@ class Shelves:
         if not folder.is_dir():
             raise NotFound(
                 f"There is no folder {self.place!r}.",
-                hint="Name the folder of the indexes (lookfar status shows it), or a server.",
+                hint="Give a folder of indexes (lookfar status shows it) or a server address.",
             )
         homes = [*list_folder(folder), *list_folder(folder / DOCUMENTS)]
         serving = (home for home in homes if (home / "CURRENT").is_file())
@@ -103,66 +101,66 @@ class Shelves:
         return CollectionStore(Path(self.place) / name, only_copy=name.startswith(f"{DOCUMENTS}/"))
 
 
-def chosen(source: Shelves, names: Sequence[str]) -> list[str]:
-    """The collections to copy: those named, also by their beginning, or all."""
-    there = source.names()
-    found: list[str] = []
+def select_collections(source: IndexLocation, names: Sequence[str]) -> list[str]:
+    """Return the collections with these names or unique prefixes; without names, all of them."""
+    existing = source.names()
+    selected: list[str] = []
     for name in names:
-        fitting = [each for each in there if each == name] or [
-            each for each in there if each.startswith(name)
-        ]
-        if len(fitting) != 1:
+        matching = (
+            [name]
+            if name in existing
+            else [collection for collection in existing if collection.startswith(name)]
+        )
+        if len(matching) != 1:
             raise NotFound(
                 f"There is no collection {name!r} there."
-                if not fitting
-                else f"{name!r} may be any of {len(fitting)} collections.",
-                hint=f"Collections: {', '.join(fitting or there) or 'none'}.",
-                details={"candidates": fitting or there},
+                if not matching
+                else f"{name!r} matches {len(matching)} collections.",
+                hint=f"Collections: {', '.join(matching or existing) or 'none'}.",
+                details={"candidates": matching or existing},
             )
-        found += fitting
-    return found if names else there
+        selected += matching
+    return selected if names else existing
 
 
 def copy(
-    source: Shelves,
-    target: Shelves,
+    source: IndexLocation,
+    target: IndexLocation,
     names: Sequence[str] = (),
     on_copied: OnCopied | None = None,
     wait_seconds: float = 0.0,
 ) -> Iterator[Copied | Skipped]:
-    """Copy collections, one after the other."""
+    """Copy collections one by one."""
     if source.place == target.place:
         raise InvalidArgument(
-            "Source and target are the same place.", hint="Name two different ones."
+            "Source and target are the same.", hint="Choose two different places."
         )
-    tell = on_copied or (lambda *_: None)
-    for name in chosen(source, names):
-        with _lent(source.store(name)) as one, _lent(target.store(name)) as other:
-            done = _copied(name, one, other, tell, wait_seconds)
-        yield done
+    report = on_copied or (lambda *_: None)
+    for name in select_collections(source, names):
+        with _closing(source.store(name)) as one, _closing(target.store(name)) as other:
+            result = _copy_collection(name, one, other, report, wait_seconds)
+        yield result
 
 
 @contextmanager
-def _lent(store: Store) -> Iterator[Store]:
+def _closing(store: Store) -> Iterator[Store]:
     try:
         yield store
     finally:
-        with suppress(IOFailed):  # What was copied is committed and read back by then.
+        with suppress(IOFailed):  # By then the copy is committed and has been read back.
             store.close()
 
 
-def _copied(
-    name: str, source: Store, target: Store, tell: OnCopied, wait_seconds: float
+def _copy_collection(
+    name: str, source: Store, target: Store, report: OnCopied, wait_seconds: float
 ) -> Copied | Skipped:
     fingerprint, about = source.fingerprint(), source.about()
     retain = max(1, len(source.generations()))
     with source.snapshot() as snapshot:
         uris = snapshot.uris()
-        manifest = dict(snapshot.manifest())
-        lane = next((each.lane for each in snapshot.facts()), "")
+        lane = next((facts.lane for facts in snapshot.facts()), "")
         if lane == "commits" and uris and snapshot.streams(uris[0]) is None:
-            return Skipped(name, "histories are read from their repository again")
-        wanted, copied = sha256(), 0
+            return Skipped(name, "commits are indexed again from their repository")
         with target.writer(
             fingerprint,
             snapshot.dimensions,
@@ -171,42 +169,54 @@ def _copied(
             retain=retain,
             wait_seconds=wait_seconds,
         ) as writer:
-            there, checkpoints = writer.known(), CheckpointTimer()
-            known = snapshot.known()
-            for uri in sorted(there.keys() - known.keys()):
+            known, existing = snapshot.known(), writer.known()
+            gone = sorted(existing.keys() - known.keys())
+            for uri in gone:
                 writer.remove(uri)
-            changed = bool(there.keys() - known.keys())
+            expected, copied = sha256(), 0
+            checkpoints = CheckpointTimer()
             for number, uri in enumerate(uris, 1):
                 version = snapshot.version(uri)
                 if version is None:
-                    raise _differs(name, f"{uri} cannot be read")
-                wanted.update(digest(version))
-                before, now = there.get(uri), known[uri]
+                    raise _copy_differs(name, f"{uri} cannot be read")
+                expected.update(digest(version))
+                before, now = existing.get(uri), known[uri]
                 if before is not None and before.raw_sha == now.raw_sha:
                     writer.touch(before.document, now.fingerprint, now.settled)
                 else:
-                    lacking = writer.missing(version.embedded)
-                    made = _with_terms(snapshot, version)
-                    made.embedded = {each: version.embedded[each] for each in lacking}
-                    writer.put(made)
+                    _copy_document(writer, snapshot, version)
                     copied += 1
                     if writer.fresh:
                         checkpoints.run_if_due(writer.checkpoint)
-                tell(name, number, len(uris))
+                report(name, number, len(uris))
             writer.leave_out(list(snapshot.left_out().values()))
-            if copied or changed or writer.fresh:
-                generation = writer.activate(manifest)
+            if copied or gone or writer.fresh:
+                generation = writer.activate(dict(snapshot.manifest()))
             else:
                 generation = writer.commit_touches()
         chunks = snapshot.counts().chunks
-    found, there_chunks = _hash_of(target)
-    if (found, there_chunks) != (wanted.hexdigest(), chunks):
-        raise _differs(name, f"{there_chunks} chunks of {chunks}, {found} for {wanted.hexdigest()}")
-    return Copied(name, len(uris), chunks, copied, found, generation)
+    content, copied_chunks = _hash_content(target)
+    if (content, copied_chunks) != (expected.hexdigest(), chunks):
+        difference = f"{content} for {expected.hexdigest()}"
+        raise _copy_differs(name, f"{copied_chunks} chunks of {chunks}, {difference}")
+    return Copied(name, len(uris), chunks, copied, content, generation)
 
 
-def _hash_of(store: Store) -> tuple[str, int]:
-    """Of everything that serves, read back; and how many chunks that has."""
+def _copy_document(writer: EpochWriter, snapshot: EpochSnapshot, version: Version) -> None:
+    lacking = writer.missing(version.embedded)
+    names, entries = snapshot.streams(version.uri) or _analyse_again(snapshot, version)
+    writer.put(
+        replace(
+            version,
+            name_terms=tuple(names),
+            entries=[tuple(entry) for entry in entries],
+            embedded={content: version.embedded[content] for content in lacking},
+        )
+    )
+
+
+def _hash_content(store: Store) -> tuple[str, int]:
+    """Read back what a store serves; return a hash of it and the number of chunks."""
     hashed = sha256()
     with store.snapshot() as snapshot:
         for uri in snapshot.uris():
@@ -216,26 +226,21 @@ def _hash_of(store: Store) -> tuple[str, int]:
         return hashed.hexdigest(), snapshot.counts().chunks
 
 
-def _differs(name: str, developer: str) -> IOFailed:
+def _copy_differs(name: str, developer: str) -> IOFailed:
     return IOFailed(
-        f"What was copied of {name} is not what the source has.",
+        f"The copy of {name} differs from the source.",
         hint="Copy it again; if that does not help, index it there from its source.",
         developer=developer,
     )
 
 
-def _with_terms(snapshot: EpochSnapshot, version: Version) -> Version:
-    """With what the keyword index is to see of it: as it was stored, or made of it again."""
-    names, entries = snapshot.streams(version.uri) or _made_again(snapshot, version)
-    return replace(version, name_terms=tuple(names), entries=[tuple(each) for each in entries])
-
-
-def _made_again(snapshot: EpochSnapshot, version: Version) -> Streams:
+def _analyse_again(snapshot: EpochSnapshot, version: Version) -> Streams:
+    """Analyse the stored text again, for a store that does not keep the terms."""
     text = snapshot.text(version.uri) or ""
     spans = [(row[4], row[5]) for row in version.chunks]
     parse = parser_for(version.uri)
     if version.lane == "documents" or parse is None:
-        return streams(ChunkedDocument(version.title, version.metadata, text, spans))
+        return analyse_inserted(ChunkedDocument(version.title, version.metadata, text, spans))
     chunks = [
         Chunk(
             id=row[0].hex(),
@@ -250,4 +255,4 @@ def _made_again(snapshot: EpochSnapshot, version: Version) -> Streams:
         )
         for ordinal, row in enumerate(version.chunks)
     ]
-    return terms_of(parse(version.uri, text), chunks)
+    return analyse_document(parse(version.uri, text), chunks)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lookfar.errors import IndexBusy, IOFailed, ModelUnavailable, how_many
-from lookfar.index.reconcile import Changes, compare, stale
+from lookfar.index.reconcile import Changes, compare, find_stale
 from lookfar.model import Incomplete
 from lookfar.sources.folder.walk import Walk, walk
 
@@ -74,7 +74,7 @@ def differences(
 ) -> tuple[Changes, tuple[str, ...]]:
     """The changes between disk and store, and the URIs they concern."""
     changes = compare(walked, known, left_out)
-    return changes, tuple(stale(changes, walked, known, left_out))
+    return changes, tuple(find_stale(changes, walked, known, left_out))
 
 
 def ensure(

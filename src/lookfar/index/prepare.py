@@ -1,19 +1,18 @@
-"""One file's bytes to one version ready to be stored: parse, chunk, analyse, embed.
+"""Turn the bytes of one file into a version ready to be stored: parse, chunk, analyse, embed.
 
-Takes: the raw bytes and what the disk said of them. Gives: a ``Version`` of
-plain rows. Refuses: binary content, formats no parser knows and files of
-credentials, by naming the reason; it never raises for what a file contains.
+Binary content, unknown formats and credential files are skipped with a reason. Nothing that a
+file contains raises an error.
 """
 
 from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from zlib import compress
 
 from lookfar.model import Block, Chunk, Document, Fingerprint, Lane, Section, Skipped, Symbol
@@ -33,7 +32,11 @@ if TYPE_CHECKING:
     from lookfar.ports import Embedder
     from lookfar.sources.secrets.screen import Secrets
 
-_FASTEST = 1
+T = TypeVar("T")
+
+FASTEST = 1
+"""The zlib level of stored texts."""
+_BATCH = 256
 
 
 @dataclass(slots=True)
@@ -42,7 +45,7 @@ class Prepared:
 
     version: Version
     texts: dict[bytes, str] = field(default_factory=dict)
-    """Embedded text by content name."""
+    """Text to embed by content name."""
 
 
 def prepare(
@@ -56,10 +59,10 @@ def prepare(
     lane: Lane | None = None,
     secrets: Secrets | None = None,
 ) -> Prepared | Skipped:
-    """Everything about one file but its vectors, or why nothing of it is stored.
+    """Prepare everything about one file except its vectors, or say why it is skipped.
 
-    ``lane`` is that of the whole collection, where it has one of its own. ``secrets`` says what
-    is masked; a text that was stored is masked already, and needs none.
+    ``lane`` is set where the whole collection is of one kind. ``secrets`` decides what is masked;
+    leave it out for a stored text, which is masked already.
     """
     parse = parser_for(uri)
     if parse is None:
@@ -73,58 +76,73 @@ def prepare(
         text, masked = screened.text, len(screened.findings)
         warnings = (*warnings, *screened.warnings())
     document = parse(uri, text)
-    is_code = document.lane == "code"
-    if is_code:
+    if document.lane == "code":
         chunks = code.chunk(document, sizes)
+        texts = {chunk.content: code.embedded_text(document, chunk) for chunk in chunks}
     else:
         chunks = headings.chunk(document, sizes, count_tokens)
+        texts = {chunk.content: embedded_text(document, chunk) for chunk in chunks}
+    version = _make_version(document, chunks, raw, text, disk, settled)
+    version.lane = lane or document.lane
+    version.warnings = (*warnings, *document.warnings)
+    version.masked = masked
+    return Prepared(version, texts)
+
+
+def _make_version(
+    document: Document,
+    chunks: Sequence[Chunk],
+    raw: bytes,
+    text: str,
+    disk: Fingerprint,
+    settled: bool,
+) -> Version:
+    uri = document.uri
     encoded = text.encode("utf-8")
-    name_terms, entries = terms_of(document, chunks)
-    version = Version(
+    name_terms, entries = analyse_document(document, chunks)
+    return Version(
         uri=uri,
-        lane=lane or document.lane,
+        lane=document.lane,
         language=document.language,
         title=document.title,
         body=document.body,
-        metadata=_metadata(document),
-        warnings=(*warnings, *document.warnings),
+        metadata=_dump_metadata(document),
+        warnings=document.warnings,
         tags=document.tags,
         fingerprint=disk,
         settled=settled,
         raw_sha=sha256(raw).digest(),
         text_sha=sha256(encoded).digest(),
-        text=compress(encoded, _FASTEST),
+        text=compress(encoded, FASTEST),
         text_bytes=len(encoded),
-        sections=section_rows(document.sections, document.symbols),
-        chunks=[_chunk_row(document, each) for each in chunks],
+        sections=make_section_rows(document.sections, document.symbols),
+        chunks=[_make_chunk_row(document, chunk) for chunk in chunks],
         links=[
             (link.kind, link.target, link.anchor, link.text, link.start, link.end,
              link_name(uri, link.kind, link.target))
             for link in document.links
         ],
-        names=[(*each,) for each in names_of(uri, document.title, document.aliases)],
+        names=[(*name,) for name in names_of(uri, document.title, document.aliases)],
         name_terms=name_terms,
         entries=entries,
         embedded={},
         signature=sign(encoded),
-        masked=masked,
     )  # fmt: skip
-    shown = code.embedded_text if is_code else embedded_text
-    texts = {each.content: shown(document, each) for each in chunks}
-    return Prepared(version, texts)
 
 
-def terms_of(
+def analyse_document(
     document: Document, chunks: Sequence[Chunk]
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """What the keyword index sees of a document: its names, and each of its chunks."""
-    make = _code_entries if document.lane == "code" else _entries
-    return _name_terms(document), make(document, chunks)
+    """Return the keyword terms of a document's names, and those of each of its chunks."""
+    analyse_chunks = _analyse_code if document.lane == "code" else _analyse_prose
+    return _analyse_names(document), analyse_chunks(document, chunks)
 
 
-def section_rows(sections: Iterable[Section], symbols: Iterable[Symbol] = ()) -> list[SectionRow]:
-    """Sections as a store keeps them; those of code with what they define."""
-    defined = {each.section: each for each in symbols}
+def make_section_rows(
+    sections: Iterable[Section], symbols: Iterable[Symbol] = ()
+) -> list[SectionRow]:
+    """Convert sections to rows; sections of code include the symbol they define."""
+    defined = {symbol.section: symbol for symbol in symbols}
     rows: list[SectionRow] = []
     for s in sections:
         symbol = defined.get(s.ordinal)
@@ -141,117 +159,133 @@ def embed(
     embedder: Embedder | None,
     missing: Callable[[Iterable[bytes]], set[bytes]],
 ) -> int:
-    """Embed the contents that the store lacks, all at once; gives how many those were."""
+    """Embed in one call what the store lacks, and return the number of vectors made."""
     if embedder is None:
         return 0
-    wanted: dict[bytes, str] = {}
-    programs: set[bytes] = set()
-    for each in prepared:
-        wanted.update(each.texts)
-        if each.version.lane == "code":
-            programs.update(each.texts)
-    lacking = missing(wanted)
-    row_of: dict[bytes, bytes] = {}
-    for is_code, make in ((False, embedder.embed), (True, embedder.embed_code)):
-        contents = [name for name in wanted if name in lacking and (name in programs) == is_code]
-        if contents:
-            vectors = make([wanted[name] for name in contents]).astype("<f2")
-            row_of.update(zip(contents, (row.tobytes() for row in vectors), strict=True))
-    for each in prepared:
-        each.version.embedded = {
-            content: row_of[content] for content in each.texts if content in row_of
-        }
-        each.texts = {}
-    return len(row_of)
+    texts: dict[bytes, str] = {}
+    code_names: set[bytes] = set()
+    for item in prepared:
+        texts.update(item.texts)
+        if item.version.lane == "code":
+            code_names.update(item.texts)
+    lacking = missing(texts)
+    vectors: dict[bytes, bytes] = {}
+    for is_code, embed_texts in ((False, embedder.embed), (True, embedder.embed_code)):
+        names = [name for name in texts if name in lacking and (name in code_names) == is_code]
+        if names:
+            rows = embed_texts([texts[name] for name in names]).astype("<f2")
+            vectors.update(zip(names, (row.tobytes() for row in rows), strict=True))
+    for item in prepared:
+        item.version.embedded = {name: vectors[name] for name in item.texts if name in vectors}
+        item.texts = {}
+    return len(vectors)
 
 
-def _name_terms(document: Document) -> tuple[str, ...]:
-    """What a document is called, and what its front matter says of it."""
-    said = document.metadata
-    named = (
+def batched(items: Iterable[T], size: int = _BATCH) -> Iterator[list[T]]:
+    """Split items into lists of at most ``size``."""
+    rest = iter(items)
+    while batch := list(islice(rest, size)):
+        yield batch
+
+
+def token_counter(embedder: Embedder | None) -> Callable[[str], int]:
+    """Return the model's token counter, or an estimate by length without a model."""
+    return embedder.count_tokens if embedder else _estimate_tokens
+
+
+def _estimate_tokens(text: str) -> int:
+    return -(-len(text) // 4)
+
+
+def _analyse_names(document: Document) -> tuple[str, ...]:
+    """Analyse what a document is called and how its front matter describes it."""
+    metadata = document.metadata
+    names = (
         document.title,
         document.uri,
-        _words(said.get("description")),
+        _join_words(metadata.get("description")),
         " ".join(document.aliases),
-        _words(said.get("keywords")),
+        _join_words(metadata.get("keywords")),
     )
-    return tuple(map(analyse, named))
+    return tuple(map(analyse, names))
 
 
-def _words(value: object) -> str:
-    """The words of one entry of a front matter, be it a text or a list of them."""
-    each = value if isinstance(value, list | tuple) else (value,)
-    return " ".join(part for part in each if isinstance(part, str))
+def _join_words(value: object) -> str:
+    """Join the texts of a front matter value, which may be one text or a list."""
+    parts = value if isinstance(value, list | tuple) else (value,)
+    return " ".join(part for part in parts if isinstance(part, str))
 
 
-def _metadata(document: Document) -> str:
-    kept: dict[str, object] = {}
+def _dump_metadata(document: Document) -> str:
+    metadata: dict[str, object] = {}
     if document.metadata:
-        kept["front_matter"] = dict(document.metadata)
+        metadata["front_matter"] = dict(document.metadata)
     if document.aliases:
-        kept["aliases"] = list(document.aliases)
+        metadata["aliases"] = list(document.aliases)
     programs: dict[str, list[tuple[int, int]]] = {}
     for block in document.blocks:
         if block.language and block.kind in ("fence", "indented"):
             programs.setdefault(called(block.language), []).append((block.start, block.end))
     if programs:
-        kept["programs"] = programs
-    return json.dumps(kept, ensure_ascii=False, sort_keys=True)
+        metadata["programs"] = programs
+    return json.dumps(metadata, ensure_ascii=False, sort_keys=True)
 
 
-def _chunk_row(document: Document, each: Chunk) -> ChunkRow:
-    span = each.span
+def _make_chunk_row(document: Document, chunk: Chunk) -> ChunkRow:
+    span = chunk.span
     text = document.text[span.start : span.end]
     return (
-        bytes.fromhex(each.id),
-        each.content,
-        each.section,
-        PATH_SEPARATOR.join(each.path),
+        bytes.fromhex(chunk.id),
+        chunk.content,
+        chunk.section,
+        PATH_SEPARATOR.join(chunk.path),
         span.start,
         span.end,
         span.start_line,
         span.end_line,
-        each.overlap,
-        each.part,
-        each.parts,
+        chunk.overlap,
+        chunk.part,
+        chunk.parts,
         sha256(text.encode("utf-8")).digest(),
     )
 
 
-def _code_entries(document: Document, chunks: Sequence[Chunk]) -> list[tuple[str, ...]]:
-    """What the keyword index sees of code: names count as headings do."""
+def _analyse_code(document: Document, chunks: Sequence[Chunk]) -> list[tuple[str, ...]]:
+    """Analyse chunks of code; symbol names take the place of headings."""
     entries: list[tuple[str, ...]] = []
-    for each in chunks:
-        symbols = code.symbols_in(document, each)
-        names = " ".join((*each.path, *(symbol.name for symbol in symbols)))
+    for chunk in chunks:
+        symbols = code.symbols_in(document, chunk)
+        names = " ".join((*chunk.path, *(symbol.name for symbol in symbols)))
         tags = " ".join(sorted({tag for symbol in symbols for tag in symbol.tags}))
-        documentation = "\n".join(symbol.docstring for symbol in symbols if each.part == 1)
-        text = document.text[each.span.start : each.span.end]
+        documentation = "\n".join(symbol.docstring for symbol in symbols if chunk.part == 1)
+        text = document.text[chunk.span.start : chunk.span.end]
         entries.append((analyse(names), analyse(tags), analyse(documentation), analyse(text)))
     return entries
 
 
-def _entries(document: Document, chunks: Sequence[Chunk]) -> list[tuple[str, ...]]:
-    """What the keyword index sees of each chunk: prose and code apart, each with its weight."""
-    programs_at = [block for block in document.blocks if block.kind in ("fence", "indented")]
-    ends = [block.end for block in programs_at]
+def _analyse_prose(document: Document, chunks: Sequence[Chunk]) -> list[tuple[str, ...]]:
+    """Analyse chunks of prose; code blocks have a field and a weight of their own."""
+    code_blocks = [block for block in document.blocks if block.kind in ("fence", "indented")]
+    ends = [block.end for block in code_blocks]
     paths: dict[tuple[str, ...], str] = {}
     tags = analyse(" ".join((*document.tags, *document.aliases)))
     entries: list[tuple[str, ...]] = []
-    for each in chunks:
-        if each.path not in paths:
-            paths[each.path] = analyse(" ".join(each.path))
-        prose, programs = _apart(document.text, each, programs_at, ends)
-        entries.append((paths[each.path], tags, analyse(prose), analyse(programs)))
+    for chunk in chunks:
+        if chunk.path not in paths:
+            paths[chunk.path] = analyse(" ".join(chunk.path))
+        prose, programs = _split_code_blocks(document.text, chunk, code_blocks, ends)
+        entries.append((paths[chunk.path], tags, analyse(prose), analyse(programs)))
     return entries
 
 
-def _apart(text: str, each: Chunk, code: Sequence[Block], ends: Sequence[int]) -> tuple[str, str]:
-    """The prose and the programs of one chunk; ``ends`` are those of the ``code`` blocks."""
+def _split_code_blocks(
+    text: str, chunk: Chunk, code_blocks: Sequence[Block], ends: Sequence[int]
+) -> tuple[str, str]:
+    """Split a chunk into its prose and its code; ``ends`` are the ends of ``code_blocks``."""
     prose: list[str] = []
     programs: list[str] = []
-    at, end = each.span.start, each.span.end
-    for block in islice(code, bisect_right(ends, at), None):
+    at, end = chunk.span.start, chunk.span.end
+    for block in islice(code_blocks, bisect_right(ends, at), None):
         if block.start >= end:
             break
         start, stop = max(at, block.start), min(block.end, end)

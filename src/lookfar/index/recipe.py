@@ -1,8 +1,6 @@
-"""What decides how a file turns into rows, taken from the settings.
+"""The part of the settings that decides how a file turns into rows.
 
-Takes: settings and an embedder. Gives: the policy, the chunk sizes, and the
-fingerprint that tells whether two passes can share an epoch. Refuses: heavy
-imports; a question asks for these before it knows whether anything changed.
+Imports nothing heavy: every search asks for these before it knows whether anything changed.
 """
 
 from __future__ import annotations
@@ -10,7 +8,7 @@ from __future__ import annotations
 import os
 from hashlib import sha256
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lookfar.embed.providers import WITHOUT_MODEL
 from lookfar.sources.folder.policy import DEFAULT_EXCLUDE, Policy
@@ -27,15 +25,15 @@ if TYPE_CHECKING:
     from lookfar.ports import Embedder
 
 CHUNKING = 2
-"""Raise whenever the same text and sizes would give other chunks."""
+"""Raise this whenever the same text and sizes would give other chunks."""
 
 
 def policy_from(settings: Settings, root: str = "") -> Policy:
-    """The rules for what lies below ``root``; without one, only those that go by name."""
+    """Return the rules for files below ``root``; without a root, only the rules by name."""
     sources = settings.sources
-    above, own = PurePath(root), PurePath(os.path.realpath(settings.index.dir))
-    known = bool(root and settings.index.dir)
-    inside = known and own != above and own.is_relative_to(above)
+    root_path, index_path = PurePath(root), PurePath(os.path.realpath(settings.index.dir))
+    both_known = bool(root and settings.index.dir)
+    inside = both_known and index_path != root_path and index_path.is_relative_to(root_path)
     return Policy(
         include=sources.include,
         exclude=(*DEFAULT_EXCLUDE, *sources.exclude),
@@ -44,12 +42,12 @@ def policy_from(settings: Settings, root: str = "") -> Policy:
         max_depth=sources.max_depth,
         max_files=sources.max_files,
         secrets=secrets_from(settings),
-        own=own.relative_to(above).as_posix() if inside else "",
+        own=index_path.relative_to(root_path).as_posix() if inside else "",
     )
 
 
 def secrets_from(settings: Settings) -> Secrets:
-    """The rules for secrets, with the paths that the user excepts from them."""
+    """Return the rules for secrets, with the paths that the user exempts from them."""
     return Secrets(settings.sources.allow_secrets)
 
 
@@ -67,12 +65,21 @@ def sizes_from(settings: Settings) -> Sizes:
 
 
 def epoch_fingerprint(settings: Settings, embedder: Embedder | None) -> str:
-    """Equal exactly when chunks and vectors of two passes can live in one epoch."""
+    """Return a hash that is equal for passes whose chunks and vectors can share an epoch."""
     model = embedder.fingerprint if embedder else WITHOUT_MODEL
     fields = " ".join((*FIELDS, *PAGE_FIELDS))
     cutting = f"chunking {CHUNKING}; code {CODE_CHUNKING}; {sizes_from(settings)}"
     recipe = f"format {FORMAT}; {cutting}; model {model}"
     recipe += f"; terms {TERMS} in {fields}"
-    # Under other rules other characters are masked: what was stored under the old ones must go.
+    # Other rules mask other characters, so texts stored under the old rules must go.
     recipe += f"; secrets {SECRETS} but {settings.sources.allow_secrets}"
     return sha256(recipe.encode()).hexdigest()[:32]
+
+
+def describe_format(embedder: Embedder | None) -> dict[str, Any]:
+    """Return the part of a manifest that names the index format and the model."""
+    return {
+        "format": FORMAT,
+        "model": embedder.name if embedder else WITHOUT_MODEL,
+        "model_fingerprint": embedder.fingerprint if embedder else WITHOUT_MODEL,
+    }

@@ -1,8 +1,7 @@
-"""What changed: the disk compared with the store.
+"""Compare the disk with the store: which files to read, which documents are gone.
 
-Takes: a walk and what the store knows. Gives: which files to read, which
-documents are gone, which stay. Refuses: to call a file gone that the walk could
-not look at, and to trust a fingerprint taken too soon after a write.
+A file is never called gone if the walk could not look at it, and a fingerprint taken too soon
+after a write is not trusted.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from lookfar.text.parse.formats import format_of
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One file to look at, and the hash it had when it was last stored."""
+    """One file to read, and the hash it had when it was last stored."""
 
     file: SourceFile
     raw_sha: bytes | None
@@ -27,13 +26,13 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The work that would make the store true to the disk."""
+    """The work that brings the store up to date with the disk."""
 
     read: tuple[Request, ...]
-    """New files and files whose fingerprint moved, in URI order."""
+    """New files and files with another fingerprint, in URI order."""
     gone: tuple[str, ...]
     left: tuple[LeftOut, ...]
-    """Files that were nothing to store before and have not changed since."""
+    """Files that were skipped before and have not changed since."""
     same: int
     without_parser: int
 
@@ -49,7 +48,7 @@ class Changes:
 def compare(
     walk: Walk, known: Mapping[str, Known], left_out: Mapping[str, LeftOut] | None = None
 ) -> Changes:
-    """Decide by fingerprint alone; nothing is opened. What failed before is tried again."""
+    """Compare by fingerprint alone, without opening a file. Files that failed are tried again."""
     left_out = left_out or {}
     read: list[Request] = []
     left: list[LeftOut] = []
@@ -57,14 +56,14 @@ def compare(
     same = without_parser = 0
     for file in walk.files:
         before = known.get(file.uri)
-        out = left_out.get(file.uri)
+        skipped = left_out.get(file.uri)
         if before is None and format_of(file.uri) is None:
             without_parser += 1
             continue
         present.add(file.uri)
-        if before is None and out and not out.failed and _still(out, file):
-            left.append(out)
-        elif before is not None and _still(before, file):
+        if before is None and skipped and not skipped.failed and _is_same(skipped, file):
+            left.append(skipped)
+        elif before is not None and _is_same(before, file):
             same += 1
         else:
             read.append(Request(file, before.raw_sha if before else None))
@@ -72,31 +71,31 @@ def compare(
     return Changes(tuple(read), gone, tuple(left), same, without_parser)
 
 
-def stale(
+def find_stale(
     changes: Changes,
     walk: Walk,
     known: Mapping[str, Known],
     left_out: Mapping[str, LeftOut],
 ) -> list[str]:
-    """The URIs of which the store's picture is certainly not the disk's, sorted.
+    """Return the URIs whose stored state certainly differs from the disk, sorted.
 
-    A file that was written just before it was read is only suspected, and a failure
-    that was recorded is known: neither is stale while its fingerprint stays.
+    A file that was written just before it was read is only suspect, and a recorded failure is
+    known. Neither is stale while its fingerprint stays the same.
     """
     moved = {
         request.file.uri
         for request in changes.read
         if all(
-            each is None or not unchanged(each.fingerprint, request.file.fingerprint)
-            for each in (known.get(request.file.uri), left_out.get(request.file.uri))
+            entry is None or not unchanged(entry.fingerprint, request.file.fingerprint)
+            for entry in (known.get(request.file.uri), left_out.get(request.file.uri))
         )
     }
-    failed = {uri for uri, each in left_out.items() if each.failed}
+    failed = {uri for uri, entry in left_out.items() if entry.failed}
     seen = {file.uri for file in walk.files}
     unlisted = {uri or "." for uri in walk.unreadable}
     healed = {uri for uri in failed - seen - unlisted if not walk.unseen(uri)}
     return sorted(moved | set(changes.gone) | healed | (unlisted - failed))
 
 
-def _still(before: Known | LeftOut, file: SourceFile) -> bool:
+def _is_same(before: Known | LeftOut, file: SourceFile) -> bool:
     return before.settled and unchanged(before.fingerprint, file.fingerprint)

@@ -1,14 +1,12 @@
-"""Reading and preparing files, here or in processes of their own.
+"""Read and prepare files, in this process or in worker processes.
 
-Takes: URIs to read under one root. Gives: for each an outcome: a version to
-store, the news that nothing changed, a reason to leave it out, or a failure.
-Refuses: to let one file stop the others. A file that kills its process is tried
-once more alone, then reported. Where the system killed that process for memory, the pass ends
-with ``OutOfMemory``.
+Each requested file gets an outcome: a version to store, unchanged, skipped, or failed. One file
+never stops the others: a file that crashes its worker is tried once more alone and then reported.
+If the system killed the worker for memory, the pass ends with ``OutOfMemory``.
 
-Workers are plain child processes that speak pickled frames over their pipes:
-no fork of a threaded parent, no re-import of the caller's ``__main__``, and a
-crash in a native parser costs one worker, not the server.
+Workers are child processes that exchange pickled frames over pipes. So a threaded parent is
+never forked, the caller's ``__main__`` is not imported again, and a crash in a native parser
+costs one worker, not the server.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ from typing import IO, TYPE_CHECKING, Any
 from lookfar.config import EmbedSettings, child_environment
 from lookfar.embed.providers import open_embedder
 from lookfar.errors import IOFailed, LookfarError, memory_refused, out_of_memory
-from lookfar.index.prepare import Prepared, embed, prepare
+from lookfar.index.prepare import Prepared, embed, prepare, token_counter
 from lookfar.index.reconcile import Request
 from lookfar.model import Failure, Fingerprint, Lane, Skipped
 from lookfar.ports import Version
@@ -53,17 +51,17 @@ Missing = Callable[[Iterable[bytes]], set[bytes]]
 _LENGTH = 8
 _CONTENT = 1
 """Position of a chunk's content name in its row."""
-_POLITENESS = 10
-# Not "-m": run as __main__, what a child pickles would name a module the parent does not have.
+_NICENESS = 10
+# Not "-m": a child running as __main__ would pickle names of a module the parent does not have.
 _CHILD = "from lookfar.index.worker import main; main()"
 _MOST_RESTARTS = 20
 _SIGKILL = 9
-"""By number: Windows has no such signal."""
+"""As a number, because Windows has no such signal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """The bytes are those already stored; only what the disk says of them moved."""
+    """A file whose bytes are stored already; only its fingerprint changed."""
 
     uri: str
     fingerprint: Fingerprint
@@ -75,37 +73,36 @@ Outcome = Version | Unchanged | Skipped | Failure
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Everything that decides what a file turns into, in a form that can be sent."""
+    """Everything that decides how a file is prepared, in a form that can be pickled."""
 
     root: Root
     max_file_bytes: int
     sizes: Sizes
     embed: EmbedSettings
     catalogue: Path | None
-    """Where a worker looks up vectors that exist; ``None`` when none can."""
+    """Where a worker looks up existing vectors; ``None`` if it cannot."""
     siblings: Siblings | None = None
-    """And where it finds those of other indexes."""
+    """Other indexes with vectors of the same model."""
     lane: Lane | None = None
-    """Of all documents, where the collection has one of its own."""
+    """The kind of all documents, where the whole collection is of one kind."""
     secrets: Secrets = NO_EXCEPTIONS
-    """What is masked, and which files are skipped for what they hold."""
+    """What is masked, and which files are skipped for their content."""
 
 
 class Preparer:
-    """Turns requests into outcomes, a batch at a time."""
+    """Turn requests into outcomes, one batch at a time."""
 
     def __init__(self, recipe: Recipe, embedder: Embedder | None) -> None:
         self._recipe = recipe
         self._embedder = embedder
-        self._count = counter_of(embedder)
+        self._count = token_counter(embedder)
 
     def run(self, requests: Sequence[Request], missing: Missing) -> list[Outcome]:
-        outcomes = [self._one(request) for request in requests]
-        prepared = [outcome for outcome in outcomes if isinstance(outcome, Prepared)]
-        embed(prepared, self._embedder, missing)
-        return [each.version if isinstance(each, Prepared) else each for each in outcomes]
+        outcomes = [self._prepare(request) for request in requests]
+        embed([item for item in outcomes if isinstance(item, Prepared)], self._embedder, missing)
+        return [item.version if isinstance(item, Prepared) else item for item in outcomes]
 
-    def _one(self, request: Request) -> Prepared | Unchanged | Skipped | Failure:
+    def _prepare(self, request: Request) -> Prepared | Unchanged | Skipped | Failure:
         uri = request.file.uri
         now = time.time_ns()
         try:
@@ -118,7 +115,7 @@ class Preparer:
             return Failure(uri, error.code, error.message)
         steady = settled(disk, now)
         if is_binary(raw):
-            return Skipped(uri, "binary", "it holds zero bytes")
+            return Skipped(uri, "binary", "it contains NUL bytes")
         if request.raw_sha is not None and content_hash(raw) == request.raw_sha:
             return Unchanged(uri, disk, steady)
         try:
@@ -132,28 +129,19 @@ class Preparer:
                 lane=self._recipe.lane,
                 secrets=self._recipe.secrets,
             )
-        except MemoryError:  # Not the file's fault: the next one would fail as well.
+        except MemoryError:  # Not the fault of this file: the next one would fail too.
             raise
-        except Exception as error:  # One hostile file must not stop the rest.
+        except Exception as error:  # One bad file must not stop the others.
             return Failure(uri, "PARSE_FAILED", f"{type(error).__name__}: {error}")
 
 
-def counter_of(embedder: Embedder | None) -> Callable[[str], int]:
-    """How tokens are counted: as the model does, or by length where there is none."""
-    return embedder.count_tokens if embedder else _count_by_length
-
-
-def _count_by_length(text: str) -> int:
-    return -(-len(text) // 4)
-
-
 class WorkerPool:
-    """Child processes that prepare batches; results come in the order of the requests."""
+    """Child processes that prepare batches; results keep the order of the requests."""
 
     def __init__(
         self, recipe: Recipe, workers: int, kills: Callable[[], int] = memory_kills
     ) -> None:
-        """``kills`` counts the processes that the system has killed for memory."""
+        """``kills`` returns how many processes the system has killed for memory."""
         self._recipe = recipe
         self._idle: SimpleQueue[_Child] = SimpleQueue()
         self._children = [_Child(recipe, kills) for _ in range(workers)]
@@ -162,14 +150,14 @@ class WorkerPool:
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="lookfar-worker")
 
     def run(self, batches: Iterable[Sequence[Request]]) -> Iterator[list[Outcome]]:
-        """Outcomes batch by batch; a few batches are under way at once, never all."""
-        under_way: deque[Future[list[Outcome]]] = deque()
+        """Yield the outcomes batch by batch, with only a few batches in flight at once."""
+        pending: deque[Future[list[Outcome]]] = deque()
         for batch in batches:
-            under_way.append(self._threads.submit(self._prepare, batch))
-            if len(under_way) > len(self._children) + 2:
-                yield under_way.popleft().result()
-        while under_way:
-            yield under_way.popleft().result()
+            pending.append(self._threads.submit(self._prepare, batch))
+            if len(pending) > len(self._children) + 2:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
 
     def _prepare(self, batch: Sequence[Request]) -> list[Outcome]:
         child = self._idle.get()
@@ -179,22 +167,24 @@ class WorkerPool:
             except EOFError:
                 child.restart()
             if len(batch) > 1:
-                return [outcome for each in batch for outcome in self._alone(child, each)]
-            return self._alone(child, batch[0])
+                return [
+                    outcome for request in batch for outcome in self._prepare_alone(child, request)
+                ]
+            return self._prepare_alone(child, batch[0])
         finally:
             self._idle.put(child)
 
     @staticmethod
-    def _alone(child: _Child, request: Request) -> list[Outcome]:
+    def _prepare_alone(child: _Child, request: Request) -> list[Outcome]:
         try:
             return child.ask([request])
         except EOFError:
-            if child.killed_for_memory():  # Not the file's fault: the next one would fail as well.
+            if child.killed_for_memory():  # Not the fault of this file: the next would fail too.
                 raise out_of_memory(
                     f"a worker process was killed over {request.file.uri}"
                 ) from None
             child.restart()
-            return [Failure(request.file.uri, "WORKER_CRASHED", "its parser ended the process")]
+            return [Failure(request.file.uri, "WORKER_CRASHED", "its parser crashed the process")]
 
     def close(self) -> None:
         self._threads.shutdown(wait=True, cancel_futures=True)
@@ -212,7 +202,7 @@ class _Child:
         self._start()
 
     def _start(self) -> None:
-        # Two numerical threads in each of several processes only get in each other's way.
+        # Several numeric threads in each of several processes only slow each other down.
         quiet = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "0"}
         self._kills_before = self._kills()
         self._process = subprocess.Popen(
@@ -221,7 +211,7 @@ class _Child:
             stdout=subprocess.PIPE,
             env=child_environment(quiet),
         )
-        # A child that is dead already shows it when it is asked.
+        # If the child is dead already, the first batch will report it.
         with suppress(BrokenPipeError):
             _send(self._pipe_in, self._recipe)
 
@@ -242,7 +232,7 @@ class _Child:
         return answer
 
     def killed_for_memory(self) -> bool:
-        """Whether the system has killed this process, which has ended, to get memory back."""
+        """Whether the system killed this process, which has ended, to free memory."""
         killed = self._process.wait() == -_SIGKILL
         return killed and self._kills() > self._kills_before
 
@@ -251,8 +241,8 @@ class _Child:
         self._restarts += 1
         if self._restarts > _MOST_RESTARTS:
             raise IOFailed(
-                f"A worker process ended {self._restarts} times.",
-                hint="Run with index.workers = 1 to see which file is at fault.",
+                f"A worker process crashed {self._restarts} times.",
+                hint="Set index.workers = 1 to find the file that causes it.",
                 developer=f"last exit status {self._process.returncode}",
             )
         self._start()
@@ -275,48 +265,48 @@ def _receive(pipe: IO[bytes]) -> Any:
         raise EOFError
     expected = int.from_bytes(length, "little")
     data = pipe.read(expected)
-    if len(data) < expected:  # The other side died while it was speaking.
+    if len(data) < expected:  # The other process died while it was writing.
         raise EOFError
     return pickle.loads(data)
 
 
 def main() -> None:
-    """The child's side: a recipe, then batches until the parent closes the pipe or dies."""
+    """Run a worker: read a recipe, then batches until the parent closes the pipe or dies."""
     if hasattr(os, "nice"):
-        os.nice(_POLITENESS)  # Questions asked meanwhile come first.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer.
+        os.nice(_NICENESS)  # Searches that run meanwhile come first.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent handles Ctrl-C.
     answers = sys.stdout.buffer
-    sys.stdout = sys.stderr  # Whatever a library prints must not break the frames.
-    gc.disable()  # Rows hold no cycles, and there are millions of them to look through.
+    sys.stdout = sys.stderr  # What a library prints must not break the frames.
+    gc.disable()  # There are millions of rows to scan, and they contain no cycles.
     try:
         _serve(sys.stdin.buffer, answers)
     except (EOFError, BrokenPipeError):
-        # Nobody is there any more. Leave at once: closing the pipe would fail a second time.
+        # The parent is gone. Exit at once: closing the pipe would fail a second time.
         os._exit(0)
 
 
 def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
-    """Answer every batch with its outcomes, or with the error that the parent is to raise."""
+    """Answer every batch with its outcomes, or with the error that the parent will raise."""
     recipe: Recipe = _receive(requests)
-    work: Callable[[Sequence[Request]], list[Outcome]] | None = None
+    handle: Callable[[Sequence[Request]], list[Outcome]] | None = None
     while True:
         batch: Sequence[Request] = _receive(requests)
         answer: list[Outcome] | LookfarError
         try:
-            work = work or _workshop(recipe)
-            answer = work(batch)
+            handle = handle or _make_handler(recipe)
+            answer = handle(batch)
         except LookfarError as error:
             answer = error
         except Exception as error:
-            answer = _unforeseen(error)
+            answer = _make_portable(error)
         _send(answers, answer)
 
 
-def _workshop(recipe: Recipe) -> Callable[[Sequence[Request]], list[Outcome]]:
+def _make_handler(recipe: Recipe) -> Callable[[Sequence[Request]], list[Outcome]]:
     preparer = Preparer(recipe, open_embedder(recipe.embed))
     path, siblings = recipe.catalogue, recipe.siblings
     connection = connect(path, write=False) if path is not None else None
-    found: dict[bytes, bytes] = {}
+    adopted: dict[bytes, bytes] = {}
 
     def missing(contents: Iterable[bytes]) -> set[bytes]:
         lacking = set(contents)
@@ -324,25 +314,25 @@ def _workshop(recipe: Recipe) -> Callable[[Sequence[Request]], list[Outcome]]:
             with typed_errors(path):
                 lacking = rows.unembedded(connection, lacking)
         if siblings is not None:
-            found.update(siblings.vectors(lacking))
-        return lacking.difference(found)
+            adopted.update(siblings.vectors(lacking))
+        return lacking.difference(adopted)
 
-    def work(batch: Sequence[Request]) -> list[Outcome]:
-        found.clear()
+    def handle(batch: Sequence[Request]) -> list[Outcome]:
+        adopted.clear()
         outcomes = preparer.run(batch, missing)
-        for each in outcomes if found else ():
-            if isinstance(each, Version):
-                contents = (row[_CONTENT] for row in each.chunks)
-                each.adopted = {name: found[name] for name in contents if name in found}
+        for outcome in outcomes if adopted else ():
+            if isinstance(outcome, Version):
+                contents = (row[_CONTENT] for row in outcome.chunks)
+                outcome.adopted = {name: adopted[name] for name in contents if name in adopted}
         return outcomes
 
-    return work
+    return handle
 
 
-def _unforeseen(error: Exception) -> LookfarError:
-    """Any error in a form that is sure to cross a pipe."""
+def _make_portable(error: Exception) -> LookfarError:
+    """Convert any error to one that can certainly be pickled."""
     return memory_refused(error) or IOFailed(
         "A worker process could not prepare its files.",
-        hint="Run with index.workers = 1 to see which file is at fault.",
+        hint="Set index.workers = 1 to find the file that causes it.",
         developer="".join(traceback.format_exception(error)),
     )

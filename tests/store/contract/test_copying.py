@@ -22,7 +22,7 @@ from lookfar.errors import (
     RootNotFound,
     StoreUnavailable,
 )
-from lookfar.index.copy import Copied, Shelves, Skipped, chosen, copy
+from lookfar.index.copy import Copied, IndexLocation, Skipped, copy, select_collections
 from lookfar.model import Filters
 from lookfar.serve.cli.main import cli
 from lookfar.serve.http.statuses import status_of
@@ -75,7 +75,7 @@ def answers(library: Library) -> list[tuple[str, float, str]]:
 
 
 def moved(source: Path | str, target: Path | str, *names: str) -> list[Copied | Skipped]:
-    return list(copy(Shelves(str(source)), Shelves(str(target)), names))
+    return list(copy(IndexLocation(str(source)), IndexLocation(str(target)), names))
 
 
 def test_there_and_back_again_is_the_same(folder: Path, tmp_path: Path, url: str) -> None:
@@ -162,7 +162,7 @@ def test_an_interrupted_copy_goes_on_where_it_was(
         patched.setattr(EpochWriter, "put", dying)
         with pytest.raises(KeyboardInterrupt):
             moved(source, target)
-    assert Shelves(str(target)).names() == [], "half a copy serves nobody"
+    assert IndexLocation(str(target)).names() == [], "half a copy serves nobody"
     (done,) = moved(source, target)
     assert isinstance(done, Copied)
     assert (done.documents, done.copied) == (34, 14)
@@ -193,10 +193,12 @@ def test_places_and_names_are_checked(folder: Path, tmp_path: Path, url: str) ->
     with pytest.raises(NotFound):
         moved(tmp_path / "nowhere", url)
     with pytest.raises(NotFound) as raised:
-        chosen(Shelves(str(here)), ["other"])
-    assert raised.value.details["candidates"] == Shelves(str(here)).names()
-    assert chosen(Shelves(str(here)), ["vault"]) == Shelves(str(here)).names()
-    assert Shelves(url).names() == [], "a server without tables has nothing"
+        select_collections(IndexLocation(str(here)), ["other"])
+    assert raised.value.details["candidates"] == IndexLocation(str(here)).names()
+    assert (
+        select_collections(IndexLocation(str(here)), ["vault"]) == IndexLocation(str(here)).names()
+    )
+    assert IndexLocation(url).names() == [], "a server without tables has nothing"
 
 
 def run(*arguments: str) -> Result:
@@ -294,4 +296,4 @@ def test_a_server_that_is_gone_is_an_error_with_a_next_step(folder: Path, tmp_pa
 def test_two_databases_are_two_worlds(pg: PgServer, url: str) -> None:
     with psycopg.connect(url) as raw:
         assert raw.execute("SELECT current_database()").fetchone() == ("moved",)
-    assert Shelves(url).names() == []
+    assert IndexLocation(url).names() == []

@@ -19,7 +19,7 @@ from lookfar.serve.cli.options import examples, reporting, utf8
 from lookfar.serve.show.printable import safe_name
 
 if TYPE_CHECKING:
-    from lookfar.index.copy import Shelves
+    from lookfar.index.copy import IndexLocation
 
 _LOCAL: Final = "local"
 _LINE_SECONDS: Final = 2.0
@@ -82,13 +82,13 @@ def copy(
         write("Nothing is indexed there.")
 
 
-def _place(text: str) -> Shelves:
+def _place(text: str) -> IndexLocation:
     from lookfar import config
-    from lookfar.index.copy import Shelves
+    from lookfar.index.copy import IndexLocation
 
     if text == _LOCAL:
-        return Shelves(config.load(None).index.dir)
+        return IndexLocation(config.load(None).index.dir)
     if "://" in text:
         # By the same rule as the setting: an address, and no password in it.
-        return Shelves(config.load(None, {"store.url": text}).store.url)
-    return Shelves(str(Path(utf8(text)).expanduser().absolute()))
+        return IndexLocation(config.load(None, {"store.url": text}).store.url)
+    return IndexLocation(str(Path(utf8(text)).expanduser().absolute()))

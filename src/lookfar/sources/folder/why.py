@@ -108,7 +108,7 @@ def _by_content(
     if not understood:
         return _refused(uri, uri, Verdict("no_parser", "no format claims this name"))
     if is_binary(raw):
-        return _refused(uri, uri, Verdict("binary", "it holds zero bytes"))
+        return _refused(uri, uri, Verdict("binary", "it contains NUL bytes"))
     screened = policy.secrets.screen(uri, decode(raw))
     if screened.refused:
         return _refused(uri, uri, Verdict("secret", screened.refused))
