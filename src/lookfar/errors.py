@@ -1,32 +1,31 @@
-"""Every error a user or a program can meet, as one tree.
+"""Every error that Lookfar raises on purpose, as one tree.
 
-    LookfarError                      anything we raise on purpose
+    LookfarError                      base class
     ├── InvalidArgument               INVALID_ARGUMENT      a parameter is wrong
     │   ├── InvalidPattern            INVALID_PATTERN       a glob cannot be used
     │   ├── InvalidConfig             INVALID_CONFIG        a setting is wrong or unknown
     │   └── OutsideRoot               OUTSIDE_ROOT          a path leaves its root
-    ├── ConfirmationNeeded            CONFIRMATION_REQUIRED somebody has to agree first
+    ├── ConfirmationNeeded            CONFIRMATION_REQUIRED the user must confirm first
     ├── NotFound                      NOT_FOUND             no such document or section
     │   └── RootNotFound              ROOT_NOT_FOUND        the folder to index is missing
-    ├── Ambiguous                     AMBIGUOUS             several things answer to that name
+    ├── Ambiguous                     AMBIGUOUS             the name matches several things
     ├── NotIndexed                    NOT_INDEXED           the folder was never indexed
     ├── IndexBusy                     INDEX_BUSY            another process is writing
-    │   └── IndexHeld                 INDEX_HELD            a roll-back or a pin forbids it
-    ├── Conflict                      CONFLICT              a document is not what was expected
-    ├── IndexCorrupt                  INDEX_CORRUPT         stored data failed its check
-    ├── IndexTooNew                   INDEX_TOO_NEW         a newer Lookfar made this index
+    │   └── IndexHeld                 INDEX_HELD            a rollback or a pin prevents it
+    ├── Conflict                      CONFLICT              a document changed since it was read
+    ├── IndexCorrupt                  INDEX_CORRUPT         stored data failed its checksum
+    ├── IndexTooNew                   INDEX_TOO_NEW         a newer Lookfar wrote this index
     ├── ModelUnavailable              MODEL_UNAVAILABLE     the embedding model cannot be used
-    └── IOFailed                      IO_ERROR              the disk said no
+    └── IOFailed                      IO_ERROR              reading or writing failed
         ├── PermissionDenied          PERMISSION_DENIED
         ├── DiskFull                  DISK_FULL
-        ├── OutOfMemory               OUT_OF_MEMORY         the system gives no more memory
-        ├── IndexReadOnly             INDEX_READ_ONLY       the index folder cannot be written
+        ├── OutOfMemory               OUT_OF_MEMORY         memory could not be allocated
+        ├── IndexReadOnly             INDEX_READ_ONLY       the index folder is not writable
         ├── StoreUnavailable          STORE_UNAVAILABLE     the store's server cannot be reached
         └── RepositoryRefused         REPOSITORY_REFUSED    a git repository must not be read
 
-Takes: nothing from the rest of the package. Gives: exceptions with a stable
-``code``, a sentence for people, the next step, and detail for developers.
-Refuses: messages without a next step (``hint`` is a required argument).
+Each has a stable ``code``, a message for users, a ``hint`` that says what to do next, and details
+for developers. ``hint`` is required.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from typing import Any, ClassVar
 
 
 class LookfarError(Exception):
-    """Base of all deliberate errors: what happened, and what to do next."""
+    """Base class: what happened, and what to do next."""
 
     code: ClassVar[str] = "INTERNAL"
     exit_code: ClassVar[int] = 1
@@ -60,11 +59,11 @@ class LookfarError(Exception):
         return self.message
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Errors cross process boundaries, and pickle by itself forgets keyword arguments.
-        return _restored, (type(self), self.message, self.hint, self.developer, self.details)
+        # Errors are sent between processes, and pickle drops keyword arguments by default.
+        return _restore, (type(self), self.message, self.hint, self.developer, self.details)
 
     def as_dict(self) -> dict[str, Any]:
-        """The one JSON shape of an error, on every face of the product."""
+        """Return the error as JSON, the same on every interface."""
         return {
             "code": self.code,
             "message": self.message,
@@ -74,7 +73,7 @@ class LookfarError(Exception):
         }
 
 
-def _restored(
+def _restore(
     kind: type[LookfarError], message: str, hint: str, developer: str, details: Mapping[str, Any]
 ) -> LookfarError:
     return kind(message, hint=hint, developer=developer, details=details)
@@ -150,11 +149,11 @@ class ModelUnavailable(LookfarError):
     exit_code = 7
 
 
-def other_length(found: int, wanted: int) -> ModelUnavailable:
-    """A model that gives other vectors than those of the index, under the same name."""
+def wrong_dimensions(actual: int, expected: int) -> ModelUnavailable:
+    """Make the error for a model whose vectors no longer have the length of those in the index."""
     return ModelUnavailable(
-        f"The model gives vectors of {found} numbers now, and those of the index have {wanted}.",
-        hint="Build the index anew: lookfar index PATH --rebuild.",
+        f"The model now returns vectors of {actual} dimensions; the index has {expected}.",
+        hint="Rebuild the index: lookfar index PATH --rebuild.",
     )
 
 
@@ -188,23 +187,23 @@ class RepositoryRefused(IOFailed):
 
 
 def how_many(number: int, noun: str) -> str:
-    """A number and what it counts, as messages say it."""
+    """Format a count with its noun, in the plural if needed."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def out_of_memory(developer: str) -> OutOfMemory:
-    """The error of a process that asked for more memory than it may have."""
+    """Make the error for a failed memory allocation."""
     return OutOfMemory(
-        "There is not enough memory for this.",
-        hint="Raise the limit (ulimit -v, or that of the container), end other programs, or set"
-        " index.workers to 1; the last finished index is intact.",
+        "There is not enough memory.",
+        hint="Raise the limit (ulimit -v, or that of the container), close other programs, or set"
+        " index.workers to 1. The last complete index is intact.",
         developer=developer,
     )
 
 
-def memory_refused(error: BaseException) -> OutOfMemory | None:
-    """Name an error that says, in whichever way, that the system gave no memory; else nothing."""
-    # A thread needs a stack, and Python has no error of its own for one that cannot start.
+def as_out_of_memory(error: BaseException) -> OutOfMemory | None:
+    """Convert an error that means "out of memory"; return None for any other."""
+    # A thread that cannot get a stack raises a RuntimeError without a type of its own.
     no_thread = isinstance(error, RuntimeError) and "can't start new thread" in str(error)
     if isinstance(error, OutOfMemory):
         return error
@@ -213,43 +212,43 @@ def memory_refused(error: BaseException) -> OutOfMemory | None:
     return None
 
 
-def from_os_error(error: OSError, what: str) -> IOFailed:
-    """Name an operating-system failure so that a user knows what to do."""
+def from_os_error(error: OSError, action: str) -> IOFailed:
+    """Convert an ``OSError``; ``action`` completes the phrase "while ..."."""
     developer = f"{type(error).__name__} [{errno.errorcode.get(error.errno or 0, '?')}] {error}"
     details = {"path": str(error.filename)} if error.filename else {}
     if error.errno in (errno.ENOMEM, errno.EAGAIN):
-        return out_of_memory(f"{developer}, while {what}")
+        return out_of_memory(f"{developer}, while {action}")
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFull(
-            f"There is no disk space left while {what}.",
-            hint="Free some space and run the command again; the last finished index is intact.",
+            f"No disk space left while {action}.",
+            hint="Free some space and run the command again. The last complete index is intact.",
             developer=developer,
             details=details,
         )
     if error.errno == errno.EROFS:
         return IndexReadOnly(
-            f"The disk is read-only while {what}.",
-            hint="Choose a writable folder with --index-dir.",
+            f"The file system is read-only (while {action}).",
+            hint="Choose a writable folder for the index with --index-dir.",
             developer=developer,
             details=details,
         )
     if error.errno in (errno.EACCES, errno.EPERM):
         return PermissionDenied(
-            f"Permission was denied while {what}.",
-            hint="Check the permissions of the path named, or choose another with --index-dir.",
+            f"Permission denied while {action}.",
+            hint="Check the permissions, or choose another index folder with --index-dir.",
             developer=developer,
             details=details,
         )
     if error.errno in (errno.ENOTDIR, errno.EEXIST):
         return IOFailed(
-            f"There is a file where a folder has to be, while {what}.",
-            hint="Move the file away, or choose another folder, for an index with --index-dir.",
+            f"Expected a folder but found a file while {action}.",
+            hint="Move the file, or choose another folder (for an index, with --index-dir).",
             developer=developer,
             details=details,
         )
     return IOFailed(
-        f"The disk failed while {what}: {error.strerror or error}.",
-        hint="Check the disk and run the command again; the last finished index is intact.",
+        f"I/O error while {action}: {error.strerror or error}.",
+        hint="Check the disk and run the command again. The last complete index is intact.",
         developer=developer,
         details=details,
     )

@@ -17,8 +17,8 @@ from lookfar.errors import (
     IOFailed,
     LookfarError,
     OutOfMemory,
+    as_out_of_memory,
     from_os_error,
-    memory_refused,
     out_of_memory,
 )
 from lookfar.library import Library
@@ -90,7 +90,7 @@ def test_every_face_names_it(error: Exception) -> None:
     assert internal_error(error).code == "OUT_OF_MEMORY"
     assert unforeseen(error).code == "OUT_OF_MEMORY"
     assert refused(unforeseen(error)).status_code == 503
-    assert memory_refused(RuntimeError("something else")) is None
+    assert as_out_of_memory(RuntimeError("something else")) is None
     assert isinstance(from_os_error(OSError(12, "Cannot allocate memory"), "reading"), OutOfMemory)
 
 

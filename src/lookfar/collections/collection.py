@@ -37,7 +37,7 @@ from lookfar.errors import (
     ModelUnavailable,
     NotFound,
     how_many,
-    other_length,
+    wrong_dimensions,
 )
 from lookfar.model import (
     Counts,
@@ -444,7 +444,7 @@ class Collection(ABC):
         assert plan.vector is not None
         found = int(plan.vector.shape[-1])
         if found != snapshot.dimensions:
-            raise other_length(found, snapshot.dimensions)
+            raise wrong_dimensions(found, snapshot.dimensions)
 
     def reader(self, snapshot: Snapshot) -> Callable[[str], str | None]:
         """What citations are checked against: the source, or in a process that has none the

@@ -46,7 +46,7 @@ from lookfar.errors import (
     ModelUnavailable,
     NotFound,
     RootNotFound,
-    memory_refused,
+    as_out_of_memory,
 )
 from lookfar.index import freshness
 from lookfar.index.recipe import epoch_fingerprint, policy_from, secrets_from
@@ -287,7 +287,7 @@ class Folder(Collection):
         except Closing:
             pass  # What was done so far is kept for the next build, where that is worth it.
         except Exception as error:
-            self.failure = memory_refused(error) or LookfarError(
+            self.failure = as_out_of_memory(error) or LookfarError(
                 "Indexing failed.",
                 hint="Index the folder again.",
                 developer=f"{type(error).__name__}: {error}",

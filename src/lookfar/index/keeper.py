@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from threading import Condition, Lock, Thread, current_thread
 from typing import TYPE_CHECKING, Any, Final
 
-from lookfar.errors import LookfarError, memory_refused
+from lookfar.errors import LookfarError, as_out_of_memory
 from lookfar.index.strategies import (
     DUE,
     Dirty,
@@ -317,7 +317,7 @@ class Keeper:
 
 
 def _said(error: Exception) -> str:
-    error = memory_refused(error) or error
+    error = as_out_of_memory(error) or error
     if isinstance(error, LookfarError):
         return f"{error.code}: {error.message}"
     text = f"{type(error).__name__}"

@@ -30,7 +30,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from lookfar.config import EmbedSettings, child_environment
 from lookfar.embed.providers import open_embedder
-from lookfar.errors import IOFailed, LookfarError, memory_refused, out_of_memory
+from lookfar.errors import IOFailed, LookfarError, as_out_of_memory, out_of_memory
 from lookfar.index.prepare import Prepared, embed, prepare, token_counter
 from lookfar.index.reconcile import Request
 from lookfar.model import Failure, Fingerprint, Lane, Skipped
@@ -331,7 +331,7 @@ def _make_handler(recipe: Recipe) -> Callable[[Sequence[Request]], list[Outcome]
 
 def _make_portable(error: Exception) -> LookfarError:
     """Convert any error to one that can certainly be pickled."""
-    return memory_refused(error) or IOFailed(
+    return as_out_of_memory(error) or IOFailed(
         "A worker process could not prepare its files.",
         hint="Set index.workers = 1 to find the file that causes it.",
         developer="".join(traceback.format_exception(error)),

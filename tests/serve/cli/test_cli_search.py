@@ -207,7 +207,7 @@ def test_a_file_where_the_index_belongs_is_told(handbook: Path, tmp_path: Path, 
     file = tmp_path / "file"
     file.write_text("mine")
     result = run("search", "keys", handbook, "--index-dir", file)
-    assert "There is a file where a folder has to be" in result.stderr
+    assert "Expected a folder but found a file" in result.stderr
     assert "--index-dir" in result.stderr
     assert file.read_text() == "mine"
 

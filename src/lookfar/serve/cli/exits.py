@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 from lookfar.config import wants_colours
-from lookfar.errors import InvalidArgument, LookfarError, from_os_error, memory_refused
+from lookfar.errors import InvalidArgument, LookfarError, as_out_of_memory, from_os_error
 from lookfar.serve.cli.options import examples_of
 from lookfar.serve.show.json_shapes import error as error_shape
 from lookfar.serve.show.printable import safe_json, safe_name, safe_text
@@ -158,7 +158,7 @@ def _belongs_to_commands(ctx: click.Context, option: str) -> bool:
 
 def _unexpected(error: Exception) -> LookfarError:
     kind = type(error).__name__
-    told = memory_refused(error) or LookfarError(
+    told = as_out_of_memory(error) or LookfarError(
         f"Something went wrong inside Lookfar ({kind}).",
         hint="This is a bug. Run the command again with --verbose and report what it prints.",
         developer=f"{kind}: {error}",

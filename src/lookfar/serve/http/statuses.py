@@ -150,7 +150,7 @@ def refused(error: LookfarError) -> Response:
 
 def unforeseen(error: Exception) -> LookfarError:
     """What nobody foresaw: the log has it, the client learns that it happened."""
-    return errors.memory_refused(error) or LookfarError(
+    return errors.as_out_of_memory(error) or LookfarError(
         "Something went wrong inside Lookfar.",
         hint="The server's log tells more, under the X-Request-Id of this response.",
         developer=f"{type(error).__name__}: {error}",

@@ -27,7 +27,7 @@ from mcp.shared.exceptions import MCPError
 
 from lookfar import __version__
 from lookfar.common.turns import TURNS
-from lookfar.errors import ConfirmationNeeded, LookfarError, NotFound, memory_refused
+from lookfar.errors import ConfirmationNeeded, LookfarError, NotFound, as_out_of_memory
 from lookfar.retrieve.answer.pack import cut, tokens
 from lookfar.retrieve.locate.address import SCHEME, format_address, parse_address
 from lookfar.serve.mcp.changes import Changes
@@ -164,14 +164,14 @@ async def _guard(ctx: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
         raise _protocol_error(error) from error
     except Exception as error:
         _log.exception("unforeseen, in %s", ctx.method)
-        if (refused := memory_refused(error)) is not None:
+        if (refused := as_out_of_memory(error)) is not None:
             raise _protocol_error(refused) from error
         raise MCPError(types.INTERNAL_ERROR, "Internal error; the log has more.") from error
 
 
 def internal_error(error: Exception) -> LookfarError:
     """What nobody foresaw, as an error that says where to look."""
-    return memory_refused(error) or LookfarError(
+    return as_out_of_memory(error) or LookfarError(
         "Something went wrong inside Lookfar.",
         hint="The log has more: lookfar daemon logs.",
         developer=f"{type(error).__name__}: {error}",

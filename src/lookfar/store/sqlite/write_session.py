@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lookfar.errors import other_length
+from lookfar.errors import wrong_dimensions
 from lookfar.ports import Known, LeftOut, Version
 from lookfar.store.catalogue import generations, graph, rows
 from lookfar.store.catalogue.erasing import erase_rows
@@ -201,7 +201,7 @@ class EpochWriter:
     def _add(self, content: bytes, vector: bytes) -> None:
         wanted, found = self._epoch.vectors.dimensions, len(vector) // 2
         if found != wanted:  # Rows of another length would make the whole file unreadable.
-            raise other_length(found, wanted)
+            raise wrong_dimensions(found, wanted)
         row = self._next_row
         self._next_row += 1
         self._new[content] = row
