@@ -110,9 +110,10 @@ def test_offline_nothing_is_fetched(tmp_path: Path) -> None:
     assert not (tmp_path / "models").exists()
 
 
-def test_without_the_runtime_it_says_what_is_missing(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("package", ["onnxruntime", "tokenizers"])
+def test_without_the_extra_it_says_which_package_is_missing(
+    package: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(ModelUnavailable, match="onnxruntime"):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ModelUnavailable, match=package):
         CrossEncoder(SETTINGS, str(folder)).scores("zebras", ["zebras"])

@@ -237,3 +237,12 @@ def test_the_fingerprint_changes_with_any_byte(tmp_path: Path, embedder: StaticE
         path.write_bytes(data)
         seen.add(StaticEmbedder(folder).fingerprint)
     assert len(seen) == 3
+
+
+def test_without_the_tokenizer_library_it_says_what_is_missing(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(ModelUnavailable, match="tokenizers") as caught:
+        StaticEmbedder(model).embed(["zebras"])
+    assert "lookfar[onnx]" in caught.value.hint

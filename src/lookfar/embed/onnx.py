@@ -21,6 +21,7 @@ from lookfar import config
 from lookfar.common.folders import walk_folder
 from lookfar.embed import hub
 from lookfar.embed.card import Card, choose_file, is_small, read_card
+from lookfar.embed.tokens import read_tokenizer
 from lookfar.errors import ModelUnavailable
 
 if TYPE_CHECKING:
@@ -179,10 +180,10 @@ class OnnxEmbedder:
         return tokenizer
 
     def _read_tokenizer(self) -> Tokenizer:
-        from tokenizers import Tokenizer
-
         try:
-            return Tokenizer.from_file(str(self._folder / "tokenizer.json"))
+            return read_tokenizer(self._folder / "tokenizer.json")
+        except ModelUnavailable:
+            raise
         except Exception as error:  # the library raises nothing more precise
             raise self._unfit(f"its tokenizer cannot be read ({error})") from error
 

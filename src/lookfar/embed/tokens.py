@@ -9,8 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lookfar.errors import ModelUnavailable
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 Tokenize = Callable[[str, bool], list[int]]
 """``(text, starts_word) -> ids``"""
@@ -50,12 +54,26 @@ def count(text: str, ids: Callable[[str], bytes]) -> int:
     return max(-(-words * 4 // 3), shape.count(b"w") // _LONGEST_MEAN_TOKEN)
 
 
+def read_tokenizer(path: Path) -> Tokenizer:
+    """Read a ``tokenizer.json`` with the ``tokenizers`` library, which comes with the extra."""
+    try:
+        from tokenizers import Tokenizer
+    except ImportError as error:
+        raise ModelUnavailable(
+            "This model needs a package that is not installed: tokenizers.",
+            hint='Run: pip install "lookfar[onnx]", or remove embed.provider and embed.model from'
+            " the settings to use the bundled model.",
+            developer=str(error),
+        ) from error
+    return Tokenizer.from_file(str(path))
+
+
 def from_library(path: Path, rows: int) -> Tokenize:
     """Any tokenizer that the ``tokenizers`` library can read."""
-    from tokenizers import Tokenizer
-
     try:
-        tokenizer = Tokenizer.from_file(str(path))
+        tokenizer = read_tokenizer(path)
+    except ModelUnavailable:
+        raise
     except Exception as error:  # the library raises nothing more precise
         raise _not_a_tokenizer(path, str(error)) from error
     if tokenizer.get_vocab_size() > rows:

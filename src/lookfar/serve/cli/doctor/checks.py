@@ -38,7 +38,6 @@ _NATIVE: Final = (
     "tantivy",
     "tree_sitter",
     "pyromark",
-    "tokenizers",
     "watchdog",
 )
 _LITTLE: Final = 200_000_000
