@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faulty import A, B, change, editor, fill, seen
 
+from edit.faulty import A, B, change, editor, fill, seen
 from lookfar.edit.editor import Asked
 from lookfar.edit.place import Where
 from lookfar.errors import Conflict, IOFailed

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from faulty import seen
 
+from edit.faulty import seen
 from lookfar.edit.editor import Asked, Editor, diff_of
 from lookfar.edit.place import Where
 from lookfar.errors import (

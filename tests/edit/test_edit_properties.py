@@ -8,11 +8,11 @@ from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from drafts import BODIES, TEXTS, TITLES, files, made, neat, outline, read, titled
-from faulty import editor
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from edit.drafts import BODIES, TEXTS, TITLES, files, made, neat, outline, read, titled
+from edit.faulty import editor
 from lookfar.common.lines import Lines
 from lookfar.edit import rules, sections
 from lookfar.edit.editor import Asked

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import IO
 
 import pytest
-from faulty import editor
 
+from edit.faulty import editor
 from harness import amount, report
 from lookfar.edit.editor import Asked
 from lookfar.edit.place import Where

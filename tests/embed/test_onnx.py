@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import minilm
 import numpy as np
 import pytest
 
+from embed import minilm
 from lookfar.config import EmbedSettings, load
 from lookfar.embed import card
 from lookfar.embed.card import choose_file, read_card

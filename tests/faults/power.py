@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from disk import CALLS, Call, Disk, Lost, calls_in, lay_down
-from scenarios import lay_out
-from zygote import Prepared, in_child, is_after, is_allowed, is_done, looking, prepare, tell
+from faults.disk import CALLS, Call, Disk, Lost, calls_in, lay_down
+from faults.scenarios import lay_out
+from faults.zygote import Prepared, in_child, is_after, is_allowed, is_done, looking, prepare, tell
 
 DATA = ("none", "zeros", "cut", "all")
 """What becomes of the files, where all are treated alike."""

@@ -10,9 +10,8 @@ import os
 import sys
 from pathlib import Path
 
-from disk import MARK
-from scenarios import SCENARIOS, lay_out, opened
-
+from faults.disk import MARK
+from faults.scenarios import SCENARIOS, lay_out, opened
 from lookfar.store.ground import files
 
 

@@ -19,8 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import spoil
-
+from faults import spoil
 from lookfar.errors import IndexCorrupt, LookfarError
 from lookfar.library import Library
 from lookfar.store.health.salvage import EpochRescue

@@ -18,9 +18,9 @@ from __future__ import annotations
 import os
 
 import pytest
-from scenarios import SCENARIOS
-from trial_folder import run
 
+from faults.scenarios import SCENARIOS
+from faults.trial_folder import run
 from harness import amount, report
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="trials are forked")

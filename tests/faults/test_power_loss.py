@@ -18,9 +18,9 @@ from __future__ import annotations
 import os
 
 import pytest
-from scenarios import SCENARIOS
-from trial_folder import can_trace, run
 
+from faults.scenarios import SCENARIOS
+from faults.trial_folder import can_trace, run
 from harness import amount, report
 
 pytestmark = pytest.mark.skipif(

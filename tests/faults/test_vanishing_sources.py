@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scenarios import FIRST, SECOND, SETTINGS, lay_out, state
 
+from faults.scenarios import FIRST, SECOND, SETTINGS, lay_out, state
 from harness import report
 from lookfar.library import Library
 

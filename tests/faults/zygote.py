@@ -21,10 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scenarios import SCENARIOS, Step, digest, lay_out, opened, state
-
 import lookfar.collections.databases
 import lookfar.retrieve.search  # noqa: F401
+from faults.scenarios import SCENARIOS, Step, digest, lay_out, opened, state
 from lookfar.errors import IOFailed, LookfarError
 from points import DEATHS, ERRORS, Points
 

@@ -5,50 +5,12 @@ from __future__ import annotations
 import random
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from index.visible_state import SETTINGS, VOCABULARY, visible_state
 from lookfar.library import Library
-from lookfar.model import Filters
 from lookfar.store.ground import files
-
-VOCABULARY = ("amber", "birch", "cedar", "delta", "ember")
-SETTINGS = {"embed.provider": "hash", "index.workers": 1, "index.retain_generations": 2}
-
-
-def shown(library: Library) -> dict[str, Any]:
-    """All that readers can tell, without the numbers below it.
-
-    BM25 scores are left out: they count the versions that older generations keep.
-    """
-    assert library.folder().embedder is not None
-    with library.folder()._store.snapshot() as snapshot:
-        uri_of = {snapshot.document(uri)["id"]: uri for uri in snapshot.uris()}
-        query = library.folder().embedder.embed([" ".join(VOCABULARY)])[0]
-        return {
-            "texts": {uri: snapshot.text(uri) for uri in snapshot.uris()},
-            "counts": snapshot.counts(),
-            "sections": {uri: snapshot.sections(uri) for uri in snapshot.uris()},
-            "words": {
-                word: sorted(
-                    (at.uri, at.start, at.end, at.sha)
-                    for at, _ in snapshot.keyword_search([word], {"body": 1.0}, 1000, Filters())
-                )
-                for word in VOCABULARY
-            },
-            "pages": {
-                word: sorted(
-                    uri_of[document]
-                    for document, _ in snapshot.page_search([word], {"page": 1.0}, 1000, Filters())
-                )
-                for word in VOCABULARY
-            },
-            "near": sorted(
-                (round(score, 5), at.uri, at.start)
-                for at, score in snapshot.vector_search(query, 1000, Filters())
-            ),
-        }
 
 
 def text(chance: random.Random) -> bytes:
@@ -112,4 +74,4 @@ def test_an_index_equals_a_rebuild(root: Path, tmp_path: Path, seed: int) -> Non
         fresh = tmp_path / "fresh"
         with Library.open(root, index_dir=fresh, settings=SETTINGS) as other:
             other.index()
-            assert shown(library) == shown(other)
+            assert visible_state(library) == visible_state(other)

@@ -16,10 +16,10 @@ import time
 from pathlib import Path
 
 import pytest
-from test_equality import VOCABULARY, shown
 
 import lookfar.errors
 from harness import amount, report
+from index.visible_state import VOCABULARY, visible_state
 from lookfar.library import Library
 
 SOURCE = Path(lookfar.errors.__file__).parents[1]
@@ -154,7 +154,7 @@ def test_after_kill_9_at_any_moment_of_a_pass_the_next_start_is_sound(
             }
         with Library.open(root, index_dir=tmp_path / "fresh", settings=SETTINGS) as fresh:
             fresh.index()
-            assert shown(library) == shown(fresh)
+            assert visible_state(library) == visible_state(fresh)
     kind = "rebuild" if rebuild else "update"
     report(
         f"kill -9 at a random moment ({kind})", trials=TRIALS, faults=killed,

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_equality import VOCABULARY, shown
 
 import lookfar.errors
 from harness import amount
+from index.visible_state import VOCABULARY, visible_state
 from lookfar.errors import DiskFull
 from lookfar.index import build, progress
 from lookfar.index.progress import CheckpointTimer
@@ -95,7 +95,7 @@ def killed(child: subprocess.Popen[str], checkpoints: int, pause: float = 0.0) -
 def scratch(root: Path, folder: Path, settings: dict[str, Any]) -> tuple[dict[str, Any], int]:
     with Library.open(root, index_dir=folder, settings=settings) as library:
         report = library.index()
-        return shown(library), report.chunks_embedded
+        return visible_state(library), report.chunks_embedded
 
 
 def epochs(library: Library) -> list[str]:
@@ -126,12 +126,12 @@ def test_after_kill_9_at_any_moment_a_build_goes_on(root: Path, tmp_path: Path, 
         with Library.open(root, index_dir=index, settings=SETTINGS) as old:
             if how == "replacing":
                 old.index()
-                before = shown(old)
+                before = visible_state(old)
             child = start(root, index, settings, processes=how)
             done = killed(child, chance.randrange(1, 12), chance.uniform(0.0, 0.03))
             assert 0 < done < total
             if how == "replacing":
-                assert shown(old) == before
+                assert visible_state(old) == before
             else:
                 assert not old.indexed
         with (
@@ -144,7 +144,7 @@ def test_after_kill_9_at_any_moment_a_build_goes_on(root: Path, tmp_path: Path, 
             assert report.chunks_embedded <= total - done
             assert report.unchanged + report.added == FILES
             assert resumed(library) == report.unchanged > 0
-            assert shown(library) == expected
+            assert visible_state(library) == expected
             assert library.verify() == []
             assert len(epochs(library)) == 1
             saved += total - report.chunks_embedded
@@ -161,7 +161,7 @@ def test_a_build_that_is_killed_again_and_again_still_ends(root: Path, tmp_path:
         report = library.index()
         assert report.unchanged >= 4 * 12
         assert report.chunks_embedded < total / 2
-        assert shown(library) == expected
+        assert visible_state(library) == expected
         assert library.verify() == []
 
 
@@ -175,7 +175,7 @@ def test_what_changed_since_the_checkpoint_is_not_trusted(root: Path, tmp_path: 
     expected, _ = scratch(root, tmp_path / "scratch", SETTINGS)
     with Library.open(root, index_dir=tmp_path / "index", settings=SETTINGS) as library:
         library.index()
-        assert shown(library) == expected
+        assert visible_state(library) == expected
         assert library.verify() == []
         assert library.snapshots()[-1].number == 1
         (root / "04.md").write_text("birch\n")
@@ -229,7 +229,7 @@ def test_an_unsound_leftover_is_not_gone_on_with(
         assert library.index().chunks_embedded <= total
         assert resumed(library) == 0
         assert library.index_dir / epochs(library)[0] != left
-        assert shown(library) == expected
+        assert visible_state(library) == expected
         assert library.verify() == []
         assert library.status().generation == 1
 
@@ -249,7 +249,7 @@ def test_leftovers_of_another_recipe_are_removed_by_the_next_writer(
     with Library.open(root, index_dir=index, settings=next_settings) as library:
         library.index()
         assert epochs(library) == [(library.index_dir / "CURRENT").read_text()]
-        assert shown(library) == expected
+        assert visible_state(library) == expected
         assert resumed(library) == 0
 
 
@@ -324,7 +324,7 @@ def test_a_finished_epoch_that_nobody_pointed_at_is_taken_as_it_is(
     report = library.index()
     assert (report.chunks_embedded, report.unchanged, report.generation) == (0, FILES, 1)
     assert [each.number for each in library.snapshots()] == [1]
-    assert shown(library) == expected
+    assert visible_state(library) == expected
     assert library.verify() == []
 
 

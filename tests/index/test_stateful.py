@@ -30,10 +30,10 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from oracle import check_answers
-from test_equality import SETTINGS, VOCABULARY, shown
 
 from harness import amount, report
+from index.oracle import check_answers
+from index.visible_state import SETTINGS, VOCABULARY, visible_state
 from lookfar.errors import IOFailed
 from lookfar.library import Library
 from points import Points
@@ -163,14 +163,14 @@ class Folder(RuleBasedStateMachine):
         self.library.index(wait_seconds=5)
         assert self.library.verify() == []
         assert self.library.status().stale == ()
-        here = shown(self.library)
+        here = visible_state(self.library)
         assert here["texts"] == self.on_disk()
         check_answers(self.library, VOCABULARY, ranking=False)
         scratch = self.work / "scratch"
         shutil.rmtree(scratch, ignore_errors=True)
         with Library.open(self.root, index_dir=scratch, settings=SETTINGS) as fresh:
             fresh.index()
-            assert here == shown(fresh)
+            assert here == visible_state(fresh)
             check_answers(fresh, VOCABULARY, ranking=True)
         self.remember(here["texts"])
 

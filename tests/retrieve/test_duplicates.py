@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from passage_maker import passage, shown
 
 from lookfar.retrieve.answer.choose import drop_weak
 from lookfar.retrieve.answer.duplicates import READ, fold_equal, fold_near, fold_same_words
+from retrieve.passage_maker import passage, shown
 
 
 def test_equal_texts_become_the_best_of_them() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from passage_maker import passage
 
 from lookfar.retrieve.answer.mmr import reorder_by_novelty
+from retrieve.passage_maker import passage
 
 NEAR = np.array([[1.0, 0.9, 0.1], [0.9, 1.0, 0.2], [0.1, 0.2, 1.0]], dtype=np.float32)
 PASSAGES = [passage("a", 1.0, "a"), passage("b", 0.9, "b"), passage("c", 0.7, "c")]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import pytest
-from passage_maker import passage
 
 from lookfar.errors import ModelUnavailable
 from lookfar.ports import Reranker
 from lookfar.retrieve.answer.diversify import Passage
 from lookfar.retrieve.answer.rerank import rerank_passages
+from retrieve.passage_maker import passage
 
 
 class Judge:

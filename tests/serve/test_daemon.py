@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import DEADLINE, Client, alive, end_all, eventually, marked_processes
 
 from harness import amount, report
 from lookfar.errors import IOFailed, PermissionDenied
 from lookfar.serve.daemon import endpoint
 from lookfar.serve.daemon.endpoint import daemon_command, daemon_log_path, daemon_status
+from serve.processes import DEADLINE, Client, alive, end_all, eventually, marked_processes
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Unix sockets")
 

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from processes import alive, end_all, eventually, marked_processes
 
 from harness import amount, report
+from serve.processes import alive, end_all, eventually, marked_processes
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="kill -9 and Unix sockets")
 

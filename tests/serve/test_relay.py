@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import DEADLINE, RELAY, Client, alive, end_all, eventually, marked_processes
 
 from lookfar.serve.daemon import endpoint, relay
+from serve.processes import DEADLINE, RELAY, Client, alive, end_all, eventually, marked_processes
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Unix sockets")
 

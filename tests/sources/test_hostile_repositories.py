@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile_repositories import CANARY, CASES, OWN, Case, Place, Victims
 
 from harness import amount, report
+from sources.hostile_repositories import CANARY, CASES, OWN, Case, Place, Victims
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes and links")
 

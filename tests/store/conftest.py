@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from shelf import Elsewhere, Shelf, python
+
+from store.shelf import Elsewhere, Shelf, python
 
 
 @pytest.fixture

@@ -134,3 +134,29 @@ def python(code: str, *arguments: object) -> list[str]:
     known = [str(SOURCE), str(here), str(here.parent)]
     prelude = f"import sys; sys.path[:0] = {known!r}\n"
     return [sys.executable, "-c", prelude + textwrap.dedent(code), *map(str, arguments)]
+
+
+_TERMS = ("crimson", "turquoise", "text", "beta")
+
+
+def visible_state(shelf: Shelf) -> dict[str, object]:
+    """Return what readers can observe of the active generation, without internal numbers."""
+    with shelf.store.snapshot() as snapshot:
+        uri_of = {snapshot.document(uri)["id"]: uri for uri in snapshot.uris()}  # type: ignore[index]
+        query = shelf.embedder.embed(["crimson turquoise text"])[0]
+        return {
+            "texts": {uri: snapshot.text(uri) for uri in snapshot.uris()},
+            "counts": snapshot.counts(),
+            "words": {
+                term: sorted((at.uri, at.start, at.sha) for at, _ in words(snapshot, term))
+                for term in _TERMS
+            },
+            "pages": {
+                term: sorted(uri_of[document] for document, _ in pages(snapshot, term))
+                for term in _TERMS
+            },
+            "near": sorted(
+                (round(score, 6), place.uri, place.start)
+                for place, score in snapshot.vector_search(query, 50, Filters())
+            ),
+        }

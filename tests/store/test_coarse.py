@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from shelf import Shelf, epoch_folder
 
 from lookfar.config import Settings
 from lookfar.embed.providers import open_embedder
@@ -21,6 +20,7 @@ from lookfar.store.sqlite.epochs import CollectionStore
 from lookfar.store.vectors import coarse, vector_file
 from lookfar.store.vectors.coarse import CoarseFile
 from lookfar.store.vectors.vector_file import VectorFile
+from store.shelf import Shelf, epoch_folder
 
 SEGMENT = 256
 DIMENSIONS = 96

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from shelf import Shelf, epoch_folder
 
 from lookfar.errors import IndexBusy, IndexCorrupt, NotIndexed
 from lookfar.store.ground.files import WriterLock
+from store.shelf import Shelf, epoch_folder
 
 
 def other(shelf: Shelf, fingerprint: str = "two") -> Shelf:

@@ -9,13 +9,12 @@ import time
 from pathlib import Path
 
 import pytest
-from shelf import Elsewhere, Shelf, epoch_folder, pages, python, words
 
 from harness import amount
 from lookfar.errors import IndexCorrupt
-from lookfar.model import Filters
 from lookfar.store.ground import files
 from lookfar.store.sqlite.write_session import EpochWriter
+from store.shelf import Elsewhere, Shelf, epoch_folder, python, visible_state
 
 TRIALS = amount(5, 60)
 BEFORE = {
@@ -28,31 +27,7 @@ UPDATE: dict[str, str | None] = {
     "c.md": None,
     "d.md": "# Delta\n\na fourth, turquoise text\n",
 }
-TERMS = ("crimson", "turquoise", "text", "beta")
 AFTER = {"a.md": BEFORE["a.md"], "b.md": UPDATE["b.md"], "d.md": UPDATE["d.md"]}
-
-
-def shown(shelf: Shelf) -> dict[str, object]:
-    """All that readers can tell of the active generation, whatever numbers lie below it."""
-    with shelf.store.snapshot() as snapshot:
-        uri_of = {snapshot.document(uri)["id"]: uri for uri in snapshot.uris()}  # type: ignore[index]
-        query = shelf.embedder.embed(["crimson turquoise text"])[0]
-        return {
-            "texts": {uri: snapshot.text(uri) for uri in snapshot.uris()},
-            "counts": snapshot.counts(),
-            "words": {
-                term: sorted((at.uri, at.start, at.sha) for at, _ in words(snapshot, term))
-                for term in TERMS
-            },
-            "pages": {
-                term: sorted(uri_of[document] for document, _ in pages(snapshot, term))
-                for term in TERMS
-            },
-            "near": sorted(
-                (round(score, 6), place.uri, place.start)
-                for place, score in snapshot.vector_search(query, 50, Filters())
-            ),
-        }
 
 
 @pytest.fixture
@@ -60,7 +35,7 @@ def rebuilt(tmp_path: Path) -> dict[str, object]:
     """What an index made from scratch shows after the update."""
     fresh = Shelf(tmp_path / "fresh")
     fresh.write(AFTER)  # type: ignore[arg-type]
-    found = shown(fresh)
+    found = visible_state(fresh)
     fresh.store.close()
     return found
 
@@ -70,7 +45,7 @@ def test_an_exception_before_activation_changes_nothing(
 ) -> None:
     """Seen to fail when leaving a session committed the catalogue instead of rolling back."""
     shelf.write(BEFORE)
-    before = shown(shelf)
+    before = visible_state(shelf)
 
     def fail_half_way() -> None:
         with shelf.session() as session:
@@ -79,12 +54,12 @@ def test_an_exception_before_activation_changes_nothing(
 
     with pytest.raises(RuntimeError):
         fail_half_way()
-    assert shown(shelf) == before
+    assert visible_state(shelf) == before
     shelf.store.close()
-    assert shown(shelf) == before
+    assert visible_state(shelf) == before
     assert shelf.store.verify() == []
     shelf.write(UPDATE)
-    assert shown(shelf) == rebuilt
+    assert visible_state(shelf) == rebuilt
 
 
 def test_an_exception_during_the_catalogue_s_commit_changes_nothing(
@@ -92,7 +67,7 @@ def test_an_exception_during_the_catalogue_s_commit_changes_nothing(
 ) -> None:
     """The keyword index is ahead then, here and for every other reader, and nobody can tell."""
     shelf.write(BEFORE)
-    before = shown(shelf)
+    before = visible_state(shelf)
 
     def fail(what: str, name: str, size: int) -> int:
         return size if (what, name) != ("commit", "catalogue.db") else size // 0
@@ -101,12 +76,12 @@ def test_an_exception_during_the_catalogue_s_commit_changes_nothing(
         patched.setattr(files, "on_point", fail)
         with pytest.raises(ZeroDivisionError):
             shelf.write(UPDATE)
-    assert shown(shelf) == before
+    assert visible_state(shelf) == before
     other = Shelf(shelf.store.folder)
-    assert shown(other) == before
+    assert visible_state(other) == before
     assert other.store.verify() == []
     shelf.write(UPDATE)
-    assert shown(shelf) == shown(other) == rebuilt
+    assert visible_state(shelf) == visible_state(other) == rebuilt
     other.store.close()
 
 
@@ -133,14 +108,14 @@ def test_a_death_between_the_two_commits_leaves_the_old_generation_and_no_ghosts
     that got its number.
     """
     shelf.write(BEFORE)
-    before = shown(shelf)
+    before = visible_state(shelf)
     died = elsewhere(DIE_BETWEEN, shelf.store.folder, Path(__file__).parent)
     assert died.returncode == 9, died.stderr
     again = Shelf(shelf.store.folder)
-    assert shown(again) == shown(shelf) == before
+    assert visible_state(again) == visible_state(shelf) == before
     assert again.store.verify() == []
     again.write(UPDATE)
-    assert shown(again) == shown(shelf) == rebuilt
+    assert visible_state(again) == visible_state(shelf) == rebuilt
     assert again.store.verify() == []
     again.store.close()
 
@@ -226,7 +201,7 @@ def test_a_death_after_a_checkpoint_costs_what_came_after_it_and_no_more(
         session.activate({})
     fresh = Shelf(shelf.store.folder.parent / "fresh")
     fresh.write({uri: text for uri, text in AFTER.items() if text})
-    assert shown(shelf) == shown(fresh)
+    assert visible_state(shelf) == visible_state(fresh)
     assert shelf.store.verify() == []
     fresh.store.close()
 

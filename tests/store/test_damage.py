@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shelf import Shelf, change_row, epoch_folder, rows_of, words
 
 from lookfar.errors import IndexCorrupt, LookfarError
 from lookfar.model import Filters
+from store.shelf import Shelf, change_row, epoch_folder, rows_of, words
 
 TEXTS = {
     f"{n}.md": f"---\ntags: [t{n % 3}]\n---\n# Page {n}\n\ncommon words number{n}\n\n## Sub {n}\n\n"

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shelf import Elsewhere, Shelf, change_row, epoch_folder, python
 
 from lookfar.errors import (
     IndexBusy,
@@ -21,6 +20,7 @@ from lookfar.errors import (
 )
 from lookfar.store.ground import database
 from lookfar.store.sqlite.epochs import CollectionStore
+from store.shelf import Elsewhere, Shelf, change_row, epoch_folder, python
 
 
 def test_a_file_that_is_no_database_is_reported_as_damage(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from shelf import Elsewhere, Shelf, python
 
 from lookfar.errors import DiskFull, IndexReadOnly, IOFailed
 from lookfar.library import Library
+from store.shelf import Elsewhere, Shelf, python
 
 SMALL = {f"{n}.md": f"# Page {n}\n\ncommon word{n}\n" for n in range(10)}
 

@@ -9,7 +9,6 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from shelf import Shelf, rows_of
 
 from lookfar.errors import IndexBusy, NotIndexed
 from lookfar.ports import Streams
@@ -19,6 +18,7 @@ from lookfar.store.ground.files import WriterLock
 from lookfar.store.keywords.analyser import analyse
 from lookfar.store.keywords.tantivy_index import FIELDS, NAMES
 from lookfar.store.sqlite.epochs import CollectionStore
+from store.shelf import Shelf, rows_of
 
 SECRET = "zyxwvutsrq"
 

@@ -12,11 +12,11 @@ import time
 from pathlib import Path
 
 import pytest
-from shelf import Elsewhere, python
 
 from lookfar.errors import DiskFull, IndexBusy, IndexReadOnly, IOFailed, PermissionDenied
 from lookfar.store.ground import files
 from points import Points
+from store.shelf import Elsewhere, python
 
 HOLD = """
     import sys, time

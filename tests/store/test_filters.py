@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from shelf import Shelf, pages, words
 
 from lookfar.model import Filters, Fingerprint
 from lookfar.ports import Place
 from lookfar.store.sqlite.epoch import EpochSnapshot
+from store.shelf import Shelf, pages, words
 
 VOCABULARY = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron")
 FOLDERS = ("docs/", "docs/100%_done/", "docs/100x_done/", 'it\'s "quoted"/', "日本語/設定 é/", "")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import zlib
 
 import pytest
-from shelf import Shelf, change_row, pages, rows_of, words
 
 from lookfar.errors import InvalidArgument
 from lookfar.model import Filters, Fingerprint
 from lookfar.ports import LeftOut
+from store.shelf import Shelf, change_row, pages, rows_of, words
 
 DISK = Fingerprint(1, 2, 3, 4)
 

@@ -9,12 +9,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from shelf import Elsewhere, Shelf, change_row, rows_of
 
 from lookfar.errors import NotIndexed
 from lookfar.store.catalogue.communities import louvain
 from lookfar.store.catalogue.graph import Graph
 from lookfar.store.catalogue.link_names import link_name, names_of
+from store.shelf import Elsewhere, Shelf, change_row, rows_of
 
 PAGES = {
     "index.md": "# Home\n",

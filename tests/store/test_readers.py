@@ -10,11 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
-from shelf import Shelf, pages, python, words
 
 from harness import amount, report
 from lookfar.model import Filters
 from lookfar.store.keywords.tantivy_index import KeywordIndex
+from store.shelf import Shelf, pages, python, words
 
 FILES = 12
 ACTIVATIONS = amount(50, 500)

@@ -10,12 +10,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from shelf import Shelf, change_row, epoch_folder, rows_of
 
 from lookfar.errors import IndexCorrupt
 from lookfar.store.ground import database
 from lookfar.store.ground.records import packed, unpacked
 from lookfar.store.ground.sqlite_log import broken_log
+from store.shelf import Shelf, change_row, epoch_folder, rows_of
 
 FRAME = 24 + 4096
 """Of a log: what is told about a page, and the page."""

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shelf import Shelf
 
 import harness
 from lookfar.model import Filters
 from lookfar.ports import EVERYTHING, AllOf, AnyOf, Need
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.keywords.signatures import SIGNATURES, SignatureFile, fold, sign, signed_texts
+from store.shelf import Shelf
 
 TRIALS = harness.amount(100, 3_000)
 WORDS = ["harbour", "lantern", "meadow", "granite", "Kestrel", "straße", "設定", "K", "ſalt", "été"]

@@ -10,11 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from shelf import Elsewhere, Shelf, change_row, pages, python, rows_of, words
-from test_crashes import shown
 
 from lookfar.errors import IndexBusy, IndexHeld, InvalidArgument, NotIndexed
 from lookfar.model import DocumentChange
+from store.shelf import Elsewhere, Shelf, change_row, pages, python, rows_of, visible_state, words
 
 FIRST = {
     "a.md": "# Alpha\n\nthe first crimson text\n",
@@ -41,7 +40,7 @@ def rebuilt(tmp_path: Path, texts: dict[str, str]) -> dict[str, object]:
     """What an index made of ``texts`` from scratch shows."""
     fresh = Shelf(tmp_path / "fresh")
     fresh.write(texts)  # type: ignore[arg-type]
-    found = shown(fresh)
+    found = visible_state(fresh)
     fresh.store.close()
     return found
 
@@ -55,9 +54,9 @@ def numbers(shelf: Shelf) -> list[int]:
 
 def test_a_roll_back_shows_the_older_state_and_only_it(three: Shelf, tmp_path: Path) -> None:
     """Seen to fail when ``roll_back`` did not move the pointer."""
-    newest = shown(three)
+    newest = visible_state(three)
     three.store.roll_back(1)
-    assert shown(three) == rebuilt(tmp_path, FIRST)
+    assert visible_state(three) == rebuilt(tmp_path, FIRST)
     assert three.found("turquoise magenta") == []
     assert three.store.held() == 1
     assert numbers(three) == [1, 2, 3]
@@ -65,7 +64,7 @@ def test_a_roll_back_shows_the_older_state_and_only_it(three: Shelf, tmp_path: P
     three.store.roll_back(2)
     assert three.found("turquoise") == ["b.md", "d.md"]
     three.store.roll_back(3)
-    assert shown(three) == newest
+    assert visible_state(three) == newest
     assert three.store.held() is None, "the newest is where it would be anyway"
     assert three.store.verify() == []
 
@@ -202,7 +201,7 @@ def test_a_write_after_a_roll_back_equals_a_rebuild(three: Shelf, tmp_path: Path
     three.store.roll_back(1)
     assert three.write({"b.md": "# Beta\n\nochre text\n", "e.md": "# E\n\nturquoise text\n"}) == 4
     after = {**FIRST, "b.md": "# Beta\n\nochre text\n", "e.md": "# E\n\nturquoise text\n"}
-    assert shown(three) == rebuilt(tmp_path, after)
+    assert visible_state(three) == rebuilt(tmp_path, after)
     assert three.found("magenta") == []
     assert three.store.held() is None
     assert numbers(three) == [1, 4]
@@ -225,11 +224,11 @@ def test_a_write_that_restores_a_dropped_text_stores_it_again(three: Shelf) -> N
 def test_a_session_without_changes_lets_go_and_keeps_the_generation(three: Shelf) -> None:
     """Seen to fail when ``commit_touches`` gave the number before the new one."""
     three.store.roll_back(2)
-    before = shown(three)
+    before = visible_state(three)
     with three.session() as session:
         assert session.commit_touches() == 2
     assert (three.store.held(), numbers(three)) == (None, [1, 2])
-    assert shown(three) == before
+    assert visible_state(three) == before
     assert three.store.verify() == []
     assert three.write({"z.md": "# Z\n\nzinc\n"}) == 4
 
@@ -252,15 +251,15 @@ def test_numbers_are_never_reused(three: Shelf) -> None:
 
 
 def test_a_session_given_up_keeps_the_hold_and_the_way_forward(three: Shelf) -> None:
-    newest = shown(three)
+    newest = visible_state(three)
     three.store.roll_back(1)
-    before = shown(three)
+    before = visible_state(three)
     with three.session() as session:
         three.fill(session, {"b.md": "# Beta\n\nochre\n"})
     assert (three.store.held(), numbers(three)) == (1, [1, 2, 3])
-    assert shown(three) == before
+    assert visible_state(three) == before
     three.store.roll_back(3)
-    assert shown(three) == newest
+    assert visible_state(three) == newest
     assert three.store.verify() == []
 
 
@@ -317,9 +316,9 @@ DIE_IN_WRITE = """
 
 
 def test_a_death_during_a_roll_back_changes_nothing(three: Shelf, elsewhere: Elsewhere) -> None:
-    before = shown(three)
+    before = visible_state(three)
     assert elsewhere(DIE_IN_ROLL_BACK, three.store.folder).returncode == 9
-    assert shown(three) == before
+    assert visible_state(three) == before
     assert three.store.held() is None
     three.store.roll_back(1)
     assert three.store.verify() == []
@@ -332,21 +331,21 @@ def test_a_death_in_the_write_after_a_roll_back_costs_nothing(
 
     forward again, the words of generation 3 found nothing.
     """
-    newest = shown(three)
+    newest = visible_state(three)
     three.store.roll_back(1)
-    before = shown(three)
+    before = visible_state(three)
     died = elsewhere(DIE_IN_WRITE, three.store.folder)
     assert died.returncode == 9, died.stderr
     again = Shelf(three.store.folder)
-    assert shown(again) == shown(three) == before
+    assert visible_state(again) == visible_state(three) == before
     assert again.store.held() == 1
     assert again.store.verify() == []
     again.store.roll_back(3)
-    assert shown(again) == shown(three) == newest
+    assert visible_state(again) == visible_state(three) == newest
     again.store.roll_back(1)
     again.write({"b.md": None})
     left = {uri: text for uri, text in FIRST.items() if uri != "b.md"}
-    assert shown(again) == rebuilt(tmp_path, left)
+    assert visible_state(again) == rebuilt(tmp_path, left)
     assert again.found("ghostly") == []
     assert again.store.verify() == []
     again.store.close()
@@ -394,7 +393,7 @@ def test_pruning_spares_what_serves(three: Shelf, tmp_path: Path) -> None:
     three.store.roll_back(1)
     assert three.store.prune(1)[0] == 1
     assert numbers(three) == [1, 3]
-    assert shown(three) == rebuilt(tmp_path, FIRST)
+    assert visible_state(three) == rebuilt(tmp_path, FIRST)
     assert three.store.verify() == []
 
 

@@ -7,10 +7,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from shelf import Shelf, change_row, rows_of
 
 from lookfar.store.catalogue import graph
 from lookfar.store.sqlite import write_session
+from store.shelf import Shelf, change_row, rows_of
 
 PAGES = {
     "a.md": "# A\n\n[b](b.md) [c](c.md)\n",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tracemalloc
 
 import pytest
-from shelf import SIZES, Shelf, change_row, epoch_folder, rows_of
 
 from lookfar.index.prepare import Prepared, prepare
 from lookfar.index.rederive import make_maker
@@ -16,6 +15,7 @@ from lookfar.store.catalogue.remembered import Remembered, State
 from lookfar.store.health.repair import Maker
 from lookfar.store.keywords.tantivy_index import file_damage
 from lookfar.store.sqlite.epochs import CollectionStore
+from store.shelf import SIZES, Shelf, change_row, epoch_folder, rows_of
 
 TEXTS: dict[str, str | None] = {
     f"{number}.md": f"# Page {number}\n\nmark{number} kiln\n" for number in range(6)

@@ -6,9 +6,9 @@ import random
 from pathlib import Path
 
 import pytest
-from shelf import Shelf
 
 from lookfar.store.catalogue import generations, rows
+from store.shelf import Shelf
 
 KEYS = ("documents", "sections", "chunks", "links", "content")
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import fixtures
 import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
@@ -30,6 +29,7 @@ from lookfar.serve.http.visits import Watch
 from lookfar.serve.mcp.server import make_server
 from lookfar.serve.tools.tool import Session
 from lookfar.serve.toolsets import tools_of
+from serve.conformance import fixtures
 
 
 def bare() -> Server[dict[str, Any]]:

@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import target
-from suite import Check, Suite, Unavailable
+
+from serve.conformance import target
+from serve.conformance.suite import Check, Suite, Unavailable
 
 REVISIONS = ("2025-11-25", "2026-07-28")
 FOREIGN = ("LOOKFAR_", "XDG_")

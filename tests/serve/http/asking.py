@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from processes import DEADLINE, eventually
+from serve.processes import DEADLINE, eventually
 
 DOCUMENTS = {
     "guide.md": "# Guide\n\nHow to begin.\n\n## Install\n\nUnpack the archive and run the"

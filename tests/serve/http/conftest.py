@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from asking import Served, serving
+
+from serve.http.asking import Served, serving
 
 
 @pytest.fixture(scope="session")

@@ -8,9 +8,10 @@ from typing import Any
 
 import anyio
 import pytest
-from asking import Served, serving
 from mcp import Client
-from processes import DEADLINE, eventually
+
+from serve.http.asking import Served, serving
+from serve.processes import DEADLINE, eventually
 
 TEXT = "The lighthouse keeper counts the boats every evening. " * 30
 NAMES = {"create_database", "insert_document", "find_similar_documents", "delete_document"}

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from asking import serving
-
 from lookfar.serve.http.tokens import add
+from serve.http.asking import serving
 
 
 def test_a_token_that_may_only_read_edits_nothing(tmp_path: Path) -> None:

@@ -22,9 +22,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from asking import Served, serving
 from click.testing import CliRunner
-from processes import DEADLINE, eventually
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -41,6 +39,8 @@ from lookfar.serve.http.tokens import Tokens
 from lookfar.serve.http.visits import Watch
 from lookfar.serve.mcp.server import make_server
 from lookfar.serve.tools.tool import Session
+from serve.http.asking import Served, serving
+from serve.processes import DEADLINE, eventually
 
 READ, WRITE = "r" * 32, "w" * 32
 MOST = 4096

@@ -11,11 +11,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from asking import Answer, Served, serving
 
 from harness import amount, report
 from hostile import ALWAYS, SECRET, arguments, outside_of, paths, places, plant
 from lookfar.serve.toolsets import tools_of
+from serve.http.asking import Answer, Served, serving
 
 ANY_NUMBER = ("--set", "serve.requests_per_second=0")
 STARTS = ("/", "/tools/", "/mcp/", "/openapi.json/")[: amount(2, 4)]

@@ -16,10 +16,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from asking import Served, serving
-from processes import DEADLINE
 
 from harness import amount, report
+from serve.http.asking import Served, serving
+from serve.processes import DEADLINE
 
 CLIENTS = 32
 SECONDS = amount(2, 60)

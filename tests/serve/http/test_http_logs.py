@@ -14,13 +14,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from asking import Served, environment, serving, write_documents
 from click.testing import CliRunner
-from processes import DEADLINE, eventually
 
 from lookfar.serve.cli.main import cli
 from lookfar.serve.http.log_lines import JsonLines, logging_to
 from lookfar.serve.http.metrics import Metrics
+from serve.http.asking import Served, environment, serving, write_documents
+from serve.processes import DEADLINE, eventually
 
 SECRET = "s3cret-" * 5
 

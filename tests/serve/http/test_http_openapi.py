@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from asking import Served, environment, serving
 
 from harness import amount, report
 from lookfar.serve.tools.tool import offered
 from lookfar.serve.toolsets import tools_of
+from serve.http.asking import Served, environment, serving
 
 CHECKS = (
     "not_a_server_error,status_code_conformance,content_type_conformance,"

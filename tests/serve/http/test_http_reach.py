@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asking import Served, command, events, serving
-from processes import eventually
 
 from lookfar.errors import InvalidConfig
 from lookfar.serve.http.tokens import Tokens, add, read, remove
 from lookfar.serve.http.web.api import ROWS
+from serve.http.asking import Served, command, events, serving
+from serve.processes import eventually
 
 SPOKEN = {"Accept": "application/json, text/event-stream"}
 INITIALIZE = {

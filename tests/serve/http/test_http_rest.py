@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from asking import DOCUMENTS, Served
 
 from lookfar import __version__
 from lookfar.serve.tools.tool import offered
 from lookfar.serve.toolsets import tools_of
+from serve.http.asking import DOCUMENTS, Served
 
 QUERY = {"query": "signing key", "top_n": 2}
 

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asking import Served, command, serving
 
 import planted
 from harness import amount, report
 from lookfar.serve.http.web import api
 from lookfar.serve.toolsets import tools_of
 from lookfar.sources.secrets.values import MASK
+from serve.http.asking import Served, command, serving
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="names that Windows cannot have")
 

@@ -10,8 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from asking import Served, events, serving
-from processes import eventually
+
+from serve.http.asking import Served, events, serving
+from serve.processes import eventually
 
 QUERY = {"query": "harbour boats", "top_n": 8}
 _POOL = 16

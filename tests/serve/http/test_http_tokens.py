@@ -12,14 +12,14 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from asking import Served, serving
 from click.testing import CliRunner, Result
-from processes import DEADLINE, eventually
 
 from lookfar import config
 from lookfar.errors import InvalidArgument, InvalidConfig, NotFound, PermissionDenied
 from lookfar.serve.cli.main import cli
 from lookfar.serve.http.tokens import Tokens, add, read, remove
+from serve.http.asking import Served, serving
+from serve.processes import DEADLINE, eventually
 
 
 def run(*arguments: str) -> Result:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
-from processes import end_all, marked_processes
-from served import ERAS, Agent, Home, connected, http, in_memory, stdio, write_documents
+
+from serve.mcp.served import ERAS, Agent, Home, connected, http, in_memory, stdio, write_documents
+from serve.processes import end_all, marked_processes
 
 MEMORY, PROCESS, DAEMON, HTTP = "memory", "stdio", "daemon", "http"
 AGENTS = [(transport, era) for transport in (MEMORY, PROCESS, DAEMON, HTTP) for era in ERAS]

@@ -22,12 +22,12 @@ import mcp_types as types
 from anyio.from_thread import BlockingPortal
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
-from processes import DEADLINE
 
 from lookfar.serve.daemon.pool import Pool
 from lookfar.serve.mcp.changes import Changes
 from lookfar.serve.mcp.server import Results, make_server
 from lookfar.serve.toolsets import tools_of
+from serve.processes import DEADLINE
 
 LEGACY = "legacy"
 MODERN = "2026-07-28"

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 from anyio.from_thread import BlockingPortal
-from served import LEGACY, MODERN, Agent, Home, connected, http, stdio, write_documents
 
 from lookfar.serve.toolsets import tools_of
+from serve.mcp.served import LEGACY, MODERN, Agent, Home, connected, http, stdio, write_documents
 
 A_SECTION = {"doc_uri": "made.md", "heading_path": "Made → A"}
 NOTE = {"filename": "note", "content": "Remembered zebras."}

@@ -19,8 +19,6 @@ from typing import Any
 import anyio
 import pytest
 from anyio.from_thread import BlockingPortal
-from processes import DEADLINE, eventually
-from served import Home, connected, said, write_documents
 
 from lookfar.collections.folder import Folder
 from lookfar.index.build import Build
@@ -37,6 +35,8 @@ from lookfar.serve.mcp.changes import Changes
 from lookfar.serve.mcp.server import make_server
 from lookfar.serve.tools.tool import Session
 from lookfar.serve.toolsets import tools_of
+from serve.mcp.served import Home, connected, said, write_documents
+from serve.processes import DEADLINE, eventually
 
 INITIALIZE = {
     "protocolVersion": "2025-11-25",

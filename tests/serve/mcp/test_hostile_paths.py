@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from anyio.from_thread import BlockingPortal
-from served import Agent, Home, connected
 
 from harness import amount, report
 from hostile import ALWAYS, GOOD, PROSE, SECRET, arguments, outside_of, paths, places, plant
@@ -21,6 +20,7 @@ from lookfar.serve.daemon.pool import Pool
 from lookfar.serve.mcp.server import make_server
 from lookfar.serve.tools.tool import Tool
 from lookfar.serve.toolsets import tools_of
+from serve.mcp.served import Agent, Home, connected
 
 TOOLS = {tool.name: tool for tool in tools_of(("all",))}
 EACH = amount(16, 1_000)

@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 
 import pytest
 from anyio.from_thread import BlockingPortal
-from served import ERAS, connected
 
 from lookfar import __version__
 from lookfar.serve.tools.table import TOOLS
+from serve.mcp.served import ERAS, connected
 
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 

@@ -20,8 +20,11 @@ import pytest
 from anyio.from_thread import BlockingPortal
 from click.testing import CliRunner, Result
 from mcp.shared.exceptions import MCPError
-from processes import DEADLINE, Client, alive, end_all, eventually, marked_processes
-from served import (
+
+from lookfar.errors import LookfarError
+from lookfar.serve.cli.main import cli
+from lookfar.serve.daemon.pool import Pool
+from serve.mcp.served import (
     ERAS,
     Agent,
     Home,
@@ -32,10 +35,7 @@ from served import (
     stdio,
     write_documents,
 )
-
-from lookfar.errors import LookfarError
-from lookfar.serve.cli.main import cli
-from lookfar.serve.daemon.pool import Pool
+from serve.processes import DEADLINE, Client, alive, end_all, eventually, marked_processes
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Unix sockets")
 

@@ -21,10 +21,10 @@ import anyio
 import pytest
 from anyio.from_thread import BlockingPortal
 from mcp import Client
-from processes import end_all, marked_processes
-from served import WORDS, Home, said, stdio
 
 from harness import amount, report
+from serve.mcp.served import WORDS, Home, said, stdio
+from serve.processes import end_all, marked_processes
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Unix sockets")
 

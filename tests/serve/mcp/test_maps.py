@@ -8,9 +8,9 @@ from typing import Any
 import mcp_types as types
 import pytest
 from anyio.from_thread import BlockingPortal
-from served import Agent, Home, in_memory, said, texts
 
 from lookfar.retrieve.answer.pack import tokens
+from serve.mcp.served import Agent, Home, in_memory, said, texts
 
 FILES = {
     "guide.md": "# Guide\n\nIntroduction.\n\n## Releases\n\nTo revert a release, tag the last good"

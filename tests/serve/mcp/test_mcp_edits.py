@@ -15,8 +15,13 @@ from typing import Any
 import mcp_types as types
 import pytest
 from anyio.from_thread import BlockingPortal
-from processes import DEADLINE
-from served import (
+
+from lookfar import config
+from lookfar.retrieve.answer.pack import tokens
+from lookfar.serve.daemon.pool import Pool
+from lookfar.serve.daemon.services import Offer
+from lookfar.serve.mcp.changes import Changes
+from serve.mcp.served import (
     ERAS,
     LEGACY,
     MODERN,
@@ -29,12 +34,7 @@ from served import (
     texts,
     write_documents,
 )
-
-from lookfar import config
-from lookfar.retrieve.answer.pack import tokens
-from lookfar.serve.daemon.pool import Pool
-from lookfar.serve.daemon.services import Offer
-from lookfar.serve.mcp.changes import Changes
+from serve.processes import DEADLINE
 
 STALE = "0" * 64
 

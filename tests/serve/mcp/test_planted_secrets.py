@@ -21,12 +21,12 @@ from typing import Any
 
 import pytest
 from anyio.from_thread import BlockingPortal
-from served import Agent, Home, connected, stdio
 
 import planted
 from harness import amount, report
 from lookfar.sources.secrets.values import MASK
 from planted import asked_by, text, value
+from serve.mcp.served import Agent, Home, connected, stdio
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="links and Unix sockets")
 

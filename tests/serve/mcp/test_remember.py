@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from anyio.from_thread import BlockingPortal
-from served import ERAS, Agent, Home, connected
 
 from lookfar import config
 from lookfar.serve.daemon.pool import Pool
 from lookfar.serve.daemon.services import Offer
 from lookfar.serve.mcp.changes import Changes
+from serve.mcp.served import ERAS, Agent, Home, connected
 
 
 @pytest.fixture(params=ERAS)

@@ -11,10 +11,10 @@ import anyio
 import mcp_types as types
 import pytest
 from anyio.from_thread import BlockingPortal
-from processes import DEADLINE
-from served import ERAS, LEGACY, MODERN, Agent, Home, connected, in_memory, stdio
 
 from lookfar.serve.tools.tool import MOST_TOKENS
+from serve.mcp.served import ERAS, LEGACY, MODERN, Agent, Home, connected, in_memory, stdio
+from serve.processes import DEADLINE
 
 
 @pytest.fixture(autouse=True)

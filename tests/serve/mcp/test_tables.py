@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from anyio.from_thread import BlockingPortal
-from served import Home, connected, in_memory
 
 from lookfar.serve.daemon.pool import Pool
 from lookfar.serve.mcp.server import INSTRUCTIONS, listing_cost, make_server
 from lookfar.serve.tools.tool import Tool
 from lookfar.serve.toolsets import NAMES, tools_of
+from serve.mcp.served import Home, connected, in_memory
 
 
 def every_tool() -> list[Any]:

@@ -12,10 +12,10 @@ from typing import Any
 import mcp_types as types
 import pytest
 from anyio.from_thread import BlockingPortal
-from served import ERAS, Agent, Home, in_memory, links, said, texts
 
 from lookfar.retrieve.answer.pack import tokens
 from lookfar.serve.tools.tool import MOST_TOKENS
+from serve.mcp.served import ERAS, Agent, Home, in_memory, links, said, texts
 
 _numbers = itertools.count()
 

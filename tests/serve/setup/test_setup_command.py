@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from click.testing import Result
-from configs import LINUX, SAMPLES
 
 from lookfar.serve.setup import markdown
 from lookfar.serve.setup.machine import Machine, launcher
+from serve.setup.configs import LINUX, SAMPLES
 
 Setup = Callable[..., Result]
 Told = Callable[..., dict[str, Any]]

@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 from click.testing import Result
-from configs import APPLE, KEYS, LINUX, PROJECT, SAMPLES, WINDOWS
-from insertions import only_inserted
 
 from lookfar.errors import Conflict
 from lookfar.serve.setup import edits, jsonc
@@ -22,6 +20,8 @@ from lookfar.serve.setup.backups import Kept
 from lookfar.serve.setup.clients import BY_NAME, CLIENTS
 from lookfar.serve.setup.edits import Edit, Target
 from lookfar.serve.setup.machine import Machine
+from serve.setup.configs import APPLE, KEYS, LINUX, PROJECT, SAMPLES, WINDOWS
+from serve.setup.insertions import only_inserted
 
 Setup = Callable[..., Result]
 Told = Callable[..., dict[str, Any]]

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from insertions import only_inserted
 
 from lookfar.serve.setup import jsonc
 from lookfar.serve.setup.malformed import Malformed
+from serve.setup.insertions import only_inserted
 
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 SCALARS = st.none() | st.booleans() | NUMBERS | st.text(max_size=8)

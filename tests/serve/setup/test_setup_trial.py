@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from click.testing import Result
-from configs import LINUX
-from processes import end_all, marked_processes
 
 from lookfar.serve.setup.trial import try_out
+from serve.processes import end_all, marked_processes
+from serve.setup.configs import LINUX
 
 Setup = Callable[..., Result]
 Told = Callable[..., dict[str, Any]]

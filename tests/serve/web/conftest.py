@@ -18,10 +18,10 @@ HERE = Path(__file__).parent
 # The server of the tests over HTTP, and the Node of the conformance suite.
 sys.path += [str(HERE.parent / "http"), str(HERE.parent / "conformance")]
 
-import chrome  # noqa: E402
-from asking import Served, environment, serving  # noqa: E402
-from corpus import FOG, write_corpus, write_many  # noqa: E402
-from processes import eventually  # noqa: E402
+from serve.http.asking import Served, environment, serving  # noqa: E402
+from serve.processes import eventually  # noqa: E402
+from serve.web import chrome  # noqa: E402
+from serve.web.corpus import FOG, write_corpus, write_many  # noqa: E402
 
 REQUIRED = "BROWSER_REQUIRED"
 PICTURES = "BROWSER_PICTURES"

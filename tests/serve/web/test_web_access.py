@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asking import Served
-from chrome import Chrome, Page
-from suite import Unavailable, find_node, installed
+
+from serve.conformance.suite import Unavailable, find_node, installed
+from serve.http.asking import Served
+from serve.web.chrome import Chrome, Page
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Chromium is driven over POSIX pipes")
 

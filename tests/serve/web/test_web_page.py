@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asking import Served, serving
-from chrome import Chrome, Page
-from corpus import HOSTILE_NAME, HOSTILE_TITLE, MANY, TEXTS, write_corpus
+
+from serve.http.asking import Served, serving
+from serve.web.chrome import Chrome, Page
+from serve.web.corpus import HOSTILE_NAME, HOSTILE_TITLE, MANY, TEXTS, write_corpus
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Chromium is driven over POSIX pipes")
 

@@ -9,10 +9,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from asking import Served, command, events, serving
-from corpus import MANY, TEXTS, write_corpus
 
 from lookfar.serve.http.web import api, files
+from serve.http.asking import Served, command, events, serving
+from serve.web.corpus import MANY, TEXTS, write_corpus
 
 MOST_BYTES = 200_000
 READ, WRITE = "r" * 24, "w" * 24

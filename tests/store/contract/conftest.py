@@ -7,12 +7,12 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from pgserver import Open, PgServer, ready, short_folder
-from shelf import Shelf
 
 from lookfar.store.postgres.registry import PostgresStore
 from lookfar.store.postgres.server import Server
 from lookfar.store.sqlite.epochs import CollectionStore
+from store.contract.pgserver import Open, PgServer, ready, short_folder
+from store.shelf import Shelf
 
 _numbers = count(1)
 

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
-from pgserver import Open
-from shelf import PAGE_WEIGHTS, WEIGHTS, Shelf, pages, words
 
 from lookfar.errors import (
     IndexBusy,
@@ -30,6 +28,8 @@ from lookfar.store.keywords.analyser import terms_of
 from lookfar.store.keywords.tantivy_index import FIELDS, NAMES
 from lookfar.store.sqlite.epoch import EpochSnapshot
 from lookfar.store.sqlite.epochs import CollectionStore
+from store.contract.pgserver import Open
+from store.shelf import PAGE_WEIGHTS, WEIGHTS, Shelf, pages, words
 
 if TYPE_CHECKING:
     from lookfar.store.ground.sql import Connection

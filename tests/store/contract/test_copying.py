@@ -10,7 +10,6 @@ from pathlib import Path
 import psycopg
 import pytest
 from click.testing import CliRunner, Result
-from pgserver import PgServer
 
 from lookfar import Library
 from lookfar.errors import (
@@ -28,6 +27,7 @@ from lookfar.serve.cli.main import cli
 from lookfar.serve.http.statuses import status_of
 from lookfar.store.postgres.server import server_at
 from lookfar.store.sqlite.write_session import EpochWriter
+from store.contract.pgserver import PgServer
 
 _MODEL = {"embed.provider": "hash", "git.history": False}
 QUESTIONS = ("crimson engine", "how to set up", "start_engine", "notes about tea", "amber")

@@ -6,13 +6,13 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from pgserver import PgServer
-from shelf import Shelf
 
 from lookfar.errors import IndexCorrupt
 from lookfar.store.catalogue.erasing import StoredDocument
 from lookfar.store.postgres.registry import PostgresStore
 from lookfar.store.postgres.server import Server
+from store.contract.pgserver import PgServer
+from store.shelf import Shelf
 
 TEXTS = {f"{name}.md": f"# {name}\n\nthe words of {name}\n" for name in "abc"}
 

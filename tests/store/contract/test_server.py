@@ -15,8 +15,6 @@ from threading import Event, Thread
 import numpy as np
 import psycopg
 import pytest
-from pgserver import PgServer, ready, short_folder
-from shelf import Shelf, words
 
 from lookfar.errors import (
     IndexReadOnly,
@@ -31,6 +29,8 @@ from lookfar.store.postgres import keywords, postings, schema, server
 from lookfar.store.postgres import snapshot as epoch
 from lookfar.store.postgres.registry import PostgresStore
 from lookfar.store.postgres.server import Server, translated
+from store.contract.pgserver import PgServer, ready, short_folder
+from store.shelf import Shelf, words
 
 _numbers = count(1)
 Made = Callable[..., Shelf]

@@ -1,0 +1,45 @@
+"""Everything that readers of an index can observe, for comparing two indexes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lookfar.library import Library
+from lookfar.model import Filters
+
+VOCABULARY = ("amber", "birch", "cedar", "delta", "ember")
+SETTINGS = {"embed.provider": "hash", "index.workers": 1, "index.retain_generations": 2}
+
+
+def visible_state(library: Library) -> dict[str, Any]:
+    """Return what readers can observe, without internal numbers.
+
+    BM25 scores are excluded: they depend on versions kept by older generations.
+    """
+    assert library.folder().embedder is not None
+    with library.folder()._store.snapshot() as snapshot:
+        uri_of = {snapshot.document(uri)["id"]: uri for uri in snapshot.uris()}
+        query = library.folder().embedder.embed([" ".join(VOCABULARY)])[0]
+        return {
+            "texts": {uri: snapshot.text(uri) for uri in snapshot.uris()},
+            "counts": snapshot.counts(),
+            "sections": {uri: snapshot.sections(uri) for uri in snapshot.uris()},
+            "words": {
+                word: sorted(
+                    (at.uri, at.start, at.end, at.sha)
+                    for at, _ in snapshot.keyword_search([word], {"body": 1.0}, 1000, Filters())
+                )
+                for word in VOCABULARY
+            },
+            "pages": {
+                word: sorted(
+                    uri_of[document]
+                    for document, _ in snapshot.page_search([word], {"page": 1.0}, 1000, Filters())
+                )
+                for word in VOCABULARY
+            },
+            "near": sorted(
+                (round(score, 5), at.uri, at.start)
+                for at, score in snapshot.vector_search(query, 1000, Filters())
+            ),
+        }
