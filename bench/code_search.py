@@ -23,7 +23,7 @@ from typing import Any
 
 from lookfar import Library
 from lookfar.model import Filters
-from lookfar.serve.cli.options import settings_from
+from lookfar.serve.daemon.session_options import parse_settings
 
 TOP = 10
 Found = list[tuple[str, int, int]]
@@ -76,7 +76,7 @@ def main() -> None:
     modes = given.modes.split(",")
     lanes = tuple(filter(None, given.kinds.split(",")))
     work = given.work or Path(tempfile.mkdtemp())
-    settings = settings_from(tuple(given.settings))
+    settings = parse_settings(tuple(given.settings))
     by_repository: dict[str, dict[str, float]] = {}
     by_category: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     losses: list[tuple[float, str, str, Any, Found]] = []

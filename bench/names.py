@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 from lookfar import Library
 from lookfar.model import Mode
-from lookfar.serve.cli.options import settings_from
+from lookfar.serve.daemon.session_options import parse_settings
 
 FORMS = {
     "bare": "{}",
@@ -153,7 +153,7 @@ def main() -> None:
     parser.add_argument("--misses", action="store_true", help="show every question that missed")
     given = parser.parse_args()
     work = given.work or Path(tempfile.mkdtemp())
-    settings = settings_from(tuple(given.settings))
+    settings = parse_settings(tuple(given.settings))
     asked: list[Asked] = []
     for folder in given.folders:
         with Library.open(folder, index_dir=work / folder.name, settings=settings) as library:

@@ -23,7 +23,7 @@ from lookfar.common.folders import folder_bytes, list_folder, walk_folder
 from lookfar.errors import IOFailed, PermissionDenied
 from lookfar.index.copy import IndexLocation
 from lookfar.library import Library
-from lookfar.serve.cli.doctor.checks import open_to_others
+from lookfar.serve.cli.doctor.disk_checks import open_to_others
 from lookfar.store.ground import files
 from lookfar.store.opening import stored_names
 from lookfar.store.sqlite.epochs import CollectionStore
@@ -43,7 +43,7 @@ WALKS: dict[str, Ask] = {
 """What lists folders of an index, by what a user would call it."""
 
 _BESIDES = {
-    "folders.py",
+    "common/folders.py",
     "sources",  # They have a walker of their own, by descriptor.
     "edit/editor.py",  # Lists a descriptor that a source opened.
     "serve/http/web/files.py",  # The files of the package, read once.

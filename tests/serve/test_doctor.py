@@ -14,9 +14,10 @@ import pytest
 from click.testing import Result
 
 from lookfar.config import data_dir
-from lookfar.serve.cli.doctor import checks as doctor_checks
-from lookfar.serve.cli.doctor.checks import Checks, Finding
-from lookfar.serve.cli.exits import FELL_SHORT
+from lookfar.serve.cli.doctor import disk_checks, index_checks, program_checks
+from lookfar.serve.cli.doctor.checks import run_checks
+from lookfar.serve.cli.doctor.findings import Finding, Subject
+from lookfar.serve.cli.exits import CHECK_FAILED
 from lookfar.serve.daemon.endpoint import runtime_folder
 from lookfar.store.ground.files import WriterLock
 
@@ -44,8 +45,8 @@ def examine(handbook: Path, home: Path) -> Callable[..., dict[str, list[Finding]
 
     def examine(*, deep: bool = False, fix: bool = False) -> dict[str, list[Finding]]:
         found: dict[str, list[Finding]] = {}
-        settings = {"embed.provider": "hash"}
-        for each in Checks(str(handbook), str(home), settings).run(deep=deep, fix=fix):
+        subject = Subject(str(handbook), str(home), {"embed.provider": "hash"})
+        for each in run_checks(subject, deep=deep, fix=fix):
             found.setdefault(each.check, []).append(each)
         return found
 
@@ -82,9 +83,9 @@ def test_a_damaged_index_is_told_and_mended(handbook: Path, home: Path, run: Run
     at = ("doctor", handbook, "--index-dir", home)
     assert run(*at).exit_code == 0  # It opens; only every row tells.
     found = run(*at, "--deep")
-    assert found.exit_code == FELL_SHORT
+    assert found.exit_code == CHECK_FAILED
     assert "--repair" in found.stdout
-    assert "can be mended with --fix" in found.stdout
+    assert "can be fixed with --fix" in found.stdout
     mended = run(*at, "--deep", "--fix")
     assert mended.exit_code == 0, mended.stdout
     assert "fixed    index" in mended.stdout
@@ -189,7 +190,7 @@ def test_a_folder_for_indexes_that_may_not_be_written(home: Path, examine: Exami
 def test_a_full_disk(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
     for free, state in ((50_000_000, "error"), (500_000_000, "warning"), (50_000_000_000, "ok")):
         usage = type("Usage", (), {"free": free})
-        monkeypatch.setattr(doctor_checks.shutil, "disk_usage", lambda _, told=usage: told)
+        monkeypatch.setattr(disk_checks.shutil, "disk_usage", lambda _, told=usage: told)
         assert states(examine()["disk"]) == [state]
 
 
@@ -198,7 +199,7 @@ def test_a_network_file_system(
     home: Path, handbook: Path, examine: Examine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mounts = tmp_path / "mounts"
-    monkeypatch.setattr(doctor_checks, "_MOUNTS", mounts)
+    monkeypatch.setattr(disk_checks, "_MOUNTS", mounts)
     mounts.write_text(f"/dev/a / ext4 rw 0 0\nserver:/x {home} nfs4 rw 0 0\n")
     (finding,) = examine()["file system"]
     assert finding.state == "error"
@@ -214,7 +215,7 @@ def test_a_limit_on_watches(
     examine: Examine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit = tmp_path / "limit"
-    monkeypatch.setattr(doctor_checks, "_WATCHES", limit)
+    monkeypatch.setattr(index_checks, "_WATCHES", limit)
     limit.write_text("2\n")
     (finding,) = examine()["watcher"]
     assert finding.state == "warning"
@@ -235,7 +236,7 @@ def test_settings_that_are_wrong(handbook: Path, examine: Examine) -> None:
 
 def test_a_folder_that_is_not_there(run: Run, tmp_path: Path) -> None:
     result = run("doctor", tmp_path / "nowhere")
-    assert result.exit_code == FELL_SHORT
+    assert result.exit_code == CHECK_FAILED
     assert "does not exist" in result.stdout
     assert result.stdout.count("error  ") == 1
 
@@ -244,12 +245,12 @@ def test_a_model_that_is_not_there(handbook: Path, home: Path, run: Run) -> None
     result = run(
         "doctor", handbook, "--index-dir", home, "--set", "embed.model=/nowhere", model="static"
     )
-    assert result.exit_code == FELL_SHORT
+    assert result.exit_code == CHECK_FAILED
     assert "error    model" in result.stdout
 
 
 def test_without_git(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor_checks.shutil, "which", lambda *_, **__: None)
+    monkeypatch.setattr(index_checks.shutil, "which", lambda *_, **__: None)
     (finding,) = examine()["git"]
     assert finding.state == "warning"
 
@@ -296,7 +297,7 @@ def test_a_client_whose_command_is_gone(own_home: Path, examine: Examine) -> Non
 
 
 def test_a_part_that_does_not_load(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor_checks, "_NATIVE", ("numpy", "no_such_part"))
+    monkeypatch.setattr(program_checks, "_NATIVE", ("numpy", "no_such_part"))
     (finding,) = examine()["parts"]
     assert finding.state == "error"
     assert finding.fix == "Run: pip install --force-reinstall no-such-part"
@@ -306,8 +307,8 @@ def test_a_check_that_fails_is_a_finding(examine: Examine, monkeypatch: pytest.M
     def broken(_: object) -> None:
         raise RuntimeError("surprise")
 
-    monkeypatch.setattr(doctor_checks, "_mounted", broken)
-    monkeypatch.setattr(doctor_checks, "_MOUNTS", Path(__file__))
+    monkeypatch.setattr(disk_checks, "_file_system", broken)
+    monkeypatch.setattr(disk_checks, "_MOUNTS", Path(__file__))
     (finding,) = examine()["file system"]
     assert finding.state == "warning"
     assert "surprise" in finding.message

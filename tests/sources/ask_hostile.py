@@ -23,7 +23,8 @@ from lookfar.collections.commits import Commits
 from lookfar.errors import LookfarError
 from lookfar.index.strategies import head_of
 from lookfar.library import Library
-from lookfar.serve.cli.doctor.checks import Checks
+from lookfar.serve.cli.doctor.findings import Subject
+from lookfar.serve.cli.doctor.index_checks import check_git
 from lookfar.sources.confine import Root
 from lookfar.sources.folder.outer_ignore import ignores_around
 
@@ -51,9 +52,9 @@ def questions(library: Library, root: str, commit: str) -> Iterator[Callable[[],
 
 
 def findings(library: Library, root: str) -> Iterator[Any]:
-    checks = Checks(root, None, {})
-    checks.library = library
-    return checks.git()
+    subject = Subject(root, None, {})
+    subject.library = library
+    return check_git(subject)
 
 
 def contents(commits: Commits) -> Any:

@@ -20,7 +20,7 @@ from click.testing import CliRunner, Result
 
 from lookfar import errors
 from lookfar.serve.cli.main import cli
-from lookfar.serve.cli.options import examples_of
+from lookfar.serve.cli.options import get_examples
 
 Run = Callable[..., Result]
 
@@ -65,7 +65,7 @@ def test_memories_are_kept_read_changed_and_put_away() -> None:
 @pytest.mark.parametrize("way", EVERY)
 def test_every_help_page_has_an_example(way: str) -> None:
     shown = CliRunner().invoke(cli, [*way.split(), "--help"]).stdout
-    examples = examples_of(EVERY[way])
+    examples = get_examples(EVERY[way])
     assert examples, way
     assert "Examples:" in shown
     for each in examples:
@@ -74,7 +74,7 @@ def test_every_help_page_has_an_example(way: str) -> None:
 
 @pytest.mark.parametrize("way", EVERY)
 def test_every_example_is_what_the_commands_take(way: str) -> None:
-    for example in examples_of(EVERY[way]):
+    for example in get_examples(EVERY[way]):
         bare = re.sub(r'^eval "\$\((.*)\)"$', r"\1", example)
         first, *words = shlex.split(bare)
         assert first == "lookfar"
@@ -156,7 +156,7 @@ def test_what_is_mistyped_is_recognised(
 def test_a_missing_argument_is_shown_by_an_example(run: Run) -> None:
     shown = run("search").stderr
     assert "Missing argument 'QUERY'" in shown
-    assert f"Like this: {examples_of(cli.commands['search'])[0]}" in shown
+    assert f"For example: {get_examples(cli.commands['search'])[0]}" in shown
 
 
 def test_an_unknown_command_of_a_group_is_helped_by_that_group() -> None:

@@ -299,7 +299,7 @@ REFUSED = [
     (("--against", "search.mode=keyword", "--baseline", "x.json"), "both say what"),
     (("--mode", "hybrid", "--mode", "vector", "--against", "search.top_k=3"), "do not go together"),
     (("--against", "as_of=latest"), "names no generation"),
-    (("--against", "search.mode"), "not a setting and its value"),
+    (("--against", "search.mode"), "not of the form KEY=VALUE"),
     (("--against", "search.mood=x"), "search.mood"),
     (("--known", "3"), "FILE has some already"),
     (("-k", "0"), "-k is 0"),

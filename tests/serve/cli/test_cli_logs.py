@@ -79,7 +79,7 @@ def test_the_last_entries_of_the_daemon(daemon_log: Path) -> None:
     assert [each["level"] for each in shape] == ["info", "error", "warning"]
     assert shape[1]["message"].endswith("ValueError: \x1b[31mred")
     assert shape[2] == {
-        "time": "2026-11-15 20:05:03,000", "level": "warning", "component": "serve.pool",
+        "time": "2026-11-15 20:05:03,000", "level": "warning", "component": "serve.daemon.pool",
         "message": "closing took long",
     }  # fmt: skip
 

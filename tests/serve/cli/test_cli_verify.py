@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from lookfar.serve.cli.exits import FELL_SHORT
+from lookfar.serve.cli.exits import CHECK_FAILED
 
 Ask = Callable[..., dict[str, Any]]
 Run = Callable[..., Result]
@@ -47,7 +47,7 @@ def test_damage_is_told_and_left_alone(handbook: Path, run: Run, ask: Ask, damag
     """Seen to fail when the exit code was always 0."""
     for _ in range(2):
         result = run("verify", handbook, "--index-dir", damaged)
-        assert result.exit_code == FELL_SHORT
+        assert result.exit_code == CHECK_FAILED
         first, second = result.stdout.splitlines()
         assert first == "DAMAGED  handbook: 1 problem"
         assert second == "  vectors: row 0 differs from what was written"
@@ -87,6 +87,6 @@ def test_a_pipe_gets_no_colour_and_no_progress(
     handbook: Path, process: Callable[..., Any], damaged: Path
 ) -> None:
     done = process("verify", handbook, "--index-dir", damaged, "--set", "embed.provider=hash")
-    assert done.returncode == FELL_SHORT
+    assert done.returncode == CHECK_FAILED
     assert "\x1b" not in done.stdout + done.stderr
     assert "Checking" not in done.stderr

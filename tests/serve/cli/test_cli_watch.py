@@ -39,7 +39,7 @@ def watching(*arguments: object) -> Iterator[subprocess.Popen[str]]:
 def test_it_tells_each_pass_and_leaves_when_asked(handbook: Path, how: signal.Signals) -> None:
     with watching(handbook) as process:
         assert process.stderr is not None
-        assert process.stderr.readline().startswith("following ")
+        assert process.stderr.readline().startswith("watching ")
         assert "4 added" in process.stderr.readline()
         (handbook / "new.md").write_text("# New\n")
         line = process.stderr.readline()

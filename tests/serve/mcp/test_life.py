@@ -392,8 +392,8 @@ def test_a_toolset_is_served_over_stdio_until_its_input_ends(
 def test_the_daemon_is_looked_after(portal: BlockingPortal, place: Home, docs: Path) -> None:
     command("daemon", "stop")
     assert status() == {"running": False}
-    assert "No daemon runs." in command("daemon", "status").stdout
-    assert "No daemon runs." in command("daemon", "stop").stdout
+    assert "The daemon is not running." in command("daemon", "status").stdout
+    assert "The daemon is not running." in command("daemon", "stop").stdout
     with connected(portal, stdio(place, docs), docs) as agent:
         agent.call("search", query="signing key")
         told = status()
@@ -404,7 +404,7 @@ def test_the_daemon_is_looked_after(portal: BlockingPortal, place: Home, docs: P
         shown = command("daemon", "status").stdout
         assert f"Process {told['pid']}" in shown
         assert f"tester: {docs}" in shown
-        assert "The daemon has ended." in command("daemon", "stop").stdout
+        assert "Stopped the daemon." in command("daemon", "stop").stdout
         assert not alive(told["pid"])
         assert agent.call("search", query="signing key")
         assert status()["pid"] != told["pid"]

@@ -13,7 +13,7 @@ import click
 from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
 
 from lookfar.serve.cli.exits import write
-from lookfar.serve.cli.options import examples, verbose
+from lookfar.serve.cli.options import examples, verbose_option
 
 SHELLS: Final = ("bash", "zsh", "fish")
 _PROGRAM: Final = "lookfar"
@@ -30,7 +30,7 @@ _KEYS: Final = frozenset(("key", "settings", "against"))
 )
 @click.command()
 @click.argument("shell", type=click.Choice(SHELLS))
-@verbose
+@verbose_option
 def completion(shell: str) -> None:
     """Print what a shell needs to complete our commands."""
     kind = get_completion_class(shell)
@@ -67,7 +67,7 @@ def _settings(ends: str) -> list[tuple[str, str]]:
     return [(doc.key + ends, doc.description) for doc in describe()]
 
 
-def completed(command: click.Command) -> None:
+def add_completions(command: click.Command) -> None:
     """Give the arguments and options of a command, and of those below it, what their names say:
     a path is a folder in every command."""
     for each in command.params:
@@ -78,4 +78,4 @@ def completed(command: click.Command) -> None:
                 each.type = _Word(kind)
     inner: Any = command.commands.values() if isinstance(command, click.Group) else ()
     for each in inner:
-        completed(each)
+        add_completions(each)

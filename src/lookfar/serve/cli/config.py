@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import click
 
 from lookfar.errors import InvalidArgument, InvalidConfig, NotFound
-from lookfar.serve.cli.exits import FELL_SHORT, GuardedGroup, write, write_json
+from lookfar.serve.cli.exits import CHECK_FAILED, GuardedGroup, write, write_json
 from lookfar.serve.cli.options import (
-    about,
+    clean_text,
     examples,
-    overriding,
-    quoted,
-    reporting,
-    settings_from,
-    utf8,
+    output_options,
+    path_option,
+    quote,
+    set_option,
 )
+from lookfar.serve.daemon.session_options import parse_settings
 from lookfar.serve.show.printable import safe_name, safe_text
 
 if TYPE_CHECKING:
@@ -67,9 +67,9 @@ def config(ctx: click.Context) -> None:
 @config.command()
 @click.argument("sections", nargs=-1, metavar="[SECTION]...")
 @click.option("--changed", "chosen", is_flag=True, help="Only what is not a default.")
-@about
-@overriding
-@reporting
+@path_option
+@set_option
+@output_options
 def show(
     sections: tuple[str, ...], chosen: bool, path: str, settings: tuple[str, ...], as_json: bool
 ) -> None:
@@ -106,14 +106,14 @@ def show(
 @examples("lookfar config get search.top_k", "lookfar config get embed.provider --path docs --json")
 @config.command()
 @click.argument("key")
-@about
-@overriding
-@reporting
+@path_option
+@set_option
+@output_options
 def get(key: str, path: str, settings: tuple[str, ...], as_json: bool) -> None:
     """Print the value of a setting."""
     from lookfar.config import check_key
 
-    name = check_key(utf8(key))
+    name = check_key(clean_text(key))
     resolved, root = _resolved(path, settings)
     shape = _shape(name, resolved, root)
     if as_json:
@@ -133,8 +133,8 @@ def get(key: str, path: str, settings: tuple[str, ...], as_json: bool) -> None:
 @click.argument("key")
 @click.argument("value")
 @_in_project
-@about
-@reporting
+@path_option
+@output_options
 def set_(key: str, value: str, project: bool, path: str, as_json: bool) -> None:
     """Write a setting into a file, beside what is there; comments and order stay.
 
@@ -143,8 +143,8 @@ def set_(key: str, value: str, project: bool, path: str, as_json: bool) -> None:
     from lookfar.config import check_key
     from lookfar.serve.setup import toml_text
 
-    name = check_key(utf8(key))
-    typed = settings_from((f"{name}={utf8(value)}",))[name]
+    name = check_key(clean_text(key))
+    typed = parse_settings((f"{name}={clean_text(value)}",))[name]
     section, _, leaf = name.rpartition(".")
     inside = (section,) if section else ()
     place = _edited(project, path, lambda text: toml_text.put(text, inside, {leaf: typed}))
@@ -158,14 +158,14 @@ def set_(key: str, value: str, project: bool, path: str, as_json: bool) -> None:
 @config.command()
 @click.argument("key")
 @_in_project
-@about
-@reporting
+@path_option
+@output_options
 def unset(key: str, project: bool, path: str, as_json: bool) -> None:
     """Take a setting out of a file, so that another place or its default decides."""
     from lookfar.config import check_key
     from lookfar.serve.setup import toml_text
 
-    name = check_key(utf8(key))
+    name = check_key(clean_text(key))
     before = _text(_file(project, path), project) or ""
     place = _edited(project, path, lambda text: toml_text.drop(text, tuple(name.split("."))))
     removed = (_text(place, project) or "") != before
@@ -183,8 +183,8 @@ def unset(key: str, project: bool, path: str, as_json: bool) -> None:
 
 @examples("lookfar config path", "lookfar config path --json")
 @config.command("path")
-@about
-@reporting
+@path_option
+@output_options
 def path_(path: str, as_json: bool) -> None:
     """Tell where settings are read from."""
     places = {"user": _file(False, path), "project": _file(True, path)}
@@ -208,8 +208,8 @@ def path_(path: str, as_json: bool) -> None:
 @config.command()
 @click.argument("file", required=False)
 @click.option("--project", is_flag=True, help="FILE is a folder's own.")
-@about
-@reporting
+@path_option
+@output_options
 def check(file: str | None, project: bool, path: str, as_json: bool) -> int:
     """Check settings files and say all that is wrong; exit code 9 where something is.
 
@@ -242,7 +242,7 @@ def check(file: str | None, project: bool, path: str, as_json: bool) -> int:
             write(safe_name(f"{each.message} {each.hint}"))
         if not found:
             write(safe_name(f"ok: {', '.join(map(str, checked)) or 'nothing is set'}"))
-    return FELL_SHORT if found else 0
+    return CHECK_FAILED if found else 0
 
 
 @examples(
@@ -257,8 +257,8 @@ def check(file: str | None, project: bool, path: str, as_json: bool) -> int:
     help="Whose file it is (default: its keys tell).",
 )  # fmt: skip
 @click.option("--write", "writing", is_flag=True, help="Make the folder's lookfar.toml of it.")
-@about
-@reporting
+@path_option
+@output_options
 def migrate(file: str, system: str | None, writing: bool, path: str, as_json: bool) -> None:
     """Say in our settings what the configuration of another system says.
 
@@ -294,7 +294,7 @@ def _tell_rest(done: Migrated) -> None:
     """What a person still has to do or know, beside the file."""
     for key, value in done.own.items():
         shown = ",".join(value) if isinstance(value, list) else _written(value, bare=True)
-        click.echo(safe_name(f"To set it too: lookfar config set {key} {quoted(shown)}"), err=True)
+        click.echo(safe_name(f"To set it too: lookfar config set {key} {quote(shown)}"), err=True)
     for each in done.left:
         click.echo(safe_name(f"no counterpart: {each.theirs}: {each.note}"), err=True)
 
@@ -306,7 +306,7 @@ def _resolved(path: str, given: tuple[str, ...]) -> tuple[Settings, Path]:
     from lookfar.config import load
 
     root = Path(path)
-    return load(root, settings_from(given)), root
+    return load(root, parse_settings(given)), root
 
 
 def _shape(key: str, resolved: Settings, root: Path) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import click
 
 from lookfar.errors import how_many
 from lookfar.serve.cli.exits import write, write_json
-from lookfar.serve.cli.options import examples, reporting, utf8
+from lookfar.serve.cli.options import clean_text, examples, output_options
 from lookfar.serve.show.printable import safe_name
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _PATIENCE: Final = 60.0
     help="Copy this one, named by its beginning. Repeatable; default: all.",
 )  # fmt: skip
 @click.option("--quiet", is_flag=True, help="Show no progress and no report.")
-@reporting
+@output_options
 def copy(
     source: str, target: str, collections: tuple[str, ...], quiet: bool, as_json: bool
 ) -> None:
@@ -62,7 +62,7 @@ def copy(
 
     made: list[dict[str, Any]] = []
     left: list[dict[str, Any]] = []
-    names = tuple(map(utf8, collections))
+    names = tuple(map(clean_text, collections))
     for each in copied(_place(source), _place(target), names, tell, _PATIENCE):
         if isinstance(each, Copied):
             made.append(asdict(each))
@@ -91,4 +91,4 @@ def _place(text: str) -> IndexLocation:
     if "://" in text:
         # By the same rule as the setting: an address, and no password in it.
         return IndexLocation(config.load(None, {"store.url": text}).store.url)
-    return IndexLocation(str(Path(utf8(text)).expanduser().absolute()))
+    return IndexLocation(str(Path(clean_text(text)).expanduser().absolute()))

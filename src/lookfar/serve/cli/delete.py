@@ -15,7 +15,14 @@ import click
 from lookfar.common.folders import folder_bytes
 from lookfar.errors import NotIndexed
 from lookfar.serve.cli.exits import write, write_json
-from lookfar.serve.cli.options import agreed, agreeing, asked, common, examples, opened
+from lookfar.serve.cli.options import (
+    confirm,
+    connect_library,
+    examples,
+    library_options,
+    open_library,
+    yes_option,
+)
 from lookfar.serve.show.printable import safe_name
 
 if TYPE_CHECKING:
@@ -27,15 +34,15 @@ if TYPE_CHECKING:
 )
 @click.command()
 @click.argument("path", default=".")
-@agreeing
+@yes_option
 @click.option("--dry-run", is_flag=True, help="Show what would go, and remove nothing.")
-@common
+@library_options
 def delete(path: str, yes: bool, dry_run: bool, as_json: bool, **options: Any) -> None:
     """Remove the index of a folder. Its files stay as they are, and so do memories.
 
     PATH is the folder that was indexed (default: this one). The next search indexes it anew.
     """
-    with opened(path, options) as library:
+    with open_library(path, options) as library:
         places = _places(library)
         root = library.folder().root.path
     if not places:
@@ -45,10 +52,10 @@ def delete(path: str, yes: bool, dry_run: bool, as_json: bool, **options: Any) -
     size = sum(folder_bytes(Path(place)) for place in places)
     question = f"Remove the index of {root} ({size / 1e6:,.1f} MB)? Its files stay."
     if not dry_run:
-        if not agreed(safe_name(question), yes=yes, as_json=as_json):
+        if not confirm(safe_name(question), yes=yes, as_json=as_json):
             raise click.Abort
         # A daemon that follows the folder has to let go of it, and would make it anew.
-        with asked(path, options) as held:
+        with connect_library(path, options) as held:
             places = list(held.delete())
     if as_json:
         write_json({"root": root, "removed": places, "bytes": size, "dry_run": dry_run})

@@ -15,9 +15,15 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from lookfar.errors import InvalidArgument, NotFound, from_os_error
-from lookfar.serve.cli.exits import FELL_SHORT, GuardedGroup, write, write_json
-from lookfar.serve.cli.options import about as _where
-from lookfar.serve.cli.options import common, examples, opened, quoted, utf8
+from lookfar.serve.cli.exits import CHECK_FAILED, GuardedGroup, write, write_json
+from lookfar.serve.cli.options import (
+    clean_text,
+    examples,
+    library_options,
+    open_library,
+    path_option,
+    quote,
+)
 from lookfar.serve.show import json_shapes
 from lookfar.serve.show.printable import safe_name
 
@@ -37,8 +43,8 @@ def _trying(command: Any) -> Any:
 def _changing(command: Any) -> Any:
     """What every command takes that changes a part of a document."""
     for option in (
-        common,
-        _where,
+        library_options,
+        path_option,
         click.option(
             "--rewrite-links", is_flag=True, help="Change links to headings that are led astray."
         ),
@@ -84,21 +90,21 @@ def doc(ctx: click.Context) -> None:
     "--single-h1/--several-h1", default=None,
     help="Whether there may be one heading of level 1 only (default: edit.single_h1).",
 )  # fmt: skip
-@_where
-@common
+@path_option
+@library_options
 def validate(
     uris: tuple[str, ...], single_h1: bool | None, path: str, as_json: bool, **options: Any
 ) -> int:
     """Check the headings of documents; exit code 9 where one breaks a rule."""
-    with opened(path, options) as library:
-        found = [library.validate(utf8(each), single_h1=single_h1) for each in uris]
+    with open_library(path, options) as library:
+        found = [library.validate(clean_text(each), single_h1=single_h1) for each in uris]
     if as_json:
         write_json({"documents": [json_shapes.validation(each) for each in found]})
     else:
         from lookfar.serve.show import render
 
         write(render.validations(found))
-    return 0 if all(each.ok for each in found) else FELL_SHORT
+    return 0 if all(each.ok for each in found) else CHECK_FAILED
 
 
 @examples("lookfar doc fix guide.md --path docs --dry-run")
@@ -123,7 +129,14 @@ def fix(uri: str, **options: Any) -> None:
 @_changing
 def create(uri: str, title: str, template: str, overwrite: bool, **options: Any) -> None:
     """Make a document, with a text below its title if one is given."""
-    _edit("create", uri, options, heading=utf8(title), template=utf8(template), overwrite=overwrite)
+    _edit(
+        "create",
+        uri,
+        options,
+        heading=clean_text(title),
+        template=clean_text(template),
+        overwrite=overwrite,
+    )
 
 
 @examples('lookfar doc insert guide.md#Install Windows --text "Use winget."')
@@ -139,7 +152,9 @@ def create(uri: str, title: str, template: str, overwrite: bool, **options: Any)
 @_changing
 def insert(target: str, heading: str, level: int | None, position: str, **options: Any) -> None:
     """Put a new section called HEADING below TARGET, or beside it."""
-    _edit("insert", target, options, heading=utf8(heading), level=level or 0, position=position)
+    _edit(
+        "insert", target, options, heading=clean_text(heading), level=level or 0, position=position
+    )
 
 
 @examples(
@@ -182,7 +197,7 @@ def move(target: str, to: str, position: str, **options: Any) -> None:
 
     TO is the whole heading path of the new parent ("Guide > Install"); "" is the top level.
     """
-    _edit("move", target, options, to=utf8(to), position=position)
+    _edit("move", target, options, to=clean_text(to), position=position)
 
 
 @examples('lookfar doc rename guide.md#Install "Set up" --rewrite-links')
@@ -192,7 +207,7 @@ def move(target: str, to: str, position: str, **options: Any) -> None:
 @_changing
 def rename(target: str, heading: str, **options: Any) -> None:
     """Give a section another title."""
-    _edit("rename", target, options, heading=utf8(heading))
+    _edit("rename", target, options, heading=clean_text(heading))
 
 
 @examples("lookfar doc delete guide.md#Install --dry-run")
@@ -209,8 +224,8 @@ def delete(target: str, **options: Any) -> None:
 @click.argument("target", default="")
 @click.option("--list", "listing", is_flag=True, help="Show what can be taken back.")
 @_trying
-@_where
-@common
+@path_option
+@library_options
 def undo(
     target: str, listing: bool, dry_run: bool, path: str, as_json: bool, **options: Any
 ) -> None:
@@ -221,9 +236,9 @@ def undo(
     """
     if bool(target) == listing:
         raise InvalidArgument("Name a document, or give --list.", hint="See: lookfar undo --help")
-    with opened(path, options) as library:
+    with open_library(path, options) as library:
         if target:
-            done = library.undo(utf8(target), dry_run=dry_run)
+            done = library.undo(clean_text(target), dry_run=dry_run)
         else:
             steps = library.undoable()
     if target:
@@ -243,17 +258,17 @@ def _edit(op: Any, target: str, options: dict[str, Any], **given: Any) -> None:
     from lookfar.model import Edit
 
     text = _text(options.pop("text", None), options.pop("file", None))
-    edit = Edit(op, utf8(target), text=text, expected=options.pop("expect"), **given)
+    edit = Edit(op, clean_text(target), text=text, expected=options.pop("expect"), **given)
     path = options.pop("path")
-    with opened(path, options) as library:
+    with open_library(path, options) as library:
         done = library.edit(
             edit, dry_run=options["dry_run"], rewrite_links=options["rewrite_links"]
         )
     _tell(done, options["as_json"])
     if done.transaction and not options["as_json"]:
         uri = next(each.uri for each in done.documents if each.action != "unchanged")
-        where = "" if path == "." else f" --path {quoted(path)}"
-        click.echo(safe_name(f"To take it back: lookfar undo {quoted(uri)}{where}"), err=True)
+        where = "" if path == "." else f" --path {quote(path)}"
+        click.echo(safe_name(f"To take it back: lookfar undo {quote(uri)}{where}"), err=True)
 
 
 def _tell(done: EditResult, as_json: bool) -> None:
@@ -275,7 +290,7 @@ def _needs_text(options: dict[str, Any]) -> None:
 
 def _text(text: str | None, file: str | None) -> str:
     if file is None:
-        return utf8(text or "")
+        return clean_text(text or "")
     if text is not None:
         raise InvalidArgument("--text and --file are both given.", hint="Give one of them.")
     try:

@@ -18,7 +18,7 @@ import click
 
 from lookfar.errors import InvalidArgument, NotFound, from_os_error, how_many
 from lookfar.serve.cli.exits import GuardedGroup, write, write_json
-from lookfar.serve.cli.options import common, examples, opened, utf8
+from lookfar.serve.cli.options import clean_text, examples, library_options, open_library
 from lookfar.serve.show import json_shapes, progress
 from lookfar.serve.show.printable import safe_name, safe_text
 
@@ -36,7 +36,7 @@ def _db(command: Any) -> Any:
 @contextmanager
 def _library(options: dict[str, Any]) -> Iterator[Library]:
     """Databases belong to the user and to no folder, so the one at hand will do."""
-    with opened(".", options) as library:
+    with open_library(".", options) as library:
         yield library
 
 
@@ -58,13 +58,13 @@ def documents(ctx: click.Context) -> None:
 @examples("lookfar documents create notes")
 @documents.command()
 @click.argument("name")
-@common
+@library_options
 def create(name: str, as_json: bool, **options: Any) -> None:
     """Make a database called NAME; one that is there stays as it is."""
     from lookfar.collections.databases import checked_name
 
     with _library(options) as library:
-        place = library.database(checked_name(utf8(name))).create()
+        place = library.database(checked_name(clean_text(name))).create()
     if as_json:
         write_json({"name": name, "path": str(place)})
     else:
@@ -73,7 +73,7 @@ def create(name: str, as_json: bool, **options: Any) -> None:
 
 @examples("lookfar documents list --json")
 @documents.command("list")
-@common
+@library_options
 def list_(as_json: bool, **options: Any) -> None:
     """List the databases, with how much is in each."""
     with _library(options) as library:
@@ -108,14 +108,14 @@ def _about(database: Documents) -> dict[str, Any]:
 @click.argument("text")
 @_db
 @click.option("--metadata", default="{}", metavar="JSON", help="A JSON object to keep beside it.")
-@common
+@library_options
 def insert(text: str, db: str, metadata: str, as_json: bool, **options: Any) -> None:
     """Insert TEXT; - reads it from stdin."""
     told = _object(metadata, "--metadata")
-    # Not utf8(): what is no text is refused, not stored as something else.
+    # Not clean_text(): what is no text is refused, not stored as something else.
     given = _stdin() if text == "-" else text
     with _library(options) as library:
-        made = library.database(utf8(db)).insert(given, told)
+        made = library.database(clean_text(db)).insert(given, told)
     if as_json:
         write_json(asdict(made))
     else:
@@ -131,12 +131,14 @@ def insert(text: str, db: str, metadata: str, as_json: bool, **options: Any) -> 
     "--filter", "wanted", default="{}", metavar="JSON",
     help="Only documents whose metadata has these values.",
 )  # fmt: skip
-@common
+@library_options
 def find(text: str, db: str, top_k: int | None, wanted: str, as_json: bool, **options: Any) -> None:
     """Show the chunks nearest to TEXT, with their cosine distance."""
     told = _object(wanted, "--filter")
     with _library(options) as library:
-        found, notes = library.find_similar(utf8(text), database=utf8(db), top_k=top_k, having=told)
+        found, notes = library.find_similar(
+            clean_text(text), database=clean_text(db), top_k=top_k, having=told
+        )
     for note in notes:
         click.echo(safe_name(f"Incomplete ({note.reason}): {note.detail.rstrip('.')}."), err=True)
     if as_json:
@@ -152,7 +154,7 @@ def find(text: str, db: str, top_k: int | None, wanted: str, as_json: bool, **op
 @documents.command()
 @click.argument("doc_ids", nargs=-1, required=True, metavar="DOC_ID...")
 @_db
-@common
+@library_options
 def delete(doc_ids: tuple[str, ...], db: str, as_json: bool, **options: Any) -> None:
     """Delete documents for good: nothing of them is left in the files.
 
@@ -160,9 +162,9 @@ def delete(doc_ids: tuple[str, ...], db: str, as_json: bool, **options: Any) -> 
     removed, too, because they may hold what is deleted.
     """
     with _library(options) as library:
-        database = library.database(utf8(db))
+        database = library.database(clean_text(db))
         aside = database.kept_aside
-        chunks = database.delete(*map(utf8, doc_ids))
+        chunks = database.delete(*map(clean_text, doc_ids))
     for place in aside:  # It may have held what was deleted.
         click.echo(safe_name(f"Removed the damaged copy that a repair had kept: {place}"), err=True)
     if as_json:
@@ -177,7 +179,7 @@ def delete(doc_ids: tuple[str, ...], db: str, as_json: bool, **options: Any) -> 
 @_db
 @click.option("--replace", is_flag=True, help="Where a doc_id is taken, the new text holds.")
 @click.option("--quiet", is_flag=True, help="Show no progress and no report.")
-@common
+@library_options
 def import_(file: str, db: str, replace: bool, quiet: bool, as_json: bool, **options: Any) -> None:
     """Insert the documents of FILE, one JSON object on each line; - reads stdin.
 
@@ -198,7 +200,7 @@ def import_(file: str, db: str, replace: bool, quiet: bool, as_json: bool, **opt
         _lines(file) as lines,
         progress.counted("documents", size, quiet=quiet) as tell,
     ):
-        done = library.database(utf8(db)).import_lines(
+        done = library.database(clean_text(db)).import_lines(
             counting(lines), replace=replace, on_documents=lambda count: tell(count, read)
         )
     if as_json:
@@ -214,13 +216,13 @@ def import_(file: str, db: str, replace: bool, quiet: bool, as_json: bool, **opt
 @documents.command("export")
 @click.argument("file", default="-")
 @_db
-@common
+@library_options
 def export(file: str, db: str, as_json: bool, **options: Any) -> None:
     """Write all documents to FILE (default: stdout), one JSON object on each line."""
     from lookfar.store.ground.files import write_lines
 
     with _library(options) as library:
-        database = library.database(utf8(db)).present()
+        database = library.database(clean_text(db)).present()
         if file == "-":
             for line in database.export_lines():
                 write(line)
@@ -238,7 +240,7 @@ def _object(text: str, option: str) -> dict[str, Any]:
     import json
 
     try:
-        found = json.loads(utf8(text))
+        found = json.loads(clean_text(text))
     except ValueError as error:
         raise InvalidArgument(
             f"{option} is no JSON: {error}.",

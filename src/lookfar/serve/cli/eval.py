@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lookfar.errors import InvalidArgument
-from lookfar.serve.cli.exits import FELL_SHORT, write, write_json
-from lookfar.serve.cli.options import common, examples, settings_from
+from lookfar.serve.cli.exits import CHECK_FAILED, write, write_json
+from lookfar.serve.cli.options import examples, library_options
+from lookfar.serve.daemon.session_options import parse_settings
 from lookfar.serve.show import progress
 from lookfar.serve.show.printable import safe_name
 
@@ -80,7 +81,7 @@ _LINE_SECONDS = 5.0
     is_flag=True,
     help="End with exit code 9 if significantly worse than what it is compared with.",
 )
-@common
+@library_options
 @click.pass_context
 def eval_(ctx: click.Context, /, files: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Measure how well questions are answered.
@@ -115,7 +116,7 @@ def eval_(ctx: click.Context, /, files: tuple[str, ...], as_json: bool, **option
     for failure in failures:
         click.echo(f"fell short: {failure}", err=True)
     if failures:
-        ctx.exit(FELL_SHORT)
+        ctx.exit(CHECK_FAILED)
 
 
 # --- what the command line means --------------------------------------------------------------
@@ -193,7 +194,7 @@ def _configurations(
     """What is measured, and what it is compared with."""
     from lookfar.evaluate import Configuration
 
-    chosen, as_of = settings_from(options["settings"]), options["as_of"]
+    chosen, as_of = parse_settings(options["settings"]), options["as_of"]
     said = [*options["settings"], *([f"as_of={as_of}"] if as_of is not None else [])]
     wanted = []
     for mode in options["modes"] or (None,):
@@ -213,7 +214,7 @@ def _configurations(
             )
         else:
             as_of = int(value)
-    settings = {**wanted[0].settings, **settings_from(tuple(changed))}
+    settings = {**wanted[0].settings, **parse_settings(tuple(changed))}
     return wanted, Configuration("against " + " ".join(options["against"]), settings, as_of)
 
 

@@ -1,8 +1,8 @@
-"""How a command ends: every exception as one sentence, one hint and one exit code.
+"""Output, error reports and exit codes of the command line.
 
-Takes: whatever a command raises. Gives: ``error CODE: message`` and ``hint:`` on
-stderr, or with ``--json`` the error object on stdout, and the exit code of
-``docs/errors.md``. Refuses: to show a stack trace unless ``--verbose`` asks.
+Every exception becomes ``error CODE: message`` and ``hint:`` on stderr, or an error object on
+stdout with ``--json``, and one of the exit codes of ``docs/errors.md``. Stack traces are shown
+with ``--verbose`` only.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ import traceback
 from collections.abc import Sequence
 from difflib import get_close_matches
 from io import StringIO
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from lookfar.config import wants_colours
 from lookfar.errors import InvalidArgument, LookfarError, as_out_of_memory, from_os_error
-from lookfar.serve.cli.options import examples_of
+from lookfar.serve.cli.options import get_examples
 from lookfar.serve.show.json_shapes import error as error_shape
 from lookfar.serve.show.printable import safe_json, safe_name, safe_text
 
-INTERRUPTED = 130
+INTERRUPTED: Final = 130
 """What shells report for a program that Ctrl-C ended."""
-FELL_SHORT = 9
-"""What was measured or checked is worse than was asked for; the command did its work."""
+CHECK_FAILED: Final = 9
+"""The command worked, but a check failed or a target was missed."""
 
 
-class _ReaderLeft(Exception):
-    """``| head`` or its like has read enough."""
+class _PipeClosed(Exception):
+    """The program that reads our output, such as ``head``, has ended."""
 
 
 class GuardedGroup(click.Group):
-    """A group of commands that never ends in a stack trace."""
+    """A group of commands that reports errors instead of raising them."""
 
     def main(
         self,
@@ -45,40 +45,40 @@ class GuardedGroup(click.Group):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> Any:
-        given = list(sys.argv[1:] if args is None else args)
+        arguments = list(sys.argv[1:] if args is None else args)
         if not standalone_mode:
-            return super().main(given, prog_name, complete_var, False, **extra)
-        _forgive_narrow_terminals()
-        sys.exit(self._run(given, prog_name or "lookfar", complete_var, extra))
+            return super().main(arguments, prog_name, complete_var, False, **extra)
+        _escape_unprintable()
+        sys.exit(self._run(arguments, prog_name or "lookfar", complete_var, extra))
 
     def _run(
-        self, given: list[str], prog_name: str, complete_var: str | None, extra: dict[str, Any]
+        self, arguments: list[str], prog_name: str, complete_var: str | None, extra: dict[str, Any]
     ) -> int:
-        options = given[: given.index("--")] if "--" in given else given
+        options = arguments[: arguments.index("--")] if "--" in arguments else arguments
         as_json, verbose = "--json" in options, "--verbose" in options
         try:
-            # Ctx.exit() comes back as a number, any other result is a command's own.
-            result = super().main(given, prog_name, complete_var, False, **extra)
+            # ctx.exit() returns its code here; so do commands that return one.
+            result = super().main(arguments, prog_name, complete_var, False, **extra)
             sys.stdout.flush()
             return result if isinstance(result, int) else 0
-        except _ReaderLeft:
+        except _PipeClosed:
             return 0
         except (KeyboardInterrupt, click.Abort):
             click.echo("\nStopped. The last finished index is intact.", err=True)
             return INTERRUPTED
         except click.ClickException as error:
-            return _tell(_usage(error), as_json, verbose)
+            return _report_error(_convert_usage_error(error), as_json, verbose)
         except LookfarError as error:
-            return _tell(error, as_json, verbose)
+            return _report_error(error, as_json, verbose)
         except OSError as error:
-            if _reader_left(error):
+            if _is_closed_pipe(error):
                 return 0
-            return _tell(from_os_error(error, "working"), as_json, verbose)
+            return _report_error(from_os_error(error, "working"), as_json, verbose)
         except Exception as error:
-            return _tell(_unexpected(error), as_json, verbose)
+            return _report_error(_convert_unexpected(error), as_json, verbose)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """In the order in which a person meets them, not the alphabet's."""
+        """Keep the order in which commands were added instead of sorting by name."""
         return list(self.commands)
 
     def resolve_command(
@@ -95,92 +95,97 @@ class GuardedGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
+# --- output -----------------------------------------------------------------------------------
+
+
 def write(text: str) -> None:
-    """Results, and nothing else, go to stdout."""
+    """Write a result to stdout. Anything that is not a result goes to stderr."""
     try:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
     except OSError as error:
-        # click would take it for a failure, and end the program with a 1.
-        if _reader_left(error):
-            raise _ReaderLeft from error
+        # click would turn a closed pipe into exit code 1.
+        if _is_closed_pipe(error):
+            raise _PipeClosed from error
         raise
 
 
-def say(first: str, rest: str = "", **style: Any) -> None:
-    """A line for people on stderr, its beginning styled where colours are wanted."""
-    coloured = wants_colours(sys.stderr.isatty())
-    click.echo((click.style(first, **style) if coloured else first) + rest, err=True, color=True)
-
-
 def write_json(value: Any) -> None:
-    write(safe_json(value, ascii_only=not _speaks_unicode()))
+    write(safe_json(value, ascii_only=not _stdout_is_utf8()))
 
 
-def _tell(error: LookfarError, as_json: bool, verbose: bool) -> int:
+def _write_error_line(label: str, text: str, **style: Any) -> None:
+    coloured = wants_colours(sys.stderr.isatty())
+    click.echo((click.style(label, **style) if coloured else label) + text, err=True, color=True)
+
+
+def _report_error(error: LookfarError, as_json: bool, verbose: bool) -> int:
     try:
         if verbose:
-            shown = "".join(traceback.format_exception(error.__cause__ or error))
-            click.echo(safe_text(f"{shown}{error.code}: {error.developer}"), err=True)
+            trace = "".join(traceback.format_exception(error.__cause__ or error))
+            click.echo(safe_text(f"{trace}{error.code}: {error.developer}"), err=True)
         if as_json:
             write_json(error_shape(error))
             sys.stdout.flush()
         else:
-            say(f"error {error.code}:", f" {safe_name(error.message)}", fg="red", bold=True)
-            say("hint:", f" {safe_name(error.hint)}", fg="cyan")
+            message, hint = safe_name(error.message), safe_name(error.hint)
+            _write_error_line(f"error {error.code}:", f" {message}", fg="red", bold=True)
+            _write_error_line("hint:", f" {hint}", fg="cyan")
     except OSError as failure:
-        if not _reader_left(failure):
+        if not _is_closed_pipe(failure):
             raise
     return error.exit_code
 
 
-def _usage(error: click.ClickException) -> LookfarError:
-    """What click says about arguments, in our shape."""
+# --- errors -----------------------------------------------------------------------------------
+
+
+def _convert_usage_error(error: click.ClickException) -> LookfarError:
     if isinstance(error, click.FileError):
         return LookfarError(error.format_message(), hint="Check the path.")
     ctx = getattr(error, "ctx", None)
     hint = f"See: {ctx.command_path if ctx else 'lookfar'} --help"
     message = error.format_message()
-    if isinstance(error, click.MissingParameter) and ctx and (shown := examples_of(ctx.command)):
-        hint = f"Like this: {shown[0]}  {hint}"
+    if isinstance(error, click.MissingParameter) and ctx and (lines := get_examples(ctx.command)):
+        hint = f"For example: {lines[0]}  {hint}"
     if isinstance(error, click.NoSuchOption):
         message = f"There is no option {error.option_name}."
-        if ctx is not None and ctx.parent is None and _belongs_to_commands(ctx, error.option_name):
+        if ctx is not None and ctx.parent is None and _is_command_option(ctx, error.option_name):
             hint = f"Write it after the command: lookfar search QUERY {error.option_name}"
         elif error.possibilities:
             hint = f"Did you mean {' or '.join(sorted(error.possibilities))}? {hint}"
     return InvalidArgument(message, hint=hint)
 
 
-def _belongs_to_commands(ctx: click.Context, option: str) -> bool:
+def _is_command_option(ctx: click.Context, option: str) -> bool:
     commands = ctx.command.commands.values() if isinstance(ctx.command, click.Group) else ()
     return any(option in parameter.opts for command in commands for parameter in command.params)
 
 
-def _unexpected(error: Exception) -> LookfarError:
+def _convert_unexpected(error: Exception) -> LookfarError:
     kind = type(error).__name__
-    told = as_out_of_memory(error) or LookfarError(
+    converted = as_out_of_memory(error) or LookfarError(
         f"Something went wrong inside Lookfar ({kind}).",
         hint="This is a bug. Run the command again with --verbose and report what it prints.",
         developer=f"{kind}: {error}",
     )
-    told.__cause__ = error
-    return told
+    converted.__cause__ = error
+    return converted
 
 
-def _reader_left(error: OSError) -> bool:
-    """Whether ``| head`` or its like has read enough; then let Python close the pipe in peace."""
+def _is_closed_pipe(error: OSError) -> bool:
+    """Return whether our reader has ended; if so, silence Python's own flush at exit."""
     if error.errno != (errno.EINVAL if os.name == "nt" else errno.EPIPE):
         return False
     sys.stdout, sys.stderr = StringIO(), StringIO()
     return True
 
 
-def _speaks_unicode() -> bool:
+def _stdout_is_utf8() -> bool:
     return (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
 
 
-def _forgive_narrow_terminals() -> None:
-    """A character that the terminal cannot show is written out instead of ending us."""
+def _escape_unprintable() -> None:
+    """Escape characters that the terminal's encoding lacks instead of failing on them."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lookfar.serve.cli.exits import write, write_json
-from lookfar.serve.cli.options import about, common, examples, opened, utf8
+from lookfar.serve.cli.options import (
+    clean_text,
+    examples,
+    library_options,
+    open_library,
+    path_option,
+)
 from lookfar.serve.show import json_shapes, progress
 from lookfar.serve.tools.dates import moment
 
@@ -35,8 +41,8 @@ if TYPE_CHECKING:
 @click.option("--branch", default="", metavar="NAME", help="Only commits of this branch or tag.")
 @click.option("--after", default="", metavar="DATE", help="Only commits of this day or later.")
 @click.option("--before", default="", metavar="DATE", help="Only commits before this day.")
-@about
-@common
+@path_option
+@library_options
 def history(query: str, limit: int, path: str, as_json: bool, **options: Any) -> None:
     """List the newest commits, or find those that answer QUERY.
 
@@ -46,18 +52,18 @@ def history(query: str, limit: int, path: str, as_json: bool, **options: Any) ->
 
     filters = Filters(
         lanes=("commits",),
-        authors=(utf8(options["author"]),) if options["author"] else (),
-        touches=utf8(options["touches"]),
-        branch=utf8(options["branch"]),
+        authors=(clean_text(options["author"]),) if options["author"] else (),
+        touches=clean_text(options["touches"]),
+        branch=clean_text(options["branch"]),
         after=moment(options["after"], "--after"),
         before=moment(options["before"], "--before"),
     )
     with (
-        opened(path, options) as library,
+        open_library(path, options) as library,
         progress.shown("history", quiet=as_json, at_once=False) as tell,
     ):
         if query:
-            found, hits, notes = _asked(library, utf8(query), filters, limit, tell)
+            found, hits, notes = _asked(library, clean_text(query), filters, limit, tell)
         else:
             found, notes = library.history(filters=filters, limit=limit, on_progress=tell)
             hits = ()

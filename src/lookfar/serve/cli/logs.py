@@ -25,7 +25,7 @@ import click
 
 from lookfar.errors import InvalidArgument, from_os_error
 from lookfar.serve.cli.exits import write, write_json
-from lookfar.serve.cli.options import examples, reporting
+from lookfar.serve.cli.options import examples, output_options
 from lookfar.serve.show.printable import safe_json, safe_name, safe_text
 
 LEVELS: Final = ("debug", "info", "warning", "error")
@@ -72,7 +72,7 @@ class Entry:
 @click.option("--level", type=click.Choice(LEVELS), default="debug", help="Only from this one on.")
 @click.option("--follow", "-f", is_flag=True, help="Go on with what comes, until Ctrl-C.")
 @click.option("--where", is_flag=True, help="Only tell where the logs lie.")
-@reporting
+@output_options
 def logs(
     name: str | None, lines: int, level: str, follow: bool, where: bool, as_json: bool
 ) -> None:

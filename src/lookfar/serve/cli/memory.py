@@ -14,8 +14,13 @@ import click
 
 from lookfar.errors import InvalidArgument
 from lookfar.serve.cli.exits import GuardedGroup, write, write_json
-from lookfar.serve.cli.options import about as _where
-from lookfar.serve.cli.options import common, examples, opened, utf8
+from lookfar.serve.cli.options import (
+    clean_text,
+    examples,
+    library_options,
+    open_library,
+    path_option,
+)
 from lookfar.serve.show.printable import safe_name, safe_text
 
 if TYPE_CHECKING:
@@ -51,8 +56,8 @@ def _told(did: str, found: Memory, as_json: bool) -> None:
 @click.option(
     "--about", multiple=True, metavar="URI", help="A document that it links to. Repeatable."
 )
-@_where
-@common
+@path_option
+@library_options
 def remember(
     text: str,
     title: str,
@@ -67,13 +72,13 @@ def remember(
 
     It is a Markdown file, found by search beside documents and code.
     """
-    with opened(path, options) as library:
+    with open_library(path, options) as library:
         _, made = library.remember(
-            utf8(text),
-            title=utf8(title),
+            clean_text(text),
+            title=clean_text(title),
             type=kind,
-            tags=tuple(map(utf8, tags)),
-            about=tuple(map(utf8, about)),
+            tags=tuple(map(clean_text, tags)),
+            about=tuple(map(clean_text, about)),
             author=AUTHOR,
         )
         place = library.notebook().folder / made.name
@@ -110,18 +115,18 @@ memory.add_command(examples('lookfar memory add "Keys rotate in March." --tag ke
 @click.option("--type", "kind", type=click.Choice(TYPES), help="Only of this type.")
 @click.option("--tag", "tags", multiple=True, help="Only with this tag. Repeatable: all of them.")
 @click.option("--trash", is_flag=True, help="What is in the trash instead.")
-@_where
-@common
+@path_option
+@library_options
 def list_(
     kind: str | None, tags: tuple[str, ...], trash: bool, path: str, as_json: bool, **options: Any
 ) -> None:
     """List memories, or what is in their trash."""
-    with opened(path, options) as library:
+    with open_library(path, options) as library:
         notebook = library.notebook()
         if trash:
             gone = notebook.trash()
         else:
-            found = notebook.memories(type=kind or "", tags=map(utf8, tags))
+            found = notebook.memories(type=kind or "", tags=map(clean_text, tags))
     if trash:
         if as_json:
             write_json({"folder": str(notebook.folder), "trash": [asdict(each) for each in gone]})
@@ -148,12 +153,12 @@ def list_(
 @examples("lookfar memory read keys-rotate")
 @memory.command()
 @click.argument("name")
-@_where
-@common
+@path_option
+@library_options
 def read(name: str, path: str, as_json: bool, **options: Any) -> None:
     """Print a memory. NAME is that of its file."""
-    with opened(path, options) as library:
-        found = library.notebook().read(utf8(name))
+    with open_library(path, options) as library:
+        found = library.notebook().read(clean_text(name))
     if as_json:
         write_json(_shape(found))
         return
@@ -172,8 +177,8 @@ def read(name: str, path: str, as_json: bool, **options: Any) -> None:
 @click.option("--type", "kind", type=click.Choice(TYPES), help="What it is from now on.")
 @click.option("--status", type=click.Choice(STATUSES), help="Whether it still holds.")
 @click.option("--tag", "tags", multiple=True, help="A tag, in place of those it has. Repeatable.")
-@_where
-@common
+@path_option
+@library_options
 def edit(
     name: str,
     text: str | None,
@@ -192,13 +197,13 @@ def edit(
         raise InvalidArgument(
             "Nothing would change.", hint="Give a text, --type, --status or --tag."
         )
-    with opened(path, options) as library:
+    with open_library(path, options) as library:
         found = library.notebook().update(
-            utf8(name),
-            None if text is None else utf8(text),
+            clean_text(name),
+            None if text is None else clean_text(text),
             type=kind or "",
             status=status or "",
-            tags=list(map(utf8, tags)) if tags else None,
+            tags=list(map(clean_text, tags)) if tags else None,
             author=AUTHOR,
         )
     _told("Changed", found, as_json)
@@ -208,26 +213,26 @@ def edit(
 @memory.command()
 @click.argument("name")
 @click.argument("text")
-@_where
-@common
+@path_option
+@library_options
 def append(name: str, text: str, path: str, as_json: bool, **options: Any) -> None:
     """Add TEXT as a paragraph to the memory NAME."""
-    with opened(path, options) as library:
-        found = library.notebook().append(utf8(name), utf8(text), author=AUTHOR)
+    with open_library(path, options) as library:
+        found = library.notebook().append(clean_text(name), clean_text(text), author=AUTHOR)
     _told("Added to", found, as_json)
 
 
 @examples("lookfar memory delete keys-rotate")
 @memory.command()
 @click.argument("name")
-@_where
-@common
+@path_option
+@library_options
 def delete(name: str, path: str, as_json: bool, **options: Any) -> None:
     """Move the memory NAME into the trash."""
-    with opened(path, options) as library:
+    with open_library(path, options) as library:
         notebook = library.notebook()
-        found = notebook.read(utf8(name))
-        notebook.delete(utf8(name), author=AUTHOR)
+        found = notebook.read(clean_text(name))
+        notebook.delete(clean_text(name), author=AUTHOR)
     _told("Deleted", found, as_json)
 
 
@@ -235,15 +240,15 @@ def delete(name: str, path: str, as_json: bool, **options: Any) -> None:
 @memory.command()
 @click.argument("name")
 @click.option("--version", type=int, metavar="N", help="Its number in the trash (the last one).")
-@_where
-@common
+@path_option
+@library_options
 def restore(name: str, version: int | None, path: str, as_json: bool, **options: Any) -> None:
     """Bring the memory NAME back, or take back its last change.
 
     What it is now goes to the trash, so restoring again undoes it.
     """
-    with opened(path, options) as library:
-        found = library.notebook().restore(utf8(name), version=version, author=AUTHOR)
+    with open_library(path, options) as library:
+        found = library.notebook().restore(clean_text(name), version=version, author=AUTHOR)
     _told("Restored", found, as_json)
 
 
@@ -252,26 +257,26 @@ def restore(name: str, version: int | None, path: str, as_json: bool, **options:
 @click.argument("into")
 @click.argument("text")
 @click.argument("sources", nargs=-1, required=True)
-@_where
-@common
+@path_option
+@library_options
 def merge(
     into: str, text: str, sources: tuple[str, ...], path: str, as_json: bool, **options: Any
 ) -> None:
     """Make one memory INTO with TEXT of SOURCES, which go to the trash."""
-    with opened(path, options) as library:
+    with open_library(path, options) as library:
         found = library.notebook().merge(
-            tuple(map(utf8, sources)), utf8(into), utf8(text), author=AUTHOR
+            tuple(map(clean_text, sources)), clean_text(into), clean_text(text), author=AUTHOR
         )
     _told("Merged into", found, as_json)
 
 
 @examples("lookfar memory stats --json")
 @memory.command()
-@_where
-@common
+@path_option
+@library_options
 def stats(path: str, as_json: bool, **options: Any) -> None:
     """Count memories by type, status and tag."""
-    with opened(path, options) as library:
+    with open_library(path, options) as library:
         found = asdict(library.notebook().stats())
     if as_json:
         write_json(found)

@@ -1,9 +1,6 @@
-"""What every command accepts, and the library that a command works on.
+"""Options that commands share, and the library that a command opens with them.
 
-Takes: the options of one command line. Gives: the decorators that add them and the examples
-of a help page, a person's consent, and the library of the folder named, with these settings.
-Refuses: an empty path, a setting without a value, to go ahead where nobody agreed; and to
-import the library before a command needs it.
+The library itself is imported only when a command opens it, so that ``--help`` stays fast.
 """
 
 from __future__ import annotations
@@ -16,182 +13,175 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from lookfar.errors import ConfirmationNeeded, InvalidArgument, NotIndexed
+from lookfar.serve.daemon.session_options import INDEX_DIR, SessionOption, parse_settings
 
 if TYPE_CHECKING:
     from lookfar.library import Library
     from lookfar.serve.cli.remote_library import RemoteLibrary
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-Made = TypeVar("Made", bound=click.Command)
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=click.Command)
 
 
-def common(command: Command) -> Command:
-    """What every command takes that works on a library."""
-    return placing(overriding(reporting(command)))
+# --- options ----------------------------------------------------------------------------------
 
 
-def placing(command: Command) -> Command:
-    """Where the indexes lie."""
+def session_option(option: SessionOption) -> Callable[[Decorated], Decorated]:
+    """Return the click option for a row of the table of session options."""
     return click.option(
-        "--index-dir", metavar="DIR", help="Folder that holds the indexes of all folders."
+        option.flag,
+        option.name,
+        is_flag=not option.takes_value,
+        multiple=option.repeatable,
+        type=click.Choice(option.choices) if option.choices else None,
+        metavar=option.metavar or None,
+        help=option.help,
+    )
+
+
+index_dir_option = session_option(INDEX_DIR)
+
+
+def library_options(command: Decorated) -> Decorated:
+    """Add the options of every command that opens a library."""
+    return index_dir_option(set_option(output_options(command)))
+
+
+def set_option(command: Decorated) -> Decorated:
+    return click.option(
+        "--set", "settings", metavar="KEY=VALUE", multiple=True,
+        help="Override a setting, for example chunk.max_tokens=800. Repeatable.",
+    )(command)  # fmt: skip
+
+
+def verbose_option(command: Decorated) -> Decorated:
+    """Add ``--verbose``, which :class:`~lookfar.serve.cli.exits.GuardedGroup` reads itself."""
+    return click.option(
+        "--verbose", is_flag=True, expose_value=False,
+        help="Show the stack trace and details of an error.",
+    )(command)  # fmt: skip
+
+
+def output_options(command: Decorated) -> Decorated:
+    """Add the options of every command that prints a result."""
+    as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+    return as_json(verbose_option(command))
+
+
+def path_option(command: Decorated) -> Decorated:
+    """Add the folder as an option, for commands whose arguments are texts and names."""
+    return click.option(
+        "--path", default=".", metavar="PATH", help="The folder (default: the current one)."
     )(command)
 
 
-def overriding(command: Command) -> Command:
-    """Settings for this once."""
-    return click.option(
-        "--set", "settings", metavar="KEY=VALUE", multiple=True,
-        help="Override a setting, such as chunk.max_tokens=800. Repeatable.",
-    )(command)  # fmt: skip
+def quiet_option(command: Decorated) -> Decorated:
+    return click.option("--quiet", is_flag=True, help="Show no progress and no report.")(command)
 
 
-def verbose(command: Command) -> Command:
-    """Whoever ends the command looks for it, so no command has to take it."""
-    return click.option(
-        "--verbose", is_flag=True, expose_value=False,
-        help="On an error, show what a developer needs.",
-    )(command)  # fmt: skip
+def yes_option(command: Decorated) -> Decorated:
+    return click.option("--yes", is_flag=True, help="Do not ask for confirmation.")(command)
 
 
-def reporting(command: Command) -> Command:
-    """What every command takes that says something, whether or not it opens a library."""
-    as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-    return as_json(verbose(command))
-
-
-def agreeing(command: Command) -> Command:
-    """What a command takes that asks before it does something final."""
-    return click.option("--yes", is_flag=True, help="Do it without asking.")(command)
-
-
-def agreed(question: str, *, yes: bool, as_json: bool) -> bool:
-    """Whether a person agrees; where nobody can be asked, ``--yes`` has to be said."""
+def confirm(question: str, *, yes: bool, as_json: bool) -> bool:
+    """Ask for confirmation. Without a terminal, ``--yes`` is required."""
     if yes:
         return True
     if as_json or not sys.stdin.isatty():
         raise ConfirmationNeeded(
-            f"{question} Nobody can be asked here.", hint="Add --yes to do it."
+            f"{question} Confirmation is needed, and there is no terminal to ask on.",
+            hint="Add --yes to confirm.",
         )
     return click.confirm(question, err=True)
 
 
-def about(command: Command) -> Command:
-    """The folder that a command is about, as an option: texts and names come first."""
-    return click.option(
-        "--path", default=".", metavar="PATH", help="The folder it is about (default: this one)."
-    )(command)
+def examples(*lines: str) -> Callable[[Command], Command]:
+    """Add example command lines to the end of a help page. A test parses each of them."""
 
-
-def examples(*lines: str) -> Callable[[Made], Made]:
-    """Command lines to end a help page with; a test holds each to what the commands take."""
-
-    def shown(command: Made) -> Made:
-        # The mark keeps click from filling paragraphs.
+    def add_examples(command: Command) -> Command:
+        # \b keeps click from rewrapping the lines.
         command.epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
         return command
 
-    return shown
+    return add_examples
 
 
-def examples_of(command: click.Command) -> list[str]:
-    """The command lines that its help page ends with."""
+def get_examples(command: click.Command) -> list[str]:
+    """Return the example command lines of a help page."""
     lines = (command.epilog or "").split("\n")
     return [line.strip() for line in lines if line.startswith("  ")]
 
 
+# --- the library ------------------------------------------------------------------------------
+
+
 @contextmanager
-def opened(path: str | tuple[str, ...], options: dict[str, Any]) -> Iterator[Library]:
-    """The library of one folder or of several, with this command's settings."""
+def open_library(path: str | tuple[str, ...], options: dict[str, Any]) -> Iterator[Library]:
+    """Open the library of one or several folders in this process."""
     from lookfar.library import Library
 
-    paths, chosen = _checked(path, options)
-    own = Library.open(*paths, index_dir=options["index_dir"], settings=chosen)
-    with _told_where(paths), own as library:
+    paths, settings = _check_options(path, options)
+    library = Library.open(*paths, index_dir=options["index_dir"], settings=settings)
+    with _suggest_indexing(paths), library:
         yield library
 
 
 @contextmanager
-def asked(
+def connect_library(
     path: str | tuple[str, ...], options: dict[str, Any]
 ) -> Iterator[Library | RemoteLibrary]:
-    """The same for a question: where a daemon runs, its library is at hand already."""
+    """Use the library of a running daemon, or open one here if no daemon runs."""
     from lookfar.config import load
     from lookfar.serve.cli.remote_library import RemoteLibrary
 
-    paths, chosen = _checked(path, options)
+    paths, settings = _check_options(path, options)
     remote = None
-    if load(None, chosen).serve.daemon:
-        remote = RemoteLibrary.find(paths, options["index_dir"], chosen)
+    if load(None, settings).serve.daemon:
+        remote = RemoteLibrary.find(paths, options["index_dir"], settings)
     if remote is None:
-        with opened(path, options) as library:
+        with open_library(path, options) as library:
             yield library
         return
     try:
-        with _told_where(paths):
+        with _suggest_indexing(paths):
             yield remote
     finally:
         remote.close()
 
 
-def _checked(
+def _check_options(
     path: str | tuple[str, ...], options: dict[str, Any]
 ) -> tuple[tuple[str, ...], dict[str, Any]]:
     paths = (path,) if isinstance(path, str) else path or (".",)
-    for what, given in (*(("PATH", each) for each in paths), ("--index-dir", options["index_dir"])):
-        if given == "":  # As from a variable that is not set: never taken for this folder.
-            raise InvalidArgument(f"{what} is empty.", hint="Name a folder; . is this one.")
-    return paths, settings_from(options["settings"])
+    folders = [*(("PATH", folder) for folder in paths), ("--index-dir", options["index_dir"])]
+    for name, folder in folders:
+        if folder == "":  # Probably an unset shell variable; must not mean the current folder.
+            raise InvalidArgument(
+                f"{name} is empty.", hint="Name a folder; . is the current folder."
+            )
+    return paths, parse_settings(options["settings"])
 
 
 @contextmanager
-def _told_where(paths: tuple[str, ...]) -> Iterator[None]:
-    """Say of what was never indexed which command does it."""
+def _suggest_indexing(paths: tuple[str, ...]) -> Iterator[None]:
+    """Add the command that indexes these folders to a :class:`NotIndexed` error."""
     try:
         yield
     except NotIndexed as error:
-        shown = ", ".join(map(repr, paths))
+        names = ", ".join(map(repr, paths))
         raise NotIndexed(
-            f"The folder {shown} has not been indexed yet.",
-            hint=f"Run: lookfar index {' '.join(map(quoted, paths))}",
+            f"The folder {names} has not been indexed yet.",
+            hint=f"Run: lookfar index {' '.join(map(quote, paths))}",
             developer=error.developer,
         ) from error
 
 
-def settings_from(given: tuple[str, ...]) -> dict[str, Any]:
-    """``KEY=VALUE`` texts as typed values; what does not fit is left for the settings to refuse."""
-    from lookfar.config import describe
-
-    types = {doc.key: doc.type for doc in describe()}
-    chosen: dict[str, Any] = {}
-    for each in given:
-        key, equals, text = each.partition("=")
-        if not equals or not key.strip():
-            raise InvalidArgument(
-                f"--set {each!r} is not a setting and its value.",
-                hint="Write it like this: --set chunk.max_tokens=800",
-            )
-        chosen[key.strip()] = _typed(text.strip(), types.get(key.strip(), "text"))
-    return chosen
-
-
-def _typed(text: str, kind: str) -> Any:
-    if kind == "boolean":
-        return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
-    if kind == "list":
-        return [part.strip() for part in text.split(",") if part.strip()]
-    if kind in ("integer", "number"):
-        try:
-            return int(text) if kind == "integer" else float(text)
-        except ValueError:
-            return text
-    return text
-
-
-def utf8(text: str) -> str:
-    """An argument as text: bytes that are no text name nothing that could be indexed."""
+def clean_text(text: str) -> str:
+    """Replace what is not valid Unicode in an argument; nothing indexed could match it."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
+    """Quote an argument for display in a suggested command line."""
     plain = text.replace("/", "").replace(".", "").replace("-", "").replace("_", "")
     return text if plain.isalnum() or text == "." else '"' + text.replace('"', '\\"') + '"'

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import click
 
 from lookfar.errors import ConfirmationNeeded, InvalidArgument
-from lookfar.serve.cli.options import examples, reporting
+from lookfar.serve.cli.options import examples, output_options
 
 
 @examples("lookfar setup", "lookfar setup --client cursor --dry-run", "lookfar setup --undo")
@@ -39,7 +39,7 @@ from lookfar.serve.cli.options import examples, reporting
 )
 @click.option("--skill", is_flag=True, help="Tell them in a skill (SKILL.md) instead.")
 @click.option("--no-index", is_flag=True, help="Only edit files: no index, no question at the end.")
-@reporting
+@output_options
 def setup(
     path: str | None,
     clients: tuple[str, ...],

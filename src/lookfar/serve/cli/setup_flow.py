@@ -19,7 +19,7 @@ import click
 
 from lookfar.errors import ConfirmationNeeded, InvalidArgument, LookfarError, NotFound, RootNotFound
 from lookfar.serve.cli.exits import write, write_json
-from lookfar.serve.cli.options import opened, quoted
+from lookfar.serve.cli.options import open_library, quote
 from lookfar.serve.daemon.project import project_root
 from lookfar.serve.setup import edits
 from lookfar.serve.setup.backups import Kept
@@ -89,7 +89,7 @@ class Flow:
     def run(self, *, snippet: bool | None, skill: bool, index: bool) -> int:
         """Set up, and give the exit code."""
         chosen = self._chosen()
-        self._say(f"Lookfar is started as: {' '.join(map(quoted, (*self._launch, 'mcp')))}")
+        self._say(f"Lookfar is started as: {' '.join(map(quote, (*self._launch, 'mcp')))}")
         seen: set[Path] = set()
         for client in chosen:
             self._set_up(client, seen)
@@ -233,7 +233,7 @@ class Flow:
 
         try:
             options = {"index_dir": None, "settings": ()}
-            with opened(str(self._project), options) as library:
+            with open_library(str(self._project), options) as library:
                 folder = library.folder(library.collections[0])
                 with progress.shown(self._project.name, quiet=self._as_json) as tell:
                     done = folder.index(on_progress=tell)

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from lookfar.serve.cli.exits import GuardedGroup, write, write_json
-from lookfar.serve.cli.options import common, examples, opened, quoted
+from lookfar.serve.cli.options import examples, library_options, open_library, quote
 from lookfar.serve.show import json_shapes
 
 
@@ -35,13 +35,13 @@ def snapshots(ctx: click.Context) -> None:
 @examples("lookfar snapshots list docs")
 @snapshots.command("list")
 @click.argument("path", default=".")
-@common
+@library_options
 def list_(path: str, as_json: bool, **options: Any) -> None:
     """List the generations that are kept.
 
     PATH is the indexed folder (default: this one).
     """
-    with opened(path, options) as library:
+    with open_library(path, options) as library:
         kept, held = library.snapshots(), library.held
     if as_json:
         write_json(json_shapes.snapshots(kept, held))
@@ -56,13 +56,13 @@ def list_(path: str, as_json: bool, **options: Any) -> None:
 @click.argument("older", type=int)
 @click.argument("newer", type=int)
 @click.argument("path", default=".")
-@common
+@library_options
 def diff(older: int, newer: int, path: str, as_json: bool, **options: Any) -> None:
     """Tell which documents and sections changed between two generations.
 
     OLDER and NEWER are their numbers. PATH is the indexed folder (default: this one).
     """
-    with opened(path, options) as library:
+    with open_library(path, options) as library:
         found = library.diff(older, newer)
     if as_json:
         write_json(json_shapes.diff(found))
@@ -76,33 +76,33 @@ def diff(older: int, newer: int, path: str, as_json: bool, **options: Any) -> No
 @snapshots.command()
 @click.argument("number", type=int)
 @click.argument("path", default=".")
-@common
+@library_options
 def rollback(number: int, path: str, as_json: bool, **options: Any) -> None:
     """Answer from an earlier generation until the folder is indexed again.
 
     NUMBER is the generation. PATH is the indexed folder (default: this one).
     """
-    with opened(path, options) as library:
+    with open_library(path, options) as library:
         now, held = library.roll_back(number), library.held
     if as_json:
         write_json(json_shapes.snapshot(now, held))
         return
     write(f"Generation {number} of {now.created_at} answers now.")
     if held is not None:
-        write(f"It is held, whatever the disk says. To let go: lookfar index {quoted(path)}")
+        write(f"It is held, whatever the disk says. To let go: lookfar index {quote(path)}")
 
 
 @examples("lookfar snapshots pin 3 docs")
 @snapshots.command()
 @click.argument("number", type=int)
 @click.argument("path", default=".")
-@common
+@library_options
 def pin(number: int, path: str, as_json: bool, **options: Any) -> None:
     """Keep a generation, however many come after it.
 
     NUMBER is the generation. PATH is the indexed folder (default: this one).
     """
-    with opened(path, options) as library:
+    with open_library(path, options) as library:
         now, held = library.pin(number), library.held
     if as_json:
         write_json(json_shapes.snapshot(now, held))
@@ -114,13 +114,13 @@ def pin(number: int, path: str, as_json: bool, **options: Any) -> None:
 @snapshots.command()
 @click.argument("number", type=int)
 @click.argument("path", default=".")
-@common
+@library_options
 def unpin(number: int, path: str, as_json: bool, **options: Any) -> None:
     """Let a generation go when its time comes.
 
     NUMBER is the generation. PATH is the indexed folder (default: this one).
     """
-    with opened(path, options) as library:
+    with open_library(path, options) as library:
         now, held = library.unpin(number), library.held
     if as_json:
         write_json(json_shapes.snapshot(now, held))
@@ -134,13 +134,13 @@ def unpin(number: int, path: str, as_json: bool, **options: Any) -> None:
 @click.option(
     "--keep", type=int, metavar="N", help="Generations to keep (index.retain_generations)."
 )
-@common
+@library_options
 def prune(path: str, keep: int | None, as_json: bool, **options: Any) -> None:
     """Remove old generations now, but none that is pinned or serves.
 
     PATH is the indexed folder (default: this one).
     """
-    with opened(path, options) as library:
+    with open_library(path, options) as library:
         went = library.prune(keep)
     if as_json:
         write_json(json_shapes.pruned(went))

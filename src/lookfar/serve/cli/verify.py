@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lookfar.errors import how_many
-from lookfar.serve.cli.exits import FELL_SHORT, write, write_json
-from lookfar.serve.cli.options import common, examples, opened, quoted
+from lookfar.serve.cli.exits import CHECK_FAILED, write, write_json
+from lookfar.serve.cli.options import examples, library_options, open_library, quote
 from lookfar.serve.show import json_shapes, progress
 from lookfar.serve.show.printable import safe_name
 
@@ -42,7 +42,7 @@ _STEPS = {
     help="Make what is damaged anew from the sources; of databases, save what is intact.",
 )  # fmt: skip
 @click.option("--quiet", is_flag=True, help="Show no progress.")
-@common
+@library_options
 def verify(path: tuple[str, ...], repair: bool, quiet: bool, as_json: bool, **options: Any) -> int:
     """Check every row and file of an index against its hash.
 
@@ -50,16 +50,16 @@ def verify(path: tuple[str, ...], repair: bool, quiet: bool, as_json: bool, **op
     too. Answers are checked whenever they are given; this finds what nobody has asked for yet.
     The exit code is 9 where one differs, and where a repair lost documents.
     """
-    with opened(path, options) as library:
+    with open_library(path, options) as library:
         names = ", ".join(library.collections)
         with _steps(quiet) as tell, progress.shown(names, quiet=quiet, at_once=False) as follow:
             found = library.verified(repair=repair, on_step=tell, on_progress=follow)
     if as_json:
         write_json(json_shapes.verified(found))
     else:
-        _tell(found, " ".join(map(quoted, path)) or ".", repair)
+        _tell(found, " ".join(map(quote, path)) or ".", repair)
     lost = any(each.salvaged is not None and each.salvaged.lost for each in found)
-    return FELL_SHORT if lost or any(each.left for each in found) else 0
+    return CHECK_FAILED if lost or any(each.left for each in found) else 0
 
 
 @contextmanager

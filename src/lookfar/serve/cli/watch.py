@@ -1,8 +1,7 @@
-"""``lookfar watch``: follow a folder in the foreground and say what was done.
+"""``lookfar watch``: keep indexes up to date in the foreground.
 
-Takes: an open library and how to follow. Gives: one line per pass on stderr, or
-with ``--json`` one object per line on stdout, until it is interrupted. Refuses:
-to end because of one failed pass; it says so and goes on.
+Prints one line per pass to stderr, or with ``--json`` one object per line to stdout, until it is
+interrupted. A failed pass is reported and does not end the command.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lookfar.serve.cli.exits import write
+from lookfar.serve.cli.options import examples, library_options, open_library
 from lookfar.serve.show import json_shapes
 from lookfar.serve.show.printable import safe_json, safe_name
 
@@ -24,70 +24,97 @@ if TYPE_CHECKING:
     from lookfar.index.keeper import Pass
     from lookfar.library import Library
 
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 _MOST_NAMED = 3
 
 
-def follow(
+@examples("lookfar watch docs", "lookfar watch --strategy git --json")
+@click.command()
+@click.argument("path", nargs=-1)
+@click.option(
+    "--strategy",
+    type=click.Choice(("realtime", "lazy", "git")),
+    help="Index at once (realtime), at the next search (lazy), or when git's HEAD moves (git).",
+)
+@click.option(
+    "--debounce-ms", type=int, metavar="N", help="Wait for N ms without changes before indexing."
+)
+@library_options
+def watch(
+    path: tuple[str, ...],
+    strategy: str | None,
+    debounce_ms: int | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Watch folders and keep their indexes up to date, until Ctrl-C.
+
+    PATH is a folder (default: the current one).
+    """
+    with open_library(path, options) as library:
+        _watch_library(library, strategy, debounce_ms, as_json=as_json)
+
+
+def _watch_library(
     library: Library, strategy: str | None, debounce_ms: int | None, *, as_json: bool
 ) -> None:
-    """Watch until Ctrl-C, or until the system asks the process to end."""
     passes: SimpleQueue[Pass] = SimpleQueue()
-    # Whoever stops a service sends SIGTERM: the same door as Ctrl-C.
+    # Service managers send SIGTERM; treat it like Ctrl-C. Only the main thread may set it.
     with suppress(ValueError):
         signal.signal(signal.SIGTERM, _interrupt)
     try:
         library.watch(strategy, debounce_ms, passes.put)
         folders = {name: library.folder(name) for name in library.collections}
         paths = ", ".join(folder.root.path for folder in folders.values())
-        _say(f"following {paths}; Ctrl-C ends it", as_json)
+        _note(f"watching {paths}; press Ctrl-C to stop", as_json)
         reasons = dict.fromkeys(folders, "")
         while True:
             with suppress(Empty):
-                _tell(passes.get(timeout=_LOOK_SECONDS), as_json)
+                _report_pass(passes.get(timeout=_POLL_SECONDS), as_json)
             for name, folder in folders.items():
                 state = folder.watching()
                 if state is not None and state.reason != reasons[name]:
                     reasons[name] = state.reason
                     missed = f"changes may be missed: {state.reason}"
-                    shown = missed if state.reason else "watching again"
-                    _say(shown if len(folders) == 1 else f"{name}: {shown}", as_json)
+                    note = missed if state.reason else "watching again"
+                    _note(note if len(folders) == 1 else f"{name}: {note}", as_json)
     except KeyboardInterrupt:
         library.unwatch()
         while True:
             try:
-                _tell(passes.get_nowait(), as_json)
+                _report_pass(passes.get_nowait(), as_json)
             except Empty:
                 break
-        _say("stopped", as_json)
+        _note("stopped", as_json)
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _say(text: str, as_json: bool) -> None:
+def _note(text: str, as_json: bool) -> None:
     if not as_json:
         click.echo(safe_name(text), err=True)
 
 
-def _tell(each: Pass, as_json: bool) -> None:
+def _report_pass(finished: Pass, as_json: bool) -> None:
     if as_json:
-        write(safe_json(json_shapes.watched(each), ascii_only=True, indent=None))
+        write(safe_json(json_shapes.watched(finished), ascii_only=True, indent=None))
         sys.stdout.flush()
     else:
-        click.echo(safe_name(_line(each)), err=True)
+        click.echo(safe_name(_describe_pass(finished)), err=True)
 
 
-def _line(each: Pass) -> str:
-    if each.error:
-        return f"failed, will try again: {each.error}"
-    names = "everything" if each.work.only is None else _named(sorted(each.work.only))
-    done: Any = each.result
-    counts = f"{done.added:,} added, {done.changed:,} changed, {done.removed:,} removed"
-    return f"generation {done.generation}: {counts} in {each.seconds:.2f} s ({names})"
+def _describe_pass(finished: Pass) -> str:
+    if finished.error:
+        return f"failed, will try again: {finished.error}"
+    only = finished.work.only
+    scope = "everything" if only is None else _list_uris(sorted(only))
+    report: Any = finished.result
+    counts = f"{report.added:,} added, {report.changed:,} changed, {report.removed:,} removed"
+    return f"generation {report.generation}: {counts} in {finished.seconds:.2f} s ({scope})"
 
 
-def _named(uris: list[str]) -> str:
+def _list_uris(uris: list[str]) -> str:
     more = len(uris) - _MOST_NAMED
     return ", ".join(uris[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")

@@ -1,7 +1,6 @@
-"""A session of ``lookfar mcp``: through the daemon, or in this process where there is none.
+"""Run one session of ``lookfar mcp``: through the daemon, or in this process without one.
 
-Takes: paths and options as the command line has them. Gives: an exit code when the session
-is over. Refuses: to import more than a relay needs: one runs per agent session.
+One of these runs per agent session, so this module imports no more than the relay needs.
 """
 
 from __future__ import annotations
@@ -10,38 +9,25 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from lookfar.serve.daemon import endpoint, relay
+from lookfar.serve.daemon.session_options import build_session_options
 
 SERVICES: Final = "lookfar.serve.daemon.services:services"
 
 
-def build_session_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What a request says of a command line's options."""
-    settings = dict(given.get("settings") or {})
-    named = {
-        "serve.toolset": list(given.get("toolset") or ()),
-        "serve.results": given.get("results"),
-        "serve.write": given.get("write") or None,
-        "serve.underscores": given.get("underscores") or None,
-        "serve.enhanced_descriptions": given.get("enhanced") or None,
-    }
-    settings |= {key: value for key, value in named.items() if value}
-    return {"index_dir": given.get("index_dir") or "", "settings": settings}
-
-
 def run_mcp(paths: tuple[str, ...], given: Mapping[str, Any]) -> int:
-    """A session of ``lookfar mcp``; gives the exit code."""
+    """Serve one client on stdin and stdout, and return the exit code."""
     options = build_session_options(given)
     if given.get("no_daemon"):
-        return _in_process(endpoint.make_request("mcp", paths, options))
+        return _serve_in_process(endpoint.make_request("mcp", paths, options))
     return relay.run(
         paths,
         options,
         command=endpoint.daemon_command(SERVICES),
-        in_process=_in_process,
+        in_process=_serve_in_process,
     )
 
 
-def _in_process(request: endpoint.ClientRequest) -> int:
+def _serve_in_process(request: endpoint.ClientRequest) -> int:
     from lookfar.serve.daemon.services import serve_in_process
 
     return serve_in_process(request)

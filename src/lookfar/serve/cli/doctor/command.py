@@ -1,26 +1,23 @@
-"""``lookfar doctor``: what is wrong on this machine, and what to do about it.
+"""``lookfar doctor``: report what is wrong on this machine, and how to fix it.
 
-Takes: a command line. Gives: a line for each thing that was looked at, with its fix; with
-``--json`` the same for scripts. Refuses: to mend anything unless ``--fix`` asks, and then only what
-cannot make anything worse and needs no other user's rights.
+Nothing is changed without ``--fix``, and then only where the fix is safe and needs no other
+user's rights.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from lookfar.errors import how_many
-from lookfar.serve.cli.exits import FELL_SHORT, write, write_json
-from lookfar.serve.cli.options import common, examples, settings_from
+from lookfar.serve.cli.doctor.findings import Finding, Subject
+from lookfar.serve.cli.exits import CHECK_FAILED, write, write_json
+from lookfar.serve.cli.options import examples, library_options
+from lookfar.serve.daemon.session_options import parse_settings
 
-if TYPE_CHECKING:
-    from rich.text import Text
-
-    from lookfar.serve.cli.doctor.checks import Finding
-
-_SHOWN = {
+_STYLES = {
     "ok": ("ok     ", "green"),
     "fixed": ("fixed  ", "cyan"),
     "warning": ("warning", "yellow"),
@@ -31,39 +28,38 @@ _SHOWN = {
 @examples("lookfar doctor", "lookfar doctor docs --deep", "lookfar doctor --fix --json")
 @click.command()
 @click.argument("path", default=".")
-@click.option("--deep", is_flag=True, help="Check every row and file of the index, too.")
-@click.option("--fix", is_flag=True, help="Mend what can safely be mended.")
-@common
+@click.option("--deep", is_flag=True, help="Also check every row and file of the index.")
+@click.option("--fix", is_flag=True, help="Fix what can be fixed safely.")
+@library_options
 def doctor(path: str, deep: bool, fix: bool, as_json: bool, **options: Any) -> int:
-    """Look for what could be wrong and say how to mend it.
+    """Check the installation and an index for problems.
 
-    PATH is a folder to look at besides the machine (default: this one). The exit code is 9 where
-    something is wrong; warnings alone are no reason for another than 0.
+    PATH is the folder whose index to check (default: the current one). The exit code is 9 if
+    there are errors; warnings do not change it.
     """
-    from lookfar.serve.cli.doctor.checks import Checks
+    from lookfar.serve.cli.doctor.checks import run_checks
 
-    checks = Checks(path, options["index_dir"], settings_from(options["settings"]))
-    found: list[Finding] = []
-    for each in checks.run(deep=deep, fix=fix):
-        found.append(each)
+    subject = Subject(path, options["index_dir"], parse_settings(options["settings"]))
+    findings: list[Finding] = []
+    for finding in run_checks(subject, deep=deep, fix=fix):
+        findings.append(finding)
         if not as_json:
-            _show(each)
-    bad = sum(each.state == "error" for each in found)
+            _print_finding(finding)
     if as_json:
-        write_json(_json_shape(found))
+        write_json(_shape(findings))
     else:
-        _sum_up(found, fix)
-    return FELL_SHORT if bad else 0
+        _print_summary(findings, fix)
+    return CHECK_FAILED if _count(findings, "error") else 0
 
 
-def _json_shape(findings: list[Finding]) -> dict[str, Any]:
-    """Return what ``lookfar doctor --json`` prints."""
+def _count(findings: Sequence[Finding], state: str) -> int:
+    return sum(finding.state == state for finding in findings)
+
+
+def _shape(findings: Sequence[Finding]) -> dict[str, Any]:
     return {
-        "ok": not any(finding.state == "error" for finding in findings),
-        "counts": {
-            state: sum(finding.state == state for finding in findings)
-            for state in ("ok", "fixed", "warning", "error")
-        },
+        "ok": not _count(findings, "error"),
+        "counts": {state: _count(findings, state) for state in _STYLES},
         "findings": [
             {
                 "check": finding.check,
@@ -77,30 +73,29 @@ def _json_shape(findings: list[Finding]) -> dict[str, Any]:
     }
 
 
-def _show(each: Finding) -> None:
+def _print_finding(finding: Finding) -> None:
     from lookfar.serve.show import render
 
-    word, style = _SHOWN[each.state]
-    lines: list[Text] = [
-        render.styled((word, style), (f"  {each.check:<12}", "bold"), (each.message, ""))
+    word, style = _STYLES[finding.state]
+    lines = [
+        render.styled((word, style), (f"  {finding.check:<12}", "bold"), (finding.message, ""))
     ]
-    if each.fix:
-        lines.append(render.styled((f"{'':23}{each.fix}", "dim")))
+    if finding.fix:
+        lines.append(render.styled((f"{'':23}{finding.fix}", "dim")))
     write(render.printed(lines))
 
 
-def _sum_up(found: list[Finding], fix: bool) -> None:
-    errors = sum(each.state == "error" for each in found)
-    warnings = sum(each.state == "warning" for each in found)
+def _print_summary(findings: Sequence[Finding], fix: bool) -> None:
+    errors, warnings = _count(findings, "error"), _count(findings, "warning")
     if not errors and not warnings:
-        write("Everything is as it should be.")
+        write("No problems found.")
         return
     counts = [
         how_many(number, noun)
         for number, noun in ((errors, "error"), (warnings, "warning"))
         if number
     ]
-    mendable = sum(each.fixable for each in found)
-    which = "It" if errors + warnings == 1 else f"{mendable} of them"
-    more = f" {which} can be mended with --fix." if mendable and not fix else ""
+    fixable = sum(finding.fixable for finding in findings)
+    which = "It" if errors + warnings == 1 else f"{fixable} of them"
+    more = f" {which} can be fixed with --fix." if fixable and not fix else ""
     write(f"{' and '.join(counts)}.{more}")

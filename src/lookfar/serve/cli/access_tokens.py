@@ -1,0 +1,93 @@
+"""``lookfar tokens``: create, list and revoke the access tokens of HTTP servers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from lookfar.serve.cli.exits import GuardedGroup, write, write_json
+from lookfar.serve.cli.options import examples, output_options
+
+
+@examples("lookfar tokens add ci", "lookfar tokens list")
+@click.group(cls=GuardedGroup, invoke_without_command=True)
+@click.pass_context
+def tokens(ctx: click.Context) -> None:
+    """Manage the access tokens of HTTP servers.
+
+    As soon as one token exists, every request needs one. Running servers notice each change.
+    """
+    if ctx.invoked_subcommand is None:
+        write(ctx.get_help())
+
+
+@examples("lookfar tokens add ci", "lookfar tokens add editor --write --json")
+@tokens.command()
+@click.argument("name")
+@click.option("--write", "may_write", is_flag=True, help="Also allow tools that write.")
+@click.option(
+    "--collection", "collections", metavar="NAME", multiple=True,
+    help="Allow only this collection, as named by status. Repeatable; default: all.",
+)  # fmt: skip
+@output_options
+def add(name: str, may_write: bool, collections: tuple[str, ...], as_json: bool) -> None:
+    """Create a token and show it, this once.
+
+    NAME says who uses it; it appears in lists and in the log.
+    """
+    from lookfar.serve.http.tokens import add
+
+    scope: Literal["read", "write"] = "write" if may_write else "read"
+    token = add(_tokens_file(), name, scope, collections)
+    if as_json:
+        shape = {"name": name, "scope": scope, "token": token, "collections": list(collections)}
+        write_json(shape)
+    else:
+        write(token)
+        click.echo(f"Scope: {scope}. Save the token now: it is not shown again.", err=True)
+
+
+@examples("lookfar tokens list --json")
+@tokens.command("list")
+@output_options
+def list_tokens(as_json: bool) -> None:
+    """List the tokens, without their values."""
+    from lookfar.serve.http.tokens import read
+
+    saved = read(_tokens_file())
+    if as_json:
+        shapes = [
+            {"name": t.name, "scope": t.scope, "created": t.created,
+             "collections": list(t.collections)}
+            for t in saved
+        ]  # fmt: skip
+        write_json({"tokens": shapes})
+    else:
+        from lookfar.serve.show import render
+
+        rows = [(t.name, t.scope, t.created, ", ".join(t.collections) or "all") for t in saved]
+        head = ("name", "scope", "created", "collections")
+        write(render.table(head, rows) if saved else "No tokens yet.")
+
+
+@examples("lookfar tokens remove ci")
+@tokens.command()
+@click.argument("name")
+@output_options
+def remove(name: str, as_json: bool) -> None:
+    """Revoke the token that was created as NAME."""
+    from lookfar.serve.http.tokens import remove
+
+    remove(_tokens_file(), name)
+    if as_json:
+        write_json({"name": name, "removed": True})
+    else:
+        write(f"Revoked {name}.")
+
+
+def _tokens_file() -> Path:
+    from lookfar.config import load, tokens_file
+
+    return tokens_file(load(None).serve)

@@ -1,0 +1,237 @@
+"""``lookfar search``: find passages by meaning and by words, or lines by text or expression."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from lookfar.errors import RootNotFound
+from lookfar.serve.cli.exits import write, write_json
+from lookfar.serve.cli.options import clean_text, connect_library, examples, library_options, quote
+from lookfar.serve.show import json_shapes, progress
+from lookfar.serve.tools.dates import moment
+
+if TYPE_CHECKING:
+    from lookfar.library import Library
+    from lookfar.model import Answer, Filters, Matches
+    from lookfar.serve.cli.remote_library import RemoteLibrary
+
+_MATCHED_FILES: Final = 20
+_LISTED_FILES: Final = 1_000
+"""The default number of documents when only paths or counts are shown."""
+_OUTSIDE_FOLDERS: Final = frozenset(("commits", "documents", "memory"))
+"""Kinds that are searched without an index of the folder."""
+
+
+@examples(
+    'lookfar search "how do I rotate the signing key" docs',
+    'lookfar search "parse a date" --kind code -k 3',
+    'lookfar search "login" --glob "guide/**" --json',
+    'lookfar search "raise Conflict(" --mode literal -C 2',
+)
+@click.command()
+@click.argument("query")
+@click.argument("path", nargs=-1)
+@click.option(
+    "--top-k",
+    "-k",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Number of hits. With literal and regex, number of documents.",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(("hybrid", "vector", "keyword", "literal", "regex")),
+    help="Search by meaning (vector), by words (keyword) or both (hybrid); or list every line"
+    " that contains the text (literal) or matches the expression (regex).",
+)
+@click.option(
+    "--case",
+    type=click.Choice(("sensitive", "insensitive", "smart")),
+    default="sensitive",
+    show_default=True,
+    help="With literal and regex: whether case matters. smart: only if QUERY has upper case.",
+)
+@click.option("--words", is_flag=True, help="With literal and regex: match whole words only.")
+@click.option(
+    "--context",
+    "-C",
+    type=click.IntRange(0, 100),
+    default=0,
+    metavar="N",
+    help="With literal and regex: show N lines around each match.",
+)
+@click.option(
+    "--max-lines",
+    type=click.IntRange(1),
+    default=20,
+    metavar="N",
+    show_default=True,
+    help="With literal and regex: show at most N lines per document.",
+)
+@click.option("--paths", is_flag=True, help="Show only which documents match.")
+@click.option("--map", "as_map", is_flag=True, help="Show the short map that agents get.")
+@click.option(
+    "--count", is_flag=True, help="With literal and regex: show only the lines per document."
+)
+@click.option("--prefix", default="", metavar="TEXT", help="Only URIs that start with this.")
+@click.option("--glob", default="", metavar="GLOB", help="Only URIs that match, like guide/**.")
+@click.option("--uri", "uris", multiple=True, metavar="URI", help="Only this document. Repeatable.")
+@click.option(
+    "--heading", default="", metavar="TEXT", help="Only sections whose headings contain this."
+)
+@click.option(
+    "--tag", "tags", multiple=True, help="Only documents with this tag. Repeatable; all must match."
+)
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    type=click.Choice(("docs", "code", "commits", "memory", "documents")),
+    help="Only this kind of source. Repeatable.",
+)
+@click.option(
+    "--language",
+    "languages",
+    multiple=True,
+    metavar="NAME",
+    help="Only this language, like python, code blocks in documents included. Repeatable.",
+)
+@click.option("--after", default="", metavar="DATE", help="Only what changed on this day or later.")
+@click.option("--before", default="", metavar="DATE", help="Only what changed before this day.")
+@click.option(
+    "--author", default="", metavar="TEXT", help="Only commits whose author's name or email has it."
+)
+@click.option("--touches", default="", metavar="GLOB", help="Only commits that change such paths.")
+@click.option("--branch", default="", metavar="NAME", help="Only commits on this branch or tag.")
+@click.option("--as-of", type=int, metavar="N", help="Search an earlier generation of the index.")
+@click.option(
+    "--hypothesis", default="", metavar="TEXT", help="A guess at the answer, to search by meaning."
+)
+@click.option("--explain", is_flag=True, help="Show how each score was computed.")
+@library_options
+def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> None:
+    """Find the passages that answer QUERY.
+
+    PATH is the folder to search (default: the current one); several are searched together.
+    A folder that is not indexed yet is indexed first.
+    """
+    filters = _build_filters(options)
+    with connect_library(_check_folders(query, path), options) as library:
+        index_first = (
+            _needs_folder_index(filters) and not library.indexed and options["as_of"] is None
+        )
+        if index_first:
+            click.echo("This folder is not indexed yet: indexing it first.", err=True)
+        with progress.shown(", ".join(library.collections), at_once=index_first) as on_progress:
+            if options["mode"] in ("literal", "regex"):
+                matches = _search_lines(library, clean_text(query), filters, options, on_progress)
+                _write_matches(matches, options, as_json)
+                return
+            answer = library.search(
+                clean_text(query),
+                mode=options["mode"],
+                top_k=options["top_k"],
+                filters=filters,
+                hypothesis=clean_text(options["hypothesis"]),
+                explain=options["explain"],
+                as_of=options["as_of"],
+                memories=True,
+                commits=True,
+                focus=True,
+                on_progress=on_progress,
+            )
+    _write_answer(answer, options, as_json)
+
+
+def _build_filters(options: dict[str, Any]) -> Filters:
+    from lookfar.model import Filters
+
+    return Filters(
+        prefix=clean_text(options["prefix"]),
+        uris=tuple(map(clean_text, options["uris"])),
+        glob=clean_text(options["glob"]),
+        heading=clean_text(options["heading"]),
+        tags=tuple(map(clean_text, options["tags"])),
+        lanes=options["kinds"],
+        languages=tuple(map(clean_text, options["languages"])),
+        after=moment(options["after"], "--after"),
+        before=moment(options["before"], "--before"),
+        authors=(clean_text(options["author"]),) if options["author"] else (),
+        touches=clean_text(options["touches"]),
+        branch=clean_text(options["branch"]),
+    )
+
+
+def _needs_folder_index(filters: Filters) -> bool:
+    if filters.authors or filters.touches or filters.branch:
+        return False
+    return not filters.lanes or not _OUTSIDE_FOLDERS.issuperset(filters.lanes)
+
+
+def _search_lines(
+    library: Library | RemoteLibrary,
+    pattern: str,
+    filters: Filters,
+    options: dict[str, Any],
+    on_progress: Any,
+) -> Matches:
+    listing = options["paths"] or options["count"]
+    return library.grep(
+        pattern,
+        regex=options["mode"] == "regex",
+        case=options["case"],
+        whole_words=options["words"],
+        filters=filters,
+        context=options["context"],
+        max_matches_per_file=0 if listing else options["max_lines"],
+        limit=options["top_k"] or (_LISTED_FILES if listing else _MATCHED_FILES),
+        as_of=options["as_of"],
+        memories=True,
+        commits=True,
+        on_progress=on_progress,
+    )
+
+
+def _write_answer(answer: Answer, options: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        write_json(json_shapes.answer(answer, explain=options["explain"]))
+    elif options["as_map"] or options["paths"]:
+        from lookfar.serve.show.answer_map import draw_answer
+
+        write(draw_answer(answer, paths=options["paths"]))
+    else:
+        from lookfar.serve.show import render
+
+        write(render.answer(answer, explain=options["explain"]))
+
+
+def _write_matches(matches: Matches, options: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        write_json(json_shapes.matches(matches))
+        return
+    from lookfar.serve.show import matches as show_matches
+
+    if not options["paths"] and not options["count"]:
+        write(show_matches.matches(matches))
+        return
+    # Paths and counts may be piped to another program, so notes go to stderr.
+    write(show_matches.counts(matches) if options["count"] else show_matches.paths(matches))
+    for note in matches.incomplete:
+        click.echo(f"incomplete ({note.reason}): {note.detail}", err=True)
+
+
+def _check_folders(query: str, paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the folders, or explain that a query of several words needs quotes."""
+    words = [path for path in paths if not Path(path).exists()]
+    if not words or "" in paths:
+        return paths
+    if len(paths) == 1 and not paths[0].replace("-", "").isalnum():
+        return paths  # It looks like a path: opening it reports what is wrong.
+    folders = [path for path in paths if path not in words]
+    full_query = " ".join((query, *words)).replace('"', "'")
+    arguments = "".join(f" {quote(folder)}" for folder in folders)
+    hint = f'A query of several words needs quotes: lookfar search "{full_query}"{arguments}'
+    raise RootNotFound(f"The folder {words[-1]!r} does not exist.", hint=hint)
