@@ -97,7 +97,7 @@ def test_code_and_documents_are_embedded_each_by_its_own(library: Library) -> No
     assert any("def parse" in text for text in pair._code.embedded)
     assert not any("how to" in text for text in pair._code.embedded)
     with folder._store.snapshot() as snapshot:
-        rows = np.asarray(snapshot._rows, dtype=np.float32)
+        rows = np.asarray(snapshot._vectors.rows, dtype=np.float32)
         for place in (*snapshot.chunks("guide.md"), *snapshot.chunks("dates.py")):
             row = rows[place.vector or 0]
             is_code = place.uri.endswith(".py")

@@ -75,7 +75,7 @@ def opened(root: Path, tmp_path: Path, **more: Any) -> Library:
 
 def rows(library: Library) -> tuple[str, Any]:
     with library.folder()._store.snapshot() as snapshot:
-        return str(snapshot.manifest()["model_fingerprint"]), np.array(snapshot._rows)
+        return str(snapshot.manifest()["model_fingerprint"]), np.array(snapshot._vectors.rows)
 
 
 def test_going_back_to_a_model_embeds_nothing(root: Path, tmp_path: Path, use: Any) -> None:

@@ -17,7 +17,7 @@ from lookfar.retrieve.ranking import Candidate, Plan, Ranking, Source
 from lookfar.retrieve.stages.links import add_linked, boost_community, boost_linked
 from lookfar.retrieve.stages.recency import boost_recent
 from lookfar.sources.confine import Root
-from lookfar.store.sqlite.epoch import EpochSnapshot
+from lookfar.store.shared.snapshot import StoredSnapshot
 from lookfar.store.sqlite.epochs import CollectionStore
 
 DAY = 86_400.0
@@ -58,7 +58,7 @@ def index(folder: Path, files: dict[str, str]) -> CollectionStore:
 
 
 @pytest.fixture(scope="module")
-def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EpochSnapshot]:
+def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoredSnapshot]:
     store = index(tmp_path_factory.mktemp("company"), FILES)
     with store.snapshot() as snapshot:
         yield snapshot
@@ -66,7 +66,7 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EpochSnapshot
 
 
 @pytest.fixture
-def ask(snapshot: EpochSnapshot) -> Ask:
+def ask(snapshot: StoredSnapshot) -> Ask:
     """A ranking in which the first chunk of each document has the score it is given."""
 
     def ask(
@@ -235,7 +235,7 @@ def test_the_best_without_links_has_no_community(ask: Ask) -> None:
     ],
 )
 def test_what_was_changed_lately_counts_more(
-    ask: Ask, snapshot: EpochSnapshot, days: float, factor: float, note: list[str]
+    ask: Ask, snapshot: StoredSnapshot, days: float, factor: float, note: list[str]
 ) -> None:
     """As by the spec: times 1.2 within 7 days, 1.1 within 30, else 1."""
     ranking, sources = ask({"guide.md": 0.5})

@@ -17,7 +17,7 @@ from lookfar.model import Filters, Fingerprint
 from lookfar.ports import Place, Version
 from lookfar.store.keywords.analyser import terms_of
 from lookfar.store.opening import Store
-from lookfar.store.sqlite.epoch import EpochSnapshot
+from lookfar.store.shared.snapshot import StoredSnapshot
 from lookfar.store.sqlite.epochs import CollectionStore
 from lookfar.store.sqlite.write_session import EpochWriter
 from lookfar.text.chunk.headings import Sizes
@@ -88,7 +88,7 @@ class Shelf:
 
 
 def words(
-    snapshot: EpochSnapshot, query: str, limit: int = 50, **filters: object
+    snapshot: StoredSnapshot, query: str, limit: int = 50, **filters: object
 ) -> list[tuple[Place, float]]:
     return snapshot.keyword_search(
         terms_of(query),
@@ -99,7 +99,7 @@ def words(
 
 
 def pages(
-    snapshot: EpochSnapshot, query: str, limit: int = 50, **filters: object
+    snapshot: StoredSnapshot, query: str, limit: int = 50, **filters: object
 ) -> list[tuple[int, float]]:
     return snapshot.page_search(
         terms_of(query),

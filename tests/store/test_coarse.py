@@ -15,7 +15,7 @@ from lookfar.embed.providers import open_embedder
 from lookfar.model import Filters
 from lookfar.store.catalogue.owners import Owners
 from lookfar.store.keywords.tantivy_index import FIELDS, NAMES
-from lookfar.store.sqlite import epoch
+from lookfar.store.shared import scopes
 from lookfar.store.sqlite.epochs import CollectionStore
 from lookfar.store.vectors import coarse, vector_file
 from lookfar.store.vectors.coarse import CoarseFile
@@ -412,7 +412,7 @@ def test_a_wide_filter_keeps_the_answer_full(many: Shelf, monkeypatch: pytest.Mo
     """Protects against a filter that only sees what the coarse pass let through unfiltered."""
     monkeypatch.setattr(vector_file, "_KEPT", ((0, 40),))
     monkeypatch.setattr(vector_file, "_KEPT_PER_WANTED", 1)
-    monkeypatch.setattr(epoch, "_ALWAYS_LISTED", 10)
+    monkeypatch.setattr(scopes, "_ALWAYS_LISTED", 10)
     many.write(texts(0, 600))
     with many.store.snapshot() as snapshot:
         asked = np.asarray(many.embedder.embed(["# Note 7\n\nword7 common"])[0])
@@ -420,7 +420,7 @@ def test_a_wide_filter_keeps_the_answer_full(many: Shelf, monkeypatch: pytest.Mo
         assert len(found) == 150
         assert {place.uri[:2] for place, _ in found} == {"b/"}
         # Marked at once, instead of skipping what is not admitted round after round.
-        assert snapshot._epoch._owners._last > 0
+        assert snapshot._epoch.owners._last > 0
 
 
 def test_what_is_erased_leaves_no_bits(many: Shelf) -> None:

@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from lookfar.retrieve.ranking import Plan
     from lookfar.store.catalogue.generations import Generation
     from lookfar.store.health.repair import Maker
-    from lookfar.store.sqlite.epoch import EpochSnapshot
+    from lookfar.store.shared.snapshot import StoredSnapshot
 
 PATIENCE: Final = 600.0
 """Seconds that a question waits for another process to build what it needs."""
@@ -323,7 +323,7 @@ class Collection(ABC):
     @contextmanager
     def asked(
         self, plan: Plan, as_of: int | None, on_progress: OnProgress | None
-    ) -> Iterator[tuple[EpochSnapshot, list[Incomplete]]]:
+    ) -> Iterator[tuple[StoredSnapshot, list[Incomplete]]]:
         """A generation to answer from, as fresh as it can quickly be, and what it may lack."""
         notes = self._freshen(on_progress) if as_of is None else []
         with self._store.snapshot(as_of) as snapshot:
@@ -338,7 +338,7 @@ class Collection(ABC):
             held = _held(snapshot) if as_of is None else []
             yield snapshot, [*held, *notes, *_failed(snapshot)]
 
-    def fitted(self, plan: Plan, snapshot: EpochSnapshot) -> Plan:
+    def fitted(self, plan: Plan, snapshot: StoredSnapshot) -> Plan:
         """The plan for this snapshot: without a vector where its own are of another model."""
         if plan.vector is None or self._fits(snapshot):
             return plan
@@ -426,12 +426,12 @@ class Collection(ABC):
         told = f"{type(error).__name__}: {error}; {found[0].artefact}: {found[0].detail}"
         return self._damaged(told)
 
-    def _fits(self, snapshot: EpochSnapshot) -> bool:
+    def _fits(self, snapshot: StoredSnapshot) -> bool:
         """Whether the model made its vectors: those of two have nothing to say to each other."""
         wanted = self.embedder.fingerprint if self.embedder else ""
         return bool(snapshot.manifest().get("model_fingerprint", wanted) == wanted)
 
-    def _other_model(self, snapshot: EpochSnapshot) -> InvalidArgument:
+    def _other_model(self, snapshot: StoredSnapshot) -> InvalidArgument:
         return InvalidArgument(
             f"Generation {snapshot.generation} was made with the model"
             f" {snapshot.manifest()['model']}, and the settings name another.",
@@ -439,7 +439,7 @@ class Collection(ABC):
             " or index with these: lookfar index PATH.",
         )
 
-    def _refuse_other_length(self, plan: Plan, snapshot: EpochSnapshot) -> None:
+    def _refuse_other_length(self, plan: Plan, snapshot: StoredSnapshot) -> None:
         """A service may have another model under the old name, which no fingerprint shows."""
         assert plan.vector is not None
         found = int(plan.vector.shape[-1])
@@ -695,7 +695,7 @@ class Collection(ABC):
         collection: str,
         root: str,
         fingerprint: str,
-        stale_in: Callable[[EpochSnapshot], tuple[str, ...]] | None,
+        stale_in: Callable[[StoredSnapshot], tuple[str, ...]] | None,
     ) -> Status:
         embedder = self.embedder
         about: dict[str, Any] = {
@@ -988,7 +988,7 @@ def _chunks(places: Iterable[Place], sections: Iterable[Section]) -> Iterator[Pa
         )
 
 
-def _held(snapshot: EpochSnapshot) -> list[Incomplete]:
+def _held(snapshot: StoredSnapshot) -> list[Incomplete]:
     number = snapshot.held()
     if number is None:
         return []

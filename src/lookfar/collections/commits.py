@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from lookfar.model import Filters
     from lookfar.ports import Batch, Embedder, Snapshot
     from lookfar.sources.git.repositories import Repository
-    from lookfar.store.sqlite.epoch import EpochSnapshot
+    from lookfar.store.shared.snapshot import StoredSnapshot
 
 SHORTEST = 7
 """Characters of a hash that are taken for one."""
@@ -315,7 +315,7 @@ class Commits(Collection):
     def status(self, *, collection: str = "", check: bool = True) -> Status:
         """What is indexed; with ``check`` the branches that moved since are named."""
 
-        def stale_in(snapshot: EpochSnapshot) -> tuple[str, ...]:
+        def stale_in(snapshot: StoredSnapshot) -> tuple[str, ...]:
             seen = frozenset(snapshot.manifest().get("tips", ()))
             chosen = self.settings.git.branches
             refs = history.refs_of(self.repository, chosen)

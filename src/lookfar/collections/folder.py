@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from lookfar.sources.folder.walk import Walk
     from lookfar.sources.git.repositories import Repository
     from lookfar.store.health.repair import Maker
-    from lookfar.store.sqlite.epoch import EpochSnapshot
+    from lookfar.store.shared.snapshot import StoredSnapshot
 
 
 _log = logging.getLogger(__name__)
@@ -841,7 +841,7 @@ class Folder(Collection):
     def status(self, *, collection: str = "", check: bool = True) -> Status:
         """What is indexed; with ``check`` the disk is compared with it."""
 
-        def stale_in(snapshot: EpochSnapshot) -> tuple[str, ...]:
+        def stale_in(snapshot: StoredSnapshot) -> tuple[str, ...]:
             from lookfar.sources.folder.walk import walk
 
             self._walk = walk(

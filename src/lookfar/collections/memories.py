@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lookfar.model import RelatedEntry
     from lookfar.ports import Embedder
     from lookfar.sources.confine import Root
-    from lookfar.store.sqlite.epoch import EpochSnapshot
+    from lookfar.store.shared.snapshot import StoredSnapshot
 
 _DIGITS = 16
 """Of the hash of a document, kept with the memory that cites it."""
@@ -172,7 +172,7 @@ def _newer(home: Folder, uri: str, than: int) -> bool:
 
 
 @contextmanager
-def _snapshot(folder: Folder) -> Iterator[EpochSnapshot]:
+def _snapshot(folder: Folder) -> Iterator[StoredSnapshot]:
     with folder._store.snapshot() as snapshot:
         yield snapshot
 

@@ -30,7 +30,7 @@ from lookfar.text.parse.formats import parser_for
 if TYPE_CHECKING:
     from lookfar.ports import Streams, Version
     from lookfar.store.opening import Store
-    from lookfar.store.sqlite.epoch import EpochSnapshot
+    from lookfar.store.shared.snapshot import StoredSnapshot
     from lookfar.store.sqlite.write_session import EpochWriter
 
 DOCUMENTS: Final = "documents"
@@ -202,7 +202,7 @@ def _copy_collection(
     return Copied(name, len(uris), chunks, copied, content, generation)
 
 
-def _copy_document(writer: EpochWriter, snapshot: EpochSnapshot, version: Version) -> None:
+def _copy_document(writer: EpochWriter, snapshot: StoredSnapshot, version: Version) -> None:
     lacking = writer.missing(version.embedded)
     names, entries = snapshot.streams(version.uri) or _analyse_again(snapshot, version)
     writer.put(
@@ -234,7 +234,7 @@ def _copy_differs(name: str, developer: str) -> IOFailed:
     )
 
 
-def _analyse_again(snapshot: EpochSnapshot, version: Version) -> Streams:
+def _analyse_again(snapshot: StoredSnapshot, version: Version) -> Streams:
     """Analyse the stored text again, for a store that does not keep the terms."""
     text = snapshot.text(version.uri) or ""
     spans = [(row[4], row[5]) for row in version.chunks]

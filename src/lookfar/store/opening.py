@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lookfar.store.health.repair import Maker
     from lookfar.store.health.salvage import Digest, Rescue
     from lookfar.store.health.verify import OnStep
-    from lookfar.store.sqlite.epoch import EpochSnapshot
+    from lookfar.store.shared.snapshot import StoredSnapshot
     from lookfar.store.sqlite.write_session import EpochWriter
 
 
@@ -51,7 +51,7 @@ class Store(Protocol):
 
     def fingerprint(self) -> str: ...
 
-    def snapshot(self, generation: int | None = None) -> AbstractContextManager[EpochSnapshot]: ...
+    def snapshot(self, generation: int | None = None) -> AbstractContextManager[StoredSnapshot]: ...
 
     def generations(self) -> list[Generation]: ...
 

@@ -16,7 +16,7 @@ from lookfar.library import Library
 from lookfar.retrieve.answer.pack import tokens
 from lookfar.serve.tools.tool import REACHABLE, Session, Tool
 from lookfar.serve.toolsets.ragdocs import TOOLS, _given
-from lookfar.store.sqlite.epoch import EpochSnapshot
+from lookfar.store.shared.snapshot import StoredSnapshot
 
 Ask = Callable[..., dict[str, Any]]
 Put = Callable[..., None]
@@ -368,7 +368,7 @@ def test_a_hypothesis_is_read_by_meaning_alone(
         raise AssertionError("words were looked up")
 
     for way in ("keyword_search", "page_search", "page_scores"):
-        monkeypatch.setattr(EpochSnapshot, way, words)
+        monkeypatch.setattr(StoredSnapshot, way, words)
     found = ask("search_with_hypothesis", hypothesis=hypothesis, top_n=10)
     assert embedder.embedded[len(chunks) :] == [hypothesis]
     near = sorted(embedder.embed(chunks) @ embedder.embed([hypothesis])[0], reverse=True)

@@ -26,7 +26,7 @@ from lookfar.store.catalogue.erasing import ChunkedDocument
 from lookfar.store.catalogue.scope import resolve
 from lookfar.store.keywords.analyser import terms_of
 from lookfar.store.keywords.tantivy_index import FIELDS, NAMES
-from lookfar.store.sqlite.epoch import EpochSnapshot
+from lookfar.store.shared.snapshot import StoredSnapshot
 from lookfar.store.sqlite.epochs import CollectionStore
 from store.contract.pgserver import Open
 from store.shelf import PAGE_WEIGHTS, WEIGHTS, Shelf, pages, words
@@ -75,7 +75,7 @@ def filled(shelf: Shelf) -> Shelf:
 
 
 @pytest.fixture
-def asked(filled: Shelf) -> Iterator[EpochSnapshot]:
+def asked(filled: Shelf) -> Iterator[StoredSnapshot]:
     with filled.store.snapshot() as snapshot:
         yield snapshot
 
@@ -96,7 +96,7 @@ def test_what_was_never_indexed_is_not_indexed(shelf: Shelf) -> None:
     assert not shelf.store.exists, "nothing is made by asking"
 
 
-def test_what_is_written_is_read(filled: Shelf, asked: EpochSnapshot) -> None:
+def test_what_is_written_is_read(filled: Shelf, asked: StoredSnapshot) -> None:
     assert filled.everything() == TEXTS
     assert filled.store.fingerprint() == "one"
     assert filled.store.about() == {"root": "/nowhere"}
@@ -507,7 +507,7 @@ def test_readers_never_see_a_mix(shelf: Shelf, opened: Open) -> None:
 # -- words -----------------------------------------------------------------------------
 
 
-def test_words_are_found_and_ranked(asked: EpochSnapshot) -> None:
+def test_words_are_found_and_ranked(asked: StoredSnapshot) -> None:
     assert words(asked, "crimson engine")[0][0].uri in ("notes.md", "guide.md")
     assert words(asked, "zebra") == []
     assert words(asked, "crimson", 1)[0][1] == max(score for _, score in words(asked, "crimson"))
@@ -523,7 +523,7 @@ def test_words_are_found_and_ranked(asked: EpochSnapshot) -> None:
     assert len(asked.vocabulary("", 2)) == 2
 
 
-def test_shared_statistics_change_what_a_word_weighs(asked: EpochSnapshot) -> None:
+def test_shared_statistics_change_what_a_word_weighs(asked: StoredSnapshot) -> None:
     before = dict(asked.page_search(["crimson"], PAGE_WEIGHTS, 5, Filters()))
     own = asked.statistics(["crimson"])
     asked.score_with(own._replace(entries=own.entries * 100))
@@ -532,7 +532,7 @@ def test_shared_statistics_change_what_a_word_weighs(asked: EpochSnapshot) -> No
     assert all(after[key] > 2 * before[key] for key in before)
 
 
-def test_phrases_stand_beside_each_other(asked: EpochSnapshot) -> None:
+def test_phrases_stand_beside_each_other(asked: StoredSnapshot) -> None:
     def holding(phrase: str, **filters: object) -> set[str]:
         keys = asked.holding(phrase, Filters(**filters))  # type: ignore[arg-type]
         every = {place.key: place.uri for uri in TEXTS for place in asked.chunks(uri)}
@@ -549,7 +549,7 @@ def test_phrases_stand_beside_each_other(asked: EpochSnapshot) -> None:
     assert {place.uri for place, _ in found} == {"guide.md"}
 
 
-def test_pairs_and_wordings_of_chunks(asked: EpochSnapshot) -> None:
+def test_pairs_and_wordings_of_chunks(asked: StoredSnapshot) -> None:
     places = [place for uri in TEXTS for place in asked.chunks(uri)]
     (crimson, engine) = terms_of("crimson engine")
     pairs = asked.adjoining([(crimson, engine, 1), (engine, crimson, 2)], places)
@@ -562,7 +562,7 @@ def test_pairs_and_wordings_of_chunks(asked: EpochSnapshot) -> None:
     assert asked.wording([], places) == {}
 
 
-def test_the_best_chunk_of_each_document(asked: EpochSnapshot) -> None:
+def test_the_best_chunk_of_each_document(asked: StoredSnapshot) -> None:
     documents = [each.document for each in asked.facts()]
     best = asked.best_of_each(terms_of("teardown engine"), WEIGHTS, documents, Filters())
     chosen = {place.uri: (place, score) for place, score in best}
@@ -632,7 +632,7 @@ def test_filtered_answers_are_the_full_ranking_filtered(shelf: Shelf) -> None:
 # -- vectors ---------------------------------------------------------------------------------
 
 
-def test_vectors_are_those_that_were_written(filled: Shelf, asked: EpochSnapshot) -> None:
+def test_vectors_are_those_that_were_written(filled: Shelf, asked: StoredSnapshot) -> None:
     places = [place for uri in TEXTS for place in asked.chunks(uri)]
     stored = asked.vectors(places)
     assert stored.shape == (len(places), filled.embedder.dimensions)
@@ -659,7 +659,7 @@ def test_vectors_are_those_that_were_written(filled: Shelf, asked: EpochSnapshot
 # -- links -----------------------------------------------------------------------------------
 
 
-def test_links_lead_where_they_mean(asked: EpochSnapshot) -> None:
+def test_links_lead_where_they_mean(asked: StoredSnapshot) -> None:
     assert [(edge.target, edge.kind) for edge in asked.links_from("guide.md")] == [
         ("notes.md", "link"),
         ("sub/other.md", "wikilink"),
@@ -860,7 +860,7 @@ def test_both_stores_score_alike(opened: Open, tmp_path_factory: pytest.TempPath
 # -- search by line --------------------------------------------------------------
 
 
-def test_documents_that_may_hold_a_text_are_given_with_their_texts(asked: EpochSnapshot) -> None:
+def test_documents_that_may_hold_a_text_are_given_with_their_texts(asked: StoredSnapshot) -> None:
     """All that hold it are among them, in every store; what filters refuse is not."""
     for need in (EVERYTHING, b"crimson", AllOf((b"engine", b"tea"))):
         numbers = asked.documents_with(need, Filters())
@@ -874,7 +874,7 @@ def test_documents_that_may_hold_a_text_are_given_with_their_texts(asked: EpochS
     assert asked.documents_with(b"crimson", Filters(uris=("nowhere.md",))) == []
 
 
-def test_filters_admit_parts_of_a_document(asked: EpochSnapshot) -> None:
+def test_filters_admit_parts_of_a_document(asked: StoredSnapshot) -> None:
     guide = next(each.document for each in asked.facts() if each.uri == "guide.md")
     setup, end = GUIDE.index("## Setup"), GUIDE.index("## Teardown")
     program = GUIDE.index("```python")

@@ -25,8 +25,7 @@ from lookfar.errors import (
     StoreUnavailable,
 )
 from lookfar.model import Filters
-from lookfar.store.postgres import keywords, postings, schema, server
-from lookfar.store.postgres import snapshot as epoch
+from lookfar.store.postgres import keywords, postings, schema, server, vector_search
 from lookfar.store.postgres.registry import PostgresStore
 from lookfar.store.postgres.server import Server, translated
 from store.contract.pgserver import PgServer, ready, short_folder
@@ -575,7 +574,7 @@ def test_many_vectors_have_an_index_that_finds_the_nearest(
     made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lookfar.store.postgres.registry.EXACT_BELOW", 200)
-    monkeypatch.setattr(epoch, "_CANDIDATES", 200)
+    monkeypatch.setattr(vector_search, "_CANDIDATES", 200)
     shelf = made()
     shelf.write({f"{n}.md": f"# N{n}\n\nword{n} other{n % 7} third{n % 13}\n" for n in range(400)})
     vector = shelf.embedder.embed_query("other3 third5")
@@ -592,9 +591,9 @@ def test_many_vectors_have_an_index_that_finds_the_nearest(
         wanted = [hit for hit in every if hit[0].uri.startswith("30")][:10]
         assert [score for _, score in only] == pytest.approx([s for _, s in wanted], abs=1e-3)
         plan = snapshot._server.ask(  # type: ignore[attr-defined]
-            f"EXPLAIN SELECT row FROM embeddings WHERE collection = {snapshot._collection}"  # type: ignore[attr-defined]
+            f"EXPLAIN SELECT row FROM embeddings WHERE collection = {snapshot._vectors._collection}"  # type: ignore[attr-defined]
             f" ORDER BY vector::halfvec({len(vector)}) <#> %s LIMIT 10",
-            (epoch.Halfvec(vector.astype("<f2").tobytes()),),
+            (vector_search.Halfvec(vector.astype("<f2").tobytes()),),
         )
         assert "embeddings_nearest" in "\n".join(line for (line,) in plan)
     shelf.store.delete()
@@ -608,7 +607,7 @@ def test_vectors_of_an_unfinished_writer_do_not_stand_in_the_way(
     Seen to fail while fewer candidates than wanted were taken for all there is.
     """
     monkeypatch.setattr("lookfar.store.postgres.registry.EXACT_BELOW", 50)
-    monkeypatch.setattr(epoch, "_CANDIDATES", 20)
+    monkeypatch.setattr(vector_search, "_CANDIDATES", 20)
     shelf, writer = made(), made()
     shelf.write({f"{n}.md": f"# N{n}\n\nword{n} common\n" for n in range(60)})
     vector = shelf.embedder.embed_query("silver birch")

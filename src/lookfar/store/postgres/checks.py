@@ -12,7 +12,7 @@ from lookfar.model import Damage
 from lookfar.store.catalogue.erasing import UNSETTLED
 from lookfar.store.health.verify import OnStep, check_pointer, check_texts
 from lookfar.store.postgres.server import ServerConnection
-from lookfar.store.postgres.snapshot import unpacked
+from lookfar.store.postgres.vector_search import unpacked
 from lookfar.store.vectors.vector_file import checksum
 
 _BATCH = 20_000

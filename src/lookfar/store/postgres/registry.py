@@ -50,13 +50,12 @@ from lookfar.store.postgres.server import (
     not_indexed,
     typed_errors,
 )
-from lookfar.store.postgres.snapshot import (
+from lookfar.store.postgres.snapshot import PostgresEpoch, PostgresSnapshot
+from lookfar.store.postgres.vector_search import (
     CARE,
     EXACT_BELOW,
     LINKS,
     MOST_DIMENSIONS,
-    PostgresEpoch,
-    PostgresSnapshot,
     index_name,
 )
 from lookfar.store.postgres.write_session import PostgresWriter, bury_words, erase_vectors

@@ -42,8 +42,9 @@ from lookfar.store.health.check import refuse_damage
 from lookfar.store.health.repair import Maker, repair
 from lookfar.store.health.salvage import Digest, EpochRescue, Rescue
 from lookfar.store.health.verify import FROM_DAMAGE, OnStep
-from lookfar.store.sqlite.epoch import Epoch, EpochSnapshot
+from lookfar.store.sqlite.epoch import Epoch
 from lookfar.store.sqlite.erase import remove_traces
+from lookfar.store.sqlite.snapshot import EpochSnapshot
 from lookfar.store.sqlite.write_session import EpochWriter
 from lookfar.store.vectors.reuse import KEPT, Siblings, drop, keep, model_in, shelf_damage, shelf_of
 from lookfar.store.vectors.vector_file import COARSE_ABOVE

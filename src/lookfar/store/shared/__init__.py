@@ -1,0 +1,1 @@
+"""What the SQLite and the PostgreSQL store share: reading snapshots and writing generations."""

@@ -1,0 +1,451 @@
+"""A reader's pinned view of one generation, whichever store it is in.
+
+Everything that is read from the catalogue or from a keyword view is the same in both stores.
+A store adds its vectors, how it narrows a search by line, its stored terms and its damage checks.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from lookfar.model import Counts, Failure, Filters, PageInfo, Section, VectorPass
+from lookfar.ports import (
+    EVERYTHING,
+    Definition,
+    Edge,
+    Facts,
+    Keywords,
+    Known,
+    Lead,
+    LeftOut,
+    Member,
+    Need,
+    Place,
+    Statistics,
+    Streams,
+    Terms,
+    Version,
+)
+from lookfar.store.catalogue import generations, graph
+from lookfar.store.catalogue import rows as catalog
+from lookfar.store.catalogue.exports import version_of
+from lookfar.store.catalogue.graph import Graph
+from lookfar.store.catalogue.migrations import FORMAT_WITH_NAMES, check
+from lookfar.store.catalogue.remembered import Remembered
+from lookfar.store.catalogue.scope import overlaps
+from lookfar.store.ground.sql import Connection
+from lookfar.store.keywords.recent_texts import RECENT
+from lookfar.store.shared.keyword_queries import KeywordQueries
+from lookfar.store.shared.scopes import ScopeResolver
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+T = TypeVar("T")
+
+CheckVersion = Callable[[int], None]
+"""Refuses a document version that is damaged, where there is no other copy of it."""
+
+
+class SnapshotVectors(Protocol):
+    """The vectors of one snapshot."""
+
+    @property
+    def dimensions(self) -> int: ...
+
+    def search(
+        self, query: NDArray[np.float32], limit: int, filters: Filters
+    ) -> list[tuple[Place, float]]:
+        """Return the nearest live chunks to one vector, nearest first."""
+        ...
+
+    def scores(self, query: NDArray[np.float32], places: Sequence[Place]) -> list[float]:
+        """Return the similarity of each place; 0 for one without a vector."""
+        ...
+
+    def of_places(self, places: Sequence[Place]) -> NDArray[np.float32]:
+        """Return a row for each place; zeros for one without a vector."""
+        ...
+
+    def mean(self, rows: Sequence[int]) -> NDArray[np.float32] | None:
+        """Return the unit vector between these rows; ``None`` where there is none."""
+        ...
+
+    def describe(self) -> VectorPass:
+        """Report how the nearest vectors are found, and how well."""
+        ...
+
+
+class StoredSnapshot(ABC):
+    """One generation of a collection, read inside one transaction.
+
+    It has a method for each question of :class:`lookfar.ports.Snapshot`; most pass it on to a
+    function of the catalogue.
+    """
+
+    _vectors: SnapshotVectors
+
+    def __init__(
+        self,
+        connection: Connection,
+        generation: int,
+        remembered: Remembered,
+        keywords: Keywords,
+        check_version: CheckVersion | None = None,
+    ) -> None:
+        self.generation = generation
+        self._connection = connection
+        self._remembered = remembered
+        self._check_version = check_version
+        # Not self.text: a cycle of references would keep a closed snapshot's files open.
+        read_text = partial(_read_text, connection, generation, check_version)
+        self._scopes = ScopeResolver(connection, generation, remembered, keywords, read_text)
+        self._keywords = KeywordQueries(connection, generation, self._scopes, keywords)
+        self._manifest: Mapping[str, Any] | None = None
+
+    # -- what each store does its own way ------------------------------------------
+
+    @abstractmethod
+    def _narrow(self, need: Need, admitted: list[int] | None) -> list[int]:
+        """Return the admitted documents, or all, that may contain what is needed."""
+
+    @abstractmethod
+    def streams(self, uri: str) -> Streams | None:
+        """Return the terms of a document where the store keeps them."""
+
+    # -- words ---------------------------------------------------------------------
+
+    def keyword_search(
+        self, terms: Terms, weights: Mapping[str, float], limit: int, filters: Filters
+    ) -> list[tuple[Place, float]]:
+        return self._keywords.chunks(terms, weights, limit, filters)
+
+    def best_of_each(
+        self,
+        terms: Terms,
+        weights: Mapping[str, float],
+        documents: Sequence[int],
+        filters: Filters,
+    ) -> list[tuple[Place, float]]:
+        return self._keywords.best_chunks(terms, weights, documents, filters)
+
+    def page_search(
+        self, terms: Terms, weights: Mapping[str, float], limit: int, filters: Filters
+    ) -> list[tuple[int, float]]:
+        return self._keywords.documents(terms, weights, limit, filters)
+
+    def page_scores(
+        self, terms: Terms, weights: Mapping[str, float], documents: Sequence[int]
+    ) -> dict[int, float]:
+        """Return the whole-text score of each named document that has one."""
+        return dict(self._keywords.view.search_pages(terms, weights, len(documents), documents))
+
+    def holding(self, phrase: str, filters: Filters) -> list[int]:
+        return self._keywords.phrase(phrase, filters)
+
+    def few_holding(self, phrase: str, most: int, filters: Filters) -> list[Place] | None:
+        return self._keywords.rare_phrase(phrase, most, filters)
+
+    def adjoining(
+        self, pairs: Sequence[tuple[str, str, int]], places: Sequence[Place]
+    ) -> dict[int, int]:
+        return self._keywords.view.adjoining(pairs, _keys(places))
+
+    def wording(
+        self, groups: Sequence[Mapping[str, float]], places: Sequence[Place]
+    ) -> dict[int, float]:
+        return self._keywords.view.wording(groups, _keys(places))
+
+    def vocabulary(self, prefix: str = "", most: int | None = None) -> list[tuple[str, int]]:
+        return self._keywords.view.vocabulary(prefix, most)
+
+    def statistics(self, terms: Sequence[str]) -> Statistics:
+        return self._keywords.view.statistics(terms)
+
+    def score_with(self, shared: Statistics) -> None:
+        self._keywords.score_with(shared)
+
+    def knows(self, term: str) -> bool:
+        """Return whether any text, title or path contains this term."""
+        return self._keywords.view.knows(term)
+
+    # -- vectors -------------------------------------------------------------------
+
+    @property
+    def dimensions(self) -> int:
+        return self._vectors.dimensions
+
+    def vector_search(
+        self, query: NDArray[np.float32], limit: int, filters: Filters
+    ) -> list[tuple[Place, float]]:
+        if query.ndim == 1:
+            return self._vectors.search(query, limit, filters)
+        # Each model proposes its own; a text of the other model scores 0.
+        hits = [hit for row in query for hit in self._vectors.search(row, limit, filters)]
+        return sorted((hit for hit in hits if hit[1]), key=lambda hit: -hit[1])
+
+    def vector_scores(self, query: NDArray[np.float32], places: Sequence[Place]) -> list[float]:
+        # A passage has numbers for one model only, so the sum is that model's score.
+        summed = query if query.ndim == 1 else query.sum(axis=0)
+        return self._vectors.scores(summed, places)
+
+    def vectors(self, places: Sequence[Place]) -> NDArray[np.float32]:
+        return self._vectors.of_places(places)
+
+    def centre(
+        self, uri: str, start: int = 0, end: int | None = None
+    ) -> NDArray[np.float32] | None:
+        document = self.document(uri)
+        if document is None:
+            return None
+        rows = catalog.vectors_between(self._connection, document["id"], start, end)
+        return self._vectors.mean(rows)
+
+    def vector_pass(self) -> VectorPass:
+        return self._vectors.describe()
+
+    def model(self) -> str:
+        """Return the fingerprint of the model that made the vectors; empty where unknown."""
+        return catalog.model_of(self._connection)
+
+    def missing(self, contents: Iterable[bytes]) -> set[bytes]:
+        return catalog.unembedded(self._connection, contents)
+
+    # -- documents -----------------------------------------------------------------
+
+    def kept(self, name: str, make: Callable[[], T]) -> T:
+        return self._remembered.kept(self._scopes.state, name, make)
+
+    def has_code_in(self, language: str) -> bool:
+        """Return whether there is source code in this language; a no takes a full scan."""
+        return self.kept(
+            f"code in {language}",
+            lambda: catalog.has_code_in(self._connection, self.generation, language),
+        )
+
+    def ending_in(self, path: str, filters: Filters) -> list[Place]:
+        """Return the first chunk of documents whose URI ends in ``path``, if those are few."""
+        scope = self._scopes.resolve(filters)
+        documents = catalog.documents_ending_in(self._connection, self.generation, path)
+        places = catalog.first_places(self._connection, documents, self.generation)
+        return [place for place in places if scope is None or scope.admits(place)]
+
+    def uris(self, prefix: str = "") -> list[str]:
+        return catalog.uris(self._connection, self.generation, prefix)
+
+    def titles(self, prefix: str = "") -> list[tuple[str, str]]:
+        return catalog.titles(self._connection, self.generation, prefix)
+
+    def document(self, uri: str) -> dict[str, Any] | None:
+        return _read_document(self._connection, self.generation, self._check_version, uri)
+
+    def pages(self) -> list[PageInfo]:
+        """Return every document that has text, by URI."""
+        return catalog.pages(self._connection, self.generation)
+
+    def chunks(self, uri: str) -> list[Place]:
+        """Return the chunks of a document, in order."""
+        document = self.document(uri)
+        if document is None:
+            return []
+        return catalog.neighbours(self._connection, document["id"], 0, catalog.END)
+
+    def admitted(self, uri: str, filters: Filters) -> list[Place]:
+        scope = self._scopes.resolve(filters)
+        return [place for place in self.chunks(uri) if scope is None or scope.admits(place)]
+
+    def sections(self, uri: str) -> list[Section]:
+        document = self.document(uri)
+        return catalog.sections(self._connection, document["id"]) if document else []
+
+    def text(self, uri: str) -> str | None:
+        return _read_text(self._connection, self.generation, self._check_version, uri)
+
+    def version(self, uri: str) -> Version | None:
+        """Return a document ready to be written to another store, except for its terms."""
+
+        def vectors(places: Sequence[Place]) -> list[bytes]:
+            return [row.astype("<f2").tobytes() for row in self.vectors(places)]
+
+        return version_of(self._connection, self.generation, uri, vectors)
+
+    def documents_with(self, need: Need, filters: Filters) -> list[int]:
+        scope = self._scopes.resolve(filters)
+        admitted = None if scope is None else sorted(scope.documents)
+        if need != EVERYTHING and admitted != []:
+            return self._narrow(need, admitted)
+        return admitted if admitted is not None else self._every_document()
+
+    def _every_document(self) -> list[int]:
+        return list(self._text_hashes())
+
+    def _text_hashes(self) -> dict[int, bytes]:
+        return self.kept("hashes", lambda: catalog.text_hashes(self._connection, self.generation))
+
+    def texts(self, documents: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+        hashes = self._text_hashes()
+        recent = RECENT.known(hashes[document] for document in documents if document in hashes)
+        lacking = []
+        for document in documents:
+            text = recent.get(hashes.get(document, b""))
+            if text is None:
+                lacking.append(document)
+            else:
+                yield document, text
+        for document, text in catalog.texts(self._connection, lacking):
+            if document in hashes:
+                RECENT.add(hashes[document], text)
+            yield document, text
+
+    def admitted_parts(self, document: int, filters: Filters) -> list[tuple[int, int]] | None:
+        scope = self._scopes.resolve(filters)
+        if scope is None:
+            return None
+        parts = scope.parts(document)
+        if scope.only is None and not scope.without:
+            return parts
+        chunks = catalog.neighbours(self._connection, document, 0, catalog.END)
+        spans = [(chunk.start, chunk.end) for chunk in chunks if scope.admits_words(chunk.key)]
+        return spans if parts is None else overlaps(parts, spans)
+
+    def definitions(self, documents: Sequence[int]) -> dict[int, list[Definition]]:
+        return catalog.definitions(self._connection, documents)
+
+    def defining(self, name: str) -> list[tuple[str, Section]]:
+        return catalog.defining(self._connection, self.generation, name)
+
+    def neighbours(self, document: int, first: int, last: int) -> list[Place]:
+        return catalog.neighbours(self._connection, document, first, last)
+
+    def modified(self, documents: Sequence[int]) -> dict[int, int]:
+        return catalog.modified(self._connection, documents)
+
+    def facts(self, documents: Sequence[int] | None = None) -> list[Facts]:
+        return catalog.facts(self._connection, self.generation, documents)
+
+    def admitting(self, filters: Filters) -> list[Facts]:
+        """Return the documents that filters admit; one with an excluded word is left out whole."""
+        listed = self.kept("listed", self.facts)
+        scope = self._scopes.resolve(filters)
+        if scope is None:
+            return listed
+        refused = catalog.places_by_key(self._connection, sorted(scope.without), self.generation)
+        admitted = scope.documents.difference(place.document for place in refused.values())
+        return [facts for facts in listed if facts.document in admitted]
+
+    def line_counts(self, documents: Sequence[int]) -> dict[int, int]:
+        return catalog.line_counts(self._connection, documents)
+
+    # -- links ---------------------------------------------------------------------
+
+    def links_from(self, uri: str, start: int = 0, end: int | None = None) -> list[Edge]:
+        graph.refuse_older(self._connection)
+        document = self.document(uri)
+        if document is None:
+            return []
+        last = catalog.END if end is None else end
+        return graph.links_from(self._connection, self.generation, document["id"], start, last)
+
+    def targets(self, uri: str = "") -> list[str]:
+        if not uri:
+            return catalog.targets(self._connection)
+        document = self.document(uri)
+        return catalog.targets(self._connection, document["id"]) if document else []
+
+    def linking(self, targets: Sequence[str], text: str = "") -> list[tuple[str, str, int]]:
+        """Return the documents with a link to one of these targets; with ``text``, only those
+        whose link has this text."""
+        return catalog.linking(self._connection, self.generation, targets, text)
+
+    def links_named(self, names: Iterable[str]) -> list[tuple[str, Edge]]:
+        graph.refuse_older(self._connection)
+        return graph.links_named(self._connection, self.generation, names)
+
+    def meant(
+        self, links: Iterable[tuple[str, str, str]], absent: str = ""
+    ) -> dict[tuple[str, str, str], tuple[str, str]]:
+        graph.refuse_older(self._connection)
+        return graph.meant(self._connection, self.generation, links, absent)
+
+    def links_to(self, uri: str) -> list[Edge]:
+        graph.refuse_older(self._connection)
+        document = self.document(uri)
+        return graph.links_to(self._connection, self.generation, document["id"]) if document else []
+
+    def leads(self, documents: Sequence[int], among: Collection[int] | None = None) -> list[Lead]:
+        # An older index still answers while a new one is built.
+        if check(self._connection) < FORMAT_WITH_NAMES:
+            return []
+        return graph.leads(self._connection, self.generation, documents, among)
+
+    def community(self, uri: str) -> list[Member]:
+        return self.graph().around(uri)
+
+    def communities(self, uris: Collection[str]) -> dict[str, int]:
+        if check(self._connection) < FORMAT_WITH_NAMES:
+            return {}
+        stored = graph.stored_communities(self._connection, self.generation, uris)
+        if stored is not None:
+            return stored
+        return self._remembered.graph(self._connection, self.generation).communities_of(uris)
+
+    def graph(self) -> Graph:
+        graph.refuse_older(self._connection)
+        return self._remembered.graph(self._connection, self.generation)
+
+    # -- the generation ------------------------------------------------------------
+
+    def size(self) -> int:
+        """Return the number of live documents."""
+        return catalog.document_count(self._connection, self.generation)
+
+    def counts(self) -> Counts:
+        """Return the recorded counts: counting a million rows takes seconds."""
+        manifest = self.manifest()
+        if Counts.__annotations__.keys() <= manifest.keys():
+            return Counts(**{name: manifest[name] for name in Counts.__annotations__})
+        return catalog.counts(self._connection, self.generation)
+
+    def held(self) -> int | None:
+        """Return the generation that a rollback holds the collection at, if any."""
+        return generations.held(self._connection)
+
+    def manifest(self) -> Mapping[str, Any]:
+        """Return what was recorded when this generation was activated."""
+        if self._manifest is None:
+            self._manifest = generations.manifest(self._connection, self.generation)
+        return self._manifest
+
+    def failures(self) -> list[Failure]:
+        return catalog.failures(self._connection)
+
+    def known(self) -> dict[str, Known]:
+        return catalog.known(self._connection, self.generation)
+
+    def left_out(self) -> dict[str, LeftOut]:
+        return catalog.left_out(self._connection)
+
+
+def _read_document(
+    connection: Connection, generation: int, check_version: CheckVersion | None, uri: str
+) -> dict[str, Any] | None:
+    document = catalog.live_document(connection, uri, generation)
+    if document is not None and check_version is not None:
+        check_version(document["id"])
+    return document
+
+
+def _read_text(
+    connection: Connection, generation: int, check_version: CheckVersion | None, uri: str
+) -> str | None:
+    document = _read_document(connection, generation, check_version, uri)
+    return catalog.text(connection, document["text_sha"]) if document else None
+
+
+def _keys(places: Sequence[Place]) -> list[int]:
+    """Return the chunk keys; a place that is only a part of a chunk is not in the index."""
+    return [place.key for place in places if place.key >= 0]

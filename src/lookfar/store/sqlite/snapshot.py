@@ -1,0 +1,133 @@
+"""Snapshots of the SQLite store: the catalogue, tantivy keywords and the mapped vector file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lookfar.model import Filters, VectorPass
+from lookfar.ports import Keywords, Need, Place, Streams
+from lookfar.store.catalogue import rows as catalog
+from lookfar.store.catalogue.owners import Owners
+from lookfar.store.ground.sql import Connection
+from lookfar.store.keywords.signatures import Documents
+from lookfar.store.shared.scopes import ScopeResolver
+from lookfar.store.shared.snapshot import StoredSnapshot
+from lookfar.store.vectors.vector_file import VectorFile
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from lookfar.store.sqlite.epoch import Epoch
+
+_MOST_DOCUMENTS = 0.5
+"""The share of admitted documents from which it is faster to skip other rows than to mask them."""
+
+
+class EpochSnapshot(StoredSnapshot):
+    """One generation of one epoch, read inside one SQLite transaction."""
+
+    def __init__(
+        self,
+        epoch: Epoch,
+        connection: Connection,
+        keywords: Keywords,
+        rows: NDArray[np.float16],
+        generation: int,
+    ) -> None:
+        super().__init__(
+            connection,
+            generation,
+            epoch.remembered,
+            keywords,
+            lambda document: epoch.check_version(connection, document),
+        )
+        self._epoch = epoch
+        self._vectors = FileVectors(
+            connection, generation, self._scopes, epoch.vectors, rows, epoch.owners
+        )
+
+    def _narrow(self, need: Need, admitted: list[int] | None) -> list[int]:
+        signatures = self.kept("signatures", self._signatures)
+        among = None if admitted is None else np.array(admitted, dtype=np.int64)
+        documents: list[int] = signatures.holding(need, among).tolist()
+        return documents
+
+    def _signatures(self) -> Documents:
+        hashes = self._text_hashes()
+        return self._epoch.signatures.documents(list(hashes), hashes.values())
+
+    def streams(self, uri: str) -> Streams | None:  # noqa: ARG002
+        """Return ``None``: tantivy does not keep terms in their order."""
+        return None
+
+
+class FileVectors:
+    """The vectors that one snapshot sees in the vector file."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        generation: int,
+        scopes: ScopeResolver,
+        vectors: VectorFile,
+        rows: NDArray[np.float16],
+        owners: Owners,
+    ) -> None:
+        self._connection = connection
+        self._generation = generation
+        self._scopes = scopes
+        self._vectors = vectors
+        self._owners = owners
+        self.rows = rows
+        """The rows of the file that this snapshot's catalogue knows."""
+
+    @property
+    def dimensions(self) -> int:
+        return self._vectors.dimensions
+
+    def search(
+        self, query: NDArray[np.float32], limit: int, filters: Filters
+    ) -> list[tuple[Place, float]]:
+        scope = self._scopes.resolve(filters)
+        listed = self._scopes.list_documents(scope)
+        among = None
+        if listed is not None:
+            among = np.array(self._scopes.vector_rows(listed), dtype=np.intp)
+        allowed = None
+        most = self._scopes.document_count() * _MOST_DOCUMENTS
+        if scope is not None and among is None and len(scope.documents) < most:
+            allowed = self._owners.rows_of(self._connection, scope.documents, len(self.rows))
+        fetch = self._scopes.fetch_size(limit, scope, listed) if allowed is None else limit
+        while True:
+            rows, scores = self._vectors.nearest(query, self.rows, fetch, among, allowed)
+            alive = catalog.places_by_vector(self._connection, rows.tolist(), self._generation)
+            admitted = [
+                (place, float(score))
+                for row, score in zip(rows.tolist(), scores, strict=True)
+                for place in alive.get(row, ())
+                if scope is None or scope.admits(place)
+            ]
+            if len(admitted) >= limit or len(rows) < fetch:
+                return admitted[:limit]
+            fetch *= 4
+
+    def scores(self, query: NDArray[np.float32], places: Sequence[Place]) -> list[float]:
+        rows = [place.vector for place in places if place.vector is not None]
+        scores = iter(self._vectors.scores(query, self.rows, rows).tolist())
+        return [0.0 if place.vector is None else next(scores) for place in places]
+
+    def of_places(self, places: Sequence[Place]) -> NDArray[np.float32]:
+        having = [at for at, place in enumerate(places) if place.vector is not None]
+        rows = [place.vector for place in places if place.vector is not None]
+        vectors = np.zeros((len(places), self.dimensions), dtype=np.float32)
+        vectors[having] = self._vectors.chosen(self.rows, rows)
+        return vectors
+
+    def mean(self, rows: Sequence[int]) -> NDArray[np.float32] | None:
+        return self._vectors.mean(self.rows, rows)
+
+    def describe(self) -> VectorPass:
+        return self._vectors.told(len(self.rows), catalog.recall(self._connection))
