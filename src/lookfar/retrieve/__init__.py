@@ -1,1 +1,1 @@
-"""From a question to cited spans, as a list of plain stages."""
+"""Find and rank cited passages for a question, in plain stages."""

@@ -1,11 +1,8 @@
-"""What comments and docstrings say, as documentation: they answer where code is not asked.
+"""Search comments and docstrings along with the documentation when code is not asked for.
 
-Takes: the collections asked for documentation. Gives: an answer in which comments of their
-code stand beside the documents, each cited as the exact slice of its file that it is.
-Refuses: to keep a second copy of them: chunks of code hold their comments already, so those
-chunks are found first, as code is, and only the few best are read for what their comments say.
-
-A comment has the words of itself, and the meaning of the chunk that it stands in.
+There is no second copy of the comments. Chunks of code contain them, so the chunks are ranked as
+code first, and only the best few files are parsed for comments. A comment is scored by its own
+words and by the vector of the chunk around it, and cited as an exact slice of its file.
 """
 
 from __future__ import annotations
@@ -30,20 +27,20 @@ if TYPE_CHECKING:
     from lookfar.model import Hit, Incomplete
 
 _MOST_FILES = 8
-"""Files that are read for one question."""
+"""Files parsed for one question."""
 _MOST_CHUNKS = 32
 _KEPT_FILES = 64
-"""Files whose comments are remembered, since one question follows another."""
+"""Files whose comments are cached for the next questions."""
 _FEWEST_WORDS = 4
-"""Of a remark that is worth citing; documentation may be shorter."""
+"""Minimum length of a comment that is cited; docstrings may be shorter."""
 _AS_GOOD = 0.6
-"""Of the best comment of its chunk: what another must score beside it."""
+"""Share of the best score in a chunk that another of its comments needs."""
 
 
 def search_with_comments(
     sources: Sequence[Source], settings: SearchSettings, explain: bool
 ) -> tuple[list[Hit], list[Incomplete]]:
-    """The cited answer from documents and from the comments of code, ranked together."""
+    """Return cited hits from documents and from comments in code, ranked together."""
     beside = [_ask_for_code(each) for each in sources]
     asked = [*sources, *beside]
     ranking = collect_candidates(sources, settings)
@@ -73,7 +70,7 @@ def search_with_comments(
 
 
 def _ask_for_code(source: Source) -> Source:
-    """The same collection asked for code; how rare words are, it does not tell again."""
+    """Return the same collection with a plan that asks for code."""
     filters = replace(source.plan.filters, lanes=("code",))
     return source._replace(plan=replace(source.plan, filters=filters), aside=True)
 
@@ -81,7 +78,7 @@ def _ask_for_code(source: Source) -> Source:
 def _find_comments(
     asked: Sequence[Source], chunks: Sequence[Candidate], rarity: Mapping[str, float], most: int
 ) -> list[Candidate]:
-    """For each of these chunks the comments in it that answer best; ``most`` of a file."""
+    """Return the best comments in each chunk, at most ``most`` per file."""
     read: dict[tuple[int, int], tuple[str, tuple[Comment, ...], Document]] = {}
     of_file: Counter[tuple[int, int]] = Counter()
     found: dict[tuple[int, int, int], Candidate] = {}
@@ -106,7 +103,7 @@ def _find_comments(
 
 
 def _read_comments(source: Source, uri: str) -> tuple[str, tuple[Comment, ...], Document]:
-    """The comments of a file as it was indexed."""
+    """Return the text and the comments of a file as it was indexed."""
     known, text = source.snapshot.document(uri), source.snapshot.text(uri) or ""
     document = Document(
         uri=uri,
@@ -121,7 +118,7 @@ def _read_comments(source: Source, uri: str) -> tuple[str, tuple[Comment, ...], 
 
 
 def _parse_comments(document: Document) -> tuple[Comment, ...]:
-    """The comments of a document, which a file of thousands of lines takes a while to give."""
+    """Parse the comments of a document, with a cache: files of thousands of lines are slow."""
     key = (document.uri, hash(document.text))
     found = _remembered.get(key)
     if found is None:
@@ -140,7 +137,7 @@ _remembering = Lock()
 def _score_comments(
     chunk: Candidate, text: str, remarks: Sequence[Comment], rarity: Mapping[str, float]
 ) -> Iterator[tuple[float, Comment]]:
-    """The comments of a chunk that are worth citing, with what their words score."""
+    """Yield the comments of a chunk that are worth citing, with their keyword scores."""
     for each in remarks:
         if each.span.end <= chunk.place.start or each.span.start >= chunk.place.end:
             continue
@@ -152,8 +149,11 @@ def _score_comments(
 def _make_candidate(
     chunk: Candidate, comment: Comment, document: Document, score: float, number: int
 ) -> Candidate:
-    """A comment as a candidate of its own. Its document is ``number``, which none has, since
-    what two comments of a file say is not one passage: code stands between them."""
+    """Return a comment as a candidate of its own.
+
+    ``number`` is a document number that no document has: two comments of a file must not be merged
+    into one passage, since there is code between them.
+    """
     span = comment.span
     said = document.text[span.start : span.end]
     place = chunk.place._replace(

@@ -1,13 +1,11 @@
-"""Ranking in fixed shares, as plain as it gets: for answers whose scores can be added up.
+"""Search with fixed shares of meaning and words, for scores that can be added up by hand.
 
-Takes: the shares of meaning and of words, and how near two spans are one. Gives: an
-answering that stands in for :func:`lookfar.retrieve.search.search`. Refuses: everything
-that would make a score hard to retrace: boosts, the score of the whole document, a
-limit per document, trust in the model.
+It can replace :func:`lookfar.retrieve.search.search`. There are no boosts, no score for the whole
+document, no limit per document and no trust in the model.
 
-A score is ``vector * cosine + keyword * bm25``, where the cosine counts from 0 and BM25
-is divided by the best among the candidates. The best are chosen first and joined then,
-so that fewer than were asked for may come back.
+A score is ``vector * cosine + keyword * bm25``, where negative cosines count as 0 and BM25 is
+divided by the best among the candidates. The best chunks are chosen first and joined afterwards, so
+there may be fewer hits than asked for.
 """
 
 from __future__ import annotations
@@ -29,14 +27,14 @@ if TYPE_CHECKING:
 SearchFunction = Callable[
     [Sequence[Source], "SearchSettings", bool], "tuple[list[Hit], list[Incomplete]]"
 ]
-"""From the collections asked to cited hits; the flag says whether scores are explained."""
+"""From the collections to cited hits; the flag says whether scores are explained."""
 
 MEANING = "vector"
 WORDS = "keyword"
 
 
 def make_share_search(*, vector: float, keyword: float, gap: int) -> SearchFunction:
-    """Score by these shares; spans of a document less than ``gap`` characters apart are one."""
+    """Return a search with these shares that joins spans less than ``gap`` characters apart."""
 
     def answer(
         sources: Sequence[Source], settings: SearchSettings, explain: bool
@@ -44,7 +42,7 @@ def make_share_search(*, vector: float, keyword: float, gap: int) -> SearchFunct
         ranking = collect_candidates(sources, settings)
         found = ranking.candidates
         beside = score_word_pairs(ranking, sources, found)
-        # Words that stand as in the question count up to twice.
+        # Words in the same order as in the question count up to twice.
         words = [each.keyword * (1 + beside.get(each, 0.0)) for each in found]
         most = max(words, default=0.0) or 1.0
         near = [vector * min(max(each.vector, 0.0), 1.0) for each in found]
@@ -64,7 +62,7 @@ def make_share_search(*, vector: float, keyword: float, gap: int) -> SearchFunct
 
 
 def _join_passages(ranking: Ranking, best: Sequence[int], gap: int) -> list[Passage]:
-    """The chunks as passages, those that nearly touch as one with the better score."""
+    """Turn chunks into passages; those that nearly touch become one, with the better score."""
     documents: dict[tuple[int, int], list[int]] = defaultdict(list)
     for at in best:
         documents[ranking.candidates[at].document].append(at)

@@ -1,8 +1,7 @@
-"""What flows between stages: candidates, their scores, and the story of each score.
+"""The data that flows between stages: plans, candidates, and a ranking of scored candidates.
 
-Takes: places from a snapshot. Gives: an immutable ranking, kept in columns because
-a question has hundreds of candidates and an answer ten. Refuses: hidden changes;
-a stage can alter scores only by adding a step that says what it added and why.
+A ranking is immutable and stored in columns, because a question has hundreds of candidates and an
+answer ten. A stage changes scores only by adding a step that records how much it added and why.
 """
 
 from __future__ import annotations
@@ -40,32 +39,35 @@ class Plan:
     """Compound names among the terms, each with its parts."""
     vector: NDArray[np.float32] | None
     vector_trust: float
-    """0 to 1: how much of the question the model knows as words."""
+    """0 to 1: the share of the question that the model knows as words."""
     kind: QuestionKind = "question"
     dashed: tuple[str, ...] = ()
-    """Words after a dash, until it is known whether they are options or not wanted."""
+    """Words after a dash, until the corpus shows whether they are options or exclusions."""
     hypothesis: bool = False
-    """The vector is that of an answer somebody made up, not of the question."""
+    """Whether the vector is that of a hypothetical answer instead of the question."""
     embedder: Embedder | None = None
     instead: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """For terms that nobody wrote, what is searched in their place."""
+    """Replacements for terms that do not occur in any document."""
     alike: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """For terms that are known, what others say for the same."""
+    """Synonyms of terms that do occur."""
     concepts: tuple[str, ...] = ()
-    """Terms of the corpus that are near to the question."""
+    """Terms of the corpus whose meaning is close to the question."""
     focus: bool = False
-    """Each hit is to say which of its sentences answer best."""
+    """Whether each hit reports which of its sentences answer best."""
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The terms that say what the question is about: none that is only part of a name, since
-        ``ClientSession`` is not a question about sessions; ``error-handling`` is two words."""
+        """The terms that the question is about.
+
+        Parts of a name are excluded: ``ClientSession`` is not a question about sessions. The parts
+        of ``error-handling`` are words of their own.
+        """
         names = {name: parts for name, parts in self.names.items() if "-" not in name}
         inside = frozenset(part for parts in names.values() for part in parts)
         return tuple(term for term in self.terms if term not in inside and term not in names)
 
     def describe(self) -> str:
-        """How the question was understood, for people."""
+        """Describe for the reader how the question was understood."""
         parts = [self.kind, *(f'"{phrase}"' for phrase in self.filters.phrases)]
         parts += [f"without {each}" for each in self.filters.without]
         for sign, words in (("for", self.instead), ("besides", self.alike)):
@@ -76,50 +78,50 @@ class Plan:
 
 
 ReadSource = Callable[[str], str | None]
-"""The normalised text of a document as the disk has it now; ``None`` when it is gone."""
+"""Returns the normalised text of a document as it is on disk now; ``None`` if it is gone."""
 
 
 class Source(NamedTuple):
-    """One collection that a question is asked of."""
+    """A collection that is searched, with the plan for it."""
 
     collection: str
     plan: Plan
     snapshot: Snapshot
     read: ReadSource
     aside: bool = False
-    """It answers beside the others: how rare a word is, is counted without it."""
+    """Whether it is excluded from the count of how rare each word is."""
     recent: tuple[float, float] | None = None
-    """Of memories: for how many days they count more, and how much."""
+    """For memories: for how many days they rank higher, and by which factor."""
     reranker: Callable[[], Reranker] | None = None
-    """Opens the model that reads question and text together; called where it is asked for."""
+    """Opens the reranking model; called only if reranking is on."""
 
 
 class Candidate(NamedTuple):
-    """A chunk on its way to becoming a hit, with what each lane says of it."""
+    """A chunk that may become a hit, with its score from each retriever."""
 
     place: Place
     keyword: float
-    """BM25 of the chunk, 0 where no term matched."""
+    """BM25 of the chunk; 0 if no term matched."""
     page: float
     """BM25 of the whole document."""
     vector: float
     """Cosine similarity; 0 without a model."""
     source: int = 0
-    """Which of the collections asked it stands in."""
+    """Index of its collection in the list of those searched."""
 
     @property
     def document(self) -> tuple[int, int]:
-        """The document it stands in, told apart from those of other collections."""
+        """The document, with its collection: document numbers are unique per collection only."""
         return self.source, self.place.document
 
 
 class NamedPlace(NamedTuple):
-    """A chunk that a name leads to."""
+    """A chunk that a name in the question refers to."""
 
     name: int
-    """Which of the question's names."""
+    """Index of the name among those of the question."""
     tier: int
-    """0 is what is looked for before all others."""
+    """0 is the best kind of match."""
     why: str
 
 
@@ -131,7 +133,7 @@ class Step:
     added: Sequence[float]
     note: Callable[[Candidate], str]
     whole_document: bool
-    """It judged the document, and so added the same to all of its chunks."""
+    """Whether the stage judged the document, and so added the same to all of its chunks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,13 +145,13 @@ class Ranking:
     scores: tuple[float, ...]
     steps: tuple[Step, ...] = ()
     rarity: Mapping[str, float] = field(default_factory=dict)
-    """How much each term says, by how few documents hold it."""
+    """Weight of each term: the fewer documents contain it, the higher."""
     entries: int = 0
-    """Chunks and documents of all collections that were asked."""
+    """Number of chunks and documents in all collections searched."""
     notes: tuple[Incomplete, ...] = ()
-    """What of the question could not be done as it was asked."""
+    """What could not be done as the question asked."""
     named: Mapping[tuple[int, int], NamedPlace] = field(default_factory=dict)
-    """Where the question's names lead to, by source and chunk."""
+    """Chunks that the question's names refer to, by collection and chunk."""
 
     def add_step(
         self,
@@ -159,7 +161,7 @@ class Ranking:
         *,
         whole_document: bool = False,
     ) -> Ranking:
-        """The ranking after a stage."""
+        """Return the ranking with the scores that a stage adds."""
         return replace(
             self,
             scores=tuple(map(add, self.scores, added)),
@@ -167,7 +169,7 @@ class Ranking:
         )
 
     def add_candidates(self, candidates: Sequence[Candidate]) -> Ranking:
-        """The ranking with further candidates, to which no stage has added anything yet."""
+        """Return the ranking with further candidates, whose scores start at 0."""
         none = (0.0,) * len(candidates)
         return replace(
             self,
@@ -177,8 +179,7 @@ class Ranking:
         )
 
     def order(self) -> list[int]:
-        """Positions of the candidates, best first; ties by URI, then by start, then by
-        collection."""
+        """Return the positions of the candidates, best first; ties go by URI, start, collection."""
 
         def key(at: int) -> tuple[float, str, int, int]:
             candidate = self.candidates[at]
@@ -188,11 +189,11 @@ class Ranking:
         return sorted(range(len(self.candidates)), key=key)
 
     def own_score(self, at: int) -> float:
-        """The part of a score that the chunk earned itself, not its document."""
+        """Return the part of a score that the chunk earned itself, without that of its document."""
         return sum(step.added[at] for step in self.steps if not step.whole_document)
 
     def explain(self, at: int) -> tuple[Contribution, ...]:
-        """How the candidate at this position came by its score."""
+        """Explain the score of the candidate at this position."""
         candidate = self.candidates[at]
         return tuple(
             Contribution(step.stage, round(step.added[at], 6), step.note(candidate))
@@ -201,21 +202,21 @@ class Ranking:
         )
 
     def explain_fully(self, at: int) -> tuple[Contribution, ...]:
-        """The same, with how the question was understood, which adds to no score."""
+        """Explain the score, and how the question was understood."""
         return (*self.explain(at), Contribution("question", 0.0, self.plan.describe()))
 
 
 DEPTH = 50
-"""Candidates of a lane whose order every lift is sure to reach; a number that no question changes,
-so that asking for one hit, for ten or for the next ten gives the same scores."""
+"""Candidates of each kind that every boost is sure to reach. It does not depend on ``top_k``, so
+that asking for one hit, for ten or for the next ten gives the same scores."""
 
 
 def within_reach(ranking: Ranking, lift: float) -> list[Candidate]:
-    """Those that do not stand so far back that the full lift could not bring them forward.
+    """Return the candidates that a boost of at most ``lift`` could bring to the front.
 
-    Each lane is measured by itself, since commits as a whole may count less later on. Code is
-    all within reach: tests and further passages of a file are set back later, so that what
-    stands behind a hundred of them now may still be the answer.
+    Each kind is measured by itself, since a later stage may lower all commits. All code is within
+    reach: later stages demote tests and repeated files, so a chunk behind a hundred others may
+    still be the answer.
     """
     lanes: dict[str, list[float]] = defaultdict(list)
     for each, score in zip(ranking.candidates, ranking.scores, strict=True):
@@ -229,4 +230,4 @@ def within_reach(ranking: Ranking, lift: float) -> list[Candidate]:
 
 
 Stage = Callable[[Ranking], Ranking]
-"""One step of ranking: pure, and every change of a score explains itself."""
+"""One step of ranking: a pure function that explains every change of a score."""

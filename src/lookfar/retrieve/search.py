@@ -1,7 +1,7 @@
-"""The walk of a query: gather, fuse, boost, diversify, cite. Read it top to bottom.
+"""Answer a question: gather candidates, rank them in stages, choose passages and cite them.
 
-Takes: the collections asked, each with its plan and snapshot, and settings. Gives: hits
-and what may be missing from them. Refuses: to know where snapshots and texts come from.
+Works on snapshots with a plan each, and does not know where snapshots and texts come from. Read it
+from top to bottom.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 def make_stages(settings: SearchSettings, sources: Sequence[Source]) -> list[Stage]:
-    """What happens to scores, in order."""
+    """Return the ranking stages in order."""
     return [
         _make_fusion(settings),
         boost_names(settings.name_boost),
@@ -63,7 +63,7 @@ def make_stages(settings: SearchSettings, sources: Sequence[Source]) -> list[Sta
 
 
 def _make_fusion(settings: SearchSettings) -> Stage:
-    """How the lanes' scores become one."""
+    """Return the stage that combines keyword and vector scores."""
     if (alpha := settings.alpha) >= 0:
         settings = replace(
             settings, vector_weight=alpha, keyword_weight=1 - alpha, code_vector_weight=alpha
@@ -83,7 +83,7 @@ def _make_fusion(settings: SearchSettings) -> Stage:
 
 
 def _make_link_stages(settings: SearchSettings, sources: Sequence[Source]) -> list[Stage]:
-    """What lifts documents for the company that they keep."""
+    """Return the stages that boost documents for their links."""
     seeds = settings.neighbours
     weights: Mapping[Relation, float] = {
         "links_to": 1.0,
@@ -103,26 +103,26 @@ def _make_link_stages(settings: SearchSettings, sources: Sequence[Source]) -> li
 
 
 def _make_code_stages(settings: SearchSettings, read: code.Reader) -> list[Stage]:
-    """What judges code by its names, its kind and its size."""
+    """Return the stages that rank code by names, kind and size."""
     ladder = settings.code_names == "ladder"
     judges: list[code.Judge] = [factors.boost_names_by_ladder if ladder else code.boost_definitions]
     if settings.code_kind > 1 or settings.code_topic > 1:
         judges.append(factors.boost_kind(settings.code_kind, settings.code_topic))
     if settings.code_docstring > 1:
         judges.append(factors.boost_documented(settings.code_docstring))
-    make_stages = [
+    stages = [
         factors.boost_path_words if ladder else code.boost_file_names,
         code.judge_definitions(read, judges),
     ]
     if settings.code_sizes:
-        make_stages.append(factors.demote_large)
-    return make_stages
+        stages.append(factors.demote_large)
+    return stages
 
 
 def _read_definitions(
     sources: Sequence[Source], candidates: Sequence[Candidate]
 ) -> dict[Candidate, list[Definition]]:
-    """What begins in each candidate."""
+    """Return the definitions that begin in each candidate."""
     found: dict[Candidate, list[Definition]] = {}
     for number, source in enumerate(sources):
         here = [each for each in candidates if each.source == number]
@@ -138,8 +138,9 @@ def _read_definitions(
 def collect_candidates(
     sources: Sequence[Source], settings: SearchSettings, also: str = ""
 ) -> Ranking:
-    """All candidates of all sources in one ranking that has not scored them yet; with ``also``
-    the document of that URI is one of them, whether or not it came that far.
+    """Gather the candidates of all sources in one ranking without scores.
+
+    With ``also``, include the document with that URI even if no retriever found it.
     """
     plans, notes = ground_plans([(each.plan, each.snapshot) for each in sources], settings)
     asked = [(plan, each.snapshot) for plan, each in zip(plans, sources, strict=True)]
@@ -153,7 +154,7 @@ def collect_candidates(
         put_forward = (_candidates_from(also, gathered.plan, asked[at][1], settings, at)
                        for at, gathered in enumerate(found))  # fmt: skip
         candidates = tuple(dict.fromkeys(chain(candidates, *put_forward)))
-    # One that has a model speaks for all: without, meaning would count for none of them.
+    # If any collection has a model, use its plan: otherwise meaning would count for none.
     lead = next((each for each in found if each.plan.vector is not None), found[0])
     none = (0.0,) * len(candidates)
     ranking = replace(
@@ -173,13 +174,13 @@ def collect_candidates(
 def _candidates_from(
     uri: str, plan: Plan, snapshot: Snapshot, settings: SearchSettings, source: int
 ) -> tuple[Candidate, ...]:
-    """What one document would put forward."""
+    """Return the candidates from one document."""
     alone = replace(plan, filters=replace(plan.filters, uris=(uri,)))
     return gather_candidates(alone, snapshot, settings, source).candidates
 
 
 def rank(sources: Sequence[Source], settings: SearchSettings, also: str = "") -> Ranking:
-    """All candidates of all sources, scored together."""
+    """Score the candidates of all sources together."""
     ranking = collect_candidates(sources, settings, also)
     for stage in make_stages(settings, sources):
         ranking = stage(ranking)
@@ -199,7 +200,7 @@ def rank(sources: Sequence[Source], settings: SearchSettings, also: str = "") ->
 def search(
     sources: Sequence[Source], settings: SearchSettings, explain: bool
 ) -> tuple[list[Hit], list[Incomplete]]:
-    """The cited answer to a question, from all sources together."""
+    """Return cited hits for a question, and notes on what may be missing."""
     ranking = rank(sources, settings)
     best, notes = choose_passages(ranking, sources, settings)
     hits, stale = cite(

@@ -1,8 +1,6 @@
-"""Why a document is not in the answer: never indexed, filtered out, without a match, outranked.
+"""Explain why a document is not in an answer: not indexed, filtered, unmatched or outranked.
 
-Takes: the collections asked with their plans, settings, and the URI of a document. Gives: one
-verdict with the document's rank, its score and what the last hit scored. Refuses: to tell why
-something is not indexed; the rules for that stand in ``sources.why``.
+Why a file is not indexed is explained in ``sources.why``.
 """
 
 from __future__ import annotations
@@ -24,12 +22,12 @@ if TYPE_CHECKING:
 
 
 def explain_absence(sources: Sequence[Source], settings: SearchSettings, uri: str) -> WhyNot:
-    """Follow one document through the stages of a question."""
+    """Follow one document through a search and return the verdict."""
     query = sources[0].plan.text
     holding = [at for at, each in enumerate(sources) if each.snapshot.document(uri) is not None]
     if not holding:
         return WhyNot(query, uri, "not_indexed", "No collection that was asked has it.")
-    # As the search does it: phrases that nobody wrote bind nobody, dashes may refuse words.
+    # The search does the same: it drops phrases that do not occur and resolves dashed words.
     plans, _ = ground_plans([(each.plan, each.snapshot) for each in sources], settings)
     admitted = [at for at in holding if _is_admitted(sources[at], uri, plans[at].filters)]
     if not admitted:
@@ -83,12 +81,12 @@ def explain_absence(sources: Sequence[Source], settings: SearchSettings, uri: st
 
 
 def _find_position(shown: Sequence[Passage], uri: str) -> int:
-    """The place of the first hit from a document, from 1; 0 where there is none."""
+    """Return the position of the first hit from a document, counted from 1; 0 if there is none."""
     return next((at for at, each in enumerate(shown, 1) if each.place.uri == uri), 0)
 
 
 def _is_admitted(source: Source, uri: str, filters: Filters) -> bool:
-    """Whether any chunk of the document passes the filters."""
+    """Return whether any chunk of the document passes the filters."""
     asked = resolve_globs(filters, source.snapshot)
     if asked.uris and uri not in asked.uris:
         return False
@@ -96,7 +94,7 @@ def _is_admitted(source: Source, uri: str, filters: Filters) -> bool:
 
 
 def _name_filters(source: Source, uri: str, given: Filters) -> str:
-    """The names of the filters that keep a document out, each by itself."""
+    """Name the filters that exclude a document on their own."""
     kept = [
         name
         for name in Filters.__slots__

@@ -1,8 +1,6 @@
-"""From a ranking to the passages of an answer. Read it top to bottom.
+"""Choose the passages of an answer from a ranking. Read it from top to bottom.
 
-Takes: a scored ranking, the collections it is from, and settings. Gives: as many passages as
-were asked for, best first, and what may be missing. Refuses: to let a stage that is switched
-off cost anything.
+Optional steps are imported only if they are enabled.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 def choose_passages(
     ranking: Ranking, sources: Sequence[Source], settings: SearchSettings
 ) -> tuple[list[Passage], list[Incomplete]]:
-    """The passages that are worth showing, each of which says something of its own."""
+    """Return the passages to show, without duplicates, and notes on what may be missing."""
     wanted = ranking.plan.top_k
     notes: list[Incomplete] = []
     text_of = partial(_read_passage, sources, {})
@@ -43,9 +41,8 @@ def choose_passages(
     if settings.dedup_semantic:
         found = fold_near(found, compute_cosines(found, sources), settings.semantic_threshold)
     if settings.dedup_ngram:
-        # As deep as later stages look, whatever ``top_k`` is: at all that they put in another
-        # order and the first behind; and of each document all but one may be left out once they
-        # are widened.
+        # Fold as deep as later steps look, whatever ``top_k`` is: all that they reorder and the
+        # next one; and widening may drop all but one passage of each document.
         of_one = (settings.per_document or len(found)) if settings.parents else 1
         pool = max(POOL if settings.mmr else 0, settings.rerank_top if settings.rerank else 0)
         deep = max(wanted * of_one, pool + 1)
@@ -64,22 +61,22 @@ def choose_passages(
     if settings.parents:
         from lookfar.retrieve.answer.parents import widen_to_sections
 
-        # Never so wide that the excerpt would be cut before it comes to what was found.
+        # Never so wide that the excerpt would be cut off before the passage itself.
         most = min(settings.parent_max_chars, settings.max_excerpt_chars)
         found = widen_to_sections(found, sources, most, wanted)
     return found[:wanted], notes
 
 
-def drop_weak(make_passages: Sequence[Passage], least: float) -> list[Passage]:
-    """Those whose score is at least this share of the best."""
-    best = make_passages[0].score if make_passages else 0.0
-    return [each for each in make_passages if best > 0 and each.score >= least * best]
+def drop_weak(passages: Sequence[Passage], least: float) -> list[Passage]:
+    """Return the passages whose score is at least this share of the best."""
+    best = passages[0].score if passages else 0.0
+    return [each for each in passages if best > 0 and each.score >= least * best]
 
 
 def _read_passage(
     sources: Sequence[Source], known: dict[tuple[int, str], str], passage: Passage
 ) -> str:
-    """What a passage says, as it was indexed."""
+    """Return the text of a passage as it was indexed."""
     document = (passage.source, passage.place.uri)
     if document not in known:
         known[document] = sources[passage.source].snapshot.text(passage.place.uri) or ""

@@ -1,9 +1,8 @@
-"""No document crowds out the others, and neighbours answer as one.
+"""Merge neighbouring chunks into passages, and limit the passages per document.
 
-Takes: a scored ranking. Gives: at most so many passages per document, where
-chunks that stand beside each other and answer about equally well are one passage; more
-than were asked for, since later stages fold some. Refuses: to let the number of hits asked
-for change what a hit spans, or to join so much that the best of it is cut off.
+Chunks next to each other that answer about equally well become one passage. More passages than
+asked for are returned, since later steps fold some. What a passage spans does not depend on
+``top_k``, and it is never so long that its best part would be cut off.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Passage:
     """Position of the best chunk in the ranking."""
     score: float
     place: Place
-    """Of the best chunk."""
+    """The best chunk."""
     source: int
     start: int
     end: int
@@ -37,16 +36,16 @@ class Passage:
     end_line: int
     chunks: int = 1
     texts: tuple[tuple[int, bytes], ...] = ()
-    """Of each chunk how far behind ``start`` it begins, and its hash."""
+    """The offset of each chunk from ``start``, and its hash."""
     path: tuple[str, ...] | None = None
-    """Of the section that it was widened to."""
+    """Headings of the section that it was widened to."""
     folded: tuple[tuple[Passage, Likeness], ...] = ()
-    """What it stands for besides, best first, and how that is like it."""
+    """Duplicates of it, best first, and in which way they are alike."""
     steps: tuple[Contribution, ...] = ()
-    """What changed its score after the ranking, or says what it stands for."""
+    """Changes of its score after the ranking, and notes on its duplicates."""
 
     def scored(self, stage: str, score: float, note: str) -> Passage:
-        """The same with another score, and why."""
+        """Return the passage with another score, and a note why."""
         step = Contribution(stage, round(score - self.score, 6), note)
         return replace(self, score=score, steps=(*self.steps, step))
 
@@ -54,13 +53,14 @@ class Passage:
 def make_passages(
     ranking: Ranking, *, per_document: int, merge_gap: int, max_chars: int
 ) -> list[Passage]:
-    """What may be in the answer, best first; with a gap below 0 each is one chunk.
+    """Return the passages that may be in the answer, best first.
 
-    None of several chunks is longer than ``max_chars``, where its excerpt would be cut.
+    With a gap below 0, each is one chunk. None of several chunks is longer than ``max_chars``,
+    where its excerpt would be cut off.
     """
     groups: dict[tuple[int, int], list[int]] = defaultdict(list)
-    # A pool whose size does not follow ``top_k``, so that asking for one hit, for ten or for the
-    # next ten cites the same spans; few per document, so that one cannot fill it.
+    # The pool does not depend on ``top_k``, so that asking for one hit, for ten or for the next ten
+    # cites the same spans. It is limited per document, so that one cannot fill it.
     left = max(_POOL, 2 * ranking.plan.top_k)
     crowd = max(_POOL_PER_DOCUMENT, per_document) if per_document else left
     for at in ranking.order():
@@ -69,7 +69,7 @@ def make_passages(
         candidate = ranking.candidates[at]
         lanes = candidate.keyword or candidate.page or candidate.vector > 0
         if not (lanes or ranking.scores[at] > 0):
-            continue  # Nothing speaks for it.
+            continue  # It did not match at all.
         group = groups[candidate.document]
         if len(group) < crowd:
             group.append(at)
@@ -83,7 +83,7 @@ def make_passages(
 
 
 def _passage_limit(ranking: Ranking, group: Sequence[int], per_document: int) -> int | None:
-    """How many passages of one document; a commit is one change, so it is shown once."""
+    """Return the limit of passages for one document; a commit is shown once."""
     if group and ranking.candidates[group[0]].place.lane == "commits":
         return 1
     return per_document or None
@@ -92,8 +92,8 @@ def _passage_limit(ranking: Ranking, group: Sequence[int], per_document: int) ->
 def _merge_neighbours(
     ranking: Ranking, group: Sequence[int], gap: int, max_chars: int
 ) -> list[Passage]:
-    """Join chunks of one document whose spans nearly touch, if they answer alike; best first."""
-    if len(group) == 1:  # As most are.
+    """Join chunks of one document that nearly touch and answer equally well; best first."""
+    if len(group) == 1:  # The usual case.
         return [join_chunks(ranking, group)]
     runs: list[list[int]] = []
     best, end = -1, 0
@@ -111,7 +111,7 @@ def _merge_neighbours(
 
 
 def _trim_to_best(ranking: Ranking, run: Sequence[int], max_chars: int) -> Sequence[int]:
-    """The best of a run with the better of its neighbours, as long as all of it can be shown."""
+    """Return the best chunk of a run with the better of its neighbours, up to ``max_chars``."""
     places = [ranking.candidates[at].place for at in run]
     if max(place.end for place in places) - places[0].start <= max_chars:
         return run
@@ -131,7 +131,7 @@ def _trim_to_best(ranking: Ranking, run: Sequence[int], max_chars: int) -> Seque
 
 
 def _make_passage(ranking: Ranking, at: int) -> Passage:
-    """One chunk as a passage."""
+    """Return a single chunk as a passage."""
     candidate = ranking.candidates[at]
     place = candidate.place
     return Passage(
@@ -148,7 +148,7 @@ def _make_passage(ranking: Ranking, at: int) -> Passage:
 
 
 def join_chunks(ranking: Ranking, run: Sequence[int]) -> Passage:
-    """Chunks that follow each other as one passage, scored as the best of them."""
+    """Return consecutive chunks as one passage with the score of the best."""
     if len(run) == 1:
         return _make_passage(ranking, run[0])
     candidates = [ranking.candidates[at] for at in run]
@@ -169,6 +169,6 @@ def join_chunks(ranking: Ranking, run: Sequence[int]) -> Passage:
 
 
 def _are_equally_good(ranking: Ranking, left: int, right: int) -> bool:
-    """Whether two chunks of one document answer about equally well by themselves."""
+    """Return whether two chunks of one document have similar scores of their own."""
     worse, better = sorted((ranking.own_score(left), ranking.own_score(right)))
     return worse >= _AS_GOOD * better

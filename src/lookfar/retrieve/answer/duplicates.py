@@ -1,12 +1,10 @@
-"""What says the same is shown once: copies, near copies, and what means the same.
+"""Fold duplicates: the same text, nearly the same words, or nearly the same meaning.
 
-Takes: passages, best first. Gives: those that say something new, each with the places that it
-stands for. Refuses: to lose a place: whatever is folded can be cited. Prose and code are never
-folded into one another, and commits and memories into nothing: each has an occasion of its own.
+Folded passages can still be cited from the one that represents them. Prose and code are never
+folded into each other, and commits and memories never at all, since each records an event.
 
-Equal text is told by the hashes that the index has anyway. For words, three in a row are
-compared: what a better passage holds nearly all of says little besides. For meaning, the
-stored vectors are.
+Equal texts have equal hashes. Words are compared as trigrams: a passage is folded if a better one
+contains nearly all of them. Meaning is compared with the stored vectors.
 """
 
 from __future__ import annotations
@@ -28,11 +26,11 @@ if TYPE_CHECKING:
     from lookfar.retrieve.answer.diversify import Passage
 
 READ = 20
-"""Passages whose texts are read to compare their words, at least."""
+"""Minimum number of passages whose texts are read to compare their words."""
 _ALONE = frozenset(("commits", "memory"))
-"""Lanes in which each document has an occasion of its own."""
+"""Kinds that are never folded."""
 _IN_A_ROW = 3
-# Of scripts without spaces between words, each character counts as one.
+# In scripts without spaces between words, each character counts as a word.
 _CJK = "\u2e80-\u2fdf\u3005-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _WORD = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+")
 _BLANKED = bytes(code if code < 128 and chr(code).isalnum() else 32 for code in range(256))
@@ -45,7 +43,7 @@ _LOOSER = tuple(_BY).index
 
 
 def fold_equal(passages: Sequence[Passage]) -> list[Passage]:
-    """Passages with the same text become one."""
+    """Fold passages with the same text."""
     first: dict[object, int] = {}
     into: dict[int, int] = {}
     for at, each in enumerate(passages):
@@ -58,7 +56,7 @@ def fold_equal(passages: Sequence[Passage]) -> list[Passage]:
 def fold_same_words(
     passages: Sequence[Passage], text_of: Callable[[Passage], str], share: float, wanted: int
 ) -> list[Passage]:
-    """A passage is folded into a better one that holds at least this share of its word rows."""
+    """Fold passages into a better one that contains at least this share of their trigrams."""
     into: dict[int, int] = {}
     kept: dict[int, _Words] = {}
     for at, each in enumerate(passages):
@@ -84,7 +82,7 @@ def fold_same_words(
 def fold_near(
     passages: Sequence[Passage], near: NDArray[np.float32], least: float
 ) -> list[Passage]:
-    """A passage is folded into the nearest better one whose cosine is at least this."""
+    """Fold passages into the nearest better one whose cosine is at least this."""
     into: dict[int, int] = {}
     alike = near >= least
     for at, each in enumerate(passages):
@@ -103,7 +101,7 @@ class _Words:
 
     def __init__(self, text: str) -> None:
         lowered = text.lower()
-        if lowered.isascii():  # As most are, and then it is split without a regex.
+        if lowered.isascii():  # The usual case; splitting it does not need a regex.
             self._words = lowered.encode().translate(_BLANKED).decode().split()
         else:
             self._words = _WORD.findall(lowered)
@@ -111,17 +109,17 @@ class _Words:
 
     @cached_property
     def rows(self) -> frozenset[tuple[str, ...]]:
-        """All runs of three words; of a shorter text, the text."""
+        """All trigrams; for a shorter text, all of its words."""
         words = self._words
         if len(words) < _IN_A_ROW:
             return frozenset((tuple(words),))
         return frozenset(zip(words, words[1:], words[2:], strict=False))
 
     def shared_with(self, other: _Words, share: float) -> int:
-        """How many rows the other has, too; 0 where they cannot be this share of all.
+        """Return how many trigrams the other shares; 0 if they cannot reach this share.
 
-        Each word that the other lacks begins a row that it lacks, before a row that both have, or
-        ends one behind it. So most pairs are told apart by their words alone, which is quicker.
+        Each word that the other lacks begins a trigram that it lacks, before a shared one, or ends
+        one after it. So comparing words is enough for most pairs, and faster.
         """
         most = max(len(self._words) - (_IN_A_ROW - 1), 1)
         if most - len(self._distinct - other._distinct) < share * most:
@@ -130,10 +128,10 @@ class _Words:
 
 
 def _fold(passages: Sequence[Passage], into: Mapping[int, int], by: Likeness) -> list[Passage]:
-    """Put each of ``into`` where it belongs, with what it stands for itself."""
+    """Move each passage in ``into``, with its own duplicates, to the one that represents it."""
     others: dict[int, list[tuple[Passage, Likeness]]] = defaultdict(list)
     for at, better in into.items():
-        # What is equal to one that is merely alike is merely alike, too.
+        # An exact copy of a merely similar passage is merely similar, too.
         carried = [(each, max(by, known, key=_LOOSER)) for each, known in passages[at].folded]
         others[better] += [(replace(passages[at], folded=(), steps=()), by), *carried]
     return [

@@ -1,9 +1,7 @@
-"""The cited text itself, read from the source and checked against its hash.
+"""Cite passages: read their text from the disk and check it against its hash.
 
-Takes: passages, and the collections they stand in with a way to read texts as they are now. Gives:
-hits whose text is on the disk at that place at this moment, or that say
-otherwise. Refuses: to show text that fails its check; then the stored text of
-the generation is shown and the state says ``changed`` or ``gone``.
+If the check fails, the hit shows the text as it was indexed, with the state ``changed`` or
+``gone``. A text that was moved is cited at its new position.
 """
 
 from __future__ import annotations
@@ -23,11 +21,11 @@ if TYPE_CHECKING:
     from lookfar.retrieve.ranking import Source
 
 _MOST_ALSO = 5
-"""Places that a hit stands for which are read and cited; the others are counted."""
+"""Duplicates of a hit that are read and cited; the others are only counted."""
 
 _MOST_USES = 3
 _WITH_USES = 3
-"""Hits of which it is said what else of their file they use, where sentences are asked for."""
+"""Number of hits that list the constants and imports they use, if focus is on."""
 
 
 def cite(
@@ -38,9 +36,9 @@ def cite(
     explain: Callable[[int], tuple[Contribution, ...]] | None,
     focus: FocusQuery | None = None,
 ) -> tuple[list[Hit], list[Incomplete]]:
-    """Hits for passages, in their order, and what in them differs from the disk by now.
+    """Return hits for passages, in their order, and a note on files that have changed.
 
-    With ``focus``, each hit says which of its sentences answer that question best.
+    With ``focus``, each hit reports which of its sentences answer that question best.
     """
     reads = _Reader(asked)
     hits: list[Hit] = []
@@ -86,7 +84,7 @@ def cite(
 
 
 def _find_focus(text: str, span: Span, asked: FocusQuery, code: bool) -> tuple[Span, ...]:
-    """Where the sentences of a cited text are that answer best, best first."""
+    """Return the spans of the sentences that answer best, best first."""
     spans = []
     for sentence in find_best_sentences(text, asked, code=code):
         first = span.start_line + text.count("\n", 0, sentence.start)
@@ -96,8 +94,10 @@ def _find_focus(text: str, span: Span, asked: FocusQuery, code: bool) -> tuple[S
 
 
 def _choose_headings(passage: Passage) -> tuple[tuple[str, ...], int, int]:
-    """The headings above it, and which part of their section it is: part 1 of 1 where several
-    chunks answer, or the section as a whole."""
+    """Return the headings above a passage, and which part of its section it is.
+
+    It is part 1 of 1 if it spans several chunks or the whole section.
+    """
     if passage.path is not None:
         return passage.path, 1, 1
     place = passage.place
@@ -105,14 +105,14 @@ def _choose_headings(passage: Passage) -> tuple[tuple[str, ...], int, int]:
 
 
 class _Definition(NamedTuple):
-    """Something that code defines, and where."""
+    """A definition in code, and its lines."""
 
     path: tuple[str, ...]
     lines: tuple[int, int]
 
 
 class _Reader:
-    """Each document read once, and which of them are no longer as they were indexed."""
+    """Reads each document once, and collects those that have changed since they were indexed."""
 
     def __init__(self, asked: Sequence[Source]) -> None:
         self._asked = asked
@@ -121,7 +121,7 @@ class _Reader:
         self.stale: dict[str, None] = {}
 
     def checked(self, passage: Passage) -> tuple[str, Span, State]:
-        """The text of a passage, where it stands now, and whether it is what was indexed."""
+        """Return the text of a passage, its current span, and its state."""
         source, uri = self._asked[passage.source], passage.place.uri
         document = (passage.source, uri)
         if document not in self._texts:
@@ -132,11 +132,11 @@ class _Reader:
         return text, span, state
 
     def document_chars(self, passage: Passage) -> int:
-        """The length of the whole document, as it is on the disk now."""
+        """Return the current length of the whole document."""
         return len(self._texts.get((passage.source, passage.place.uri)) or "")
 
     def definition_at(self, passage: Passage, line: Span) -> _Definition | None:
-        """The innermost definition of code that a line belongs to."""
+        """Return the innermost definition in code that contains a line."""
         place = passage.place
         if place.lane != "code":
             return None
@@ -153,7 +153,7 @@ class _Reader:
         return _Definition(innermost.path, (span.start_line, span.end_line))
 
     def uses(self, passage: Passage, span: Span) -> tuple[tuple[int, str], ...]:
-        """The constants and imports of its file that a passage of code uses."""
+        """Return the constants and imports of its file that a passage of code uses."""
         place = passage.place
         text = self._texts.get((passage.source, place.uri)) if place.lane == "code" else None
         known = self._asked[passage.source].snapshot.document(place.uri) if text else None
@@ -162,11 +162,11 @@ class _Reader:
         from lookfar.text.parse.uses import used_lines
 
         used = used_lines(text, known["language"], span.start_line, span.end_line, _MOST_USES)
-        # A path alone, as Go imports it, says nothing.
+        # A bare path, as in a Go import, is not informative.
         return tuple(line for line in used if not line[1].strip().startswith('"'))
 
     def alike(self, passage: Passage, by: Likeness) -> Alike:
-        """The citation of a passage that another stands for."""
+        """Return the citation of a duplicate."""
         text, span, state = self.checked(passage)
         collection = self._asked[passage.source].collection
         return Alike(collection, passage.place.uri, span, _digest(text), state, by)

@@ -1,13 +1,9 @@
-"""The sentences of a passage that answer a question, so that a short answer can show them alone.
+"""Find the sentences of a passage, or lines of code, that answer a question best.
 
-Takes: the text of a passage, and how much each word of the question says. Gives: the spans of the
-best few sentences, or lines of code, best first. Refuses: nothing; where no word answers and there
-is no quick model, the first sentences are given.
-
-A sentence is judged by the share of the question's words that it and its neighbours have. The best
-few are then compared by meaning, where the model embeds thousands of words while somebody waits.
-On 246 questions with known answers the first sentence is right in 73 %; without neighbours and
-meaning in 68 %.
+A sentence is scored by the share of the question's words in it and its neighbours. The best few are
+then compared by meaning, if the model is fast. If no word matches and there is no fast model, the
+first sentences are returned. On 246 questions with known answers the first sentence is right in 73
+%; without neighbours and meaning in 68 %.
 """
 
 from __future__ import annotations
@@ -28,17 +24,17 @@ if TYPE_CHECKING:
     from lookfar.retrieve.ranking import Ranking
 
 SENTENCES = 3
-"""That are given of a passage."""
+"""Sentences returned per passage."""
 _NEIGHBOUR = 0.2
-"""What the words of a neighbouring sentence count."""
+"""Weight of the words in a neighbouring sentence."""
 _MEANING = 0.4
-"""What the cosine counts beside a sentence's share of the question's words."""
+"""Weight of the cosine, relative to the share of the question's words."""
 _COMPARED = 6
-"""Sentences with the best words that are compared by meaning."""
+"""Sentences with the best word scores that are compared by meaning."""
 _HEADING = 0.5
-"""What a heading counts: it is shown above the passage anyway."""
+"""Factor for a heading: it is shown above the passage anyway."""
 _MOST_SENTENCES = 200
-"""That are looked at in one passage."""
+"""Limit of sentences per passage."""
 
 # A line break inside a paragraph is white space. It ends a sentence after a blank line, and before
 # a list item, a heading, a table row, a quotation or a fence.
@@ -52,7 +48,7 @@ _LETTERS = re.compile(r"(?:[^\W_][\W_]*){3}")
 
 
 class Sentence(NamedTuple):
-    """Where a sentence is in its passage, in characters."""
+    """The offsets of a sentence in its passage."""
 
     start: int
     end: int
@@ -61,18 +57,18 @@ class Sentence(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FocusQuery:
-    """What a question says, to judge sentences by."""
+    """The parts of a question that sentences are scored by."""
 
     weights: Mapping[str, float]
-    """How much each word says; they add up to 1."""
+    """Weight of each word; they add up to 1."""
     vector: NDArray[np.float32] | None = None
     embedder: Embedder | None = None
     names: tuple[str, ...] = ()
-    """The name that is all it asks for: in code, the line that defines it answers best."""
+    """The name, if the question asks for nothing else: the line that defines it answers best."""
 
     @classmethod
     def from_ranking(cls, ranking: Ranking) -> FocusQuery:
-        """The question of a ranking."""
+        """Return the question of a ranking."""
         plan = ranking.plan
         rarity = {term: ranking.rarity.get(term, 0.0) for term in plan.terms}
         total = sum(rarity.values())
@@ -84,7 +80,7 @@ class FocusQuery:
 
 
 def find_best_sentences(text: str, asked: FocusQuery, *, code: bool) -> list[Sentence]:
-    """The sentences of ``text`` that answer best, best first."""
+    """Return the sentences of ``text`` that answer best, best first."""
     sentences = (split_lines(text) if code else split_sentences(text))[:_MOST_SENTENCES]
     own = [_share_of_words(text, sentence, asked.weights) for sentence in sentences]
     beside = zip([0.0, *own], [*own[1:], 0.0], strict=False)
@@ -94,7 +90,7 @@ def find_best_sentences(text: str, asked: FocusQuery, *, code: bool) -> list[Sen
     ]
     order = sorted(range(len(sentences)), key=lambda at: (-scores[at], at))
     if order and asked.embedder is not None:
-        # Where no word answers, meaning alone decides.
+        # If no word matches, meaning alone decides.
         compared = order[:_COMPARED] if scores[order[0]] else order
         near = _compare_meaning(text, [sentences[at] for at in compared], asked, code)
         nearness = dict(zip(compared, near, strict=True))
@@ -108,7 +104,7 @@ def find_best_sentences(text: str, asked: FocusQuery, *, code: bool) -> list[Sen
 def _find_defining(
     text: str, sentences: Sequence[Sentence], names: Sequence[str]
 ) -> list[Sentence]:
-    """The lines that define one of the names."""
+    """Return the lines that define one of the names."""
     starts = [
         match.end() - 1
         for name in names
@@ -131,7 +127,7 @@ def _share_of_words(text: str, sentence: Sentence, weights: Mapping[str, float])
 def _compare_meaning(
     text: str, sentences: Sequence[Sentence], asked: FocusQuery, code: bool
 ) -> Sequence[float]:
-    """The cosine of each sentence and the question."""
+    """Return the cosine of each sentence and the question."""
     assert asked.embedder is not None
     texts = [text[sentence.start : sentence.end] for sentence in sentences]
     rows = asked.embedder.embed_code(texts) if code else asked.embedder.embed(texts)
@@ -143,7 +139,7 @@ def _compare_meaning(
 
 
 def split_lines(text: str) -> list[Sentence]:
-    """Every line that says something."""
+    """Return every line with enough letters."""
     lines: list[Sentence] = []
     start = 0
     for line in text.split("\n"):
@@ -154,7 +150,7 @@ def split_lines(text: str) -> list[Sentence]:
 
 
 def split_sentences(text: str) -> list[Sentence]:
-    """The sentences of prose; list items, table rows and lines of code count as such."""
+    """Return the sentences of prose; list items, table rows and lines of code count as such."""
     sentences: list[Sentence] = []
     fenced = False
     ends = [*(match.end() for match in _BLOCK_END.finditer(text)), len(text)]
@@ -174,7 +170,7 @@ def split_sentences(text: str) -> list[Sentence]:
 
 
 def _split_block(block: str, offset: int) -> list[Sentence]:
-    """The sentences of one paragraph, list item or heading."""
+    """Return the sentences of one paragraph, list item or heading."""
     heading = block.lstrip().startswith("#")
     cuts = [*(match.end() for match in _SENTENCE_END.finditer(block)), len(block)]
     sentences = []

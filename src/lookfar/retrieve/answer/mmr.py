@@ -1,11 +1,8 @@
-"""Maximal marginal relevance: the next hit is good, and unlike those before it.
+"""Maximal marginal relevance: prefer hits that differ from those before them.
 
-Takes: passages, best first, and how near they are in meaning. Gives: the same passages in the
-order in which they add most. Refuses: to hide what it did; what a passage loses for being like
-a better one is taken from its score, so that scores fall along the answer as before.
-
-Chosen one by one by ``balance * score - (1 - balance) * best * cosine``, where the cosine is
-that to the nearest one chosen already. Divided by the balance this is a score again.
+Passages are chosen one by one by ``balance * score - (1 - balance) * best * cosine``, with the
+cosine to the nearest one already chosen. Divided by the balance, this is a score again. It replaces
+the score of the passage, so that scores still decrease along the answer.
 """
 
 from __future__ import annotations
@@ -21,13 +18,13 @@ if TYPE_CHECKING:
     from lookfar.retrieve.answer.diversify import Passage
 
 POOL = 50
-"""Passages that are weighed against each other; a number that no question changes."""
+"""Passages that are reordered; it does not depend on the question."""
 
 
 def reorder_by_novelty(
     passages: Sequence[Passage], near: NDArray[np.float32], balance: float
 ) -> list[Passage]:
-    """The passages that ``near`` is about in their new order, and then the others."""
+    """Return the passages that ``near`` covers in their new order, and then the others."""
     count = len(near)
     if not count or passages[0].score <= 0:
         return list(passages)
@@ -37,7 +34,7 @@ def reorder_by_novelty(
     to = np.zeros(count, dtype=np.intp)
     chosen: list[Passage] = []
     for _ in range(count):
-        # The first of equals, so that ties stay in the order they came in.
+        # The first of equals, so that ties keep their order.
         at = int(np.argmax(left - weight * closest))
         chosen.append(_penalise(passages[at], passages[to[at]], weight, float(closest[at])))
         nearer = near[at] > closest

@@ -1,8 +1,7 @@
-"""An answer that fits: as many hits as a token budget holds, best first.
+"""Fit an answer into a token budget.
 
-Takes: hits in their order and a budget. Gives: those that fit, the last one cut where
-that still leaves something worth reading, and how many were left. Refuses: an empty
-answer where there are hits; the first is always there, cut if it must be.
+The last hit is cut if the rest of it is still worth reading. The first is always included, cut if
+necessary.
 """
 
 from __future__ import annotations
@@ -14,24 +13,24 @@ from dataclasses import replace
 from lookfar.model import Hit
 
 _ABOUT_A_HIT = 40
-"""Tokens of its citation: URI, lines, headings, score."""
+"""Tokens of a citation: URI, lines, headings, score."""
 _ABOUT_A_PLACE = 30
-"""Tokens of a place that it stands for."""
+"""Tokens of the citation of a duplicate."""
 _WORTH_READING = 100
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
 def tokens(text: str) -> int:
-    """About how many tokens a text costs its reader, rather too many than too few.
+    """Estimate the number of tokens of a text, rather too high than too low.
 
-    Four characters each; scripts other than Latin cost about one a character.
+    A token is four characters, or one outside of ASCII.
     """
     wide = 0 if text.isascii() else len(_NOT_ASCII.findall(text))
     return (len(text) - wide) // 4 + wide + 1
 
 
 def cut(text: str, most: int) -> str:
-    """The beginning of ``text`` that costs at most ``most`` tokens, up to a line end if it can."""
+    """Return the start of ``text`` within ``most`` tokens, if possible up to a line end."""
     if tokens(text) <= most:
         return text
     low, high = 0, len(text)
@@ -43,7 +42,7 @@ def cut(text: str, most: int) -> str:
 
 
 def pack(hits: Sequence[Hit], budget: int) -> tuple[list[Hit], int]:
-    """The hits that fit into ``budget`` tokens, and how many of ``hits`` were left."""
+    """Return the hits that fit into ``budget`` tokens, and the number of those left."""
     packed: list[Hit] = []
     left = budget
     for hit in hits:

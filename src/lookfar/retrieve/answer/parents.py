@@ -1,8 +1,7 @@
-"""A hit in its surroundings: widened to the section that it is a part of.
+"""Widen hits to the section around them, if it is short enough.
 
-Takes: passages, best first. Gives: the same, each with the span of the section around it where
-that is short enough. Refuses: to cite a text twice: what already stands in a better hit is left
-out, and what would take a better hit in stays as it is.
+No text is cited twice: a passage inside a better hit is dropped, and one whose section overlaps
+with a better hit is not widened.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 def widen_to_sections(
     passages: Sequence[Passage], sources: Sequence[Source], most: int, wanted: int
 ) -> list[Passage]:
-    """The first ``wanted`` passages, as sections of at most ``most`` characters."""
+    """Return the first ``wanted`` passages, widened to sections of at most ``most`` characters."""
     sections: dict[tuple[int, str], list[Section]] = {}
     found: list[Passage] = []
     for each in passages:
@@ -31,7 +30,7 @@ def widen_to_sections(
         before = [better for better in found if (better.source, better.place.uri) == document]
         if any(better.start <= each.start and each.end <= better.end for better in before):
             continue
-        # A comment of code answers as itself; it stands in no document of the index.
+        # Comments and programs are cited as they are: they have no document number.
         if each.place.document >= 0:
             if document not in sections:
                 sections[document] = sources[each.source].snapshot.sections(each.place.uri)

@@ -1,14 +1,11 @@
-"""Whether anything here answers at all: an honest "nothing relevant" beside the best there is.
+"""Note when nothing in an answer seems to be about the question.
 
-Takes: a ranking. Gives: how much speaks for its best candidates, 1 being just enough, and the
-note for an answer where less does. Refuses: to judge a search by meaning alone, whose scores
-tell too little by themselves, and a search of few documents.
-
-The measure: the best BM25 of a document as a share of what the words of the question weigh
-together, plus the best cosine. Measured on questions whose answer is among the best ten
-against questions of other sets asked of the same documents (``bench/quality.py --doubt``):
-no answered question is doubted, and half of those that have no answer here are. A question in
-quite other words than its answer looks the same as one without, so more would cost trust.
+The measure is the best BM25 of a document, as a share of the weight of all words in the question,
+plus the best cosine. It was tuned on questions whose answer is among the best ten, against
+questions from other sets asked of the same documents (``bench/quality.py --doubt``): no answered
+question gets the note, and half of those without an answer do. A question in quite different words
+than its answer looks the same as one without an answer, so a higher threshold would cost trust.
+Searches by vector alone and small collections are not judged, since their scores say too little.
 """
 
 from __future__ import annotations
@@ -23,12 +20,12 @@ if TYPE_CHECKING:
 WORDS_AND_MEANING: Final = 0.5
 WORDS_ALONE: Final = 0.2
 FEWEST: Final = 1000
-"""Chunks and documents that can be judged so: to a handful most words of a question are new."""
+"""Minimum number of chunks and documents: in a small corpus most words are rare."""
 NOTHING_RELEVANT: Final = "nothing_relevant"
 
 
 def measure_relevance(ranking: Ranking) -> float | None:
-    """How much speaks for the best; below 1 too little does. ``None`` where nobody can tell."""
+    """Return the relevance of the best candidates; below 1 is too low, ``None`` is unknown."""
     asked = sum(ranking.rarity.values())
     if ranking.plan.mode == "vector" or not asked or not ranking.candidates:
         return None
@@ -42,7 +39,7 @@ def measure_relevance(ranking: Ranking) -> float | None:
 
 
 def note_low_relevance(ranking: Ranking) -> list[Incomplete]:
-    """The note that nothing here seems to be about what was asked; none where something is."""
+    """Return a note if nothing seems to be about the question."""
     found = measure_relevance(ranking)
     if found is None or found >= 1:
         return []

@@ -1,8 +1,6 @@
-"""The best few once more, by a model that reads question and text together.
+"""Reorder the best passages with a model that reads question and text together.
 
-Takes: passages, best first, and a reranker. Gives: the first of them in the order of that
-model, before all others. Refuses: to be needed: without the model the order stays and the
-answer says so.
+Without the model the order stays as it is, and the answer has a note.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ def rerank_passages(
     open_model: Callable[[], Reranker] | None,
     top: int,
 ) -> tuple[list[Passage], list[Incomplete]]:
-    """The ``top`` best by how well they answer; ties go by URI, then by start."""
+    """Return the ``top`` best in the order of the model; ties go by URI, then by start."""
     first, others = passages[:top], passages[top:]
     if not first:
         return list(passages), []
@@ -38,7 +36,7 @@ def rerank_passages(
         found = model.scores(question, [_make_input(each, text_of(each)) for each in first])
     except (ModelUnavailable, IOFailed) as missing:
         return list(passages), [_note_no_reranker(missing.message)]
-    # Above whatever was not read, so that scores still fall along the answer.
+    # Above all passages that were not read, so that scores still decrease along the answer.
     floor = max((each.score for each in others), default=0.0)
     judged = [
         each.scored("rerank", floor + round(value, _DIGITS), f"{model.name} says {value:.3f}")
@@ -53,6 +51,6 @@ def _note_no_reranker(why: str) -> Incomplete:
 
 
 def _make_input(passage: Passage, text: str) -> str:
-    """What the model reads: the text below its headings."""
+    """Return the text for the model, below its headings."""
     headings = " > ".join(passage.place.path or (passage.place.title,))
     return f"{headings}\n{text}" if headings else text

@@ -1,7 +1,6 @@
-"""How near passages are to each other in meaning, by the vectors that are stored anyway.
+"""Compare passages by their stored vectors.
 
-Takes: passages and the collections they stand in. Gives: cosines between them. Refuses: to
-compare what different models made; such passages have nothing in common.
+Passages embedded by different models cannot be compared; their cosine is 0.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ if TYPE_CHECKING:
     from lookfar.retrieve.ranking import Source
 
 _DIGITS = 5
-"""Of a cosine that count: stored vectors have no more, and the rest is noise."""
+"""Digits of a cosine that count: stored vectors are not more precise."""
 
 
 def compute_cosines(passages: Sequence[Passage], sources: Sequence[Source]) -> NDArray[np.float32]:
-    """A square of similarities, by the best chunk of each; 0 where there is no vector."""
+    """Return the matrix of cosines, by the best chunk of each; 0 without a vector."""
     import numkong
 
     near = np.zeros((len(passages), len(passages)), dtype=np.float32)
@@ -31,13 +30,13 @@ def compute_cosines(passages: Sequence[Passage], sources: Sequence[Source]) -> N
         models.setdefault(_find_model(sources, each.source), []).append(at)
     for members in models.values():
         rows = _load_vectors([passages[at] for at in members], sources)
-        # In one thread, as a search is one of many; BLAS would wake all cores for this.
+        # In one thread, since many searches run at once; BLAS would use all cores.
         near[np.ix_(members, members)] = np.asarray(numkong.cdist(rows, rows, "dot"))
     return np.round(near, _DIGITS)
 
 
 def _load_vectors(passages: Sequence[Passage], sources: Sequence[Source]) -> NDArray[np.float32]:
-    """Unit vectors in the order of ``passages``, which one model has made."""
+    """Return unit vectors in the order of ``passages``, all from one model."""
     found: dict[int, NDArray[np.float32]] = {}
     for number in sorted({each.source for each in passages}):
         at = [position for position, each in enumerate(passages) if each.source == number]
@@ -50,7 +49,7 @@ def _load_vectors(passages: Sequence[Passage], sources: Sequence[Source]) -> NDA
 
 
 def _find_model(sources: Sequence[Source], number: int) -> int:
-    """What is equal for collections of one model: the question was embedded once for each."""
+    """Return a number that collections with the same model share: they share a query vector."""
     vector = sources[number].plan.vector
     if vector is None:
         return number

@@ -1,11 +1,8 @@
-"""What a document must hold for an expression to match in it.
+"""Derive which texts a document must contain for an expression to match.
 
-Takes: a parsed expression or a literal. Gives: a condition over texts, for an index that can say
-which documents may hold a text. Refuses: to guess; where nothing is certain, the condition is
-that of every document.
-
-The condition is about texts in lower case (:func:`lookfar.store.keywords.signatures.fold`), so
-that it is the same whether or not case counts. It is necessary and never sufficient.
+The result is a condition for the index, in lower case
+(:func:`lookfar.store.keywords.signatures.fold`), so that it is the same with and without case. It
+is necessary but not sufficient; if nothing is certain, it admits every document.
 """
 
 from __future__ import annotations
@@ -20,17 +17,17 @@ _MOST_TEXTS: Final = 16
 _LONGEST: Final = 200
 
 Exact = tuple[str, ...]
-"""All texts that a part matches, where they are known and few."""
+"""All texts that a part matches, if they are known and few."""
 
 
 def derive_need(node: Node) -> Need:
-    """The condition of an expression."""
+    """Return the condition for an expression."""
     exact, need = _analyse(node)
     return _all_of([need, _one_of(exact)]) if exact is not None else need
 
 
 def derive_literal_need(text: str, *, fold: bool) -> Need:
-    """The condition of a text; with ``fold`` in whatever case."""
+    """Return the condition for a text; with ``fold`` in any case."""
     if not fold:
         return _one_of((text,))
     return derive_need(
@@ -39,7 +36,7 @@ def derive_literal_need(text: str, *, fold: bool) -> Need:
 
 
 def _analyse(node: Node) -> tuple[Exact | None, Need]:
-    """The texts that a part matches, where these are few, and what else must be there."""
+    """Return the texts that a part matches, if they are few, and what else is required."""
     if isinstance(node, Char):
         return _letters(node.char, node.fold), EVERYTHING
     if isinstance(node, CharSet):
@@ -59,11 +56,11 @@ def _analyse(node: Node) -> tuple[Exact | None, Need]:
         if (node.least, node.most) == (1, 1):
             return exact, need
         return None, _all_of([need, _one_of(exact)]) if exact is not None else need
-    return ("",), EVERYTHING  # A condition on a position matches no character.
+    return ("",), EVERYTHING  # An assertion does not match any character.
 
 
 def _letters(char: str, fold: bool) -> Exact | None:
-    """A character in lower case; None where its other cases are not ASCII's."""
+    """Return the character; ``None`` if it has other cases outside of ASCII."""
     if fold and not char.isascii():
         return None
     return (char,)
@@ -103,7 +100,7 @@ def _analyse_choice(node: Choice) -> tuple[Exact | None, Need]:
 
 
 def _one_of(texts: Exact) -> Need:
-    """One of these texts; those that are too short to be looked up say nothing."""
+    """Require one of these texts; texts too short for the index admit every document."""
     folded = list(dict.fromkeys(fold(text.encode()) for text in texts))
     if any(len(text) < SHORTEST for text in folded):
         return EVERYTHING

@@ -1,8 +1,6 @@
-"""The lines of one text that match a pattern, as ripgrep would find them.
+"""Find the lines of a text that match a pattern, as ripgrep does, in linear time.
 
-Takes: a pattern, how to read it, and texts as UTF-8 with ``\\n`` line ends. Gives: which lines
-match and where, in time that is linear in the text. Refuses: patterns with a line break, empty
-ones, and those that :mod:`lookfar.retrieve.grep.syntax` refuses.
+Texts are UTF-8 with ``\\n`` line ends.
 """
 
 from __future__ import annotations
@@ -30,34 +28,34 @@ if TYPE_CHECKING:
     from lookfar.ports import Need
 
 _MOST_MEMORY: Final = 32 << 20
-"""Of RE2 for one expression."""
+"""For RE2, per expression."""
 _NEWLINE: Final = b"\n"
 
 
 class LineSpan(NamedTuple):
-    """A line that matches: where it begins and ends in the text, without its line break."""
+    """Offsets of a matching line, without its line break."""
 
     start: int
     end: int
 
 
 Find = Callable[[bytes, int], int]
-"""Where the first match at or after an offset begins that is not beyond the last line; or -1."""
+"""Returns the start of the first match at or after an offset; -1 if there is none."""
 Spans = Callable[[bytes], Iterator[tuple[int, int]]]
-"""The matches in one line, as bytes of it, from left to right."""
+"""Yields the matches in one line, as byte offsets, from left to right."""
 
 
 class Matcher(NamedTuple):
-    """A pattern, ready to be looked for."""
+    """A compiled pattern."""
 
     case: Literal["sensitive", "insensitive"]
     need: Need
-    """What a document must hold to have a match."""
+    """What a document must contain to have a match."""
     find: Find
     spans: Spans
 
     def lines(self, text: bytes) -> Iterator[LineSpan]:
-        """The lines that match, in order."""
+        """Yield the lines that match, in order."""
         at, find = 0, self.find
         while (hit := find(text, at)) >= 0:
             start = text.rfind(_NEWLINE, at, hit) + 1 or at
@@ -68,7 +66,7 @@ class Matcher(NamedTuple):
             at = end + 1
 
     def count(self, text: bytes) -> int:
-        """How many lines match."""
+        """Return the number of lines that match."""
         number, find = 0, self.find
         hit = find(text, 0)
         while hit >= 0:
@@ -79,7 +77,7 @@ class Matcher(NamedTuple):
 
 
 def make_matcher(pattern: str, *, regex: bool, case: Case, whole_words: bool) -> Matcher:
-    """Read a pattern."""
+    """Compile a pattern."""
     _check(pattern)
     if case not in get_args(Case):
         cases = ", ".join(get_args(Case))
@@ -114,7 +112,7 @@ def _ignores_case(case: Case, pattern: str, literal: bool) -> bool:
     )
 
 
-# -- a text ------------------------------------------------------------------
+# -- literal text ------------------------------------------------------------
 
 
 def _match_literal(pattern: str, fold: bool, whole_words: bool) -> Matcher:
@@ -145,7 +143,7 @@ def _match_literal(pattern: str, fold: bool, whole_words: bool) -> Matcher:
 
 
 def _match_whole_words(wanted: bytes) -> tuple[Find, Spans]:
-    """A text that no word character precedes or follows."""
+    """Match a text that is not next to a word character."""
 
     def find(text: bytes, at: int) -> int:
         at = text.find(wanted, at)
@@ -163,7 +161,7 @@ def _match_whole_words(wanted: bytes) -> tuple[Find, Spans]:
 
 
 def _follows_word(text: bytes, at: int) -> bool:
-    """Whether the character before ``at`` is one of a word."""
+    """Return whether the character before ``at`` is a word character."""
     if at == 0:
         return False
     start = at - 1
@@ -173,7 +171,7 @@ def _follows_word(text: bytes, at: int) -> bool:
 
 
 def _precedes_word(text: bytes, at: int) -> bool:
-    """Whether the character at ``at`` is one of a word."""
+    """Return whether the character at ``at`` is a word character."""
     if at >= len(text):
         return False
     end = at + 1
@@ -188,7 +186,7 @@ def _is_word(character: bytes) -> bool:
     return _compile(WORD_CHARACTER).fullmatch(character) is not None
 
 
-# -- an expression -------------------------------------------------------------
+# -- regular expressions -----------------------------------------------------
 
 
 class _Match(Protocol):
@@ -196,7 +194,7 @@ class _Match(Protocol):
 
 
 class _Compiled(Protocol):
-    """What is used of an expression of RE2."""
+    """The part of RE2's interface used here."""
 
     def search(self, text: bytes, pos: int = 0) -> _Match | None: ...
 
@@ -204,7 +202,7 @@ class _Compiled(Protocol):
 
 
 def _compile(source: str) -> _Compiled:
-    """An expression in RE2's own syntax; RE2 keeps those that were used last."""
+    """Compile an expression in RE2's own syntax; RE2 caches recent ones."""
     import re2
 
     options = re2.Options()
@@ -226,7 +224,7 @@ def _compile(source: str) -> _Compiled:
 def _match_expression(node: Node, fold: bool, whole_words: bool) -> Matcher:
     case: Literal["sensitive", "insensitive"] = "insensitive" if fold else "sensitive"
     need = derive_need(node)
-    # RE2 has only whole boundaries, which are the same where a word begins and ends.
+    # RE2 only has ``\b``, which is right if the expression begins and ends with word characters.
     known = not whole_words or is_between_words(node)
     if whole_words:
         node = Sequence((Assertion("word_start"), node, Assertion("word_end")))
@@ -239,7 +237,7 @@ def _match_expression(node: Node, fold: bool, whole_words: bool) -> Matcher:
 
 def _make_find(expression: _Compiled) -> Find:
     def find(text: bytes, at: int) -> int:
-        # Behind the last line break is no line, although an expression may match there.
+        # There is no line after the last line break, although an expression may match there.
         if at >= len(text):
             return -1
         match = expression.search(text, at)
@@ -250,7 +248,7 @@ def _make_find(expression: _Compiled) -> Find:
 
 
 Search = Callable[[bytes, int], tuple[int, int] | None]
-"""The first match in a line from an offset on."""
+"""Returns the first match in a line from an offset on."""
 
 
 def _make_search(expression: _Compiled) -> Search:
@@ -262,7 +260,7 @@ def _make_search(expression: _Compiled) -> Search:
 
 
 def _make_spans(search: Search) -> Spans:
-    """All matches of a line: an empty one that touches the match before it does not count."""
+    """Return all matches of a line; an empty match next to the previous one does not count."""
 
     def spans(line: bytes) -> Iterator[tuple[int, int]]:
         at, last = 0, -1
@@ -281,7 +279,7 @@ def _make_spans(search: Search) -> Spans:
 
 
 def _next_character(line: bytes, at: int) -> int:
-    """Where the character after the one at ``at`` begins."""
+    """Return the offset of the character after the one at ``at``."""
     at += 1
     while at < len(line) and line[at] & 0xC0 == 0x80:
         at += 1
@@ -289,9 +287,11 @@ def _next_character(line: bytes, at: int) -> int:
 
 
 def _match_boundaries(node: Node, exact: _Compiled | None) -> tuple[Find, Spans]:
-    """An expression with conditions on words: ASCII lines are left to RE2 where it knows those
-    conditions, and others are simulated. ``loose`` is the expression without the conditions,
-    which finds the lines that are worth a look."""
+    """Match an expression with word boundaries.
+
+    RE2 matches ASCII lines if it knows the boundaries; other lines are simulated. ``loose`` is the
+    expression without boundaries, which finds the lines to check.
+    """
     from lookfar.retrieve.grep.simulate import Program
 
     loose = _compile(f"(?m){to_re2(node, boundaries=False)}")

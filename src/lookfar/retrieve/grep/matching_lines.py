@@ -1,11 +1,7 @@
-"""The lines that match a pattern, from all collections, as verified citations.
+"""Search all collections for lines that match a pattern, and cite them.
 
-Takes: the collections asked, a matcher, and how much to show. Gives: matching lines by document,
-with headings and context, and how many there are in all. Refuses: to show a line without saying
-how it compares with the disk.
-
-Two passes: all candidates are counted, a batch of texts in memory at a time; then the documents
-of the page asked for are read again for their lines.
+There are two passes: the first counts all matches, one batch of texts at a time; the second reads
+the documents on the requested page again. Each line is compared with the file on disk.
 """
 
 from __future__ import annotations
@@ -33,26 +29,26 @@ MOST_LINES: Final = 100_000
 MOST_CONTEXT: Final = 100
 _BATCH: Final = 256
 _MOST_SPANS: Final = 100
-"""Matches of one line that are told apart."""
+"""Matches reported per line."""
 _LEAD: Final = 100
-"""Characters shown before the first match of a line that is too long."""
+"""Characters shown before the first match of a long line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much of the matches to show."""
+    """How many matches to show."""
 
     offset: int = 0
     files: int = 50
     lines: int = 20
-    """Of each file; 0 for its count alone."""
+    """Per file; 0 shows only the count."""
     before: int = 0
     after: int = 0
     line_chars: int = 500
 
 
 def make_limits(offset: int, limit: int, lines: int, context: int | tuple[int, int]) -> Limits:
-    """How much to show, from what a caller asked for."""
+    """Check the limits that a caller asked for."""
     before, after = (context, context) if isinstance(context, int) else context
     for name, value, least, most in (
         ("offset", offset, 0, 10**9),
@@ -69,7 +65,7 @@ def make_limits(offset: int, limit: int, lines: int, context: int | tuple[int, i
 
 
 class GrepResult(NamedTuple):
-    """What all collections hold together."""
+    """The matches in all collections."""
 
     files: list[FileMatches]
     matches: int
@@ -84,11 +80,11 @@ class _Counted(NamedTuple):
 
 
 Pause = Callable[[], None]
-"""Is called between batches of documents; may raise to stop."""
+"""Called between batches of documents; may raise to stop."""
 
 
 def grep(sources: Sequence[Source], matcher: Matcher, shown: Limits, pause: Pause) -> GrepResult:
-    """Count all matching lines, and show those of the documents asked for."""
+    """Count all matching lines, and return those of the requested page."""
     spelt = [resolve_globs(each.plan.filters, each.snapshot) for each in sources]
     counted: list[_Counted] = []
     for number, (source, filters) in enumerate(zip(sources, spelt, strict=True)):
@@ -107,7 +103,7 @@ def grep(sources: Sequence[Source], matcher: Matcher, shown: Limits, pause: Paus
 
 
 def _count(source: Source, filters: Filters, matcher: Matcher, pause: Pause) -> dict[int, int]:
-    """How many lines match in each candidate that has any."""
+    """Return the number of matching lines by document, without those that have none."""
     snapshot, counts = source.snapshot, {}
     documents = snapshot.documents_with(matcher.need, filters)
     partly = bool(filters.heading or filters.languages or filters.phrases or filters.without)
@@ -127,7 +123,7 @@ def _count(source: Source, filters: Filters, matcher: Matcher, pause: Pause) -> 
 def _keep_within(
     lines: Iterator[LineSpan], text: bytes, parts: Sequence[tuple[int, int]] | None
 ) -> Iterator[LineSpan]:
-    """The lines that touch one of the parts, which count characters."""
+    """Yield the lines that overlap with one of the parts, which are character offsets."""
     if parts is None:
         yield from lines
         return
@@ -147,7 +143,7 @@ def _read_page(
     matcher: Matcher,
     shown: Limits,
 ) -> tuple[list[FileMatches], list[str]]:
-    """The documents of one page with their lines, and which of them are stale."""
+    """Return the documents of one page with their lines, and the stale ones."""
     files: list[FileMatches] = []
     stale: list[str] = []
     for each in page:
@@ -204,7 +200,7 @@ class _DocumentLines:
         return byte if self._ascii else len(self._raw[:byte].decode())
 
     def _context(self, numbers: Sequence[int], at: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Lines around one that matches, none of them shown twice."""
+        """Return the lines before and after a match; none is shown twice."""
         number, shown = numbers[at], self._shown
         after_last = numbers[at - 1] + shown.after if at else 0
         first = max(number - shown.before, after_last + 1, 1)
@@ -216,7 +212,7 @@ class _DocumentLines:
         )
 
     def _of(self, number: int) -> tuple[int, int]:
-        """Where a line begins and ends, with its line break."""
+        """Return the offsets of a line, with its line break."""
         start = self._lines.start_of(number)
         end = len(self._text)
         return start, self._lines.start_of(number + 1) if number < len(self._lines) else end
@@ -253,7 +249,7 @@ class _DocumentLines:
         )
 
     def _spans(self, line: bytes) -> tuple[tuple[tuple[int, int], ...], bool]:
-        """The matches of a line in characters, and whether there are more."""
+        """Return the matches of a line in characters, and whether there are more."""
         found: list[tuple[int, int]] = []
         for start, end in self._matcher.spans(line):
             if len(found) == _MOST_SPANS:
@@ -266,7 +262,7 @@ class _DocumentLines:
 
 
 def _cut_line(line: str, spans: Sequence[tuple[int, int]], most: int) -> tuple[int, str]:
-    """A line, or of a long one the part around its first match, and where that part begins."""
+    """Return a line, cut around its first match if it is long, and the offset of the cut."""
     if len(line) <= most:
         return 0, line
     first = spans[0][0] if spans else 0
@@ -275,7 +271,7 @@ def _cut_line(line: str, spans: Sequence[tuple[int, int]], most: int) -> tuple[i
 
 
 def _compare(line: str, span: Span, stored: str, disk: str | None) -> tuple[Span, State]:
-    """Where a line is on the disk now, and how that compares with the index."""
+    """Return the current position of a line on disk, and its state."""
     if disk is None:
         return span, "gone"
     if disk == stored or disk[span.start : span.end] == line:
@@ -288,7 +284,7 @@ def _compare(line: str, span: Span, stored: str, disk: str | None) -> tuple[Span
 
 
 def _find_headings(sections: Sequence[Section], offset: int) -> tuple[str, ...]:
-    """The headings above an offset: those of the innermost section that spans it."""
+    """Return the headings of the innermost section that contains an offset."""
     at = bisect_right([each.span.start for each in sections], offset)
     for section in reversed(sections[:at]):
         if offset < section.span.end:

@@ -1,10 +1,9 @@
-"""An expression matched without RE2, for lines where RE2's word boundaries are not ripgrep's.
+"""Match an expression without RE2, on lines where RE2's word boundaries differ from ripgrep's.
 
-Takes: a parsed expression and a line. Gives: the leftmost match, the first alternative preferred.
-Refuses: expressions that are too large; time is at most their size times the length of the line.
-
-RE2 knows word boundaries of ASCII only. Where an expression asks for a boundary and a line has
-other characters, all threads of the expression are followed through the line together.
+RE2 knows ASCII word boundaries only. If an expression has a boundary and a line has other
+characters, all threads of the expression advance through the line together. The match is the
+leftmost one, with the first alternative preferred. The time is at most the size of the expression
+times the length of the line.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ _LARGEST: Final = 20_000
 _TAKE, _SPLIT, _JUMP, _CHECK, _MATCH = range(5)
 
 Instruction = tuple[int, Any, int]
-"""What to do, with what, and for a split the less preferred way."""
+"""Operation, operand, and for a split the less preferred branch."""
 
 
 class Program:
-    """An expression as instructions."""
+    """An expression compiled to instructions."""
 
     def __init__(self, node: Node) -> None:
         self._code: list[Instruction] = []
@@ -89,7 +88,7 @@ class Program:
             self._code[split] = _split(split + 1, len(self._code), node.greedy)
 
     def search(self, line: str, start: int = 0) -> tuple[int, int] | None:
-        """The leftmost match from ``start`` on, with what precedes it in view."""
+        """Return the leftmost match from ``start`` on; assertions see what precedes it."""
         threads: dict[int, int] = {}
         best: tuple[int, int] | None = None
         for at in range(start, len(line) + 1):
@@ -103,7 +102,7 @@ class Program:
                 operation, operand, _ = self._code[place]
                 if operation == _MATCH:
                     best = (began, at)
-                    break  # Threads behind it are less preferred.
+                    break  # The remaining threads are less preferred.
                 if char and operand(char):
                     self._follow(following, place + 1, began, line, at + 1)
             threads = following
@@ -112,8 +111,7 @@ class Program:
     def _follow(self, threads: dict[int, int], place: int, began: int, line: str, at: int) -> None:
         """Add the instructions that can be reached without a character, in order of preference.
 
-        Instructions that were seen before at this position are not followed again: the thread
-        that came first is preferred.
+        Each instruction is followed once per position: the thread that comes first is preferred.
         """
         waiting = [place]
         seen = set()
@@ -155,7 +153,7 @@ def _holds(kind: str, line: str, at: int) -> bool:
 
 @lru_cache(maxsize=256)
 def _membership(source: str) -> Any:
-    """Whether a character is in a set, as RE2 sees it."""
+    """Return a test for membership in a set, as RE2 defines it."""
     import re2
 
     expression = re2.compile(source)

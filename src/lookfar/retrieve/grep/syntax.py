@@ -1,12 +1,10 @@
-"""Regular expressions in the syntax of ripgrep (Rust's regex crate), parsed to a tree.
+"""Parse regular expressions in the syntax of ripgrep (Rust's regex crate).
 
-Takes: an expression. Gives: nodes, from which the RE2 expression, the required literals and the
-program of the simulation are made. Refuses: what cannot be matched in linear time (look-around,
-back references), a line break (matches are within one line), and what is malformed, with the
-position and what to write instead.
-
-Why RE2 is not given the expression as it is: its ``\\d``, ``\\w``, ``\\s`` and ``\\b`` know ASCII
-only, its negated classes match line breaks, and it lacks classes in classes.
+The tree is converted to RE2 syntax, to required literals and to a program for simulation. RE2
+cannot use the expression as it is: its ``\\d``, ``\\w``, ``\\s`` and ``\\b`` know ASCII only, its
+negated classes match line breaks, and it lacks nested classes. Look-around and back references
+cannot be matched in linear time and are rejected, and so are line breaks, since matches are within
+one line. Errors report the position and what to write instead.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ _NEWLINE: Final = 0x0A
 
 Ranges = tuple[tuple[int, int], ...]
 Boundary = Literal["line_start", "line_end", "word", "not_word", "word_start", "word_end"]
-"""``word_start`` and ``word_end`` say only that no word goes on before or behind."""
+"""``word_start`` and ``word_end`` only require that no word continues before or after."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +38,13 @@ class Char:
 
 @dataclass(frozen=True, slots=True)
 class CharSet:
-    """One character out of a set that never holds the line break."""
+    """One character of a set that never contains the line break."""
 
     source: str
-    """The set as RE2 reads it."""
+    """The set in RE2 syntax."""
     fold: bool = False
     few: str = ""
-    """Its characters where these are few and plain."""
+    """Its characters, if they are few and have no named class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,7 @@ class Assertion:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """One after the other."""
+    """Parts in a row."""
 
     parts: tuple[Node, ...]
 
@@ -72,7 +70,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """``most`` is None where there is no limit."""
+    """``most`` is ``None`` if there is no limit."""
 
     part: Node
     least: int
@@ -82,8 +80,8 @@ class Repeat:
 
 Node = Char | CharSet | Assertion | Sequence | Choice | Repeat
 
-# What Rust's classes stand for, without the line break. Alphabetic is not a category of RE2, so
-# it is spelt out: letters, letter numbers, marks, and the letters among the symbols.
+# Rust's classes without the line break. RE2 has no category for Alphabetic, so it is written as
+# letters, letter numbers, marks, and the letters among the symbols.
 _DIGIT: Final = r"\p{Nd}"
 _SPACE: Final = (
     r"\t\x0b-\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}"
@@ -128,7 +126,7 @@ _HEX_DIGITS: Final = {"x": 2, "u": 4, "U": 8}
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """What ``(?i)`` and its like switch on and off."""
+    """The flags that ``(?i)`` and the like turn on and off."""
 
     fold: bool = False
     lazy: bool = False
@@ -137,16 +135,16 @@ class Flags:
 
 @dataclass(slots=True)
 class Parsed:
-    """An expression, and what smart case has to know of it."""
+    """A parsed expression, and what smart case needs to know."""
 
     node: Node
     has_upper: bool
-    """A literal character of it is upper case."""
+    """Whether it contains an upper-case literal."""
     has_literal: bool
 
 
 def parse(pattern: str, *, fold: bool = False) -> Parsed:
-    """Parse an expression; with ``fold`` as if ``(?i)`` stood before it."""
+    """Parse an expression; with ``fold`` as if it began with ``(?i)``."""
     if len(pattern) > LONGEST:
         raise InvalidArgument(
             f"The expression has {len(pattern):,} characters.", hint=f"Use at most {LONGEST:,}."
@@ -160,7 +158,7 @@ def parse(pattern: str, *, fold: bool = False) -> Parsed:
 
 @dataclass(slots=True)
 class _Reader:
-    """A recursive descent over one expression."""
+    """A recursive-descent parser."""
 
     text: str
     at: int = 0
@@ -187,7 +185,7 @@ class _Reader:
     # -- structure ---------------------------------------------------------
 
     def choice(self, flags: Flags, depth: int) -> tuple[Node, Flags]:
-        """Alternatives up to the end or a closing parenthesis, and the flags in force there."""
+        """Parse alternatives up to the end or a ``)``; return them with the flags in effect there."""
         if depth > _DEEPEST:
             self.fail("its groups are nested too deeply", f"Nest at most {_DEEPEST}.")
         branches: list[Node] = []
@@ -216,7 +214,7 @@ class _Reader:
         return (parts[0] if len(parts) == 1 else Sequence(tuple(parts))), flags
 
     def _skip_blank(self) -> bool:
-        """In ``(?x)`` blanks and comments mean nothing."""
+        """Skip white space and comments, which ``(?x)`` ignores."""
         if self.peek().isspace():
             self.at += 1
             return True
@@ -284,11 +282,12 @@ class _Reader:
         node, _ = self.choice(inner, depth + 1)
         if not self.take(")"):
             self.fail("this '(' is never closed", "Close it, or escape it: \\(", start)
-        # A group of its own, so that a repetition behind it means all of it.
+        # A sequence of its own, so that a following repetition applies to all of it.
         return Sequence((node,)), flags
 
     def _flags(self, flags: Flags, start: int) -> tuple[Flags, bool]:
-        """``i-x`` and the like up to ``:`` or ``)``; the latter means the rest of the group."""
+        """Parse flags such as ``i-x`` up to ``:`` or ``)``; the latter applies to the rest of the
+        group."""
         fold, lazy, spaced, on = flags.fold, flags.lazy, flags.spaced, True
         while True:
             char = self.peek()
@@ -304,7 +303,7 @@ class _Reader:
             elif char == "u" and not on:
                 self.fail("Unicode cannot be switched off", "Leave out -u.", start)
             elif char and char in "msuR":
-                pass  # Lines are matched one by one, and Unicode always counts.
+                pass  # Lines are matched one by one, and Unicode is always on.
             elif char and char in ":)":
                 return Flags(fold, lazy, spaced), char == ")"
             else:
@@ -357,7 +356,7 @@ class _Reader:
         return self._literal(self._escaped_char(start), flags)
 
     def _class_escape(self, start: int) -> str | None:
-        r"""``\d`` and its like as members of an RE2 class; beginning with ``^`` where negated."""
+        r"""Return ``\d`` and the like as members of an RE2 class, with ``^`` first if negated."""
         char = self.peek()
         if char and char in "dswDSW":
             self.at += 1
@@ -408,7 +407,7 @@ class _Reader:
         return rf"\p{{{category}}}"
 
     def _escaped_char(self, start: int) -> str:
-        """The one character that a backslash and what follows it stand for."""
+        """Return the character that a backslash sequence stands for."""
         char = self.peek()
         self.at += 1
         if char in _ESCAPED:
@@ -458,7 +457,7 @@ class _Reader:
         return CharSet(source, flags.fold, "" if negated else members.few())
 
     def _class(self, fold: bool, depth: int) -> tuple[bool, _Members]:
-        """Whether what stands between brackets, of which the first was read, is negated; and it."""
+        """Parse a class after its ``[``; return whether it is negated, and its members."""
         start = self.at - 1
         if depth > _DEEPEST:
             self.fail("its classes are nested too deeply", f"Nest at most {_DEEPEST}.", start)
@@ -480,7 +479,7 @@ class _Reader:
         return negated, members
 
     def _rest_of_class(self, members: _Members, depth: int, start: int) -> None:
-        """The operand of ``&&`` and its like, up to the end of the class."""
+        """Parse the operand of ``&&`` and the like, up to the end of the class."""
         while self.peek() != "]":
             if not self.peek():
                 self.fail("this '[' is never closed", "Close it, or escape it: \\[", start)
@@ -522,7 +521,7 @@ class _Reader:
             members.ranges.append((ord(low), ord(low)))
 
     def _class_char(self, members: _Members | None) -> str | None:
-        """One character of a class; None where it was a class of its own, which is added."""
+        """Parse one character of a class; return ``None`` if it was a class, which is added."""
         start = self.at
         char = self.peek()
         self.at += 1
@@ -530,7 +529,7 @@ class _Reader:
             self._note(char)
             return char
         if self.take("n"):
-            return "\n"  # It matches nothing, but a class may name it: [^\n].
+            return "\n"  # It matches nothing, but a class may contain it: [^\n].
         known = self._class_escape(start)
         if known is None:
             char = self._escaped_char(start)
@@ -543,20 +542,20 @@ class _Reader:
 
 @dataclass(slots=True)
 class _Members:
-    """What is in a class: ranges of characters, and sets that RE2 has a name for."""
+    """The members of a class: character ranges, and sets that RE2 has a name for."""
 
     fold: bool
     ranges: list[tuple[int, int]] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
-    """Beginning with ``^`` where all but those characters are meant."""
+    """Beginning with ``^`` if negated."""
 
     def spelt(self, negated: bool) -> str:
-        """The class as RE2 reads it, without the line break; empty where nothing else is in it."""
+        """Return the class in RE2 syntax without the line break; empty if nothing else is in it."""
         if any(source.startswith("^") for source in self.sources):
             if len(self.sources) == 1 and not self.ranges:
                 inside = self.sources[0][1:]
                 return f"[{inside}]" if negated else f"[^{inside}\\n]"
-            # RE2 has no negated set in a set.
+            # RE2 does not allow a negated set in a set.
             self.ranges, self.sources = self.expanded(), []
         ranges = _merge(self.ranges)
         inside = "".join(self.sources)
@@ -565,18 +564,18 @@ class _Members:
         ranges = _drop_newline(ranges)
         inside += "".join(map(_range_to_re2, ranges))
         if not inside and not self.ranges:
-            return r"[^\x00-\x{10ffff}]"  # Of an intersection that is empty.
+            return r"[^\x00-\x{10ffff}]"  # An empty intersection.
         return f"[{inside}]" if inside else ""
 
     def few(self) -> str:
-        """Its characters, where they are few and no set has a name."""
+        """Return its characters, if they are few and it has no named set."""
         ranges = _drop_newline(_merge(self.ranges))
         if self.sources or sum(high - low + 1 for low, high in ranges) > _FEW:
             return ""
         return "".join(map(chr, _iterate_points(ranges)))
 
     def expanded(self) -> list[tuple[int, int]]:
-        """All its characters as ranges; with other cases of letters where case does not count."""
+        """Return all its characters as ranges; with other cases if case is ignored."""
         if not self.sources and not self.fold:
             return _merge(self.ranges)
         named = [(f"[{source}]", self.fold) for source in self.sources]
@@ -585,7 +584,7 @@ class _Members:
         return _merge([pair for source, fold in named for pair in _list_members(source, fold)])
 
     def combined(self, sign: str, other: _Members) -> _Members:
-        """``&&`` what both hold, ``--`` what only this one holds, ``~~`` what one of them holds."""
+        """Return the intersection (&&), difference (--) or symmetric difference (~~)."""
         one, two = self.expanded(), other.expanded()
         both = _invert(_merge([*_invert(one), *_invert(two)]))
         if sign == "&&":
@@ -599,7 +598,7 @@ class _Members:
 
 @lru_cache(maxsize=32)
 def _list_members(source: str, fold: bool) -> tuple[tuple[int, int], ...]:
-    """Every character of a class that RE2 reads, as ranges: RE2 is asked about all there are."""
+    """Return all characters of an RE2 class as ranges, by matching it against all characters."""
     import re2
 
     found = re2.finditer(f"(?i:{source})+" if fold else f"{source}+", _all_characters())
@@ -616,7 +615,7 @@ def _all_characters() -> bytes:
 
 
 def _split_at_surrogates(encoded: bytes) -> Iterator[tuple[int, int]]:
-    """The ranges of neighbouring characters: the surrogates in between are not characters."""
+    """Split a run of characters at the surrogates, which are not characters."""
     text = encoded.decode()
     low, high = ord(text[0]), ord(text[-1])
     if low < 0xD800 and high > 0xDFFF:
@@ -672,8 +671,11 @@ def _range_to_re2(pair: tuple[int, int]) -> str:
 
 
 def to_re2(node: Node, *, boundaries: bool = True) -> str:
-    """The expression as RE2 reads it, for ``(?m)``; without ``boundaries`` all word boundaries
-    are left out, so that it matches at least every line that the expression matches."""
+    """Convert an expression to RE2 syntax, for ``(?m)``.
+
+    Without ``boundaries``, word boundaries are dropped; the result then matches at least every line
+    that the expression matches.
+    """
     if isinstance(node, Char):
         source = rf"\x{{{ord(node.char):x}}}" if not node.char.isalnum() else node.char
         return f"(?i:{source})" if node.fold else source
@@ -693,7 +695,7 @@ def to_re2(node: Node, *, boundaries: bool = True) -> str:
 
 
 def has_boundary(node: Node) -> bool:
-    """Whether it says something about where words begin or end."""
+    """Return whether it contains a word boundary."""
     if isinstance(node, Assertion):
         return node.kind not in ("line_start", "line_end")
     if isinstance(node, Repeat):
@@ -702,7 +704,7 @@ def has_boundary(node: Node) -> bool:
 
 
 def is_between_words(node: Node) -> bool:
-    """Whether every match begins and ends with a character of a word, as far as can be seen."""
+    """Return whether every match certainly begins and ends with a word character."""
     return _has_word_edge(node, 0) and _has_word_edge(node, -1)
 
 

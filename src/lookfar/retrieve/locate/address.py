@@ -1,12 +1,9 @@
-"""Addresses: one text that names a collection, a document in it, and what of it is meant.
+"""Format and parse addresses of documents and their parts.
 
-    lookfar://docs/guide.md                                a document
-    lookfar://docs/guide.md#Install > Linux                a section
-    lookfar://docs/guide.md:10-20                          lines
-    lookfar://docs/guide.md?chars=120-980&sha256=ab12...   a citation: a span, and what stood there
-
-Takes: such a text, or its parts. Gives: its parts, or the text. Refuses: an address that
-names no document or whose citation cannot be read.
+lookfar://docs/guide.md                                a document
+lookfar://docs/guide.md#Install > Linux                a section
+lookfar://docs/guide.md:10-20                          lines
+lookfar://docs/guide.md?chars=120-980&sha256=ab12...   a citation: a span and its hash
 """
 
 from __future__ import annotations
@@ -27,25 +24,25 @@ _SHOWN_DIGITS = 16
 
 
 def format_address(collection: str, uri: str) -> str:
-    """The address of a document."""
+    """Return the address of a document."""
     return f"{SCHEME}{quote(collection, safe='')}/{quote(uri, safe='/')}"
 
 
 def format_citation(collection: str, uri: str, span: Span, sha256: str) -> str:
-    """The address of a span with what is needed to check it later."""
+    """Return the address of a span, with the start of its hash."""
     cited = f"chars={span.start}-{span.end}&sha256={sha256[:_SHOWN_DIGITS]}"
     return f"{format_address(collection, uri)}?{cited}"
 
 
 def strip_to_document(address: str) -> str:
-    """The address of the document that an address names a part of."""
+    """Return the address of the document, without the part that the address names."""
     place = address.partition("#")[0].partition("?")[0]
     lines = _LINES.fullmatch(place)
     return lines[1] if lines else place
 
 
 def parse_address(text: str) -> tuple[str, Target]:
-    """The collection that an address names, and the target inside it."""
+    """Return the collection that an address names, and the target inside it."""
     place, _, heading = text.removeprefix(SCHEME).partition("#")
     place, _, query = place.partition("?")
     name, _, path = place.partition("/")

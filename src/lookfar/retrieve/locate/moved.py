@@ -1,9 +1,4 @@
-"""Where a cited text stands after its document has changed.
-
-Takes: a text, where it began, and the document before and now. Gives: where it begins now, or -1.
-Refuses: to take the first of several for the one that was cited: as long as there are as many
-as before, it is the same in turn, and otherwise the nearest.
-"""
+"""Find a cited text again after its document has changed."""
 
 from __future__ import annotations
 
@@ -11,9 +6,10 @@ from collections.abc import Iterator
 
 
 def find_moved(text: str, start: int, now: str, before: str | None = None) -> int:
-    """Where the ``text`` that began at ``start`` begins ``now``; -1 where it is not there.
+    """Return where the ``text`` that began at ``start`` begins ``now``; -1 if it is gone.
 
-    ``before`` is the document as it was, where that is known.
+    If it occurs several times, and as often as in ``before``, it is the same occurrence by number;
+    otherwise the nearest one.
     """
     places = list(_find_all(text, now))
     if len(places) > 1 and before is not None and before.startswith(text, start):
@@ -24,8 +20,7 @@ def find_moved(text: str, start: int, now: str, before: str | None = None) -> in
 
 
 def _find_all(text: str, within: str) -> Iterator[int]:
-    """Where a text stands, side by side: a long row of one sign is not gone through sign by sign
-    for each of its beginnings."""
+    """Yield the occurrences of a text, without overlaps to keep it linear."""
     at = within.find(text) if text else -1
     while at >= 0:
         yield at

@@ -1,9 +1,6 @@
-"""Notes by the names people give them: a file's name, an alias, a title, or a ``[[link]]``.
+"""Resolve notes by file name, alias, title, or ``[[link]]``.
 
-Takes: a name as somebody writes it, and a snapshot. Gives: the document and the part of it that
-are meant. Refuses: to guess; what no document is called is not found.
-
-Names resolve as links do: without regard to case, by the end of a path, by alias, by title.
+Names resolve as links do: case-insensitive, by the end of a path, by alias, by title.
 """
 
 from __future__ import annotations
@@ -21,12 +18,12 @@ _LINK = re.compile(r"\s*!?\[\[([^\[\]|]+)(?:\|[^\[\]]*)?\]\]\s*")
 
 
 def is_link(text: str) -> bool:
-    """Whether a text is a ``[[link]]`` and nothing else."""
+    """Return whether a text is a ``[[link]]`` and nothing else."""
     return _LINK.fullmatch(text) is not None
 
 
 def resolve_note(snapshot: Snapshot, text: str) -> Target | None:
-    """The note that a name or a ``[[link]]`` means, with the heading behind a ``#``."""
+    """Return the note that a name or a ``[[link]]`` refers to, with the heading after a ``#``."""
     link = _LINK.fullmatch(text)
     name, _, heading = (link[1] if link else text).partition("#")
     asked = (link_name("", "wikilink", name.strip()), "wikilink", name.strip())

@@ -1,8 +1,7 @@
-"""Names of what source code defines: how they are written, and which definition is meant.
+"""Resolve the names of definitions in source code.
 
-Takes: a name as people write it (``getUserById``, ``Context.invoke``, ``Outer::inner``) and
-a snapshot. Gives: the definitions that are called so. Refuses: to guess; a name that several
-definitions have is an error that lists them all with their lines.
+Names are written as ``getUserById``, ``Context.invoke`` or ``Outer::inner``. If several definitions
+match, the error lists them with their lines.
 """
 
 from __future__ import annotations
@@ -23,20 +22,22 @@ _SHOWN = 5
 
 
 class Definition(NamedTuple):
-    """Something that a document defines."""
+    """A definition in a document."""
 
     uri: str
     section: Section
 
 
 def split_name(name: str) -> tuple[str, ...]:
-    """A name taken apart, the outermost first: ``A::b``, ``A.b`` and ``A > b`` are one."""
+    """Split a name, outermost part first: ``A::b``, ``A.b`` and ``A > b`` are the same."""
     return tuple(part for part in _BETWEEN.split(name) if part)
 
 
 def match_sections(sections: Sequence[Section], name: str) -> list[Section]:
-    """The definitions that a name may mean: those with no outer one where there are such, and
-    those in the same case where there are such."""
+    """Return the definitions that a name can mean.
+
+    Those in the same case are preferred, then those without an enclosing definition.
+    """
     wanted = split_name(name)
     paths = [split_name(".".join(section.path)) for section in sections]
     folded = tuple(part.casefold() for part in wanted)
@@ -51,7 +52,7 @@ def match_sections(sections: Sequence[Section], name: str) -> list[Section]:
 
 
 def find_definitions(snapshot: Snapshot, name: str) -> list[Definition]:
-    """Every definition in the collection that a name may mean, by URI and place."""
+    """Return all definitions in the collection that a name can mean, by URI and position."""
     if not _NAME.fullmatch(name.strip()):
         return []
     found = [Definition(*each) for each in snapshot.defining(split_name(name)[-1])]
@@ -61,7 +62,7 @@ def find_definitions(snapshot: Snapshot, name: str) -> list[Definition]:
 
 
 def find_only_definition(snapshot: Snapshot, name: str) -> Definition | None:
-    """The definition that a name means, if there is one; ``Ambiguous`` where there are more."""
+    """Return the definition that a name means, if any; raise ``Ambiguous`` if there are several."""
     found = find_definitions(snapshot, name)
     if len(found) < 2:
         return found[0] if found else None
@@ -75,6 +76,6 @@ def find_only_definition(snapshot: Snapshot, name: str) -> Definition | None:
 
 
 def describe_place(found: Definition) -> str:
-    """Where a definition stands, and its whole name."""
+    """Describe a definition by its URI, lines and full name."""
     span = found.section.span
     return f"{found.uri}:{span.start_line}-{span.end_line} ({'.'.join(found.section.path)})"

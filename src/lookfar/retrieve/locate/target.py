@@ -1,10 +1,8 @@
-"""What ``read`` was asked for: a document, a section or symbol of it, or some lines.
+"""Parse what ``read`` was asked for, and locate it in the document.
 
-Takes: ``URI``, ``URI#Heading``, ``URI#Outer > Inner`` or ``URI:10-20``, of source code also
-``URI#Outer.inner`` or ``URI#Outer::inner``, and the parsed document; or a citation, and the
-text it was taken from. Gives: the section and span meant, and whether a citation still
-holds. Refuses: to guess; a heading that several sections have is an error that lists them
-all.
+A target is ``URI``, ``URI#Heading``, ``URI#Outer > Inner`` or ``URI:10-20``, in source code also
+``URI#Outer.inner`` or ``URI#Outer::inner``; or a citation, which is checked against its hash. If
+several sections have the heading, the error lists them.
 """
 
 from __future__ import annotations
@@ -24,16 +22,16 @@ from lookfar.store.catalogue.heading_paths import called, shown
 
 _LINES = re.compile(r"(?P<uri>.+):(?P<first>\d{1,12})(?:-(?P<last>\d{1,12}))?")
 _MOST_SIGNS = 16
-"""Signs in a target at which its URI may end."""
+"""Number of ``#`` in a target at which its URI may end."""
 _SEPARATOR = re.compile(r"\s*(?:>|→)\s*")
 
 
 def parse_target(text: str, exists: bool, known: Callable[[str], bool] | None = None) -> Target:
-    """Take a target apart; ``exists`` says that ``text`` as it stands is a document's URI.
+    """Parse a target; with ``exists``, all of ``text`` is the URI of a document.
 
-    A path may have a ``#`` of its own, as ``C#/notes.md`` has: where ``known`` says what is a
-    document's URI, the longest such before a ``#``, or before lines, is meant. Otherwise the
-    first ``#`` begins the heading.
+    A path may contain a ``#``, as in ``C#/notes.md``. If ``known`` tells which URIs exist, the
+    longest one before a ``#`` or before line numbers is meant. Otherwise the heading begins at the
+    first ``#``.
     """
     if exists:
         return Target(text)
@@ -55,7 +53,7 @@ def parse_target(text: str, exists: bool, known: Callable[[str], bool] | None = 
 
 
 def line_range(first: str, last: str | None) -> tuple[int, int]:
-    """Two line numbers as they were written; one stands for itself."""
+    """Parse two line numbers; without the second, the range is one line."""
     low, high = int(first), int(last or first)
     if not 1 <= low <= high:
         raise InvalidArgument(
@@ -65,7 +63,7 @@ def line_range(first: str, last: str | None) -> tuple[int, int]:
 
 
 def locate(document: Document, target: Target) -> tuple[tuple[str, ...], Span]:
-    """The heading path and span that a target means in this document."""
+    """Return the heading path and the span of a target in this document."""
     lines = Lines(document.text)
     if target.heading:
         section = _find_section(document, target)
@@ -88,10 +86,11 @@ def locate(document: Document, target: Target) -> tuple[tuple[str, ...], Span]:
 def check_citation(
     document: Document, target: Target, indexed: str | None
 ) -> tuple[tuple[str, ...], Span, State]:
-    """Where the cited text stands now, under which headings, and whether it still holds.
+    """Return the headings, the current span and the state of a cited text.
 
-    ``indexed`` is the text that the index has of the document: where it still holds what was
-    cited, that is what is looked for; otherwise it must begin a line to be found again.
+    If ``indexed``, the text in the index, still contains the citation, that text is looked up in
+    the document. Otherwise only the hash is known, and the text is found again only at the start of
+    a line.
     """
     assert target.chars is not None
     start, end = target.chars
@@ -143,7 +142,7 @@ def _find_section(document: Document, target: Target) -> Section:
 
 
 def _find_definitions(named: Sequence[Section], name: str) -> list[Section]:
-    """The definitions of a name; one with as many outer ones as were named, where there is one."""
+    """Return the definitions of a name; if just one has exactly the named path, only that."""
     found = match_sections(named, name)
     whole = [each for each in found if len(each.path) == len(_SEPARATOR.split(name))]
     return whole if len(whole) == 1 else found

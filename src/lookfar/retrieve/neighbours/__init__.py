@@ -1,1 +1,1 @@
-"""What is connected to a document: links, mentions, similar documents, communities."""
+"""Find what is connected to a document: links, mentions, similar documents, communities."""

@@ -1,9 +1,4 @@
-"""As much of a link graph as a person can look at.
-
-Takes: the graph of a generation, and what of it is wanted. Gives: documents, the links between
-those, and the communities of all. Refuses: to draw more than was asked for; what is left out is
-counted.
-"""
+"""Choose the part of the link graph to draw."""
 
 from __future__ import annotations
 
@@ -27,7 +22,7 @@ def draw_graph(
     collection: str,
     generation: int,
 ) -> LinkGraph:
-    """The best linked documents, those near to ``around``, or those of a community."""
+    """Return the most linked documents, those around a document, or those of a community."""
     linked = [at for at, near in enumerate(graph.neighbours) if near]
     ranks, communities = _rank_communities(graph, linked)
     if around:
@@ -53,7 +48,7 @@ def draw_graph(
             GraphNode(
                 graph.uris[at],
                 graph.titles[at],
-                # Only the document that was asked about may be without links.
+                # Only the document that was asked about can be without links.
                 ranks.get(graph.communities[at], 0),
                 len(graph.neighbours[at]),
             )
@@ -68,7 +63,7 @@ def draw_graph(
 def _rank_communities(
     graph: LinkedDocuments, linked: Sequence[int]
 ) -> tuple[dict[int, int], tuple[Community, ...]]:
-    """The rank of each community by its size, and what they are called."""
+    """Return the rank of each community by size, and their descriptions."""
     sizes = Counter(graph.communities[at] for at in linked)
     best: dict[int, int] = {}
     for at in linked:
@@ -86,7 +81,7 @@ def _rank_communities(
 
 
 def _walk_outwards(graph: LinkedDocuments, uri: str) -> Iterator[int]:
-    """Documents by their distance from one, and the better linked first."""
+    """Yield documents by their distance from one, the most linked first."""
     start = graph.uris.index(uri)
     seen, waiting = {start}, deque([start])
     while waiting:

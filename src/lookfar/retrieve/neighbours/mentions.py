@@ -1,10 +1,7 @@
-"""Which memories link to a document, and where the links of a memory lead.
+"""Find the memories that link to a document, and the targets of links in memories.
 
-Takes: a snapshot of memories, and one of the folder that they are about. Gives: entries with
-the words around each link. Refuses: to take a link out of the memories that means another
-memory; and to store anything: a link to what is not there yet leads there once it is.
-
-A link in a memory is read as if it stood in the root of the folder.
+A link in a memory is resolved as if the memory were in the root of the folder, unless it means
+another memory. Nothing is stored, so a link to a missing document works once it exists.
 """
 
 from __future__ import annotations
@@ -22,18 +19,18 @@ if TYPE_CHECKING:
     from lookfar.ports import Edge, Snapshot
 
 ABOUT = "About: "
-"""Begins the line of links that a memory ends with."""
+"""Start of the line of links at the end of a memory."""
 _SAYS_LITTLE = 40
-"""Characters around a link that stands alone, as in a list: the memory's beginning says more."""
+"""Characters; with less context than this, the start of the memory is shown as well."""
 _BEGINNING = 80
 
 
 def find_mentions(
     memories: Snapshot, home: Snapshot, uri: str, limit: int
 ) -> tuple[list[RelatedEntry], int]:
-    """The memories that link to a document of ``home``, also to one that is not there yet.
+    """Return the memories that link to a document of ``home``, and their number.
 
-    Those that do so most often come first. Gives also how many there are.
+    Those with most links come first. The document need not exist yet.
     """
     known = home.document(uri)
     title, aliases = (known["title"], known.get("aliases", ())) if known else ("", ())
@@ -64,7 +61,7 @@ def _make_entry(memories: Snapshot, edges: list[Edge], sources: LinkSources) -> 
 
 
 def resolve_outgoing(memories: Snapshot, home: Snapshot, uri: str) -> dict[str, tuple[str, str]]:
-    """URI and title of the documents of ``home`` that a memory links to, by target as written."""
+    """Return URI and title of the documents that a memory links to, by target as written."""
     ghosts = [edge for edge in memories.links_from(uri) if not edge.target]
     links = {edge: (link_name("", edge.kind, edge.written), edge.kind, edge.written)
              for edge in ghosts}  # fmt: skip
@@ -73,7 +70,7 @@ def resolve_outgoing(memories: Snapshot, home: Snapshot, uri: str) -> dict[str, 
 
 
 def read_front_matter(snapshot: Snapshot, uri: str) -> Mapping[str, Any]:
-    """What the front matter of a document says."""
+    """Return the front matter of a document."""
     known = snapshot.document(uri)
     said = known.get("front_matter", {}) if known else {}
     return said if isinstance(said, dict) else {}

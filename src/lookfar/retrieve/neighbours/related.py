@@ -1,9 +1,8 @@
-"""What has to do with a document: its links, who links to it, what is like it, its community;
-and for what source code defines, where its name is defined and used.
+"""Find what is related to a document or a definition in it.
 
-Takes: a snapshot, a document and maybe a part of it. Gives: entries by kind, each with the
-line and the text that tell why it is there. Refuses: to count one document twice in a kind;
-several links to it are one entry that says how many.
+Kinds are outgoing links, backlinks, similar documents and members of its community; for a
+definition in source code also other definitions and mentions of its name. Several links to one
+document are one entry with a count.
 """
 
 from __future__ import annotations
@@ -26,36 +25,36 @@ if TYPE_CHECKING:
 
 KINDS: tuple[RelatedKind, ...] = ("links", "backlinks", "similar", "community")
 SYMBOL_KINDS: tuple[RelatedKind, ...] = ("definitions", "mentions")
-"""Of what source code defines: given with all the others, where that was asked about."""
+"""For definitions in source code; included by default if one was asked about."""
 
 _AROUND = 50
-"""Characters of context before a link, and behind it."""
+"""Characters of context before and after a link."""
 _LONGEST_TEXT = 80
 _MOST_MENTIONS = 300
-"""Chunks that are looked through for a name."""
+"""Chunks searched for a name."""
 _FIELDS = {"body": 1.0, "code": 1.0}
 _SPACE = re.compile(r"\s+")
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
 
 
 class Part(NamedTuple):
-    """What was asked about: all of a document, or some characters of it."""
+    """A document, or some characters of it."""
 
     uri: str
     start: int = 0
     end: int | None = None
     name: str = ""
-    """Where it is a definition in source code: its whole name."""
+    """Full name, if it is a definition in source code."""
 
 
 Found = tuple[list[RelatedEntry], int]
-"""Entries, and how many there would be without a limit."""
+"""Entries, and their number without the limit."""
 
 
 def find_related(
     snapshot: Snapshot, part: Part, kinds: Iterable[RelatedKind], limit: int
 ) -> tuple[list[RelatedEntry], dict[RelatedKind, int]]:
-    """Entries of each kind asked for, in the order of the kinds, and how many there are."""
+    """Return entries of each kind, in the order of the kinds, and their totals."""
     wanted = frozenset(kinds)
     entries: list[RelatedEntry] = []
     totals: dict[RelatedKind, int] = {}
@@ -70,10 +69,10 @@ def find_related(
 
 
 def _find_links(snapshot: Snapshot, part: Part, limit: int) -> Found:
-    """Where it leads, in the order of the text."""
+    """Return the documents that it links to, in the order of the text."""
     groups: dict[str, list[Edge]] = {}
     for edge in snapshot.links_from(part.uri, part.start, part.end):
-        # A ghost goes by its name, which nobody's URI can be: it would not be a ghost then.
+        # A broken link is grouped by its text; the prefix keeps it apart from URIs.
         groups.setdefault(edge.target or f"\0{edge.written.casefold()}", []).append(edge)
     sources = LinkSources(snapshot)
     shown = [make_link_entry("links", edges, sources) for edges in list(groups.values())[:limit]]
@@ -81,7 +80,7 @@ def _find_links(snapshot: Snapshot, part: Part, limit: int) -> Found:
 
 
 def _find_backlinks(snapshot: Snapshot, part: Part, limit: int) -> Found:
-    """Who links to the document, to whichever part of it; those that do so most often first."""
+    """Return the documents that link to this one or a part of it, most links first."""
     groups: dict[str, list[Edge]] = {}
     for edge in snapshot.links_to(part.uri):
         groups.setdefault(edge.source, []).append(edge)
@@ -91,7 +90,7 @@ def _find_backlinks(snapshot: Snapshot, part: Part, limit: int) -> Found:
 
 
 def make_link_entry(kind: RelatedKind, edges: Sequence[Edge], sources: LinkSources) -> RelatedEntry:
-    """One entry for all links between two documents; the first of them speaks for all."""
+    """Return one entry for all links between two documents, with the text of the first."""
     first = edges[0]
     text, lines, sections = sources.of(first.source)
     headings = find_headings(sections, first.start)
@@ -114,7 +113,7 @@ def make_link_entry(kind: RelatedKind, edges: Sequence[Edge], sources: LinkSourc
 
 
 class LinkSources:
-    """Texts and headings of documents that have links to be shown, each read once."""
+    """Texts and headings of documents with links, each read once."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -128,13 +127,13 @@ class LinkSources:
 
 
 def find_headings(sections: Sequence[Section], offset: int) -> tuple[str, ...]:
-    """The headings above a place: those of the last section that begins before it."""
+    """Return the headings of the last section that begins before an offset."""
     at = bisect_right(sections, offset, key=lambda section: section.span.start) - 1
     return sections[at].path if at >= 0 else ()
 
 
 def _quote_context(text: str, edge: Edge) -> str:
-    """The sentence around a link as far as it fits, with the link as it reads."""
+    """Return the text around a link, with the link as it is displayed."""
     before = _BLANK_LINE.split(text[max(0, edge.start - 2 * _AROUND) : edge.start])[-1]
     behind = _BLANK_LINE.split(text[edge.end : edge.end + 2 * _AROUND])[0]
     before, behind = (_SPACE.sub(" ", each) for each in (before, behind))
@@ -154,7 +153,7 @@ def _shorten(text: str, most: int = _LONGEST_TEXT) -> str:
 
 
 def _find_similar(snapshot: Snapshot, part: Part, limit: int) -> Found:
-    """The other documents with the passages nearest to the middle of this one."""
+    """Return the documents with the passages nearest to the centre of this one."""
     centre = snapshot.centre(part.uri, part.start, part.end)
     if centre is None:
         return [], 0
@@ -183,7 +182,7 @@ def _make_similar_entry(snapshot: Snapshot, place: Place, score: float) -> Relat
 
 
 def _find_community(snapshot: Snapshot, part: Part, limit: int) -> Found:
-    """The others that are linked among each other more than with the rest."""
+    """Return the documents that link to each other more than to the rest."""
     members = snapshot.community(part.uri)
     shown = [
         _make_entry("community", each.uri, each.title, each.closeness) for each in members[:limit]
@@ -195,7 +194,7 @@ def _find_community(snapshot: Snapshot, part: Part, limit: int) -> Found:
 
 
 def _list_definitions(snapshot: Snapshot, part: Part, limit: int) -> Found:
-    """Everything that is called so, what was asked about included."""
+    """Return all definitions with that name, including the one asked about."""
     found = find_definitions(snapshot, part.name) if part.name else []
     name = split_name(part.name)[-1] if found else ""
     sources = LinkSources(snapshot)
@@ -203,7 +202,7 @@ def _list_definitions(snapshot: Snapshot, part: Part, limit: int) -> Found:
     for uri, section in found[:limit]:
         text, lines, _ = sources.of(uri)
         start = section.span.start
-        # Comments and decorators above it may have the name too, its signature has it last.
+        # Comments and decorators above may contain the name; the signature has it last.
         at = text.rfind(name, start, section.body)
         first = lines.line_of(at if at >= 0 else start)
         line = text[lines.start_of(first) :].partition("\n")[0]
@@ -216,11 +215,11 @@ def _list_definitions(snapshot: Snapshot, part: Part, limit: int) -> Found:
 
 
 def _find_mentions(snapshot: Snapshot, part: Part, limit: int) -> Found:
-    """Where the name stands otherwise, document by document: as a whole word, in its case."""
+    """Return other occurrences of the name by document: whole words, case-sensitive."""
     if not part.name:
         return [], 0
     name = split_name(part.name)[-1]
-    terms = terms_of(name)[:1]  # The name as a whole; its parts stand everywhere.
+    terms = terms_of(name)[:1]  # Only the whole name: its parts occur everywhere.
     written = re.compile(rf"(?<![\w$]){re.escape(name)}(?![\w$])")
     own = {
         (uri, section.span.start, section.body) for uri, section in find_definitions(snapshot, name)
@@ -274,7 +273,7 @@ _FINDERS: Mapping[RelatedKind, Callable[[Snapshot, Part, int], Found]] = {
     "community": _find_community,
     "definitions": _list_definitions,
     "mentions": _find_mentions,
-    # These stand in collections of their own: whoever knows them adds them.
+    # These are in other collections; the library adds them.
     "commits": lambda _snapshot, _part, _limit: ([], 0),
     "memories": lambda _snapshot, _part, _limit: ([], 0),
 }

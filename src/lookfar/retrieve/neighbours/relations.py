@@ -1,9 +1,4 @@
-"""What kind of edge a link is, by where it stands.
-
-Takes: a link, the URI of its document and the headings above it. Gives: the relation that
-it expresses. Refuses: to read the sentence around it, but for memories; position is all that
-counts elsewhere.
-"""
+"""Classify links by their position: the headings above them and the file they are in."""
 
 from __future__ import annotations
 
@@ -21,7 +16,7 @@ _TEST_FILE = re.compile(
 
 
 def classify_link(kind: LinkKind, uri: str, headings: Sequence[str]) -> Relation:
-    """The innermost heading that says something decides, then the file, then nothing does."""
+    """Return the relation by the innermost telling heading, otherwise by the file."""
     if kind in ("embed", "image"):
         return "transclusion"
     for heading in reversed(headings):
@@ -33,9 +28,9 @@ def classify_link(kind: LinkKind, uri: str, headings: Sequence[str]) -> Relation
 
 
 def classify_memory_link(relation: Relation | None, type: str, context: str) -> Relation:
-    """What a memory says of what it links to, where its place does not tell already.
+    """Return the relation of a link in a memory.
 
-    Here the words around it count, too: memories are short, and seldom have headings.
+    The words around it count as well: memories are short and seldom have headings.
     """
     if relation not in (None, "links_to", "tests"):
         return relation

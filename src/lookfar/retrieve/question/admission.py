@@ -1,8 +1,4 @@
-"""What filters let into an answer, and what to say where they let in nothing.
-
-Takes: filters and snapshots. Gives: filters that stores understand, and a note with a better
-glob where no path matches the one asked for. Refuses: to widen a filter by itself.
-"""
+"""Resolve the globs of filters, and suggest a better glob if no path matches."""
 
 from __future__ import annotations
 
@@ -21,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def resolve_globs(filters: Filters, snapshot: Snapshot) -> Filters:
-    """Spell globs out as the URIs they match: stores know names, not patterns."""
+    """Replace globs by the URIs that match them: stores do not know patterns."""
     if filters.touches:
         touches = glob_matcher(filters.touches)
         targets = [each for each in snapshot.targets() if touches(each)]
@@ -38,12 +34,12 @@ def resolve_globs(filters: Filters, snapshot: Snapshot) -> Filters:
         for uri in snapshot.uris(filters.prefix)
         if matches(uri) and (not wanted or uri in wanted)
     )
-    # A name no document has keeps an empty match from meaning "everything".
+    # An impossible URI, since an empty tuple would admit every document.
     return replace(filters, glob="", uris=uris or ("\0",))
 
 
 def note_unmatched_glob(filters: Filters, sources: Sequence[Source]) -> list[Incomplete]:
-    """Say that no indexed path matches the glob, where that is so, and which one would."""
+    """Return a note if no indexed path matches the glob, with a glob that would match."""
     if not filters.glob:
         return []
     uris = [uri for each in sources for uri in each.snapshot.uris(filters.prefix)]
@@ -65,7 +61,7 @@ def note_unmatched_glob(filters: Filters, sources: Sequence[Source]) -> list[Inc
 
 
 def _suggest_globs(glob: str) -> Iterator[str]:
-    """What somebody who wrote this glob may have meant."""
+    """Yield globs that the user may have intended."""
     plain = glob.removeprefix("./").strip("/")
     if plain != glob:
         yield plain

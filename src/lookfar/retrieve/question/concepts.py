@@ -1,11 +1,8 @@
-"""The words of a corpus, by meaning: which of them are near to a question.
+"""Find the terms of a corpus whose meaning is close to a question.
 
-Takes: the terms of a keyword index, and the model that reads questions. Gives: the terms
-nearest to a question. Refuses: terms that nearly all documents hold or hardly any; more than
-so many; and to make a vocabulary twice of one generation.
-
-An index keeps stems, and a model knows words: of ``configur`` it is ``configure`` that is
-embedded, or whichever form of it the texts have most.
+The vocabulary is built once per generation, without very common and very rare terms. The index
+stores stems but the model knows words, so the most frequent form of a stem is embedded:
+``configure`` for ``configur``.
 """
 
 from __future__ import annotations
@@ -26,10 +23,10 @@ if TYPE_CHECKING:
 _MOST_TERMS = 20_000
 _FEWEST_DOCUMENTS = 2
 _COMMON = 0.1
-"""Share of the documents from which on a term says nothing about any."""
+"""Share of the documents above which a term is too common to be useful."""
 _SHORTEST = 3
 _MOST_READ = 500
-"""Documents that are read for how their words are spelt."""
+"""Documents read to find the usual form of each word."""
 _WORD = re.compile(r"[^\W\d_]{3,}")
 
 
@@ -46,7 +43,7 @@ class Concepts(NamedTuple):
         threshold: float,
         besides: Collection[str] = (),
     ) -> tuple[str, ...]:
-        """The terms nearest to a question, none of which it has itself; the nearest first."""
+        """Return the terms closest to a question, best first, without those in ``besides``."""
         import numkong
         import numpy as np
 
@@ -62,7 +59,7 @@ class Concepts(NamedTuple):
 
 
 def load_concepts(snapshot: Snapshot, embedder: Embedder) -> Concepts:
-    """The vocabulary of a generation, made when it is first asked for."""
+    """Return the vocabulary of a generation; it is built on first use."""
     return snapshot.kept(
         f"concepts {embedder.fingerprint}", lambda: _build_concepts(snapshot, embedder)
     )
@@ -85,7 +82,7 @@ def _build_concepts(snapshot: Snapshot, embedder: Embedder) -> Concepts:
 
 
 def _find_spellings(snapshot: Snapshot, terms: Collection[str]) -> dict[str, str]:
-    """For terms the word that the texts, or so many of them, have most often for each."""
+    """Return for each term the word that the texts use most often."""
     uris = snapshot.uris()
     some = uris[:: -(-len(uris) // _MOST_READ)] if uris else []
     counted: dict[str, Counter[str]] = {term: Counter() for term in terms}

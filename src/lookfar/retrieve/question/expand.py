@@ -1,14 +1,9 @@
-"""The question as the corpus bears it out: what it can be asked, and in which other words.
+"""Adapt a question to the corpus: correct typos, add synonyms, drop phrases that do not occur.
 
-Takes: plans with the snapshots they are for, and the settings. Gives: plans that know which
-words nobody wrote, what to search for instead or besides, and what was not to be had as
-asked. Refuses: to replace a word that is known; and to widen a question that a hypothesis
-stands in for.
-
-Synonyms and concepts add recall and never push out an exact match. A word that nobody wrote
-is searched for by its other spelling (``k8s`` for ``kubernetes``), else by the nearest word.
-Words for the same thing bring in documents that nothing else found, and lift those that hold
-one by less than a passage that has the word itself: see :mod:`lookfar.retrieve.stages.wording`.
+Synonyms and concepts add recall and never push out an exact match. A word that does not occur is
+replaced by its other spelling (``k8s`` for ``kubernetes``), otherwise by the nearest word. Synonyms
+bring in further documents, and boost a passage by less than the word itself would: see
+:mod:`lookfar.retrieve.stages.wording`. A question with a hypothesis is not widened.
 """
 
 from __future__ import annotations
@@ -34,14 +29,14 @@ if TYPE_CHECKING:
 Asked = Sequence[tuple["Plan", "Snapshot"]]
 
 _TRUST: Mapping[QuestionKind, float] = {"identifier": 0.0}
-"""How far meaning is asked, by the kind of the question; not named here, as far as the model
-knows its words. An identifier has a spelling, and no meaning to be near to."""
+"""Factor for vector scores by kind of question, 1 if not listed. An identifier has a spelling but
+no meaning to compare."""
 _READ_FOR_OPTIONS = 20
 _WORDS = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 
 
 def ground_plans(asked: Asked, settings: SearchSettings) -> tuple[list[Plan], list[Incomplete]]:
-    """The plans as their collections together bear them out, and what was asked in vain."""
+    """Adapt plans to their collections; return them with notes on what was not possible."""
     snapshots = [snapshot for _, snapshot in asked]
     plans = _resolve_dashed([plan for plan, _ in asked], snapshots)
     plans, notes = _drop_unknown_phrases(plans, snapshots)
@@ -66,7 +61,7 @@ def ground_plans(asked: Asked, settings: SearchSettings) -> tuple[list[Plan], li
         }
         others = {term: found for term, found in others.items() if term not in instead}
         if settings.typos:
-            # A word that has synonyms is no slip.
+            # A word with synonyms is not a typo.
             left = [term for term in unknown if term not in instead and term not in others]
             instead |= _correct_typos(first, left, snapshots)
         notes += _note_replacements(instead, first.text, snapshots)
@@ -79,13 +74,13 @@ def ground_plans(asked: Asked, settings: SearchSettings) -> tuple[list[Plan], li
 
 
 def _terms_to_widen(plan: Plan, unknown: Sequence[str], settings: SearchSettings) -> list[str]:
-    """Terms that nobody wrote here, and those for which the user named others."""
+    """Return the terms that do not occur, and those with synonyms in the settings."""
     named = parse_own_synonyms(settings.synonyms)
     return [term for term in plan.terms if term in unknown or term in named]
 
 
 def _resolve_dashed(plans: list[Plan], snapshots: Sequence[Snapshot]) -> list[Plan]:
-    """Words after a dash: options where some text writes them so, else what is not wanted."""
+    """Decide for each word after a dash: an option if some text writes it so, else excluded."""
     dashed = plans[0].dashed
     if not dashed:
         return plans
@@ -104,7 +99,7 @@ def _resolve_dashed(plans: list[Plan], snapshots: Sequence[Snapshot]) -> list[Pl
 
 
 def _is_written_as_option(snapshot: Snapshot, word: str, plan: Plan) -> bool:
-    """Whether a text that holds the words of the question writes this one with its dash."""
+    """Return whether a text with the words of the question writes this one with a dash."""
     option = re.compile(rf"(?<![\w-])-{re.escape(word)}(?![\w-])")
     terms = {**dict.fromkeys(plan.terms, 0.1), **dict.fromkeys(terms_of(word), 1.0)}
     fields = {"body": 1.0, "code": 1.0}
@@ -120,14 +115,14 @@ def _is_written_as_option(snapshot: Snapshot, word: str, plan: Plan) -> bool:
 def _drop_unknown_phrases(
     plans: list[Plan], snapshots: Sequence[Snapshot]
 ) -> tuple[list[Plan], list[Incomplete]]:
-    """Phrases that nobody wrote are told, and searched as words."""
+    """Search phrases that do not occur as single words, and note that."""
     asked = plans[0].filters.phrases
     if not asked:
         return plans, []
     filters = [resolve_globs(p.filters, s) for p, s in zip(plans, snapshots, strict=True)]
 
     def held(phrase: str, *others: str) -> bool:
-        """Whether a passage that may answer holds all of these."""
+        """Return whether any admitted passage contains all of these."""
         return any(
             snapshot.holding(phrase, replace(admitted, phrases=others))
             for snapshot, admitted in zip(snapshots, filters, strict=True)
@@ -151,7 +146,7 @@ def _drop_unknown_phrases(
 def _keep_known(
     others: Mapping[str, Sequence[str]], snapshots: Sequence[Snapshot]
 ) -> dict[str, tuple[str, ...]]:
-    """Of synonyms those that somebody wrote."""
+    """Keep the synonyms that occur in some collection."""
     known = {
         term: tuple(each for each in found if any(s.knows(each) for s in snapshots))
         for term, found in others.items()
@@ -162,7 +157,7 @@ def _keep_known(
 def _correct_typos(
     plan: Plan, unknown: Sequence[str], snapshots: Sequence[Snapshot]
 ) -> dict[str, tuple[str, ...]]:
-    """For each unknown term the nearest known one, if there is one near enough."""
+    """Return the nearest known term for each unknown one, if it is near enough."""
     found: dict[str, tuple[str, ...]] = {}
     for term in unknown:
         if term in plan.names or not count_allowed_typos(term):
@@ -178,7 +173,7 @@ def _correct_typos(
 def _note_replacements(
     instead: Mapping[str, Sequence[str]], text: str, snapshots: Sequence[Snapshot]
 ) -> list[Incomplete]:
-    """Who reads the answer is told what was searched in place of which word."""
+    """Return notes on which words were replaced."""
     return [
         Incomplete(
             "corrected",
@@ -190,7 +185,7 @@ def _note_replacements(
 
 
 def _spell_out(term: str, snapshots: Sequence[Snapshot]) -> str:
-    """A term as some text spells it: people know words, not stems."""
+    """Return the form of a term that some text uses, since users know words and not stems."""
     for snapshot in snapshots:
         for place, _ in snapshot.keyword_search([term], {"body": 1.0, "code": 1.0}, 1, Filters()):
             text = (snapshot.text(place.uri) or "")[place.start : place.end]
@@ -199,13 +194,13 @@ def _spell_out(term: str, snapshots: Sequence[Snapshot]) -> str:
 
 
 def _find_word(term: str, text: str) -> str:
-    """The first word of a text that is of this stem."""
+    """Return the first word of a text with this stem."""
     words = (found[0] for found in _WORDS.finditer(text))
     return next((word for word in words if term in terms_of(word)), term)
 
 
 def _add_concepts(plan: Plan, snapshot: Snapshot, settings: SearchSettings) -> Plan:
-    # A model that is slow or paid for is not asked for thousands of words.
+    # Embedding thousands of words would take too long or cost too much with other models.
     if plan.vector is None or plan.embedder is None or not plan.embedder.quick:
         return plan
     near = load_concepts(snapshot, plan.embedder).nearest(

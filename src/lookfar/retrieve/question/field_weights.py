@@ -1,4 +1,4 @@
-"""How much a match counts in each field of the keyword index, by the settings."""
+"""Weights of the fields of the keyword index, from the settings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lookfar.config import SearchSettings
 
 
 def chunk_weights(settings: SearchSettings) -> dict[str, float]:
-    """How much a match in each field of a chunk counts."""
+    """Return the weights of the fields of a chunk."""
     return {
         "headings": settings.headings_weight,
         "tags": settings.tags_weight,
@@ -18,11 +18,11 @@ def chunk_weights(settings: SearchSettings) -> dict[str, float]:
 
 
 CHUNK_WEIGHTS: Mapping[str, float] = chunk_weights(SearchSettings())
-"""The same where nobody set anything; chosen with bench/quality.py."""
+"""The default weights; chosen with bench/quality.py."""
 
 
 def page_weights(settings: SearchSettings) -> dict[str, float]:
-    """The same for the document as a whole: what it is called, and all of its text."""
+    """Return the weights of the fields of a whole document."""
     return {
         "title": settings.title_weight,
         "path": settings.path_weight,

@@ -1,8 +1,4 @@
-"""Questions that are the name of a file.
-
-Takes: the text of a question. Gives: the path in it, without a leading ``./`` or ``/`` and
-without line numbers, or nothing. Refuses: ordinary words; only what looks like a path is one.
-"""
+"""Recognise paths: questions that are the name of a file, tests, and marginal files."""
 
 from __future__ import annotations
 
@@ -23,24 +19,27 @@ _MARGINS = re.compile(
 
 
 def extract_path(text: str) -> str:
-    """The path that a question consists of, or an empty string."""
+    """Return the path that a question consists of, or an empty string.
+
+    A leading ``./`` or ``/`` and line numbers are removed.
+    """
     path = _LINES.sub("", text.strip()).removeprefix("./").strip("/")
     return path if _LIKE_A_PATH.fullmatch(path) else ""
 
 
 def matches_path_end(uri: str, path: str) -> bool:
-    """Whether ``path``, with or without the ending of the file, is the end of ``uri``."""
+    """Return whether ``uri`` ends in ``path``, with or without its file extension."""
     whole, asked = f"/{uri}".casefold(), f"/{path}".casefold()
     return whole.endswith(asked) or whole.rpartition(".")[0].endswith(asked)
 
 
 def is_test(uri: str) -> bool:
-    """Return whether a path is that of a test or its fixtures."""
+    """Return whether a path belongs to a test or its fixtures."""
     return _TESTS.search(uri) is not None
 
 
 def is_marginal(uri: str) -> bool:
-    """Return whether a path is that of an example, of generated code or the like."""
+    """Return whether a path belongs to an example, generated code or the like."""
     return _MARGINS.search(uri) is not None
 
 

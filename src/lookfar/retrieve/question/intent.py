@@ -1,9 +1,4 @@
-"""What kind of answer a question asks for, as far as its words tell.
-
-Takes: the text of a question, or its terms. Gives: whether it is about what happened, and what
-kinds of code it is about. Refuses: to guess from less than a phrase or word that people use
-for it.
-"""
+"""Detect what kind of answer a question asks for: history, or certain kinds of code."""
 
 from __future__ import annotations
 
@@ -41,14 +36,14 @@ _WORDS: Final[Mapping[Intent, str]] = {
 INTENTS: Final[Mapping[Intent, frozenset[str]]] = {
     intent: frozenset(terms_of(words)) for intent, words in _WORDS.items()
 }
-"""The words by which a question tells what it is about, and code what it is for."""
+"""Terms that reveal what a question, or a piece of code, is about."""
 
 
 def asks_for_history(text: str) -> bool:
-    """Whether a question is about what happened, not about what is."""
+    """Return whether a question asks what happened, as opposed to how things are."""
     return _HISTORY.search(text) is not None
 
 
 def detect_intents(terms: Collection[str]) -> tuple[Intent, ...]:
-    """What kinds of code the terms of a question, or of a name, are about."""
+    """Return the kinds of code that the terms of a question, or of a name, are about."""
     return tuple(intent for intent, words in INTENTS.items() if not words.isdisjoint(terms))

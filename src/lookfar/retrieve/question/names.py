@@ -1,8 +1,8 @@
-"""The names that a question asks for, and what a line that defines one looks like.
+"""Find the names that a question asks for, and recognise lines that define them.
 
 A word in a sentence is a name if it is written as one (``getUser``, ``get_user``, ``User.get``,
-``get()``, `` `get` ``), or if it is the one word that is left of "where is ... defined". Other
-words may be plain English.
+``get()``, `` `get` ``), or if it is the only word left of "where is ... defined". Other words may
+be plain English.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lookfar.retrieve.ranking import Plan
 
 _MOST_NAMES: Final = 4
-"""Names of one question; whoever writes more has pasted a text that is not about each of them."""
+"""Names in one question; a text with more was pasted and is not about each of them."""
 
 _JOINT = r"(?:\.|::|#|->)"
 _NAME: Final = re.compile(
@@ -51,11 +51,11 @@ class Name(NamedTuple):
     """A name in a question."""
 
     parts: tuple[str, ...]
-    """The outermost first; the last is what is defined."""
+    """Outermost first; the last part is what is defined."""
     alone: bool
-    """The question is this name, and nothing else."""
+    """Whether the question is nothing but this name."""
     sure: bool
-    """It is written as no English word is."""
+    """Whether it cannot be an English word."""
 
     @property
     def last(self) -> str:
@@ -63,13 +63,13 @@ class Name(NamedTuple):
 
     @property
     def terms(self) -> list[str]:
-        """What the index knows it by: the whole, or its parts where it is too long for one."""
+        """The terms of the index for it: the whole name, or its parts if it is too long."""
         terms = terms_of(self.last)
         return terms if len(self.last) > LONGEST_TERM else terms[:1]
 
 
 def find_names(plan: Plan) -> tuple[Name, ...]:
-    """The names that a question asks for; none where it has too many to be about them."""
+    """Return the names that a question asks for; none if there are too many."""
     written = list(_NAME.finditer(plan.text))
     words = [m for m in written if not _ASKS_FOR_NAME.issuperset(terms_of(m[0]))]
     words = words if len(written) > 1 else written
@@ -90,8 +90,11 @@ def _read_name(match: re.Match[str], *, alone: bool) -> Iterable[Name]:
 
 
 def compile_definition_pattern(name: str, *, with_body: bool) -> re.Pattern[str]:
-    """Lines that look as if they defined a name: a function and its body; otherwise also what
-    follows a word that defines, and a line that begins with it before a value or a member."""
+    """Return a pattern for lines that seem to define a name.
+
+    With ``with_body`` only a function with a body matches. Otherwise also the name after a keyword
+    such as ``class``, and a line that begins with the name and assigns or lists it.
+    """
     named = rf"{re.escape(name)}(?![\w$])"
     body = rf"^[A-Za-z_][^\n;={{}}()]*\b{named}[ \t]*\([^;{{}}]{{0,400}}\)\s*\{{"
     if with_body:

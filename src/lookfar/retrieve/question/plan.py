@@ -1,8 +1,4 @@
-"""The question, understood: terms for the keyword index, a vector for the other.
-
-Takes: the text of a query and the settings. Gives: a plan. Refuses: empty
-questions, limits out of range, and vector search without a model.
-"""
+"""Make a plan from the text of a question: filters, terms and a vector."""
 
 from __future__ import annotations
 
@@ -27,7 +23,7 @@ _LONGEST_QUERY = 10_000
 _MOST_RESULTS = 1_000
 _MOST_TERMS = 256
 
-# Words that say nothing about a topic. They are dropped only while other words remain.
+# Words without a topic. They are dropped unless nothing else remains.
 _FUNCTION_WORDS = frozenset(
     terms_of(
         """
@@ -38,11 +34,11 @@ _FUNCTION_WORDS = frozenset(
     """
     )
 )
-# A single kana is a particle or a piece of a word; pairs of them carry the meaning.
+# A single kana is a particle or part of a word; pairs of kana carry the meaning.
 _KANA = re.compile("[\u3041-\u3096\u30a1-\u30fc]")
 _WORD_CHARACTERS = re.compile(r"[^\W_]")
 
-# Characters per token: a model that spells a text out letter by letter does not know its words.
+# Characters per token: a model that needs a token per letter does not know the words.
 _SPELT_OUT, _KNOWN = 1.5, 2.0
 
 
@@ -55,8 +51,10 @@ def make_plan(
     embedder: Embedder | None,
     hypothesis: str = "",
 ) -> Plan:
-    """Read the question once, for all stages. A ``hypothesis``, what the answer might say,
-    is what the model reads instead of it."""
+    """Check the arguments and parse the question.
+
+    With a ``hypothesis``, what the answer might say, the model embeds that instead of the question.
+    """
     _check_types(text, mode, top_k, filters)
     _check_text(text, "query")
     _check_text(hypothesis or text, "hypothesis")
@@ -79,7 +77,7 @@ def make_plan(
             "A hypothesis needs an embedding model, and none is configured.",
             hint="Ask without one, or set embed.provider to static.",
         )
-    # What only the model reads has no syntax.
+    # A text that only the model reads has no syntax.
     question = (
         parse_question(text) if text != hypothesis else Question(text, (), (), (), "question")
     )
@@ -107,7 +105,7 @@ def make_plan(
 
 
 def make_line_plan(pattern: str, filters: Filters) -> Plan:
-    """A plan for search by line: the pattern is nobody's question, so no part of it is read."""
+    """Return a plan for line search, which does not parse the pattern."""
     _check_types(pattern, "keyword", 1, filters)
     return Plan(
         text=pattern,
@@ -122,7 +120,7 @@ def make_line_plan(pattern: str, filters: Filters) -> Plan:
 
 
 def add_words(plan: Plan, words: Sequence[str]) -> Plan:
-    """The same plan, asking for these words, too."""
+    """Return the plan with these words added to the question."""
     text = " ".join((plan.text, *words))
     found = [term for term in terms_of(text) if term not in plan.terms and not is_stop_word(term)]
     vector = plan.vector
@@ -135,8 +133,10 @@ def add_words(plan: Plan, words: Sequence[str]) -> Plan:
 def _embed(
     text: str, embedder: Embedder | None, as_answer: bool = False
 ) -> NDArray[np.float32] | None:
-    """The vector of a question, or of an answer as those in the index have it; none where the
-    model knows no word of it and so has nothing to say."""
+    """Embed a question, or an answer as the index embeds documents.
+
+    Return ``None`` if the model does not know any of its words.
+    """
     if embedder is None:
         return None
     vector = embedder.embed([text])[0] if as_answer else embedder.embed_query(text)
@@ -162,7 +162,7 @@ def _check_characters(text: str, named: str) -> None:
 
 
 def _check_types(text: object, mode: object, top_k: object, filters: object) -> None:
-    """Callers without a type checker get an answer, too."""
+    """Check types at run time, for callers without a type checker."""
     if not isinstance(text, str):
         raise InvalidArgument("The query is not a text.", hint="Pass a str.")
     if mode not in get_args(Mode):
@@ -182,12 +182,12 @@ def _check_types(text: object, mode: object, top_k: object, filters: object) -> 
 
 
 def is_stop_word(term: str) -> bool:
-    """Whether a term is of no topic: a word such as "the", or a single kana."""
+    """Return whether a term has no topic: a word such as "the", or a single kana."""
     return term in _FUNCTION_WORDS or (len(term) == 1 and _KANA.match(term) is not None)
 
 
 def _measure_trust(text: str, embedder: Embedder) -> float:
-    """How far the fusion may lean on the model for this question, whatever its language."""
+    """Return how much weight the model deserves for this question, from 0 to 1."""
     tokens = embedder.count_tokens(text)
     letters = len(_WORD_CHARACTERS.findall(text))
     if not tokens:

@@ -1,15 +1,13 @@
-"""How a question is written: its kind, its quoted phrases, and what it does not want.
+"""Parse the syntax of a question: quoted phrases, exclusions, and the kind of question.
 
-Takes: the text of a question. Gives: the same question without its syntax, the phrases that
-must occur, the words that must not, and the kind of question it is. Refuses: to see syntax
-in what people paste. The whole of it:
+- ``"two words"``: these words, next to each other. The opening quote follows a space or begins the
+  question, so the quotes in ``print("x")`` are plain text.
+- ``-"two words"`` or ``NOT word``: exclude these. ``NOT`` among other capitals is SQL.
+- ``-word`` at the end of a few words: exclude it, or an option of a command. It is an option if
+  some text in the corpus writes ``-word``. Elsewhere, before fewer than three letters or before
+  other characters, a dash is plain text.
 
-- ``"two words"``: these words, beside each other. The opening quote stands after a space or
-  at the beginning, so that the quotes of ``print("x")`` are text.
-- ``-"two words"`` or ``NOT word``: not with these. ``NOT`` among other capitals is SQL.
-- ``-word`` at the end of a few words: perhaps the same. An option of a command looks so too;
-  which it is, the corpus says: where a text writes ``-word``, it is an option. Anywhere else,
-  and before fewer than three letters or before anything but letters, a dash is a dash.
+Long questions and error messages were probably pasted, and have no syntax.
 """
 
 from __future__ import annotations
@@ -43,25 +41,25 @@ _ASKING = frozenset(
     " was were has have may must".split()
 )
 _FEW = 8
-"""Words outside of quotes beside which there may be syntax: who writes more has pasted a text."""
+"""Words outside of quotes; a question with more was pasted and has no syntax."""
 _SHORT = 3
-"""Words: so few, none of which asks, are a term that is looked up."""
+"""Words; a question with at most so many, none of them a question word, is a phrase."""
 
 
 class Question(NamedTuple):
-    """A question, and what its writing says beside its words."""
+    """A parsed question."""
 
     text: str
-    """Without the syntax: the words to search for."""
+    """The words to search for, without the syntax."""
     phrases: tuple[str, ...]
     without: tuple[str, ...]
     dashed: tuple[str, ...]
-    """Words after a dash: not wanted, unless they are options that some text writes so."""
+    """Words after a dash: excluded, unless the corpus shows that they are options."""
     kind: QuestionKind
 
 
 def parse_question(text: str) -> Question:
-    """Read the syntax of a question; where nothing else is left, it has none."""
+    """Parse the syntax of a question. If no words would be left, treat all of it as text."""
     phrases: list[str] = []
     without: list[str] = []
     dashed: list[str] = []
@@ -94,14 +92,14 @@ def parse_question(text: str) -> Question:
     if not (phrases or without or dashed):
         return Question(text, (), (), (), classify_question(text))
     bare = " ".join(bare.split())
-    if not terms_of(bare):  # Nothing is wanted: then it is no syntax.
+    if not terms_of(bare):  # Everything is excluded, so it was not meant as syntax.
         return Question(text, (), (), (), classify_question(text))
     kind: QuestionKind = "phrase" if bare in phrases else classify_question(bare)
     return Question(bare, tuple(phrases), tuple(without), tuple(dashed), kind)
 
 
 def classify_question(text: str) -> QuestionKind:
-    """What sort of thing a question is; in doubt, a question."""
+    """Return the kind of a question."""
     words = text.split()
     if len(words) == 1:
         if _is_path(text):
@@ -115,11 +113,11 @@ def classify_question(text: str) -> QuestionKind:
 
 
 def _is_path(text: str) -> bool:
-    """Whether it is written as the name of a file is: with a slash, or a format's ending."""
+    """Return whether a text looks like a path: it has a slash or a known file extension."""
     path = extract_path(text)
     return bool(path) and "://" not in path and ("/" in path or parser_for(path) is not None)
 
 
 def _is_name(text: str) -> bool:
-    """Whether it is one identifier: that has a spelling, and no meaning to be near to."""
+    """Return whether a text is a single identifier."""
     return bool(names_in(text)) and not text.strip().replace("-", "").islower()

@@ -1,8 +1,6 @@
-"""What software people call the same thing.
+"""Synonyms and abbreviations in software, and those of the user.
 
-Takes: the words of a question, and the user's own synonyms. Gives: for each word the terms
-that others may have written instead. Refuses: more terms than asked for, and chains; a
-synonym of a synonym is another word.
+Synonyms do not chain: a synonym of a synonym is another word.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ _SHORT: Mapping[str, str] = {
     "utils": "utilities", "val": "value", "var": "variable", "vm": "virtual machine",
     "ws": "websocket", "xhr": "request",
 }  # fmt: skip
-"""Short forms, and what they stand for. Long forms lead back to these by themselves."""
+"""Abbreviations and what they stand for. A long form of one word also maps back."""
 
 _ALIKE = (
     "api endpoint interface", "async concurrent", "await promise", "bug defect issue",
@@ -77,20 +75,20 @@ _ALIKE = (
     "test assert verify", "thread worker", "timeout deadline", "token credential", "trim strip",
     "upload send", "validate check verify", "version release",
 )  # fmt: skip
-"""Words for the same thing; each leads to the others of its group."""
+"""Groups of synonyms; each word maps to the others of its group."""
 
 
 def count_mappings() -> int:
-    """How many words lead to others."""
+    """Return the number of words that have synonyms."""
     return len(_build_table())
 
 
 def find_synonyms(
     terms: Sequence[str], own: Sequence[str] = (), most: int = 10
 ) -> dict[str, tuple[str, ...]]:
-    """For each term what others may say instead, the user's own first; ``most`` in all.
+    """Return synonyms for each term, the user's own first, at most ``most`` in total.
 
-    Terms take turns, so that the first word of a question does not use up all there is.
+    Terms take turns, so that the first word of a question does not use up the limit.
     """
     usual, others = _build_table(), parse_own_synonyms(tuple(own))
     asked = frozenset(terms)
@@ -115,8 +113,7 @@ def find_synonyms(
 
 
 def find_spellings(term: str, own: Sequence[str] = ()) -> frozenset[str]:
-    """What a term is another spelling of, so that it may stand in for it: the long form of a
-    short one, the short one of a long, and what the user says."""
+    """Return the other spellings of a term: long form, abbreviation, and the user's own."""
     return frozenset(
         (*parse_own_synonyms(tuple(own)).get(term, ()), *_build_spellings().get(term, ()))
     )
@@ -124,7 +121,7 @@ def find_spellings(term: str, own: Sequence[str] = ()) -> frozenset[str]:
 
 @lru_cache(maxsize=1)
 def _build_table() -> Mapping[str, tuple[str, ...]]:
-    """The mappings as terms of the index; made once, when first asked for."""
+    """Return all synonyms as terms of the index."""
     found = {term: dict.fromkeys(others) for term, others in _build_spellings().items()}
     for group in _ALIKE:
         words = group.split()
@@ -138,7 +135,7 @@ def _build_spellings() -> Mapping[str, tuple[str, ...]]:
     found: dict[str, dict[str, None]] = {}
     for short, long in _SHORT.items():
         _add_targets(found, short, long.split())
-        if len(long.split()) == 1:  # A part of a longer name does not stand for all of it.
+        if len(long.split()) == 1:  # One word of a longer name does not mean the whole name.
             _add_targets(found, long, [short])
     return {term: tuple(others) for term, others in found.items()}
 
@@ -151,7 +148,7 @@ def _add_targets(found: dict[str, dict[str, None]], word: str, others: Sequence[
 
 @lru_cache(maxsize=8)
 def parse_own_synonyms(written: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
-    """``word = other other`` of the settings, as terms of the index."""
+    """Parse ``word = other other`` from the settings into terms of the index."""
     found: dict[str, tuple[str, ...]] = {}
     for each in written:
         word, equals, others = each.partition("=")
@@ -167,5 +164,5 @@ def parse_own_synonyms(written: tuple[str, ...]) -> Mapping[str, tuple[str, ...]
 
 
 def _to_term(word: str) -> str:
-    """A word as the index keeps it, whole: its parts stand for something else."""
+    """Return the term of the index for a whole word, without its parts."""
     return next(iter(terms_of(word)), "")

@@ -1,8 +1,6 @@
-"""Words that nobody wrote, and the nearest that somebody did.
+"""Find the known word closest to a misspelt one, by edit distance.
 
-Takes: a term that the index does not know, and the terms it knows. Gives: the one it was
-probably meant to be, by the number of letters that differ. Refuses: short words, in which
-every letter counts, and names with digits or signs in them.
+Short words and names with digits or punctuation are not corrected.
 """
 
 from __future__ import annotations
@@ -11,24 +9,25 @@ from collections.abc import Callable, Iterable
 
 _SHORTEST = 4
 _LONG = 8
-"""Letters of a word in which two may be wrong."""
+"""Length from which a word may have two typos."""
 
 Vocabulary = Callable[[str], Iterable[tuple[str, int]]]
-"""Known terms that begin so, each with how many documents hold it."""
+"""Returns the known terms with a prefix, each with its number of documents."""
 
 
 def count_allowed_typos(term: str) -> int:
-    """How many letters of a term may be wrong."""
+    """Return how many letters of a term may be wrong."""
     if len(term) < _SHORTEST or not (term.isascii() and term.isalpha()):
         return 0
     return 2 if len(term) >= _LONG else 1
 
 
 def find_nearest(term: str, vocabulary: Vocabulary) -> str:
-    """The known term nearest to an unknown one, of several the commonest; or nothing.
+    """Return the known term nearest to an unknown one, or an empty string; ties go to the most
+    frequent.
 
-    Only those are looked at that begin with one of its first two letters: to look at all
-    would cost more than the rest of the search.
+    Only terms that begin with one of its first two letters are compared: comparing all of them
+    would take longer than the rest of the search.
     """
     most = count_allowed_typos(term)
     if not most:
@@ -39,7 +38,7 @@ def find_nearest(term: str, vocabulary: Vocabulary) -> str:
         for known, count in vocabulary(prefix):
             if abs(len(known) - len(term)) > most or not known.isalpha():
                 continue
-            # One wrong letter makes two differences at most; this is quick to tell.
+            # A typo changes at most two letters of the set, so this is a quick first check.
             if len(letters.symmetric_difference(known)) > 2 * most:
                 continue
             limit = most if best is None else best[0]
@@ -51,8 +50,10 @@ def find_nearest(term: str, vocabulary: Vocabulary) -> str:
 
 
 def edit_distance(left: str, right: str, most: int) -> int:
-    """Letters to insert, remove, replace or swap with their neighbour; above ``most``, any
-    number above it."""
+    """Return the number of letters to insert, remove, replace or swap with a neighbour.
+
+    If it exceeds ``most``, the result is some number above ``most``.
+    """
     if abs(len(left) - len(right)) > most:
         return most + 1
     while left and right and left[0] == right[0]:

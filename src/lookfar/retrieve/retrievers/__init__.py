@@ -1,1 +1,1 @@
-"""Ways to find candidates: keywords, pages, vectors, exact wording, filters alone."""
+"""Ways to find candidates: keywords, pages, vectors, definitions, exact wording, filters."""

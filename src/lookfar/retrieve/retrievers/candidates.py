@@ -1,8 +1,7 @@
-"""Who is considered: the best by words and the best by meaning, in one list.
+"""Gather the best chunks by keyword and by vector into one list of candidates.
 
-Takes: a plan and a snapshot. Gives: a ranking of candidates with both scores.
-Refuses: to filter late; filters narrow the search itself, so that a filtered
-answer is never emptier than it has to be.
+Filters narrow the search itself and are not applied afterwards, so that a filtered answer has as
+many hits as possible.
 """
 
 from __future__ import annotations
@@ -34,19 +33,19 @@ _LANGUAGES: Mapping[str, str] = {
     )},
     "golang": "go", "js": "javascript", "py": "python", "ts": "typescript",
 }  # fmt: skip
-"""Words that name a programming language, but for those that are common words besides."""
+"""Names of programming languages, except those that are also common words."""
 
 _INSTEAD = 0.8
-"""What the one word counts that stands in for one nobody wrote; of several, each the less."""
+"""Weight of a word that replaces an unknown one; several replacements share it."""
 _BROUGHT_IN = 20
-"""Chunks that only synonyms and concepts put forward."""
+"""Chunks that may be found by synonyms and concepts alone."""
 
 
 def share_statistics(sources: Sequence[tuple[Plan, Snapshot]], counted: Sequence[int] = ()) -> None:
-    """Let a word be as rare everywhere as it is in all collections together.
+    """Let all snapshots score words by how rare they are in all collections together.
 
-    BM25 counts within one collection: the same match in ten notes would weigh a fraction of
-    what it weighs among a hundred thousand pages. With ``counted`` only these say how rare.
+    BM25 counts within one collection: the same match in ten notes would weigh a fraction of what it
+    weighs among a hundred thousand pages. With ``counted``, only those sources are counted.
     """
     telling = [sources[at] for at in counted] or sources
     told = [snapshot.statistics(_list_terms(plan)) for plan, snapshot in telling]
@@ -55,13 +54,13 @@ def share_statistics(sources: Sequence[tuple[Plan, Snapshot]], counted: Sequence
         frequency.update(each.frequency)
     shared = Statistics(sum(each.entries for each in told), frequency)
     for plan_and_snapshot in sources:
-        # The only one that is counted weighs words as it does alone.
+        # If only one source is counted, its own statistics already apply to it.
         if len(telling) > 1 or plan_and_snapshot is not telling[0]:
             plan_and_snapshot[1].score_with(shared)
 
 
 def measure_rarity(sources: Sequence[tuple[Plan, Snapshot]]) -> dict[str, float]:
-    """How much each term of the question says, by how few documents of all sources hold it."""
+    """Return the weight of each term: the fewer documents of all sources contain it, the higher."""
     having: Counter[str] = Counter()
     entries = 0
     for plan, snapshot in sources:
@@ -78,7 +77,7 @@ def measure_rarity(sources: Sequence[tuple[Plan, Snapshot]]) -> dict[str, float]
 def gather_candidates(
     plan: Plan, snapshot: Snapshot, settings: SearchSettings, source: int = 0
 ) -> Ranking:
-    """The union of all lanes; each candidate has every score, whichever lane found it."""
+    """Return the union of what all retrievers find, with all scores for each candidate."""
     limit = max(settings.candidates, plan.top_k)
     of_chunks, of_pages = chunk_weights(settings), page_weights(settings)
     filters = resolve_globs(plan.filters, snapshot)
@@ -108,7 +107,7 @@ def gather_candidates(
         missing = snapshot.vector_scores(plan.vector, unscored)
         vector.update(zip((place.key for place in unscored), missing, strict=True))
         places.update((place.key, place) for place, _ in near)
-        # Whoever is only named must not change the scale for the rest.
+        # A chunk found by name alone must not change the scale of the vector scores.
         least = min((vector[key] for key in vector.keys() - brought), default=0.0)
         vector.update((key, max(vector[key], least)) for key in brought)
     for place, cosine in _find_by_expansion(plan, snapshot, filters, places, vector, of_chunks):
@@ -140,10 +139,10 @@ def _find_by_expansion(
     vector: Mapping[int, float],
     weights: Mapping[str, float],
 ) -> list[tuple[Place, float]]:
-    """The best of the documents that only synonyms and concepts find, each with its cosine.
+    """Return the best documents that only synonyms and concepts find, each with its cosine.
 
-    None that is farther in meaning than every other document: scores are scaled between the
-    nearest and the farthest, and whoever comes in must not change the scale for the rest.
+    Documents with a lower cosine than all others are dropped: scores are scaled between the lowest
+    and the highest, and the additions must not change that scale.
     """
     others = (*(each for found in plan.alike.values() for each in found), *plan.concepts)
     if not others or plan.mode == "vector":
@@ -166,16 +165,17 @@ def _find_by_expansion(
 
 
 def _list_terms(plan: Plan) -> list[str]:
-    """All terms that a plan asks the index for."""
+    """Return all terms that a plan looks up in the index."""
     others = (*plan.instead.values(), *plan.alike.values(), plan.concepts)
     return list(dict.fromkeys((*plan.terms, *(each for found in others for each in found))))
 
 
 def _weigh_terms(plan: Plan, snapshot: Snapshot) -> dict[str, float]:
-    """Terms with weights: where a name is known, its parts say little beside it.
+    """Return terms with weights: parts of a known name count little.
 
-    Whoever asks for ``i32x4`` wants no other ``x``; but if nobody wrote ``i32x4``, its parts
-    are all there is to go by. ``read-only`` is also written as two words, so less so there.
+    A search for ``i32x4`` should not match any other ``x``. But if no document contains ``i32x4``,
+    its parts are all there is. The parts of ``read-only`` are also written as separate words, so
+    they count more.
     """
     weights = dict.fromkeys(plan.terms, 1.0)
     for found in plan.instead.values():
@@ -188,8 +188,7 @@ def _weigh_terms(plan: Plan, snapshot: Snapshot) -> dict[str, float]:
         for part in parts:
             if part in weights:
                 weights[part] = _PART_OF_WORDS if words else _PART_OF_NAME
-    # Where there is code of a language, all of it answers to the language's name, and what
-    # happens to spell it out answers no better.
+    # All code in a language matches the name of the language, whether or not it contains the word.
     for term in _LANGUAGES.keys() & weights if len(weights) > 1 else ():
         if snapshot.has_code_in(_LANGUAGES[term]):
             weights[term] = _LANGUAGE

@@ -1,8 +1,8 @@
 """Find the chunks that define what a question names.
 
-Where the parser recorded no definition (a function inside a function, a member of a group), a
-line that looks like one counts, if few documents hold the name. A name that one document alone
-holds leads there, whatever it is.
+If the parser recorded no definition (a function inside a function, a member of a group), a line
+that looks like one counts, provided that few documents contain the name. A name that occurs in only
+one document always leads there.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from lookfar.retrieve.ranking import Plan
 
 _MOST_MEANT: Final = 5
-"""Definitions of a common word; of one with more of them nobody can tell which is meant."""
+"""Definitions of a common word; if there are more, it is unclear which one is meant."""
 _MOST_HEADED: Final = 200
 _MOST_HOLDERS: Final = 16
-"""Documents that are read for a line that looks like a definition."""
+"""Documents read to find a line that looks like a definition."""
 _TYPES: Final = frozenset(("class", "interface", "struct", "trait", "enum", "type"))
 _FUNCTIONS: Final = frozenset(("function", "method", "macro"))
 _RECEIVERS: Final = frozenset(("self", "this", "cls", "super"))
@@ -39,14 +39,14 @@ _C_LIKE: Final = re.compile(r"\.(?:c|cc|cpp|cxx|m|mm)$")
 
 
 class _Defined(NamedTuple):
-    """A definition, and the chunk that its first line is in."""
+    """A definition, and the chunk that contains its first line."""
 
     place: Place
     path: tuple[str, ...]
     tier: int
 
 
-# Types are 0, functions 1, constants 2; then what only adds to one of these.
+# Tiers: types are 0, functions 1, constants 2. The others rank behind.
 _MAYBE_DECLARED: Final = 3
 _SECONDARY: Final = 4
 _INCIDENTAL: Final = 5
@@ -58,7 +58,7 @@ _HOLDS_IT: Final = 8
 def find_named_places(
     plan: Plan, snapshot: Snapshot, filters: Filters
 ) -> tuple[dict[int, Place], dict[int, NamedPlace]]:
-    """The chunks that the question's names lead to, by key, and what each of them is."""
+    """Return the chunks that the question's names refer to, and the match of each, by key."""
     places: dict[int, Place] = {}
     named: dict[int, NamedPlace] = {}
     for number, name in enumerate(find_names(plan)):
@@ -74,7 +74,7 @@ def find_named_places(
 
 
 def _find_recorded(name: Name, snapshot: Snapshot, filters: Filters) -> list[_Defined]:
-    """What the parser recorded as a definition of this name."""
+    """Return what the parser recorded as definitions of this name."""
     headed = snapshot.keyword_search(name.terms, {"headings": 1.0}, _MOST_HEADED, filters)
     uris = {place.document: place.uri for place, _ in headed if place.lane == "code"}
     folded = name.last.casefold()
@@ -97,43 +97,44 @@ def _find_recorded(name: Name, snapshot: Snapshot, filters: Filters) -> list[_De
 
 
 def _choose_meant(found: list[_Defined], name: Name) -> list[_Defined] | None:
-    """The definition that the question means; several only where nothing tells them apart.
-    ``None`` where there are none at all."""
+    """Return the definitions that the question can mean; ``None`` if there are none at all."""
     if not found:
         return None
     found = [defined for defined in found if defined.path[-1] == name.last] or found
     owner = name.parts[-2].casefold() if len(name.parts) > 1 else ""
     if owner and owner not in _RECEIVERS:
         owned = [defined for defined in found if _is_inside(defined, owner)]
-        # Of somebody else's ``os.path.join`` nothing here is the definition.
+        # The definition of ``os.path.join`` is not in this collection.
         found = owned or (found if name.alone and len(found) == 1 else [])
     found = [defined for defined in found if not is_aside(defined.place.uri)] or found
     if not name.alone:
-        # The other words of the question tell which of several it is about.
+        # The other words of the question decide which of several it is about.
         found = [defined for defined in found if defined.tier < _MAYBE_DECLARED] or found
         return found if len(found) == 1 and found[0].tier < _INCIDENTAL else []
     best = min((defined.tier for defined in found), default=0)
     if sum(defined.tier == best for defined in found) > _MOST_MEANT and not name.sure:
-        return []  # A common word: that some code is called so says little.
+        return []  # It is a common word, so code with that name is probably not meant.
     return found
 
 
 def _is_inside(defined: _Defined, owner: str) -> bool:
-    """Whether a definition is in what a name says: a type, a module or a file."""
+    """Return whether a definition is in the type, module or file that the name mentions."""
     around = (*defined.path[:-1], *re.split(r"[/.]", defined.place.uri))
     return owner in (part.casefold() for part in around)
 
 
 def _is_declaration(defined: _Defined) -> bool:
-    """Whether it is a declaration in a header, of what is defined elsewhere."""
+    """Return whether it is only a declaration in a header."""
     return defined.tier == _SECONDARY and _HEADER.search(defined.place.uri) is not None
 
 
 def _find_unrecorded(
     name: Name, snapshot: Snapshot, filters: Filters, declared: list[_Defined]
 ) -> list[_Defined]:
-    """Where a name that the parser recorded nowhere, or only as declared, seems to be defined;
-    otherwise where it is at all, if one document alone holds it."""
+    """Find where a name without a recorded definition seems to be defined.
+
+    Otherwise return the only document that contains it, if there is just one.
+    """
     if not name.alone and len(name.parts) > 1:
         return declared
     weights = {"headings": 1.0, "body": 1.0, "code": 1.0}
@@ -156,7 +157,7 @@ def _find_unrecorded(
 
 
 def _find_only_holder(name: Name, uri: str, snapshot: Snapshot, filters: Filters) -> list[_Defined]:
-    """The first chunk of a document with a name that no other document has."""
+    """Return the first chunk with the name in the only document that contains it."""
     word = re.compile(rf"(?<![\w$]){re.escape(name.last)}(?![\w$])")
     match = word.search(snapshot.text(uri) or "")
     chunk = _chunk_at(match.start(), snapshot.admitted(uri, filters)) if match else None
@@ -164,7 +165,7 @@ def _find_only_holder(name: Name, uri: str, snapshot: Snapshot, filters: Filters
 
 
 def _rate_definition(uri: str, section: Section, kind: str) -> int:
-    """What is meant first where several definitions have one name."""
+    """Return the tier of a definition; if several have the same name, the lowest is meant."""
     path = _split_path(section)
     name, owner = path[-1], path[-2] if len(path) > 1 else ""
     if kind in _TYPES:
@@ -173,13 +174,13 @@ def _rate_definition(uri: str, section: Section, kind: str) -> int:
         without_body = section.body >= section.span.end
         if name == owner or name in _CONSTRUCTORS or (without_body and _HEADER.search(uri)):
             return _SECONDARY
-        # In C a line may be a declaration or a whole function.
+        # In C, one line may be a declaration or a whole function.
         return _MAYBE_DECLARED if without_body and _C_LIKE.search(uri) else 1
     return 2 if kind == "constant" else _INCIDENTAL
 
 
 def _split_path(section: Section) -> tuple[str, ...]:
-    """The names around a definition and its own; ``Owner.name`` is two."""
+    """Return the enclosing names of a definition and its own; ``Owner.name`` counts as two."""
     return tuple(part for title in section.path for part in BETWEEN_NAMES.split(title) if part)
 
 
@@ -189,7 +190,7 @@ def _last_part(title: str) -> str:
 
 
 def _find_chunk(section: Section, chunks: Sequence[Place]) -> Place | None:
-    """The chunk with the line that names what is defined; long comments may be above it."""
+    """Return the chunk with the line that names the definition; long comments may precede it."""
     head = section.span.start if section.body >= section.span.end else section.body - 1
     return _chunk_at(head, chunks) or _chunk_at(section.span.start, chunks)
 

@@ -1,8 +1,6 @@
-"""Filters without words: the documents that they admit, in a fixed order.
+"""List the documents that pass the filters, for questions without words.
 
-Takes: the collections asked, each with its plan and snapshot. Gives: a page of their documents
-with what a list says of each, and how many there are in all. Refuses: to rank; documents come by
-collection and URI, and commits, whose URIs say nothing, with the latest first.
+Documents are sorted by collection and URI; commits, whose URIs are hashes, newest first.
 """
 
 from __future__ import annotations
@@ -19,8 +17,7 @@ if TYPE_CHECKING:
 
 
 def list_admitted(sources: Sequence[Source], limit: int, offset: int) -> tuple[list[Listed], int]:
-    """Return ``limit`` of the documents that the filters admit, after ``offset`` of them, and
-    the number of all."""
+    """Return ``limit`` of the documents that pass, from ``offset`` on, and their total."""
     admitted = [
         (source, facts)
         for source in sources

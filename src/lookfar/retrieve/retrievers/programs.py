@@ -1,11 +1,8 @@
-"""Programs in prose, searched on their own: where a language is asked for, they are the answer.
+"""Replace prose by the programs in it, for questions that ask for a programming language.
 
-Takes: the candidates of a question that names a language. Gives: the same with each passage of
-prose replaced by the programs in it that are written in that language, each cited as the exact
-slice of its page that it is. Refuses: to keep a second copy of them: the passages that hold them
-are found first, as any, and only those pages are read.
-
-A program has the words of itself, and the meaning of the passage that it stands in.
+There is no second copy of the programs: passages are found as usual, and only their pages are read.
+A program is scored by its own words and by the vector of the passage around it, and cited as an
+exact slice of its page.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def replace_with_programs(ranking: Ranking, sources: Sequence[Source], most: int) -> Ranking:
-    """Programs in place of the prose around them, at most ``most`` of a page (0: any number)."""
+    """Replace prose by the programs in it, at most ``most`` per page (0: no limit)."""
     kept: list[Candidate] = []
     prose: dict[tuple[int, int], list[Candidate]] = defaultdict(list)
     for each in ranking.candidates:
@@ -44,7 +41,7 @@ def _find_in_page(
     known, text = source.snapshot.document(uri), source.snapshot.text(uri)
     wanted = frozenset(source.plan.filters.languages)
     if known is None or text is None or known["language"] in wanted:
-        return list(passages)  # The page itself is written in it.
+        return list(passages)  # The page itself is in that language.
     lines = Lines(text)
     found: dict[int, Candidate] = {}
     for start, end in _iterate_programs(known, wanted):
@@ -54,7 +51,7 @@ def _find_in_page(
             continue
         best = max(holding, key=lambda each: (each.vector, -each.place.start))
         place = best.place._replace(
-            # None has this number: what stands between two programs is not part of them.
+            # A number that no document has: two programs must not be merged into one passage.
             document=-1 - number - len(found),
             part=1,
             parts=1,
@@ -67,7 +64,7 @@ def _find_in_page(
         )
         found[start] = best._replace(place=place, keyword=score)
     ranked = sorted(found.values(), key=lambda each: (-each.keyword, each.place.start))
-    # Where one has the words that were asked for, those without them do not answer.
+    # If one program contains words of the question, those without any are dropped.
     if ranked and ranked[0].keyword:
         ranked = [each for each in ranked if each.keyword]
     return ranked[: most or None]

@@ -1,8 +1,4 @@
-"""What the words of a short text say about a question, where no index has counted them.
-
-Takes: a text and how rare the words of a question are. Gives: a score on the scale of BM25, and
-how many words the text has. Refuses: to know where the text stands.
-"""
+"""Score short texts that the keyword index does not contain on their own."""
 
 from __future__ import annotations
 
@@ -17,7 +13,7 @@ _LENGTH_SHARE = 0.75
 
 
 def score_words(text: str, rarity: Mapping[str, float]) -> tuple[float, int]:
-    """The score of a text by its own words, and how many it has."""
+    """Return a score on the scale of BM25 for a text, and its number of words."""
     terms = Counter(terms_of(text))
     length = terms.total()
     damped = _SATURATION * (1 - _LENGTH_SHARE + _LENGTH_SHARE * length / _USUAL_LENGTH)

@@ -1,12 +1,9 @@
-"""Passages that hold a part of the question word for word, where few documents do.
+"""Find passages that contain a part of the question word for word, if few documents do.
 
-Takes: a fused ranking, and the collections that were asked. Gives: a ranking in which such
-passages are candidates, and come first if the part is most of what the question says. Refuses:
-turns of phrase, which many documents have, and parts without a telling word.
-
-Who pastes a log message or a line of code looks for the place that writes it. Its words may be
+A pasted log message or line of code should lead to the place that writes it. Its words may be
 common ones (``no number is assigned for``), so that neither their rarity nor their meaning leads
-there; only their order does.
+there, but only their order. Phrases that many documents contain are ignored. The passages come
+first if the part is most of the question.
 """
 
 from __future__ import annotations
@@ -25,34 +22,33 @@ if TYPE_CHECKING:
     from lookfar.retrieve.ranking import Plan, Source
 
 _WORDS: Final = 4
-"""So many words in a row are looked for."""
+"""Length of the word groups that are looked up."""
 _MOST_RUNS: Final = 4
 _FEW_DOCUMENTS: Final = 5
 _FEW_CHUNKS: Final = 20
 _MOST_OF_IT: Final = 0.6
-"""The share of what a question says from which a part of it decides."""
+"""Share of the question from which a part of it decides."""
 _LONG: Final = 5
 _TELLING: Final = 2
-"""So many words of an error message in a row, of which so many tell something, decide; the rest of
-it may be what the program filled in."""
+"""An error message matches if so many words in a row are found, with so many significant ones; the
+rest may be values that the program filled in."""
 _PART: Final = 0.3
-"""What a smaller part lifts at most."""
+"""Largest boost for a smaller part."""
 _QUOTED: Final = re.compile(r"[`\"“]([^`\"“”\n]{3,200})[`\"”]")
 _WORD: Final = re.compile(r"\w+")
 _EDGES: Final = "\"'`“”‘’.,;:!?()[]{}<>"
 
 
 class Run(NamedTuple):
-    """Neighbouring words of a question."""
+    """Consecutive words of a question."""
 
     words: tuple[str, ...]
     share: float
-    """Of what the question says, by how rare its words are."""
+    """Share of the question, weighted by how rare its words are."""
 
 
 def find_runs(plan: Plan, rarity: dict[str, float]) -> list[Run]:
-    """What of a question is worth a look word for word, the most telling first: what is quoted
-    or written as code, and groups of neighbouring words."""
+    """Return the parts of a question to look up, best first: quoted text, code, word groups."""
     total = sum(rarity.get(term, 0.0) for term in plan.terms)
     if not total:
         return []
@@ -71,7 +67,7 @@ def find_runs(plan: Plan, rarity: dict[str, float]) -> list[Run]:
 
 
 def _find_quoted(plan: Plan) -> list[str]:
-    """What is written as code or in quotes, of several words."""
+    """Return quoted text and code of several words."""
     quoted = (*_QUOTED.findall(plan.text), *plan.filters.phrases)
     return [each for each in quoted if len(_split_words(each)) > 1]
 
@@ -82,7 +78,7 @@ def _split_words(text: str) -> list[str]:
 
 
 def boost_verbatim(sources: Sequence[Source]) -> Stage:
-    """Put passages first that write what the question does, where few documents do."""
+    """Put passages first that repeat the question word for word, if few documents do."""
 
     def lift(ranking: Ranking) -> Ranking:
         plan = ranking.plan
@@ -107,7 +103,7 @@ def boost_verbatim(sources: Sequence[Source]) -> Stage:
 
 
 def _find_holders(run: Run, sources: Sequence[Source]) -> list[tuple[int, Place]]:
-    """The chunks that hold these words beside each other; none where many documents do."""
+    """Return the chunks that contain these words in a row; none if many documents do."""
     found: list[tuple[int, Place]] = []
     for number, source in enumerate(sources):
         filters = resolve_globs(source.plan.filters, source.snapshot)
@@ -121,8 +117,11 @@ def _find_holders(run: Run, sources: Sequence[Source]) -> list[tuple[int, Place]
 
 
 def _measure_extent(place: Place, source: Source, plan: Plan, rarity: dict[str, float]) -> float:
-    """How much of the question a chunk holds word for word, 0 to 1: the share of its longest
-    part; all, where that is what is quoted, or a long one of an error message."""
+    """Return how much of the question a chunk contains word for word, from 0 to 1.
+
+    That is the share of the longest part found. Quoted text and long parts of an error message
+    count in full.
+    """
     text = source.snapshot.text(place.uri)
     if text is None:
         return 0.0
@@ -140,7 +139,7 @@ def _measure_extent(place: Place, source: Source, plan: Plan, rarity: dict[str, 
 
 
 def _longest_runs(words: Sequence[str], written: str) -> Iterator[Sequence[str]]:
-    """The longest parts of a question, each from another of its words on, that are written."""
+    """Yield the longest run of words from each start that the text contains."""
     end = 0
     for start in range(len(words)):
         end = max(end, start)
@@ -151,13 +150,13 @@ def _longest_runs(words: Sequence[str], written: str) -> Iterator[Sequence[str]]
 
 
 def _normalise(text: str) -> str:
-    """Words in lower case with one space around each, whatever is between them."""
+    """Return the words in lower case, with a single space around each."""
     return f" {' '.join(_WORD.findall(text.lower()))} "
 
 
 def _boost(ranking: Ranking, shares: dict[tuple[int, int], float]) -> Ranking:
     best = max(ranking.scores, default=0.0)
-    # Who asks what happened looks for a commit, not for the place that words it the same.
+    # A question about history asks for a commit, not for a place with the same words.
     decides = 2.0 if asks_for_history(ranking.plan.text) else _MOST_OF_IT
     added = []
     for each, score in zip(ranking.candidates, ranking.scores, strict=True):

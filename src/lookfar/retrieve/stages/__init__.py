@@ -1,1 +1,1 @@
-"""Ranking stages: each is a function ``Ranking -> Ranking`` that explains its effect."""
+"""Ranking stages: functions ``Ranking -> Ranking`` that explain their effect."""

@@ -1,9 +1,4 @@
-"""Lifts for candidates whose names answer the question, and what commits count beside documents.
-
-Takes: a fused ranking. Gives: scores raised by title, heading and path matches; a
-question that *is* the path of a file puts that file first. Refuses: to lower a score, but
-those of commits where nobody asked for history.
-"""
+"""Boost candidates for their title, headings and path, and weigh commits against documents."""
 
 from __future__ import annotations
 
@@ -16,11 +11,11 @@ from lookfar.store.keywords.analyser import terms_of
 
 _FEW_FILES = 5
 _IN_HISTORY = 1.5
-"""What a commit counts where a question asks what happened."""
+"""Factor for commits if the question asks what happened."""
 
 
 def boost_names(weight: float) -> Stage:
-    """How much of the question stands in the title, the headings or the path."""
+    """Boost by the share of the question's words in the title, the headings and the path."""
 
     def boost(ranking: Ranking) -> Ranking:
         wanted = frozenset(ranking.plan.terms)
@@ -29,7 +24,7 @@ def boost_names(weight: float) -> Stage:
         shares = {
             each: len(wanted & _name_terms(place.uri, place.title, place.path)) / len(wanted)
             for each in within_reach(ranking, weight)
-            if (place := each.place).lane != "code"  # Which has a ranking by names.
+            if (place := each.place).lane != "code"  # Code is ranked by its names elsewhere.
         }
         added = [weight * shares.get(each, 0.0) for each in ranking.candidates]
         return ranking.add_step("names", added, lambda c: f"{shares[c]:.0%} of the words")
@@ -38,7 +33,7 @@ def boost_names(weight: float) -> Stage:
 
 
 def boost_path(ranking: Ranking) -> Ranking:
-    """A question that is the end of a path, with or without its ending, asks for that file."""
+    """Put a file first if the question is the end of its path, with or without extension."""
     path = extract_path(ranking.plan.text)
     if not path:
         return ranking
@@ -54,10 +49,10 @@ def boost_path(ranking: Ranking) -> Ranking:
 
 
 def weigh_commits(weight: float) -> Stage:
-    """Commits count less beside documents, and more where the question asks what happened.
+    """Lower commits that compete with documents, and raise them if the question is about history.
 
-    They are short and full of names, so that words alone would put them before the page that
-    answers; but code is lifted by its names, and would stand before the commit that answers.
+    They are short and full of names, so by words alone they would outrank the page that answers. In
+    a question about history, code would outrank them by its names.
     """
 
     def weigh(ranking: Ranking) -> Ranking:
@@ -77,5 +72,5 @@ def weigh_commits(weight: float) -> Stage:
 
 @lru_cache(maxsize=4096)
 def _name_terms(uri: str, title: str, path: tuple[str, ...]) -> frozenset[str]:
-    """The words of what a passage is called; the same passages come up again and again."""
+    """Return the terms of what a passage is called; cached, since passages recur."""
     return frozenset(terms_of(" ".join((uri, title, *path))))

@@ -1,12 +1,9 @@
-"""What makes one piece of code a better answer than another: names, definitions, its file.
+"""Rank code by names: of its file, its folder and what it defines.
 
-Takes: a fused ranking. Gives: code lifted where its file, its folder or what it defines is
-named in the question; tests, examples and the like set back unless they are asked for; and
-later passages of one file set behind the first of others. Refuses: to touch prose.
-
-In code the names are the meaning. Whoever asks for a thing wants the place that defines it,
-and a file is called after what it holds; the words of a question are spread over a file,
-so what its best chunks say together counts beside each one (see ``fuse``).
+In code, names carry the meaning: a question about a thing asks for the place that defines it, and a
+file is named after its content. Tests, examples and the like are demoted unless the question asks
+for them, and so are further passages of the same file. Prose is not touched. That several chunks of
+a file match together is scored in ``fuse``.
 """
 
 from __future__ import annotations
@@ -25,19 +22,19 @@ if TYPE_CHECKING:
     from lookfar.ports import Definition, Place
 
 FILE_NAME = 0.4
-"""Lift for a file called after what is asked for."""
+"""Boost for a file named after what is asked for."""
 EXACT_FILE = 0.25
 FOLDER_NAME = 0.25
 DEFINITION = 0.17
 EXACT_DEFINITION = 0.25
 ASIDE = 0.5
-"""What tests count beside the code that they test."""
+"""Factor for tests."""
 MARGINAL = 0.7
-"""What examples, declarations and generated code count."""
+"""Factor for examples, declarations and generated code."""
 CROWDING = 0.5
-"""What the second passage of a file counts, the third half of that, and so on."""
+"""Factor for the second passage of a file; squared for the third, and so on."""
 _NAME_ITSELF = 0.5
-"""Share of a file's lift that does not depend on how much of the question its name says."""
+"""Share of a file's boost that does not depend on how much of the question it names."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|#|->)[A-Za-z_$][\w$]*)*")
 _BETWEEN_NAMES = re.compile(r"\.|::|#|->")
@@ -45,14 +42,14 @@ _COMPOUND = re.compile(r"[a-z][A-Z]|_|\d|\.|::|#|->")
 _ABOUT_TESTS = frozenset(terms_of("test spec mock fixture"))
 
 Defined = Mapping[Candidate, Sequence["Definition"]]
-"""What begins in each chunk."""
+"""The definitions that begin in each chunk."""
 Reader = Callable[[Sequence[Candidate]], Defined]
-"""Tells what chunks define; asked once for all of them, since the store is read for it."""
+"""Returns the definitions in chunks; called once for all of them, since it reads the store."""
 Judge = Callable[[Ranking, Defined], Ranking]
 
 
 def boost_file_names(ranking: Ranking) -> Ranking:
-    """Lift what stands in a file, or below a folder, that the question names."""
+    """Boost code in a file, or below a folder, that the question names."""
     if not _has_code(ranking):
         return ranking
     asked = _NameScorer(ranking)
@@ -68,12 +65,12 @@ def boost_file_names(ranking: Ranking) -> Ranking:
 
 
 def judge_definitions(read: Reader, judges: Sequence[Judge]) -> Stage:
-    """What the judges say of what the chunks define, which is read once for all of them."""
+    """Apply all judges to the definitions in the chunks, which are read once."""
 
     def judge(ranking: Ranking) -> Ranking:
         if not judges or not _has_code(ranking):
             return ranking
-        # All of them: what stands far back now may be all that is left once tests are set aside.
+        # Read all of them: a chunk far behind may be all that is left once tests are demoted.
         defined = read([each for each in ranking.candidates if each.place.lane == "code"])
         for each in judges:
             ranking = each(ranking, defined)
@@ -83,7 +80,7 @@ def judge_definitions(read: Reader, judges: Sequence[Judge]) -> Stage:
 
 
 def boost_definitions(ranking: Ranking, defined: Defined) -> Ranking:
-    """Lift what defines something that the question names."""
+    """Boost code that defines something the question names."""
     asked = _NameScorer(ranking)
     told: dict[Place, str] = {}
     added = []
@@ -96,7 +93,7 @@ def boost_definitions(ranking: Ranking, defined: Defined) -> Ranking:
 
 
 def demote_tests(ranking: Ranking) -> Ranking:
-    """Tests come after what they test, and what is marginal after what matters."""
+    """Demote tests behind the code they test, and marginal files behind the rest."""
     if not _has_code(ranking):
         return ranking
     wanted = not _ABOUT_TESTS.isdisjoint(ranking.plan.topics)
@@ -118,7 +115,7 @@ def demote_tests(ranking: Ranking) -> Ranking:
 
 
 def demote_repeats(ranking: Ranking) -> Ranking:
-    """Of each file the best chunk counts in full, and each further one half of the one before."""
+    """Count the best chunk of each file in full, and each further one half of the one before."""
     if not _has_code(ranking):
         return ranking
     files: dict[tuple[int, int], list[int]] = defaultdict(list)
@@ -129,13 +126,13 @@ def demote_repeats(ranking: Ranking) -> Ranking:
     for chunks in files.values():
         for behind, at in enumerate(chunks):
             added[at] = (CROWDING**behind - 1) * ranking.scores[at]
-    # Not the chunk's own merit: neighbours that answer alike are still one passage.
+    # Not part of the chunk's own score, so that equally good neighbours still merge.
     return ranking.add_step("crowding", added, lambda _: "its file has a better passage",
                         whole_document=True)  # fmt: skip
 
 
 class _NameScorer:
-    """What a question names, and how much of it each word says."""
+    """Scores names against the words of a question."""
 
     def __init__(self, ranking: Ranking) -> None:
         plan = ranking.plan
@@ -166,19 +163,18 @@ class _NameScorer:
         return DEFINITION * len(hit) / len(words) * self._share(hit) if hit else 0.0
 
     def _share(self, terms: frozenset[str]) -> float:
-        """How much of the question these terms are; rare ones say more."""
+        """Return the share of the question that these terms make up; rare terms weigh more."""
         return sum(self._rarity[term] for term in terms) / self._all
 
 
 @lru_cache(maxsize=16_384)
 def _split_name(name: str) -> frozenset[str]:
-    """The words that a name is made of, without the name as a whole; the same names come up
-    again and again, and hundreds of them in one question."""
+    """Return the words in a name, without the name itself; cached, since names recur."""
     return frozenset(terms_of(name)).difference(names_in(name))
 
 
 def find_identifiers(plan: Plan) -> frozenset[str]:
-    """The names in a question that somebody wrote as names, in small letters, part by part."""
+    """Return the parts of all identifiers in a question, in lower case."""
     words = _IDENTIFIER.findall(plan.text)
     alone = len(plan.text.split()) == 1
     return frozenset(

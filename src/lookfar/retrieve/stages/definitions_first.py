@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from lookfar.retrieve.ranking import Ranking
 
 _STEP: Final = 0.01
-"""How far a definition is put before the best of what follows it."""
+"""Distance in score between a definition and what follows it."""
 
 
 def put_definitions_first(ranking: Ranking) -> Ranking:
-    """Put what the question's names lead to before everything else, by as little as it takes."""
+    """Raise the best match of each name just above all other candidates."""
     named = {
         at: ranking.named[candidate.source, candidate.place.key]
         for at, candidate in enumerate(ranking.candidates)

@@ -1,9 +1,7 @@
-"""What makes a piece of code a better answer whatever it is called: its kind, its docs, its size.
+"""Multiply the scores of code by small factors: for its kind, its docstring and its size.
 
-Takes: a ranking of code, and what its chunks define. Gives: scores times small factors: for the
-kind that the question asks for, for what explains itself, and against what is too large to be
-read. Refuses: to touch prose. The ladder of names is another system's way to judge them, kept
-for those who come from it; our own stands in ``code``.
+Prose is not touched. ``boost_names_by_ladder`` and ``boost_path_words`` rank names as another
+system does, for users who migrate from it; the default is in ``code``.
 """
 
 from __future__ import annotations
@@ -19,9 +17,9 @@ if TYPE_CHECKING:
     from lookfar.retrieve.stages.code import Defined, Judge
 
 LARGE: Final = ((8_000, 0.95), (4_000, 0.98))
-"""Characters of a chunk, and what one of more counts."""
+"""Characters of a chunk, and the factor for larger ones."""
 NAME_LADDER: Final = ((1.0, 1.4), (0.8, 1.3), (0.5, 1.2), (0.3, 1.1), (0.0, 1.05))
-"""Share of the question's words in a name, and what the one that has more than that counts."""
+"""Minimum share of the question's words in a name, and the factor for it."""
 PATH: Final = 1.2
 
 _KINDS: Final[Mapping[Intent, frozenset[str]]] = {
@@ -31,7 +29,7 @@ _KINDS: Final[Mapping[Intent, frozenset[str]]] = {
 
 
 def boost_kind(of_kind: float, of_topic: float) -> Judge:
-    """Lift functions where functions are asked for, errors where errors are, and so on."""
+    """Boost functions if the question asks for functions, errors if it asks for errors, etc."""
 
     def judge(ranking: Ranking, defined: Defined) -> Ranking:
         wanted = detect_intents(ranking.plan.topics)
@@ -45,7 +43,7 @@ def boost_kind(of_kind: float, of_topic: float) -> Judge:
             if any(symbol.kind in kinds for symbol in here):
                 return of_kind
             if topics and here:
-                # What a thing is about, only its names can tell without reading it.
+                # Without reading the code, only names show what it is about.
                 words = terms_of(" ".join((each.place.uri, *(symbol.name for symbol in here))))
                 return of_topic if topics.intersection(detect_intents(words)) else 1.0
             return 1.0
@@ -57,7 +55,7 @@ def boost_kind(of_kind: float, of_topic: float) -> Judge:
 
 
 def boost_documented(documented: float) -> Judge:
-    """Lift what says what it is for."""
+    """Boost code with a docstring."""
 
     def judge(ranking: Ranking, defined: Defined) -> Ranking:
         def factor(each: Candidate) -> float:
@@ -70,7 +68,7 @@ def boost_documented(documented: float) -> Judge:
 
 
 def demote_large(ranking: Ranking) -> Ranking:
-    """Set back what is too large for one answer."""
+    """Demote chunks that are too large for one answer."""
 
     def factor(each: Candidate) -> float:
         size = each.place.end - each.place.start
@@ -82,7 +80,7 @@ def demote_large(ranking: Ranking) -> Ranking:
 
 
 def boost_names_by_ladder(ranking: Ranking, defined: Defined) -> Ranking:
-    """Lift what is called as the question says, step by step."""
+    """Boost code by the share of the question's words in its name."""
     asked = frozenset(ranking.plan.terms)
 
     def rung(name: str) -> float:
@@ -99,7 +97,7 @@ def boost_names_by_ladder(ranking: Ranking, defined: Defined) -> Ranking:
 
 
 def boost_path_words(ranking: Ranking) -> Ranking:
-    """Lift what stands at a path with words of the question."""
+    """Boost code by the share of the question's words in its path."""
     asked = frozenset(ranking.plan.terms)
 
     def factor(each: Candidate) -> float:
@@ -115,7 +113,7 @@ def _multiply(
     factor: Callable[[Candidate], float],
     note: Callable[[Candidate], str],
 ) -> Ranking:
-    """Every score of code times what the factor says of it."""
+    """Multiply the scores of code by a factor."""
     added = [
         (factor(each) - 1) * score if each.place.lane == "code" else 0.0
         for each, score in zip(ranking.candidates, ranking.scores, strict=True)

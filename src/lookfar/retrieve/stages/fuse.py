@@ -1,8 +1,7 @@
-"""Several scores into one: a weighted sum of normalised scores, or of reciprocal ranks.
+"""Fuse keyword, page and vector scores into one: by scaled scores, or by reciprocal ranks.
 
-Takes: a ranking with keyword, page and vector scores. Gives: fused scores between
-0 and 1. Refuses: to fuse ranks unless somebody asks for it, since on the question sets
-that loses to its own keyword half wherever words decide.
+Fused scores are between 0 and 1. Scaled scores are the default: on the question sets, fused ranks
+were worse than keywords alone wherever words decide.
 """
 
 from __future__ import annotations
@@ -18,22 +17,22 @@ from lookfar.retrieve.ranking import Candidate, Ranking, Stage
 _CHUNKS_FOR_A_PAGE = 3
 _CHUNKS_FOR_A_FILE = 5
 _BEHIND_CHUNKS = 1e6
-"""A document that matches as a whole, in a list of ranks, comes after all chunks that match."""
+"""Divisor that puts documents matching as a whole behind all matching chunks."""
 _FILE_SHARE = 0.375
-"""Of a file of code as a whole, in the score of each of its chunks."""
+"""Share of the whole file in the score of each of its chunks."""
 
 
 Weigh = Callable[[Ranking, float, float], tuple[float, float]]
-"""What meaning and words count for one question, from what they usually count."""
+"""Adjusts the weights of vectors and keywords to one question."""
 
 
 def keep_weights(_: Ranking, meaning: float, words: float) -> tuple[float, float]:
-    """The same for every question."""
+    """Return the weights unchanged."""
     return meaning, words
 
 
 def weigh_by_variance(threshold: float, least: float) -> Weigh:
-    """A lane whose scores hardly differ has little to tell: it counts less, down to ``least``."""
+    """Lower the weight of a retriever whose scores hardly differ, down to the share ``least``."""
 
     def weigh(ranking: Ranking, meaning: float, words: float) -> tuple[float, float]:
         if not meaning or not words:
@@ -57,8 +56,9 @@ def weigh_by_variance(threshold: float, least: float) -> Weigh:
 def fuse_by_rank(
     vector_weight: float, keyword_weight: float, k: int, weigh: Weigh = keep_weights
 ) -> Stage:
-    """Each lane gives its first 1 / (k + 1), its second 1 / (k + 2), and so on; the first of
-    all lanes gets 1 in all.
+    """Give the first of each retriever 1 / (k + 1), the second 1 / (k + 2), and so on.
+
+    The sums are scaled so that a candidate that is first everywhere gets 1.
     """
 
     def fuse(ranking: Ranking) -> Ranking:
@@ -67,7 +67,7 @@ def fuse_by_rank(
         total = (meaning + words or 1.0) / (k + 1)
 
         def lane(score: Callable[[Candidate], float], weight: float) -> list[float]:
-            # Whoever a lane says nothing about does not stand in its list.
+            # A retriever without a score for a candidate does not rank it.
             scores = [score(each) for each in ranking.candidates]
             listed = replace(ranking, scores=tuple(scores)).order()
             listed = [at for at in listed if scores[at] > 0]
@@ -93,7 +93,7 @@ def fuse_by_rank(
 
 
 def _mode_weights(ranking: Ranking, vector: float, keyword: float) -> tuple[float, float]:
-    """What meaning and words count in this mode, for this question."""
+    """Return the weights of vectors and keywords for the mode of this question."""
     plan = ranking.plan
     meaning = vector * plan.vector_trust if plan.mode == "hybrid" else 1.0
     meaning = meaning if plan.vector is not None else 0.0
@@ -107,12 +107,12 @@ def fuse_by_score(
     code_vector_weight: float,
     weigh: Weigh = keep_weights,
 ) -> Stage:
-    """Each lane scaled to its own best and worst, then mixed.
+    """Scale the scores of each retriever to its own range, then add them.
 
-    Both lanes count twice: for the chunk, and with ``page_share`` for the document
-    it stands in, because a question is seldom answered in one paragraph's words. A file of
-    code is judged by its best chunks together: by its length a whole file would be misjudged,
-    as the one that matters most is often the longest.
+    Keywords and vectors count twice: for the chunk, and with ``page_share`` for its document, since
+    a question is seldom answered in the words of one paragraph. A file of code is scored by its
+    best chunks together: BM25 would punish its length, and the most important file is often the
+    longest.
     """
 
     def fuse(ranking: Ranking) -> Ranking:
@@ -122,7 +122,7 @@ def fuse_by_score(
         total = meaning + words or 1.0
         chunk = (1 - page_share) / total
         page = page_share / total
-        # The same for code, as shares of one.
+        # The same weights for code, as shares of 1.
         near_code = code_vector_weight * plan.vector_trust if words and meaning else meaning and 1.0
         own = 1 - _FILE_SHARE
         scaled = partial(_scale, judges=_scale_makers(ranking))
@@ -163,7 +163,7 @@ def fuse_by_score(
 def _select(
     prose: Sequence[bool], values: Sequence[float], code: Sequence[float] | None = None
 ) -> list[float]:
-    """The one for prose and the other for code, which is nothing where it is not given."""
+    """Return ``values`` for prose and ``code`` for code; 0 for code if it is not given."""
     if code is None:
         return [value if is_prose else 0.0 for is_prose, value in zip(prose, values, strict=True)]
     return [
@@ -175,7 +175,7 @@ def _select(
 def _score_files(
     candidates: Sequence[Candidate], scores: Sequence[float], prose: Sequence[bool]
 ) -> list[float]:
-    """For each chunk of code, what the best chunks of its file say together."""
+    """Return for each chunk of code the sum of the best chunks of its file."""
     found: dict[tuple[int, int], list[float]] = defaultdict(list)
     for each, score, is_prose in zip(candidates, scores, prose, strict=True):
         if not is_prose:
@@ -199,8 +199,9 @@ def _note_page(_: Candidate) -> str:
 
 
 def _align_models(ranking: Ranking, prose: Sequence[bool]) -> list[float]:
-    """Cosines as the model gives them; those of a second one, for code, are laid over the range
-    of the first, since two models do not measure alike.
+    """Return the cosines of all candidates on one scale.
+
+    If code has a model of its own, its cosines are mapped to the range of the other model.
     """
     values = [each.vector for each in ranking.candidates]
     vector = ranking.plan.vector
@@ -217,7 +218,7 @@ def _align_models(ranking: Ranking, prose: Sequence[bool]) -> list[float]:
 
 
 def _score_pages(candidates: Sequence[Candidate], nearness: Sequence[float]) -> list[float]:
-    """How near a document is as a whole: the mean of its nearest chunks."""
+    """Return for each candidate the mean of the nearest chunks in its document."""
     near: dict[tuple[int, int], list[float]] = defaultdict(list)
     for each, value in zip(candidates, nearness, strict=True):
         near[each.document].append(value)
@@ -229,8 +230,10 @@ def _score_pages(candidates: Sequence[Candidate], nearness: Sequence[float]) -> 
 
 
 def _scale_makers(ranking: Ranking) -> list[int]:
-    """The candidates whose best and worst make the scale: commits that stand beside documents
-    are measured by them, so that what documents score does not depend on the history.
+    """Return the candidates whose best and worst scores define the scale.
+
+    Commits are left out if there are documents, so that the scores of documents do not depend on
+    the history.
     """
     plan = ranking.plan
     others = [at for at, c in enumerate(ranking.candidates) if c.place.lane != "commits"]
@@ -246,7 +249,7 @@ def _scale(
     *,
     judges: Sequence[int],
 ) -> list[float]:
-    """``values`` between 0 (the worst of ``judges``, or ``floor``) and ``share`` (their best)."""
+    """Scale ``values`` from 0 (the worst of ``judges``, or ``floor``) to ``share`` (their best)."""
     if not values:
         return []
     judging = [values[at] for at in judges]

@@ -1,14 +1,9 @@
-"""Lifts for documents that the best ones lead to: by links, by folders, by community.
+"""Boost documents that the best ones lead to: by links, by folders, by community.
 
-Takes: a ranking, and the collections that it is of. Gives: scores raised by a share of the
-score of the document that leads there; and, where that is wanted, documents that only a link
-brought in. Refuses: to follow a second link, to lower a score, and to lead from or to commits;
-code is led to by links, and leads nowhere.
-
-A page often matches because it lists or introduces what the question is about, and the page
-that answers is the one it leads to. So a link counts from the source to the target and not
-back; and a page that has a folder of its own, as ``guide.md`` or ``guide/index.md`` has
-``guide``, leads to the pages in it.
+A page often matches because it lists or introduces the topic, and the page that answers is the one
+it links to. So a link counts from source to target and not back. A page with a folder of its own,
+such as ``guide.md`` or ``guide/index.md`` with ``guide``, also leads to the pages in it. Only one
+link is followed. Links from code and to or from commits do not count.
 """
 
 from __future__ import annotations
@@ -28,10 +23,10 @@ if TYPE_CHECKING:
     from lookfar.retrieve.ranking import Source
 
 _MOST_JOINING = 20
-"""Documents that links alone bring in."""
+"""Documents that may be found by links alone."""
 
 Document = tuple[int, int]
-"""A document, told apart from those of other collections."""
+"""A document number, with the collection it belongs to."""
 Edge = tuple[Document, Document, "Relation"]
 
 
@@ -42,7 +37,7 @@ def boost_linked(
     weights: Mapping[Relation, float],
     sources: Sequence[Source],
 ) -> Stage:
-    """Documents that the best ``seeds`` lead to, lifted by a share of the leading score."""
+    """Boost documents that the best ``seeds`` lead to, by a share of the score of the seed."""
 
     def lift(ranking: Ranking) -> Ranking:
         best = _best_by_document(ranking)
@@ -76,10 +71,10 @@ def boost_linked(
 def add_linked(
     seeds: int, share: float, weights: Mapping[Relation, float], sources: Sequence[Source]
 ) -> Stage:
-    """What the best ``seeds`` link to joins with a share of their score, if it is not there.
+    """Add documents that the best ``seeds`` link to, with a share of the score of the seed.
 
-    The filters of the question hold for it, too. Of each document the chunk joins that has
-    most of the question's words, or else the first.
+    They must pass the filters of the question. Of each document, the chunk with most words of the
+    question is added, otherwise the first.
     """
 
     def join(ranking: Ranking) -> Ranking:
@@ -112,7 +107,7 @@ def add_linked(
 
 
 def boost_community(seeds: int, factor: float, sources: Sequence[Source]) -> Stage:
-    """Documents in the communities of the best ``seeds`` count ``factor`` times."""
+    """Multiply the scores of documents in the communities of the best ``seeds``."""
 
     def lift(ranking: Ranking) -> Ranking:
         best = _best_by_document(ranking)
@@ -124,7 +119,7 @@ def boost_community(seeds: int, factor: float, sources: Sequence[Source]) -> Sta
         favoured = {among[each] for each in _choose_seeds(best, seeds) if each in among}
         if not favoured:
             return ranking
-        # The same for all chunks of a document: its place, not theirs, is what counts.
+        # The same for all chunks, since the position of the document is what counts.
         added = [
             (factor - 1) * best[each.document][0] if among.get(each.document) in favoured else 0.0
             for each in ranking.candidates
@@ -137,7 +132,7 @@ def boost_community(seeds: int, factor: float, sources: Sequence[Source]) -> Sta
 
 
 def _best_by_document(ranking: Ranking) -> dict[Document, tuple[float, Candidate]]:
-    """The score and the first of the best chunks of each document."""
+    """Return the score and the first of the best chunks of each document."""
     found: dict[Document, tuple[float, Candidate]] = {}
     for each, score in zip(ranking.candidates, ranking.scores, strict=True):
         known = found.get(each.document)
@@ -147,7 +142,7 @@ def _best_by_document(ranking: Ranking) -> dict[Document, tuple[float, Candidate
 
 
 def _choose_seeds(best: Mapping[Document, tuple[float, Candidate]], seeds: int) -> list[Document]:
-    """The best documents of prose, best first."""
+    """Return the best documents of prose, best first."""
     prose = [each for each in best if best[each][1].place.lane not in ("code", "commits")]
     prose.sort(key=lambda each: (-best[each][0], best[each][1].place.uri, each[0]))
     return prose[:seeds]
@@ -156,13 +151,13 @@ def _choose_seeds(best: Mapping[Document, tuple[float, Candidate]], seeds: int) 
 def _find_below(
     best: Mapping[Document, tuple[float, Candidate]], leading: Sequence[Document]
 ) -> list[tuple[Document, Document]]:
-    """The pages that stand in the folder of a leading one, each with that."""
+    """Return the pages in the folder of a seed, each with that seed."""
     heads = {(each[0], page_of(best[each][1].place.uri)): each for each in reversed(leading)}
     folders = tuple(f"{page}/" for _, page in heads if page)
     found: list[tuple[Document, Document]] = []
     for document, (_, candidate) in best.items():
         uri, lane = candidate.place.uri, candidate.place.lane
-        # Few do, and taking a path apart costs more than looking at its beginning.
+        # Few match, and comparing the prefix is cheaper than splitting the path.
         if lane in ("code", "commits") or not fold(uri).startswith(folders):
             continue
         head = heads.get((document[0], folder_of(page_of(uri))))
@@ -177,7 +172,7 @@ def _find_edges(
     sources: Sequence[Source],
     among: set[Document] | None,
 ) -> list[Edge]:
-    """The links of the leading documents, with what they express."""
+    """Return the links of the seeds, with the relation that each expresses."""
     found: list[Edge] = []
     for number, source in enumerate(sources):
         here = [document for at, document in leading if at == number]
@@ -186,7 +181,7 @@ def _find_edges(
         wanted = None if among is None else {each for at, each in among if at == number}
         sections = {}
         leads = source.snapshot.leads(here, wanted)
-        # Best first: numbers of documents tell of edits, by which no answer may differ.
+        # Sorted by rank: document numbers depend on the history of edits, and answers must not.
         for lead in sorted(leads, key=lambda lead: here.index(lead.source)):
             uri = best[number, lead.source][1].place.uri
             if uri not in sections:

@@ -1,9 +1,4 @@
-"""What is new counts more: memories that were made lately, and documents where that is wanted.
-
-Takes: the collections asked, tiers of age for documents, and a ranking. Gives: scores times
-the factor of the first tier that a document is young enough for. Refuses: to give memories
-the tiers of documents; a collection of memories brings its own.
-"""
+"""Boost what is new: recent memories, and recently changed documents if that is enabled."""
 
 from __future__ import annotations
 
@@ -21,13 +16,16 @@ if TYPE_CHECKING:
 _DAY = 86_400.0
 
 Tier = tuple[float, float]
-"""Days, and the factor for what is not older than that."""
+"""An age in days, and the factor up to that age."""
 
 
 def boost_recent(
     tiers: Sequence[Tier], sources: Sequence[Source], clock: Callable[[], float] = time.time
 ) -> Stage:
-    """Scores times the factor of their tier: of ``tiers``, or for memories of their source."""
+    """Multiply scores by the factor of the first tier that the document is young enough for.
+
+    Memories use the tier of their collection.
+    """
     ordered = sorted(tiers)
 
     def lift(ranking: Ranking) -> Ranking:
@@ -56,7 +54,7 @@ def boost_recent(
 def _measure_ages(
     ranking: Ranking, sources: Sequence[Source], documents_too: bool, now: float
 ) -> dict[tuple[int, int], float]:
-    """In days, of each document that may be lifted; what claims to come from the future is new."""
+    """Return the age in days of each document that may be boosted; never negative."""
     made: dict[tuple[int, int], float] = {}
     others: dict[int, set[int]] = {}
     for each in ranking.candidates:
@@ -83,7 +81,7 @@ def _describe_age(age: float, lane: str) -> str:
 
 
 def _find_creation_time(snapshot: Snapshot, uri: str) -> float | None:
-    """When a memory was made, in seconds: as it says, or else as the disk does."""
+    """Return when a memory was created, from its front matter or else from the disk."""
     said = read_front_matter(snapshot, uri).get("created_at")
     try:
         when = datetime.fromisoformat(str(said))

@@ -1,9 +1,6 @@
-"""Lifts for passages that put it as the question does, or nearly.
+"""Boost passages that use the wording of the question, or synonyms of its words.
 
-Takes: a fused ranking, and the collections its candidates stand in. Gives: scores raised
-where words stand beside each other as they do in the question, and where a synonym stands
-for one of its words. Refuses: to lift a passage that only has synonyms as much as one that
-has the words themselves; so an exact match is never overtaken by them.
+Synonyms earn less than the words themselves, so they never overtake an exact match.
 """
 
 from __future__ import annotations
@@ -22,23 +19,23 @@ if TYPE_CHECKING:
     from lookfar.retrieve.ranking import Plan, Source
 
 _FARTHEST = 3
-"""Positions from one word of a question to the next that still belong together."""
+"""Largest distance of two words in a question that form a pair."""
 _MOST_PAIRS = 8
-"""Whoever writes more has pasted a text, and shares turns of phrase with whoever wrote it."""
+"""A question with more pairs was pasted, and shares common phrases with many texts."""
 _SYNONYM = 0.5
-"""Of what the word itself counts."""
+"""Weight of a synonym, relative to the word itself."""
 
 T = TypeVar("T")
 
 
 def boost_word_pairs(weight: float, sources: Sequence[Source]) -> Stage:
-    """How many of the question's pairs of words stand in a passage as they do in it."""
+    """Boost by the share of the question's word pairs that a passage contains."""
 
     def lift(ranking: Ranking) -> Ranking:
         if not weight or ranking.plan.mode == "vector":
             return ranking
         near = within_reach(ranking, weight)
-        # Code is judged by its names.
+        # Code is ranked by its names.
         prose = [each for each in near if each.place.lane != "code"]
         shares = score_word_pairs(ranking, sources, prose)
         return _boost(ranking, weight, shares, "phrase", "of its pairs of words stand here")
@@ -49,9 +46,10 @@ def boost_word_pairs(weight: float, sources: Sequence[Source]) -> Stage:
 def score_word_pairs(
     ranking: Ranking, sources: Sequence[Source], among: Sequence[Candidate]
 ) -> dict[Candidate, float]:
-    """For each of these the share of the question's pairs of words that stand in it as there.
+    """Return for each candidate the share of the question's word pairs that it contains.
 
-    A pair says the more, the fewer of them have it: what all of them have is a turn of phrase.
+    The fewer candidates contain a pair, the more it counts: what all of them contain is a common
+    phrase.
     """
     pairs = find_word_pairs(ranking.plan)
     if not pairs:
@@ -70,10 +68,10 @@ def score_word_pairs(
 
 
 def boost_synonyms(weight: float, sources: Sequence[Source]) -> Stage:
-    """Whether a passage has the question's words, or at least what others say for them.
+    """Boost passages with the question's words or their synonyms.
 
-    The word itself earns the whole lift, so that among passages with all words of a question
-    and those without, the order can change only in favour of the former.
+    The word itself earns the full boost, so passages with all words of a question can only gain on
+    those without.
     """
 
     def lift(ranking: Ranking) -> Ranking:
@@ -95,18 +93,18 @@ def boost_synonyms(weight: float, sources: Sequence[Source]) -> Stage:
 
 
 def find_word_pairs(plan: Plan) -> list[tuple[str, str, int]]:
-    """Telling words that follow each other in a question, and how far apart they stand."""
+    """Return the significant words next to each other in a question, and their distance."""
     telling = frozenset(plan.terms)
-    score_word_pairs: list[tuple[int, str]] = []
+    positions: list[tuple[int, str]] = []
     position = 0
     for run in plan.text.split():
         terms = analyse(run).split()
         if len(terms) == 1 and terms[0] in telling:
-            score_word_pairs.append((position, terms[0]))
+            positions.append((position, terms[0]))
         position += len(terms)
     found = dict.fromkeys(
         (left, right, after - before)
-        for (before, left), (after, right) in pairwise(score_word_pairs)
+        for (before, left), (after, right) in pairwise(positions)
         if after - before <= _FARTHEST
     )
     return list(found) if len(found) <= _MOST_PAIRS else []
@@ -117,7 +115,7 @@ def _look_up(
     among: Sequence[Candidate],
     look: Callable[[Snapshot, Sequence[Place]], Mapping[int, T]],
 ) -> dict[Candidate, T]:
-    """What the collections say of those of these candidates that they find something in."""
+    """Return what the collections report for these candidates."""
     found: dict[Candidate, T] = {}
     for number, source in enumerate(sources):
         here = [each for each in among if each.source == number]
