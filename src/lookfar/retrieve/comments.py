@@ -41,17 +41,17 @@ def search_with_comments(
     sources: Sequence[Source], settings: SearchSettings, explain: bool
 ) -> tuple[list[Hit], list[Incomplete]]:
     """Return cited hits from documents and from comments in code, ranked together."""
-    beside = [_ask_for_code(each) for each in sources]
+    beside = [_ask_for_code(source) for source in sources]
     asked = [*sources, *beside]
     ranking = collect_candidates(sources, settings)
     code = rank(beside, settings)
     chunks = [code.candidates[at] for at in code.order()[:_MOST_CHUNKS]]
-    chunks = [each._replace(source=each.source + len(sources)) for each in chunks]
+    chunks = [chunk._replace(source=chunk.source + len(sources)) for chunk in chunks]
     most = settings.per_document or len(chunks)
-    found = _find_comments(asked, chunks, ranking.rarity, most)
+    remarks = _find_comments(asked, chunks, ranking.rarity, most)
     if ranking.plan.mode == "keyword":
-        found = [each for each in found if each.keyword]
-    candidates = (*ranking.candidates, *found)
+        remarks = [remark for remark in remarks if remark.keyword]
+    candidates = (*ranking.candidates, *remarks)
     ranking = replace(ranking, candidates=candidates, scores=(0.0,) * len(candidates))
     for stage in make_stages(settings, asked):
         ranking = stage(ranking)
@@ -81,25 +81,27 @@ def _find_comments(
     """Return the best comments in each chunk, at most ``most`` per file."""
     read: dict[tuple[int, int], tuple[str, tuple[Comment, ...], Document]] = {}
     of_file: Counter[tuple[int, int]] = Counter()
-    found: dict[tuple[int, int, int], Candidate] = {}
-    for each in chunks:
-        key = each.document
+    candidates: dict[tuple[int, int, int], Candidate] = {}
+    for chunk in chunks:
+        key = chunk.document
         if key not in read and len(read) == _MOST_FILES:
             continue
         if key not in read:
-            read[key] = _read_comments(asked[each.source], each.place.uri)
+            read[key] = _read_comments(asked[chunk.source], chunk.place.uri)
         text, remarks, document = read[key]
-        said = sorted(
-            _score_comments(each, text, remarks, rarity),
-            key=lambda one: (-one[0], not one[1].docstring, one[1].span.start),
+        scored = sorted(
+            _score_comments(chunk, text, remarks, rarity),
+            key=lambda pair: (-pair[0], not pair[1].docstring, pair[1].span.start),
         )
-        for score, remark in said:
+        for score, remark in scored:
             place = (*key, remark.span.start)
-            as_good = remark is said[0][1] or score > _AS_GOOD * said[0][0]
-            if as_good and place not in found and of_file[key] < most:
+            as_good = remark is scored[0][1] or score > _AS_GOOD * scored[0][0]
+            if as_good and place not in candidates and of_file[key] < most:
                 of_file[key] += 1
-                found[place] = _make_candidate(each, remark, document, score, -1 - len(found))
-    return list(found.values())
+                candidates[place] = _make_candidate(
+                    chunk, remark, document, score, -1 - len(candidates)
+                )
+    return list(candidates.values())
 
 
 def _read_comments(source: Source, uri: str) -> tuple[str, tuple[Comment, ...], Document]:
@@ -120,14 +122,14 @@ def _read_comments(source: Source, uri: str) -> tuple[str, tuple[Comment, ...], 
 def _parse_comments(document: Document) -> tuple[Comment, ...]:
     """Parse the comments of a document, with a cache: files of thousands of lines are slow."""
     key = (document.uri, hash(document.text))
-    found = _remembered.get(key)
-    if found is None:
-        found = comments(document)
+    parsed = _remembered.get(key)
+    if parsed is None:
+        parsed = comments(document)
         with _remembering:
             while len(_remembered) >= _KEPT_FILES:
                 del _remembered[next(iter(_remembered))]
-            _remembered[key] = found
-    return found
+            _remembered[key] = parsed
+    return parsed
 
 
 _remembered: dict[tuple[str, int], tuple[Comment, ...]] = {}
@@ -138,12 +140,12 @@ def _score_comments(
     chunk: Candidate, text: str, remarks: Sequence[Comment], rarity: Mapping[str, float]
 ) -> Iterator[tuple[float, Comment]]:
     """Yield the comments of a chunk that are worth citing, with their keyword scores."""
-    for each in remarks:
-        if each.span.end <= chunk.place.start or each.span.start >= chunk.place.end:
+    for remark in remarks:
+        if remark.span.end <= chunk.place.start or remark.span.start >= chunk.place.end:
             continue
-        score, length = score_words(text[each.span.start : each.span.end], rarity)
-        if length and (length >= _FEWEST_WORDS or each.docstring):
-            yield score, each
+        score, length = score_words(text[remark.span.start : remark.span.end], rarity)
+        if length and (length >= _FEWEST_WORDS or remark.docstring):
+            yield score, remark
 
 
 def _make_candidate(
@@ -155,7 +157,7 @@ def _make_candidate(
     into one passage, since there is code between them.
     """
     span = comment.span
-    said = document.text[span.start : span.end]
+    text = document.text[span.start : span.end]
     place = chunk.place._replace(
         document=number,
         lane="docs",
@@ -167,6 +169,6 @@ def _make_candidate(
         start_line=span.start_line,
         end_line=span.end_line,
         overlap=0,
-        sha=sha256(said.encode("utf-8")).digest(),
+        sha=sha256(text.encode("utf-8")).digest(),
     )
     return chunk._replace(place=place, keyword=score)

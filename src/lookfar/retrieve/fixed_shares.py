@@ -40,15 +40,15 @@ def make_share_search(*, vector: float, keyword: float, gap: int) -> SearchFunct
         sources: Sequence[Source], settings: SearchSettings, explain: bool
     ) -> tuple[list[Hit], list[Incomplete]]:
         ranking = collect_candidates(sources, settings)
-        found = ranking.candidates
-        beside = score_word_pairs(ranking, sources, found)
+        candidates = ranking.candidates
+        beside = score_word_pairs(ranking, sources, candidates)
         # Words in the same order as in the question count up to twice.
-        words = [each.keyword * (1 + beside.get(each, 0.0)) for each in found]
+        words = [candidate.keyword * (1 + beside.get(candidate, 0.0)) for candidate in candidates]
         most = max(words, default=0.0) or 1.0
-        near = [vector * min(max(each.vector, 0.0), 1.0) for each in found]
-        said = [keyword * each / most for each in words]
-        ranking = ranking.add_step(MEANING, near, lambda c: f"cosine {c.vector:.3f}")
-        ranking = ranking.add_step(WORDS, said, lambda c: f"bm25 {c.keyword:.3f}")
+        by_meaning = [vector * min(max(candidate.vector, 0.0), 1.0) for candidate in candidates]
+        by_words = [keyword * score / most for score in words]
+        ranking = ranking.add_step(MEANING, by_meaning, lambda c: f"cosine {c.vector:.3f}")
+        ranking = ranking.add_step(WORDS, by_words, lambda c: f"bm25 {c.keyword:.3f}")
         best = [at for at in ranking.order() if ranking.scores[at] > 0][: ranking.plan.top_k]
         hits, stale = cite(
             _join_passages(ranking, best, gap),
@@ -76,5 +76,8 @@ def _join_passages(ranking: Ranking, best: Sequence[int], gap: int) -> list[Pass
             else:
                 runs.append([at])
             end = max(end, place.end)
-    found = [join_chunks(ranking, run) for run in runs]
-    return sorted(found, key=lambda each: (-each.score, each.place.uri, each.start, each.source))
+    passages = [join_chunks(ranking, run) for run in runs]
+    return sorted(
+        passages,
+        key=lambda passage: (-passage.score, passage.place.uri, passage.start, passage.source),
+    )

@@ -69,7 +69,7 @@ class Plan:
     def describe(self) -> str:
         """Describe for the reader how the question was understood."""
         parts = [self.kind, *(f'"{phrase}"' for phrase in self.filters.phrases)]
-        parts += [f"without {each}" for each in self.filters.without]
+        parts += [f"without {word}" for word in self.filters.without]
         for sign, words in (("for", self.instead), ("besides", self.alike)):
             parts += [f"{' '.join(others)} {sign} {term}" for term, others in words.items()]
         if self.concepts:
@@ -219,14 +219,14 @@ def within_reach(ranking: Ranking, lift: float) -> list[Candidate]:
     still be the answer.
     """
     lanes: dict[str, list[float]] = defaultdict(list)
-    for each, score in zip(ranking.candidates, ranking.scores, strict=True):
-        lanes[each.place.lane].append(score)
+    for candidate, score in zip(ranking.candidates, ranking.scores, strict=True):
+        lanes[candidate.place.lane].append(score)
     least = {
         lane: -math.inf if lane == "code" else sorted(scores, reverse=True)[:DEPTH][-1] - lift
         for lane, scores in lanes.items()
     }
     scored = zip(ranking.candidates, ranking.scores, strict=True)
-    return [each for each, score in scored if score >= least[each.place.lane]]
+    return [candidate for candidate, score in scored if score >= least[candidate.place.lane]]
 
 
 Stage = Callable[[Ranking], Ranking]

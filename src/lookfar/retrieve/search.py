@@ -92,14 +92,16 @@ def _make_link_stages(settings: SearchSettings, sources: Sequence[Source]) -> li
         "related": settings.edge_related,
         "transclusion": settings.edge_transclusion,
     }
-    found = []
+    stages = []
     if seeds and (settings.link_lift or settings.below_lift):
-        found.append(boost_linked(seeds, settings.link_lift, settings.below_lift, weights, sources))
+        stages.append(
+            boost_linked(seeds, settings.link_lift, settings.below_lift, weights, sources)
+        )
     if seeds and settings.join_neighbours:
-        found.append(add_linked(seeds, settings.neighbour_score, weights, sources))
+        stages.append(add_linked(seeds, settings.neighbour_score, weights, sources))
     if settings.communities and settings.community_factor > 1:
-        found.append(boost_community(settings.community_seeds, settings.community_factor, sources))
-    return found
+        stages.append(boost_community(settings.community_seeds, settings.community_factor, sources))
+    return stages
 
 
 def _make_code_stages(settings: SearchSettings, read: code.Reader) -> list[Stage]:
@@ -123,16 +125,18 @@ def _read_definitions(
     sources: Sequence[Source], candidates: Sequence[Candidate]
 ) -> dict[Candidate, list[Definition]]:
     """Return the definitions that begin in each candidate."""
-    found: dict[Candidate, list[Definition]] = {}
+    definitions: dict[Candidate, list[Definition]] = {}
     for number, source in enumerate(sources):
-        here = [each for each in candidates if each.source == number]
-        all_of = source.snapshot.definitions(sorted({each.place.document for each in here}))
-        for each in here:
-            place = each.place
-            within = (one for one in all_of.get(place.document, ())
-                      if place.start <= one.start < place.end)  # fmt: skip
-            found[each] = list(within)
-    return found
+        here = [candidate for candidate in candidates if candidate.source == number]
+        all_of = source.snapshot.definitions(
+            sorted({candidate.place.document for candidate in here})
+        )
+        for candidate in here:
+            place = candidate.place
+            within = (definition for definition in all_of.get(place.document, ())
+                      if place.start <= definition.start < place.end)  # fmt: skip
+            definitions[candidate] = list(within)
+    return definitions
 
 
 def collect_candidates(
@@ -142,20 +146,22 @@ def collect_candidates(
 
     With ``also``, include the document with that URI even if no retriever found it.
     """
-    plans, notes = ground_plans([(each.plan, each.snapshot) for each in sources], settings)
-    asked = [(plan, each.snapshot) for plan, each in zip(plans, sources, strict=True)]
+    plans, notes = ground_plans([(source.plan, source.snapshot) for source in sources], settings)
+    asked = [(plan, source.snapshot) for plan, source in zip(plans, sources, strict=True)]
     if len(asked) > 1:
-        share_statistics(asked, [at for at, each in enumerate(sources) if not each.aside])
-    found = [
+        share_statistics(asked, [at for at, source in enumerate(sources) if not source.aside])
+    gathered = [
         gather_candidates(plan, snapshot, settings, at) for at, (plan, snapshot) in enumerate(asked)
     ]
-    candidates = tuple(chain.from_iterable(each.candidates for each in found))
+    candidates = tuple(chain.from_iterable(ranking.candidates for ranking in gathered))
     if also:
-        put_forward = (_candidates_from(also, gathered.plan, asked[at][1], settings, at)
-                       for at, gathered in enumerate(found))  # fmt: skip
-        candidates = tuple(dict.fromkeys(chain(candidates, *put_forward)))
+        wanted = (
+            _candidates_from(also, ranking.plan, asked[at][1], settings, at)
+            for at, ranking in enumerate(gathered)
+        )
+        candidates = tuple(dict.fromkeys(chain(candidates, *wanted)))
     # If any collection has a model, use its plan: otherwise meaning would count for none.
-    lead = next((each for each in found if each.plan.vector is not None), found[0])
+    lead = next((ranking for ranking in gathered if ranking.plan.vector is not None), gathered[0])
     none = (0.0,) * len(candidates)
     ranking = replace(
         lead,
@@ -164,9 +170,9 @@ def collect_candidates(
         rarity=measure_rarity(asked),
         entries=sum(snapshot.statistics(()).entries for _, snapshot in asked),
         notes=tuple(notes),
-        named={key: name for each in found for key, name in each.named.items()},
+        named={key: name for ranking in gathered for key, name in ranking.named.items()},
     )
-    if any(each.plan.filters.languages for each in sources):
+    if any(source.plan.filters.languages for source in sources):
         return programs.replace_with_programs(ranking, sources, settings.per_document)
     return ranking
 
@@ -192,7 +198,7 @@ def rank(sources: Sequence[Source], settings: SearchSettings, also: str = "") ->
         if settings.recency
         else []
     )
-    if tiers or any(each.recent is not None for each in sources):
+    if tiers or any(source.recent is not None for source in sources):
         ranking = boost_recent(tiers, sources)(ranking)
     return put_definitions_first(ranking)
 

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 def explain_absence(sources: Sequence[Source], settings: SearchSettings, uri: str) -> WhyNot:
     """Follow one document through a search and return the verdict."""
     query = sources[0].plan.text
-    holding = [at for at, each in enumerate(sources) if each.snapshot.document(uri) is not None]
+    holding = [at for at, source in enumerate(sources) if source.snapshot.document(uri) is not None]
     if not holding:
         return WhyNot(query, uri, "not_indexed", "No collection that was asked has it.")
     # The search does the same: it drops phrases that do not occur and resolves dashed words.
-    plans, _ = ground_plans([(each.plan, each.snapshot) for each in sources], settings)
+    plans, _ = ground_plans([(source.plan, source.snapshot) for source in sources], settings)
     admitted = [at for at in holding if _is_admitted(sources[at], uri, plans[at].filters)]
     if not admitted:
         kept_out = _name_filters(sources[holding[0]], uri, plans[holding[0]].filters)
@@ -45,44 +45,45 @@ def explain_absence(sources: Sequence[Source], settings: SearchSettings, uri: st
     if best is None or ranking.scores[best] <= 0:
         detail = "No word of the question stands in it, and its meaning is not near."
         return WhyNot(query, uri, "unmatched", detail, of=len(documents))
-    shown, _ = choose_passages(ranking, sources, settings)
+    passages, _ = choose_passages(ranking, sources, settings)
     place = documents.index(ranking.candidates[best].document) + 1
-    found = WhyNot(
+    verdict = WhyNot(
         query,
         uri,
         "shown",
-        f"It is hit {_find_position(shown, uri)}.",
+        f"It is hit {_find_position(passages, uri)}.",
         rank=place,
         of=len(documents),
         score=round(ranking.scores[best], 6),
-        needed=round(shown[-1].score, 6) if shown else 0.0,
+        needed=round(passages[-1].score, 6) if passages else 0.0,
         explanation=ranking.explain_fully(best),
     )
-    if _find_position(shown, uri):
-        return found
-    least = shown[-1].score if shown else 0.0
+    if _find_position(passages, uri):
+        return verdict
+    least = passages[-1].score if passages else 0.0
     if ranking.scores[best] >= least:
         other = ", or others were put before it by mmr or rerank"
         reordered = settings.mmr or settings.rerank
         detail = f"It says the same as a hit{other if reordered else ''}."
-        return replace(found, verdict="folded", detail=detail)
+        return replace(verdict, verdict="folded", detail=detail)
     best_score = ranking.scores[order[0]]
     if ranking.scores[best] < settings.min_confidence * best_score:
         detail = (
-            f"It scores {found.score:.3f}, less than search.min_confidence"
+            f"It scores {verdict.score:.3f}, less than search.min_confidence"
             f" ({settings.min_confidence:g}) of the best hit's {best_score:.3f}."
         )
-        return replace(found, verdict="outranked", detail=detail)
+        return replace(verdict, verdict="outranked", detail=detail)
     detail = (
         f"It is document {place} of {len(documents)} that were ranked, with"
-        f" {found.score:.3f}; the last hit has {found.needed:.3f}. A larger top_k reaches further."
+        f" {verdict.score:.3f}; the last hit has {verdict.needed:.3f}. A larger"
+        " top_k reaches further."
     )
-    return replace(found, verdict="outranked", detail=detail)
+    return replace(verdict, verdict="outranked", detail=detail)
 
 
-def _find_position(shown: Sequence[Passage], uri: str) -> int:
+def _find_position(passages: Sequence[Passage], uri: str) -> int:
     """Return the position of the first hit from a document, counted from 1; 0 if there is none."""
-    return next((at for at, each in enumerate(shown, 1) if each.place.uri == uri), 0)
+    return next((at for at, passage in enumerate(passages, 1) if passage.place.uri == uri), 0)
 
 
 def _is_admitted(source: Source, uri: str, filters: Filters) -> bool:
@@ -95,10 +96,10 @@ def _is_admitted(source: Source, uri: str, filters: Filters) -> bool:
 
 def _name_filters(source: Source, uri: str, given: Filters) -> str:
     """Name the filters that exclude a document on their own."""
-    kept = [
+    names = [
         name
         for name in Filters.__slots__
         if getattr(given, name) != getattr(Filters(), name)
         and not _is_admitted(source, uri, replace(Filters(), **{name: getattr(given, name)}))
     ]
-    return ", ".join(kept) or "taken together"
+    return ", ".join(names) or "taken together"

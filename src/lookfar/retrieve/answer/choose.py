@@ -25,52 +25,54 @@ def choose_passages(
     wanted = ranking.plan.top_k
     notes: list[Incomplete] = []
     text_of = partial(_read_passage, sources, {})
-    found = make_passages(
+    passages = make_passages(
         ranking,
         per_document=settings.per_document,
         merge_gap=settings.merge_gap,
         max_chars=settings.max_excerpt_chars,
     )
     if settings.min_confidence:
-        found = drop_weak(found, settings.min_confidence)
+        passages = drop_weak(passages, settings.min_confidence)
     if settings.dedup_exact:
-        found = fold_equal(found)
+        passages = fold_equal(passages)
     if settings.dedup_semantic or settings.mmr:
         from lookfar.retrieve.answer.mmr import POOL, reorder_by_novelty
         from lookfar.retrieve.answer.similarity import compute_cosines
     if settings.dedup_semantic:
-        found = fold_near(found, compute_cosines(found, sources), settings.semantic_threshold)
+        passages = fold_near(
+            passages, compute_cosines(passages, sources), settings.semantic_threshold
+        )
     if settings.dedup_ngram:
         # Fold as deep as later steps look, whatever ``top_k`` is: all that they reorder and the
         # next one; and widening may drop all but one passage of each document.
-        of_one = (settings.per_document or len(found)) if settings.parents else 1
+        of_one = (settings.per_document or len(passages)) if settings.parents else 1
         pool = max(POOL if settings.mmr else 0, settings.rerank_top if settings.rerank else 0)
         deep = max(wanted * of_one, pool + 1)
-        found = fold_same_words(found, text_of, settings.ngram_threshold, deep)
+        passages = fold_same_words(passages, text_of, settings.ngram_threshold, deep)
     if settings.mmr:
-        found = reorder_by_novelty(
-            found, compute_cosines(found[:POOL], sources), settings.mmr_lambda
+        passages = reorder_by_novelty(
+            passages, compute_cosines(passages[:POOL], sources), settings.mmr_lambda
         )
     if settings.rerank:
         from lookfar.retrieve.answer.rerank import rerank_passages
 
-        model = next((each.reranker for each in sources if each.reranker is not None), None)
-        found, notes = rerank_passages(
-            found, ranking.plan.text, text_of, model, settings.rerank_top
+        model = next((source.reranker for source in sources if source.reranker is not None), None)
+        passages, notes = rerank_passages(
+            passages, ranking.plan.text, text_of, model, settings.rerank_top
         )
     if settings.parents:
         from lookfar.retrieve.answer.parents import widen_to_sections
 
         # Never so wide that the excerpt would be cut off before the passage itself.
         most = min(settings.parent_max_chars, settings.max_excerpt_chars)
-        found = widen_to_sections(found, sources, most, wanted)
-    return found[:wanted], notes
+        passages = widen_to_sections(passages, sources, most, wanted)
+    return passages[:wanted], notes
 
 
 def drop_weak(passages: Sequence[Passage], least: float) -> list[Passage]:
     """Return the passages whose score is at least this share of the best."""
     best = passages[0].score if passages else 0.0
-    return [each for each in passages if best > 0 and each.score >= least * best]
+    return [passage for passage in passages if best > 0 and passage.score >= least * best]
 
 
 def _read_passage(

@@ -76,9 +76,11 @@ def make_passages(
             left -= 1
     merged: list[Passage] = []
     for group in groups.values():
-        found = _merge_neighbours(ranking, group, merge_gap, max_chars)
-        merged += found[: _passage_limit(ranking, group, per_document)]
-    merged.sort(key=lambda each: (-each.score, each.place.uri, each.start, each.source))
+        passages = _merge_neighbours(ranking, group, merge_gap, max_chars)
+        merged += passages[: _passage_limit(ranking, group, per_document)]
+    merged.sort(
+        key=lambda passage: (-passage.score, passage.place.uri, passage.start, passage.source)
+    )
     return merged
 
 
@@ -106,8 +108,8 @@ def _merge_neighbours(
         else:
             runs.append([at])
             best, end = at, place.end
-    found = [join_chunks(ranking, _trim_to_best(ranking, run, max_chars)) for run in runs]
-    return sorted(found, key=lambda passage: (-passage.score, passage.start))
+    joined = [join_chunks(ranking, _trim_to_best(ranking, run, max_chars)) for run in runs]
+    return sorted(joined, key=lambda passage: (-passage.score, passage.start))
 
 
 def _trim_to_best(ranking: Ranking, run: Sequence[int], max_chars: int) -> Sequence[int]:
@@ -160,11 +162,13 @@ def join_chunks(ranking: Ranking, run: Sequence[int]) -> Passage:
         place=ranking.candidates[best].place,
         source=candidates[0].source,
         start=first.start,
-        end=max(each.place.end for each in candidates),
+        end=max(candidate.place.end for candidate in candidates),
         start_line=first.start_line,
-        end_line=max(each.place.end_line for each in candidates),
+        end_line=max(candidate.place.end_line for candidate in candidates),
         chunks=len(run),
-        texts=tuple((each.place.start - first.start, each.place.sha) for each in candidates),
+        texts=tuple(
+            (candidate.place.start - first.start, candidate.place.sha) for candidate in candidates
+        ),
     )
 
 

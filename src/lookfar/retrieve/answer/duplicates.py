@@ -46,9 +46,11 @@ def fold_equal(passages: Sequence[Passage]) -> list[Passage]:
     """Fold passages with the same text."""
     first: dict[object, int] = {}
     into: dict[int, int] = {}
-    for at, each in enumerate(passages):
-        same = first.setdefault((each.place.lane, each.end - each.start, each.texts), at)
-        if same != at and each.place.lane not in _ALONE:
+    for at, passage in enumerate(passages):
+        same = first.setdefault(
+            (passage.place.lane, passage.end - passage.start, passage.texts), at
+        )
+        if same != at and passage.place.lane not in _ALONE:
             into[at] = same
     return _fold(passages, into, "text")
 
@@ -58,24 +60,24 @@ def fold_same_words(
 ) -> list[Passage]:
     """Fold passages into a better one that contains at least this share of their trigrams."""
     into: dict[int, int] = {}
-    kept: dict[int, _Words] = {}
-    for at, each in enumerate(passages):
+    representatives: dict[int, _Words] = {}
+    for at, passage in enumerate(passages):
         if at >= max(READ, wanted + len(into)):
             break
-        if each.place.lane in _ALONE:
+        if passage.place.lane in _ALONE:
             continue
-        said = _Words(text_of(each))
+        words = _Words(text_of(passage))
         shared = {
-            better: said.shared_with(other, share)
-            for better, other in kept.items()
-            if passages[better].place.lane == each.place.lane
+            better: words.shared_with(other, share)
+            for better, other in representatives.items()
+            if passages[better].place.lane == passage.place.lane
         }
         best = max(shared, key=lambda better: (shared[better], -better), default=-1)
         most = shared.get(best, 0)
-        if most and most >= share * len(said.rows):
+        if most and most >= share * len(words.rows):
             into[at] = best
         else:
-            kept[at] = said
+            representatives[at] = words
     return _fold(passages, into, "words")
 
 
@@ -85,14 +87,14 @@ def fold_near(
     """Fold passages into the nearest better one whose cosine is at least this."""
     into: dict[int, int] = {}
     alike = near >= least
-    for at, each in enumerate(passages):
+    for at, passage in enumerate(passages):
         better = [
-            one
-            for one in alike[at, :at].nonzero()[0].tolist()
-            if one not in into and passages[one].place.lane == each.place.lane
+            other
+            for other in alike[at, :at].nonzero()[0].tolist()
+            if other not in into and passages[other].place.lane == passage.place.lane
         ]
-        if better and each.place.lane not in _ALONE:
-            into[at] = max(better, key=lambda one: (near[at, one], -one))
+        if better and passage.place.lane not in _ALONE:
+            into[at] = max(better, key=lambda other: (near[at, other], -other))
     return _fold(passages, into, "meaning")
 
 
@@ -132,11 +134,13 @@ def _fold(passages: Sequence[Passage], into: Mapping[int, int], by: Likeness) ->
     others: dict[int, list[tuple[Passage, Likeness]]] = defaultdict(list)
     for at, better in into.items():
         # An exact copy of a merely similar passage is merely similar, too.
-        carried = [(each, max(by, known, key=_LOOSER)) for each, known in passages[at].folded]
+        carried = [
+            (duplicate, max(by, known, key=_LOOSER)) for duplicate, known in passages[at].folded
+        ]
         others[better] += [(replace(passages[at], folded=(), steps=()), by), *carried]
     return [
-        _attach(each, others[at], by) if at in others else each
-        for at, each in enumerate(passages)
+        _attach(passage, others[at], by) if at in others else passage
+        for at, passage in enumerate(passages)
         if at not in into
     ]
 

@@ -66,7 +66,7 @@ def cite(
                 path=path,
                 part=part,
                 parts=parts,
-                also=tuple(reads.alike(*each) for each in passage.folded[:_MOST_ALSO]),
+                also=tuple(reads.alike(*duplicate) for duplicate in passage.folded[:_MOST_ALSO]),
                 also_more=max(len(passage.folded) - _MOST_ALSO, 0),
                 focus=focused,
                 focus_path=definition.path if definition else (),

@@ -29,7 +29,7 @@ def reorder_by_novelty(
     if not count or passages[0].score <= 0:
         return list(passages)
     weight = passages[0].score * (1 - balance) / balance
-    left = np.array([each.score for each in passages[:count]])
+    left = np.array([passage.score for passage in passages[:count]])
     closest = np.zeros(count)
     to = np.zeros(count, dtype=np.intp)
     chosen: list[Passage] = []

@@ -22,23 +22,23 @@ def widen_to_sections(
 ) -> list[Passage]:
     """Return the first ``wanted`` passages, widened to sections of at most ``most`` characters."""
     sections: dict[tuple[int, str], list[Section]] = {}
-    found: list[Passage] = []
-    for each in passages:
-        if len(found) == wanted:
+    widened: list[Passage] = []
+    for passage in passages:
+        if len(widened) == wanted:
             break
-        document = (each.source, each.place.uri)
-        before = [better for better in found if (better.source, better.place.uri) == document]
-        if any(better.start <= each.start and each.end <= better.end for better in before):
+        document = (passage.source, passage.place.uri)
+        before = [better for better in widened if (better.source, better.place.uri) == document]
+        if any(better.start <= passage.start and passage.end <= better.end for better in before):
             continue
         # Comments and programs are cited as they are: they have no document number.
-        if each.place.document >= 0:
+        if passage.place.document >= 0:
             if document not in sections:
-                sections[document] = sources[each.source].snapshot.sections(each.place.uri)
-            wide = _widen(each, sections[document], most)
+                sections[document] = sources[passage.source].snapshot.sections(passage.place.uri)
+            wide = _widen(passage, sections[document], most)
             if not any(better.start < wide.end and wide.start < better.end for better in before):
-                each = wide
-        found.append(each)
-    return found
+                passage = wide
+        widened.append(passage)
+    return widened
 
 
 def _widen(passage: Passage, sections: Sequence[Section], most: int) -> Passage:
@@ -49,7 +49,7 @@ def _widen(passage: Passage, sections: Sequence[Section], most: int) -> Passage:
         and passage.end <= section.span.end
         and section.span.end - section.span.start > passage.end - passage.start
     ]
-    nearest = min(around, key=lambda each: each.span.end - each.span.start, default=None)
+    nearest = min(around, key=lambda section: section.span.end - section.span.start, default=None)
     if nearest is None or nearest.span.end - nearest.span.start > most:
         return passage
     span = nearest.span

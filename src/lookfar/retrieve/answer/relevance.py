@@ -31,20 +31,20 @@ def measure_relevance(ranking: Ranking) -> float | None:
         return None
     if ranking.entries < FEWEST:
         return None
-    words = max(each.page for each in ranking.candidates) / asked
+    words = max(candidate.page for candidate in ranking.candidates) / asked
     if ranking.plan.vector is None:
         return words / WORDS_ALONE
-    near = max(each.vector for each in ranking.candidates)
+    near = max(candidate.vector for candidate in ranking.candidates)
     return (words + near) / WORDS_AND_MEANING
 
 
 def note_low_relevance(ranking: Ranking) -> list[Incomplete]:
     """Return a note if nothing seems to be about the question."""
-    found = measure_relevance(ranking)
-    if found is None or found >= 1:
+    relevance = measure_relevance(ranking)
+    if relevance is None or relevance >= 1:
         return []
     detail = (
-        f"the best hits have {found:.0%} of what speaks for an answer at the least;"
+        f"the best hits have {relevance:.0%} of what speaks for an answer at the least;"
         " try other words, or look elsewhere"
     )
     return [Incomplete(NOTHING_RELEVANT, detail)]

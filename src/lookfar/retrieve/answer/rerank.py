@@ -33,16 +33,20 @@ def rerank_passages(
         return list(passages), [_note_no_reranker("These collections have no reranker.")]
     try:
         model = open_model()
-        found = model.scores(question, [_make_input(each, text_of(each)) for each in first])
+        values = model.scores(
+            question, [_make_input(passage, text_of(passage)) for passage in first]
+        )
     except (ModelUnavailable, IOFailed) as missing:
         return list(passages), [_note_no_reranker(missing.message)]
     # Above all passages that were not read, so that scores still decrease along the answer.
-    floor = max((each.score for each in others), default=0.0)
+    floor = max((passage.score for passage in others), default=0.0)
     judged = [
-        each.scored("rerank", floor + round(value, _DIGITS), f"{model.name} says {value:.3f}")
-        for each, value in zip(first, found, strict=True)
+        passage.scored("rerank", floor + round(value, _DIGITS), f"{model.name} says {value:.3f}")
+        for passage, value in zip(first, values, strict=True)
     ]
-    judged.sort(key=lambda each: (-each.score, each.place.uri, each.start, each.source))
+    judged.sort(
+        key=lambda passage: (-passage.score, passage.place.uri, passage.start, passage.source)
+    )
     return [*judged, *others], []
 
 

@@ -26,8 +26,8 @@ def compute_cosines(passages: Sequence[Passage], sources: Sequence[Source]) -> N
 
     near = np.zeros((len(passages), len(passages)), dtype=np.float32)
     models: dict[int, list[int]] = {}
-    for at, each in enumerate(passages):
-        models.setdefault(_find_model(sources, each.source), []).append(at)
+    for at, passage in enumerate(passages):
+        models.setdefault(_find_model(sources, passage.source), []).append(at)
     for members in models.values():
         rows = _load_vectors([passages[at] for at in members], sources)
         # In one thread, since many searches run at once; BLAS would use all cores.
@@ -37,12 +37,12 @@ def compute_cosines(passages: Sequence[Passage], sources: Sequence[Source]) -> N
 
 def _load_vectors(passages: Sequence[Passage], sources: Sequence[Source]) -> NDArray[np.float32]:
     """Return unit vectors in the order of ``passages``, all from one model."""
-    found: dict[int, NDArray[np.float32]] = {}
-    for number in sorted({each.source for each in passages}):
-        at = [position for position, each in enumerate(passages) if each.source == number]
+    vectors: dict[int, NDArray[np.float32]] = {}
+    for number in sorted({passage.source for passage in passages}):
+        at = [position for position, passage in enumerate(passages) if passage.source == number]
         places = [passages[position].place for position in at]
-        found.update(zip(at, sources[number].snapshot.vectors(places), strict=True))
-    rows = np.stack([found[at] for at in range(len(passages))])
+        vectors.update(zip(at, sources[number].snapshot.vectors(places), strict=True))
+    rows = np.stack([vectors[at] for at in range(len(passages))])
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     np.divide(rows, lengths, out=rows, where=lengths > 0)
     return rows
@@ -53,4 +53,4 @@ def _find_model(sources: Sequence[Source], number: int) -> int:
     vector = sources[number].plan.vector
     if vector is None:
         return number
-    return next(at for at, each in enumerate(sources) if each.plan.vector is vector)
+    return next(at for at, source in enumerate(sources) if source.plan.vector is vector)

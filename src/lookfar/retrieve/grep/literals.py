@@ -43,7 +43,7 @@ def _analyse(node: Node) -> tuple[Exact | None, Need]:
         if not node.few:
             return None, EVERYTHING
         letters = [_letters(char, node.fold) for char in node.few]
-        known = [text for each in letters if each is not None for text in each]
+        known = [text for texts in letters if texts is not None for text in texts]
         return (tuple(known) if None not in letters else None), EVERYTHING
     if isinstance(node, Sequence):
         return _analyse_sequence(node)

@@ -302,11 +302,11 @@ def _match_boundaries(node: Node, exact: _Compiled | None) -> tuple[Find, Spans]
             match = exact.search(line, at)
             return match.span() if match is not None else None
         text = line.decode()
-        found = program.search(text, len(line[:at].decode()))
-        if found is None:
+        simulated = program.search(text, len(line[:at].decode()))
+        if simulated is None:
             return None
-        start = len(text[: found[0]].encode())
-        return start, start + len(text[found[0] : found[1]].encode())
+        start = len(text[: simulated[0]].encode())
+        return start, start + len(text[simulated[0] : simulated[1]].encode())
 
     quick = _make_find(exact) if exact is not None else None
     possible = _make_find(loose)

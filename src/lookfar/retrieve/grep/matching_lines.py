@@ -83,23 +83,23 @@ Pause = Callable[[], None]
 """Called between batches of documents; may raise to stop."""
 
 
-def grep(sources: Sequence[Source], matcher: Matcher, shown: Limits, pause: Pause) -> GrepResult:
+def grep(sources: Sequence[Source], matcher: Matcher, limits: Limits, pause: Pause) -> GrepResult:
     """Count all matching lines, and return those of the requested page."""
-    spelt = [resolve_globs(each.plan.filters, each.snapshot) for each in sources]
+    spelt = [resolve_globs(source.plan.filters, source.snapshot) for source in sources]
     counted: list[_Counted] = []
     for number, (source, filters) in enumerate(zip(sources, spelt, strict=True)):
         counts = _count(source, filters, matcher, pause)
         named = source.snapshot.facts(sorted(counts)) if counts else []
-        found = [_Counted(number, each, counts[each.document]) for each in named]
-        counted += sorted(found, key=lambda each: each.facts.uri)
-    page = counted[shown.offset : shown.offset + shown.files]
-    files, stale = _read_page(page, sources, spelt, matcher, shown)
+        here = [_Counted(number, facts, counts[facts.document]) for facts in named]
+        counted += sorted(here, key=lambda file: file.facts.uri)
+    page = counted[limits.offset : limits.offset + limits.files]
+    files, stale = _read_page(page, sources, spelt, matcher, limits)
     notes = (
         [Incomplete("stale", "these files changed after they were indexed", tuple(stale))]
         if stale
         else []
     )
-    return GrepResult(files, sum(each.lines for each in counted), len(counted), notes)
+    return GrepResult(files, sum(file.lines for file in counted), len(counted), notes)
 
 
 def _count(source: Source, filters: Filters, matcher: Matcher, pause: Pause) -> dict[int, int]:
@@ -141,16 +141,16 @@ def _read_page(
     sources: Sequence[Source],
     spelt: Sequence[Filters],
     matcher: Matcher,
-    shown: Limits,
+    limits: Limits,
 ) -> tuple[list[FileMatches], list[str]]:
     """Return the documents of one page with their lines, and the stale ones."""
     files: list[FileMatches] = []
     stale: list[str] = []
-    for each in page:
-        source, facts = sources[each.source], each.facts
+    for counted in page:
+        source, facts = sources[counted.source], counted.facts
         lines: list[MatchedLine] = []
-        if shown.lines:
-            lines = _DocumentLines(source, facts, spelt[each.source], matcher, shown).matched()
+        if limits.lines:
+            lines = _DocumentLines(source, facts, spelt[counted.source], matcher, limits).matched()
         if any(line.state != "same" for line in lines):
             stale.append(facts.uri)
         files.append(
@@ -160,7 +160,7 @@ def _read_page(
                 title=facts.title,
                 lane=facts.lane,
                 language=facts.language,
-                count=each.lines,
+                count=counted.lines,
                 lines=tuple(lines),
             )
         )
@@ -171,10 +171,10 @@ class _DocumentLines:
     """The matching lines of one document."""
 
     def __init__(
-        self, source: Source, facts: Facts, filters: Filters, matcher: Matcher, shown: Limits
+        self, source: Source, facts: Facts, filters: Filters, matcher: Matcher, limits: Limits
     ) -> None:
         self._source, self._facts, self._filters = source, facts, filters
-        self._matcher, self._shown = matcher, shown
+        self._matcher, self._shown = matcher, limits
         ((_, self._raw),) = source.snapshot.texts([facts.document])
         self._text = self._raw.decode()
         self._ascii = self._raw.isascii()
@@ -201,14 +201,14 @@ class _DocumentLines:
 
     def _context(self, numbers: Sequence[int], at: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the lines before and after a match; none is shown twice."""
-        number, shown = numbers[at], self._shown
-        after_last = numbers[at - 1] + shown.after if at else 0
-        first = max(number - shown.before, after_last + 1, 1)
+        number, limits = numbers[at], self._shown
+        after_last = numbers[at - 1] + limits.after if at else 0
+        first = max(number - limits.before, after_last + 1, 1)
         follower = numbers[at + 1] if at + 1 < len(numbers) else len(self._lines) + 1
-        last = min(number + shown.after, follower - 1, len(self._lines))
+        last = min(number + limits.after, follower - 1, len(self._lines))
         return (
-            tuple(self._cut(each) for each in range(first, number)),
-            tuple(self._cut(each) for each in range(number + 1, last + 1)),
+            tuple(self._cut(other) for other in range(first, number)),
+            tuple(self._cut(other) for other in range(number + 1, last + 1)),
         )
 
     def _of(self, number: int) -> tuple[int, int]:
@@ -250,15 +250,15 @@ class _DocumentLines:
 
     def _spans(self, line: bytes) -> tuple[tuple[tuple[int, int], ...], bool]:
         """Return the matches of a line in characters, and whether there are more."""
-        found: list[tuple[int, int]] = []
+        spans: list[tuple[int, int]] = []
         for start, end in self._matcher.spans(line):
-            if len(found) == _MOST_SPANS:
-                return tuple(found), True
+            if len(spans) == _MOST_SPANS:
+                return tuple(spans), True
             if not self._ascii:
                 first = len(line[:start].decode())
                 start, end = first, first + len(line[start:end].decode())
-            found.append((start, end))
-        return tuple(found), False
+            spans.append((start, end))
+        return tuple(spans), False
 
 
 def _cut_line(line: str, spans: Sequence[tuple[int, int]], most: int) -> tuple[int, str]:
@@ -285,7 +285,7 @@ def _compare(line: str, span: Span, stored: str, disk: str | None) -> tuple[Span
 
 def _find_headings(sections: Sequence[Section], offset: int) -> tuple[str, ...]:
     """Return the headings of the innermost section that contains an offset."""
-    at = bisect_right([each.span.start for each in sections], offset)
+    at = bisect_right([section.span.start for section in sections], offset)
     for section in reversed(sections[:at]):
         if offset < section.span.end:
             return section.path

@@ -185,7 +185,7 @@ class _Reader:
     # -- structure ---------------------------------------------------------
 
     def choice(self, flags: Flags, depth: int) -> tuple[Node, Flags]:
-        """Parse alternatives up to the end or a ``)``; return them with the flags in effect there."""
+        """Parse alternatives up to the end or a ``)``, and return the flags in effect there."""
         if depth > _DEEPEST:
             self.fail("its groups are nested too deeply", f"Nest at most {_DEEPEST}.")
         branches: list[Node] = []
@@ -391,7 +391,7 @@ class _Reader:
                     self.fail(rf"\p{{{kind}{sign}...}} is not supported",
                               r"Use a category (\p{Lu}) or a script (\p{Greek}).",
                               start)  # fmt: skip
-        plain = "".join(each for each in name.lower() if each.isalnum())
+        plain = "".join(char for char in name.lower() if char.isalnum())
         if plain in ("any", "ascii"):
             return r"\x00-\x09\x0b-\x7f" + (r"\x80-\x{10ffff}" if plain == "any" else "")
         if plain in ("alphabetic", "alpha"):
@@ -585,14 +585,14 @@ class _Members:
 
     def combined(self, sign: str, other: _Members) -> _Members:
         """Return the intersection (&&), difference (--) or symmetric difference (~~)."""
-        one, two = self.expanded(), other.expanded()
-        both = _invert(_merge([*_invert(one), *_invert(two)]))
+        own, others = self.expanded(), other.expanded()
+        both = _invert(_merge([*_invert(own), *_invert(others)]))
         if sign == "&&":
             return _Members(self.fold, both)
-        first = _invert(_merge([*_invert(one), *two]))
+        first = _invert(_merge([*_invert(own), *others]))
         if sign == "--":
             return _Members(self.fold, first)
-        second = _invert(_merge([*_invert(two), *one]))
+        second = _invert(_merge([*_invert(others), *own]))
         return _Members(self.fold, _merge([*first, *second]))
 
 
@@ -601,10 +601,10 @@ def _list_members(source: str, fold: bool) -> tuple[tuple[int, int], ...]:
     """Return all characters of an RE2 class as ranges, by matching it against all characters."""
     import re2
 
-    found = re2.finditer(f"(?i:{source})+" if fold else f"{source}+", _all_characters())
+    matches = re2.finditer(f"(?i:{source})+" if fold else f"{source}+", _all_characters())
     return tuple(
         (low, high)
-        for match in found
+        for match in matches
         for low, high in _split_at_surrogates(match.group())
     )  # fmt: skip
 
@@ -650,14 +650,14 @@ def _invert(ranges: Ranges | list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _drop_newline(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    kept: list[tuple[int, int]] = []
+    remaining: list[tuple[int, int]] = []
     for low, high in ranges:
         if low <= _NEWLINE <= high:
-            kept += [pair for pair in ((low, _NEWLINE - 1), (_NEWLINE + 1, high))
+            remaining += [pair for pair in ((low, _NEWLINE - 1), (_NEWLINE + 1, high))
                      if pair[0] <= pair[1]]  # fmt: skip
         else:
-            kept.append((low, high))
-    return kept
+            remaining.append((low, high))
+    return remaining
 
 
 def _iterate_points(ranges: list[tuple[int, int]]) -> Iterator[int]:

@@ -41,41 +41,43 @@ def match_sections(sections: Sequence[Section], name: str) -> list[Section]:
     wanted = split_name(name)
     paths = [split_name(".".join(section.path)) for section in sections]
     folded = tuple(part.casefold() for part in wanted)
-    found = [
+    pairs = [
         (path, section)
         for path, section in zip(paths, sections, strict=True)
         if wanted and tuple(part.casefold() for part in path[-len(wanted) :]) == folded
     ]
-    found = [each for each in found if each[0][-len(wanted) :] == wanted] or found
-    found = [each for each in found if len(each[0]) == len(wanted)] or found
-    return [section for _, section in found]
+    pairs = [pair for pair in pairs if pair[0][-len(wanted) :] == wanted] or pairs
+    pairs = [pair for pair in pairs if len(pair[0]) == len(wanted)] or pairs
+    return [section for _, section in pairs]
 
 
 def find_definitions(snapshot: Snapshot, name: str) -> list[Definition]:
     """Return all definitions in the collection that a name can mean, by URI and position."""
     if not _NAME.fullmatch(name.strip()):
         return []
-    found = [Definition(*each) for each in snapshot.defining(split_name(name)[-1])]
-    meant = match_sections([each.section for each in found], name)
-    chosen = {id(section) for section in meant}
-    return [each for each in found if id(each.section) in chosen]
+    definitions = [Definition(*row) for row in snapshot.defining(split_name(name)[-1])]
+    sections = match_sections([definition.section for definition in definitions], name)
+    chosen = {id(section) for section in sections}
+    return [definition for definition in definitions if id(definition.section) in chosen]
 
 
 def find_only_definition(snapshot: Snapshot, name: str) -> Definition | None:
     """Return the definition that a name means, if any; raise ``Ambiguous`` if there are several."""
-    found = find_definitions(snapshot, name)
-    if len(found) < 2:
-        return found[0] if found else None
-    candidates = [describe_place(each) for each in found]
-    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    definitions = find_definitions(snapshot, name)
+    if len(definitions) < 2:
+        return definitions[0] if definitions else None
+    candidates = [describe_place(definition) for definition in definitions]
+    more = f"; and {len(definitions) - _SHOWN} more" if len(definitions) > _SHOWN else ""
     raise Ambiguous(
-        f"{len(found)} definitions are called {name!r}.",
+        f"{len(definitions)} definitions are called {name!r}.",
         hint=f"Name one by its place: {'; '.join(candidates[:_SHOWN])}{more}.",
         details={"candidates": candidates},
     )
 
 
-def describe_place(found: Definition) -> str:
+def describe_place(definition: Definition) -> str:
     """Describe a definition by its URI, lines and full name."""
-    span = found.section.span
-    return f"{found.uri}:{span.start_line}-{span.end_line} ({'.'.join(found.section.path)})"
+    span = definition.section.span
+    return (
+        f"{definition.uri}:{span.start_line}-{span.end_line} ({'.'.join(definition.section.path)})"
+    )

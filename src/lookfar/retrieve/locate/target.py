@@ -102,27 +102,33 @@ def check_citation(
 
     if holds(text, start) and end <= len(text):
         return _path_at(document.sections, start), lines.span(start, end), "same"
-    found = -1
+    position = -1
     if indexed is not None and holds(indexed, start):
-        found = find_moved(indexed[start:end], start, text, indexed)
+        position = find_moved(indexed[start:end], start, text, indexed)
     else:
         starts = (lines.start_of(number) for number in range(1, len(lines) + 1))
-        found = next((at for at in starts if at + end - start <= len(text) and holds(text, at)), -1)
-        found = find_moved(text[found : found + end - start], start, text) if found >= 0 else -1
-    if found >= 0:
-        span = lines.span(found, found + end - start)
-        return _path_at(document.sections, found), span, "moved"
+        position = next(
+            (at for at in starts if at + end - start <= len(text) and holds(text, at)), -1
+        )
+        position = (
+            find_moved(text[position : position + end - start], start, text)
+            if position >= 0
+            else -1
+        )
+    if position >= 0:
+        span = lines.span(position, position + end - start)
+        return _path_at(document.sections, position), span, "moved"
     start = min(start, len(text))
     return _path_at(document.sections, start), lines.span(start, min(end, len(text))), "changed"
 
 
 def _find_section(document: Document, target: Target) -> Section:
     named = [section for section in document.sections if section.path]
-    found = _find_definitions(named, target.heading) if document.lane == "code" else []
-    found = found or called(named, target.heading)
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    sections = _find_definitions(named, target.heading) if document.lane == "code" else []
+    sections = sections or called(named, target.heading)
+    if len(sections) == 1:
+        return sections[0]
+    if not sections:
         titles = {shown(section.path): None for section in named}
         near = get_close_matches(target.heading, list(titles), n=3, cutoff=0.3)
         raise NotFound(
@@ -132,10 +138,10 @@ def _find_section(document: Document, target: Target) -> Section:
         )
     candidates = [
         f"{shown(section.path)} (lines {section.span.start_line}-{section.span.end_line})"
-        for section in found
+        for section in sections
     ]
     raise Ambiguous(
-        f"{len(found)} sections of {document.uri} are called {target.heading!r}.",
+        f"{len(sections)} sections of {document.uri} are called {target.heading!r}.",
         hint=f"Name the outer heading too, or the lines: {'; '.join(candidates[:5])}.",
         details={"candidates": candidates},
     )
@@ -143,9 +149,9 @@ def _find_section(document: Document, target: Target) -> Section:
 
 def _find_definitions(named: Sequence[Section], name: str) -> list[Section]:
     """Return the definitions of a name; if just one has exactly the named path, only that."""
-    found = match_sections(named, name)
-    whole = [each for each in found if len(each.path) == len(_SEPARATOR.split(name))]
-    return whole if len(whole) == 1 else found
+    sections = match_sections(named, name)
+    whole = [section for section in sections if len(section.path) == len(_SEPARATOR.split(name))]
+    return whole if len(whole) == 1 else sections
 
 
 def _path_at(sections: Iterable[Section], offset: int) -> tuple[str, ...]:

@@ -34,15 +34,15 @@ def find_mentions(
     """
     known = home.document(uri)
     title, aliases = (known["title"], known.get("aliases", ())) if known else ("", ())
-    names = {each.name for each in names_of(uri, title, aliases)}
+    names = {link.name for link in names_of(uri, title, aliases)}
     links = [((name, e.kind, e.written), e) for name, e in memories.links_named(names)]
     own = memories.meant(link for link, _ in links)
     there = home.meant((link for link, _ in links), absent="" if known else uri)
     groups: dict[str, list[Edge]] = {}
     for link, edge in links:
         if link not in own and there.get(link, ("",))[0] == uri:
-            found = edge._replace(target=uri if known else "", target_title=title)
-            groups.setdefault(edge.source, []).append(found)
+            resolved = edge._replace(target=uri if known else "", target_title=title)
+            groups.setdefault(edge.source, []).append(resolved)
     sources = LinkSources(memories)
     ranked = sorted(groups.values(), key=lambda edges: (-len(edges), edges[0].source))
     return [_make_entry(memories, edges, sources) for edges in ranked[:limit]], len(ranked)
@@ -72,5 +72,5 @@ def resolve_outgoing(memories: Snapshot, home: Snapshot, uri: str) -> dict[str, 
 def read_front_matter(snapshot: Snapshot, uri: str) -> Mapping[str, Any]:
     """Return the front matter of a document."""
     known = snapshot.document(uri)
-    said = known.get("front_matter", {}) if known else {}
-    return said if isinstance(said, dict) else {}
+    values = known.get("front_matter", {}) if known else {}
+    return values if isinstance(values, dict) else {}

@@ -60,8 +60,8 @@ def find_related(
     totals: dict[RelatedKind, int] = {}
     for kind in (*KINDS, *SYMBOL_KINDS):
         if kind in wanted:
-            found, totals[kind] = _FINDERS[kind](snapshot, part, limit)
-            entries += found
+            listed, totals[kind] = _FINDERS[kind](snapshot, part, limit)
+            entries += listed
     return entries, totals
 
 
@@ -75,8 +75,8 @@ def _find_links(snapshot: Snapshot, part: Part, limit: int) -> Found:
         # A broken link is grouped by its text; the prefix keeps it apart from URIs.
         groups.setdefault(edge.target or f"\0{edge.written.casefold()}", []).append(edge)
     sources = LinkSources(snapshot)
-    shown = [make_link_entry("links", edges, sources) for edges in list(groups.values())[:limit]]
-    return shown, len(groups)
+    entries = [make_link_entry("links", edges, sources) for edges in list(groups.values())[:limit]]
+    return entries, len(groups)
 
 
 def _find_backlinks(snapshot: Snapshot, part: Part, limit: int) -> Found:
@@ -136,7 +136,7 @@ def _quote_context(text: str, edge: Edge) -> str:
     """Return the text around a link, with the link as it is displayed."""
     before = _BLANK_LINE.split(text[max(0, edge.start - 2 * _AROUND) : edge.start])[-1]
     behind = _BLANK_LINE.split(text[edge.end : edge.end + 2 * _AROUND])[0]
-    before, behind = (_SPACE.sub(" ", each) for each in (before, behind))
+    before, behind = (_SPACE.sub(" ", part) for part in (before, behind))
     if len(before) > _AROUND:
         before = "…" + before[-_AROUND:].partition(" ")[2]
     if len(behind) > _AROUND:
@@ -167,7 +167,7 @@ def _find_similar(snapshot: Snapshot, part: Part, limit: int) -> Found:
         if len(best) >= limit or len(near) < fetch:
             break
         fetch *= 4
-    ranked = sorted(best.values(), key=lambda each: (-each[1], each[0].uri))[:limit]
+    ranked = sorted(best.values(), key=lambda pair: (-pair[1], pair[0].uri))[:limit]
     return [_make_similar_entry(snapshot, place, score) for place, score in ranked], len(ranked)
 
 
@@ -184,10 +184,11 @@ def _make_similar_entry(snapshot: Snapshot, place: Place, score: float) -> Relat
 def _find_community(snapshot: Snapshot, part: Part, limit: int) -> Found:
     """Return the documents that link to each other more than to the rest."""
     members = snapshot.community(part.uri)
-    shown = [
-        _make_entry("community", each.uri, each.title, each.closeness) for each in members[:limit]
+    entries = [
+        _make_entry("community", member.uri, member.title, member.closeness)
+        for member in members[:limit]
     ]
-    return shown, len(members)
+    return entries, len(members)
 
 
 # -- by name --------------------------------------------------------------------
@@ -195,23 +196,23 @@ def _find_community(snapshot: Snapshot, part: Part, limit: int) -> Found:
 
 def _list_definitions(snapshot: Snapshot, part: Part, limit: int) -> Found:
     """Return all definitions with that name, including the one asked about."""
-    found = find_definitions(snapshot, part.name) if part.name else []
-    name = split_name(part.name)[-1] if found else ""
+    definitions = find_definitions(snapshot, part.name) if part.name else []
+    name = split_name(part.name)[-1] if definitions else ""
     sources = LinkSources(snapshot)
-    shown = []
-    for uri, section in found[:limit]:
+    entries = []
+    for uri, section in definitions[:limit]:
         text, lines, _ = sources.of(uri)
         start = section.span.start
         # Comments and decorators above may contain the name; the signature has it last.
         at = text.rfind(name, start, section.body)
         first = lines.line_of(at if at >= 0 else start)
         line = text[lines.start_of(first) :].partition("\n")[0]
-        shown.append(
+        entries.append(
             _make_entry(
                 "definitions", uri, "", 1.0, section.path, first, _shorten(line, 2 * _AROUND)
             )
         )
-    return shown, len(found)
+    return entries, len(definitions)
 
 
 def _find_mentions(snapshot: Snapshot, part: Part, limit: int) -> Found:
@@ -224,15 +225,15 @@ def _find_mentions(snapshot: Snapshot, part: Part, limit: int) -> Found:
     own = {
         (uri, section.span.start, section.body) for uri, section in find_definitions(snapshot, name)
     }
-    found: dict[str, tuple[Place, set[int]]] = {}
+    mentions: dict[str, tuple[Place, set[int]]] = {}
     sources = LinkSources(snapshot)
     for place, _ in snapshot.keyword_search(terms, _FIELDS, _MOST_MENTIONS, Filters()):
         text, _, _ = sources.of(place.uri)
         for match in written.finditer(text, place.start, place.end):
             at = match.start()
             if not any(uri == place.uri and start <= at < body for uri, start, body in own):
-                found.setdefault(place.uri, (place, set()))[1].add(at)
-    ranked = sorted(found.items(), key=lambda each: (-len(each[1][1]), each[0]))
+                mentions.setdefault(place.uri, (place, set()))[1].add(at)
+    ranked = sorted(mentions.items(), key=lambda item: (-len(item[1][1]), item[0]))
     entries = [
         _make_mention(sources, place, sorted(offsets)) for _, (place, offsets) in ranked[:limit]
     ]

@@ -20,10 +20,10 @@ def resolve_globs(filters: Filters, snapshot: Snapshot) -> Filters:
     """Replace globs by the URIs that match them: stores do not know patterns."""
     if filters.touches:
         touches = glob_matcher(filters.touches)
-        targets = [each for each in snapshot.targets() if touches(each)]
-        found = [uri for uri, _, _ in snapshot.linking(targets)]
+        targets = [target for target in snapshot.targets() if touches(target)]
+        linking = [uri for uri, _, _ in snapshot.linking(targets)]
         wanted = frozenset(filters.uris)
-        uris = tuple(uri for uri in found if not wanted or uri in wanted)
+        uris = tuple(uri for uri in linking if not wanted or uri in wanted)
         filters = replace(filters, touches="", uris=uris or ("\0",))
     if not filters.glob:
         return filters
@@ -42,7 +42,7 @@ def note_unmatched_glob(filters: Filters, sources: Sequence[Source]) -> list[Inc
     """Return a note if no indexed path matches the glob, with a glob that would match."""
     if not filters.glob:
         return []
-    uris = [uri for each in sources for uri in each.snapshot.uris(filters.prefix)]
+    uris = [uri for source in sources for uri in source.snapshot.uris(filters.prefix)]
     matches = glob_matcher(filters.glob)
     if any(map(matches, uris)):
         return []

@@ -88,10 +88,10 @@ def _find_spellings(snapshot: Snapshot, terms: Collection[str]) -> dict[str, str
     counted: dict[str, Counter[str]] = {term: Counter() for term in terms}
     for uri in some:
         for word in _WORD.findall((snapshot.text(uri) or "").lower()):
-            found = counted.get(stem(word))
-            if found is not None:
-                found[word] += 1
+            forms = counted.get(stem(word))
+            if forms is not None:
+                forms[word] += 1
     return {
-        term: min(found, key=lambda word: (-found[word], word)) if found else term
-        for term, found in counted.items()
+        term: min(forms, key=lambda word: (-forms[word], word)) if forms else term
+        for term, forms in counted.items()
     }

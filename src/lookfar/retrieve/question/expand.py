@@ -59,7 +59,7 @@ def ground_plans(asked: Asked, settings: SearchSettings) -> tuple[list[Plan], li
                 )
             )
         }
-        others = {term: found for term, found in others.items() if term not in instead}
+        others = {term: synonyms for term, synonyms in others.items() if term not in instead}
         if settings.typos:
             # A word with synonyms is not a typo.
             left = [term for term in unknown if term not in instead and term not in others]
@@ -104,8 +104,8 @@ def _is_written_as_option(snapshot: Snapshot, word: str, plan: Plan) -> bool:
     terms = {**dict.fromkeys(plan.terms, 0.1), **dict.fromkeys(terms_of(word), 1.0)}
     fields = {"body": 1.0, "code": 1.0}
     filters = resolve_globs(plan.filters, snapshot)
-    found = snapshot.keyword_search(terms, fields, _READ_FOR_OPTIONS, filters)
-    for place, _ in found:
+    places = snapshot.keyword_search(terms, fields, _READ_FOR_OPTIONS, filters)
+    for place, _ in places:
         text = snapshot.text(place.uri) or ""
         if option.search(text[place.start : place.end]):
             return True
@@ -128,19 +128,19 @@ def _drop_unknown_phrases(
             for snapshot, admitted in zip(snapshots, filters, strict=True)
         )
 
-    kept = list(dict.fromkeys(asked))
+    phrases = list(dict.fromkeys(asked))
     notes: list[Incomplete] = []
-    for phrase in tuple(kept):
+    for phrase in tuple(phrases):
         if not held(phrase):
-            kept.remove(phrase)
+            phrases.remove(phrase)
             notes.append(
                 Incomplete("no_phrase", f'nothing holds "{phrase}"; its words are searched')
             )
-    if len(kept) > 1 and not held(*kept):
-        listed = ", ".join(f'"{phrase}"' for phrase in kept)
+    if len(phrases) > 1 and not held(*phrases):
+        listed = ", ".join(f'"{phrase}"' for phrase in phrases)
         notes.append(Incomplete("no_phrase", f"no passage holds all of {listed}"))
-        kept = []
-    return [replace(p, filters=replace(p.filters, phrases=tuple(kept))) for p in plans], notes
+        phrases = []
+    return [replace(p, filters=replace(p.filters, phrases=tuple(phrases))) for p in plans], notes
 
 
 def _keep_known(
@@ -148,17 +148,17 @@ def _keep_known(
 ) -> dict[str, tuple[str, ...]]:
     """Keep the synonyms that occur in some collection."""
     known = {
-        term: tuple(each for each in found if any(s.knows(each) for s in snapshots))
-        for term, found in others.items()
+        term: tuple(synonym for synonym in synonyms if any(s.knows(synonym) for s in snapshots))
+        for term, synonyms in others.items()
     }
-    return {term: found for term, found in known.items() if found}
+    return {term: synonyms for term, synonyms in known.items() if synonyms}
 
 
 def _correct_typos(
     plan: Plan, unknown: Sequence[str], snapshots: Sequence[Snapshot]
 ) -> dict[str, tuple[str, ...]]:
     """Return the nearest known term for each unknown one, if it is near enough."""
-    found: dict[str, tuple[str, ...]] = {}
+    corrections: dict[str, tuple[str, ...]] = {}
     for term in unknown:
         if term in plan.names or not count_allowed_typos(term):
             continue
@@ -166,8 +166,8 @@ def _correct_typos(
             term, lambda prefix: [w for s in snapshots for w in s.vocabulary(prefix)]
         )
         if best:
-            found[term] = (best,)
-    return found
+            corrections[term] = (best,)
+    return corrections
 
 
 def _note_replacements(
@@ -178,9 +178,9 @@ def _note_replacements(
         Incomplete(
             "corrected",
             f"nothing holds {_find_word(term, text)}; searched instead: "
-            + ", ".join(_spell_out(each, snapshots) for each in found),
+            + ", ".join(_spell_out(replacement, snapshots) for replacement in replacements),
         )
-        for term, found in instead.items()
+        for term, replacements in instead.items()
     ]
 
 
@@ -195,7 +195,7 @@ def _spell_out(term: str, snapshots: Sequence[Snapshot]) -> str:
 
 def _find_word(term: str, text: str) -> str:
     """Return the first word of a text with this stem."""
-    words = (found[0] for found in _WORDS.finditer(text))
+    words = (match[0] for match in _WORDS.finditer(text))
     return next((word for word in words if term in terms_of(word)), term)
 
 

@@ -83,7 +83,7 @@ def make_plan(
     )
     terms = terms_of(question.text)
     telling = [term for term in terms if not is_stop_word(term)] or terms
-    meant = hypothesis or question.text
+    embedded = hypothesis or question.text
     return Plan(
         text=question.text,
         mode=mode,
@@ -95,8 +95,8 @@ def make_plan(
         ),
         terms=tuple(telling[:_MOST_TERMS]),
         names=names_in(question.text),
-        vector=_embed(meant, embedder, bool(hypothesis)) if mode != "keyword" else None,
-        vector_trust=_measure_trust(meant, embedder) if embedder else 0.0,
+        vector=_embed(embedded, embedder, bool(hypothesis)) if mode != "keyword" else None,
+        vector_trust=_measure_trust(embedded, embedder) if embedder else 0.0,
         kind=question.kind,
         dashed=question.dashed,
         hypothesis=bool(hypothesis),
@@ -122,11 +122,11 @@ def make_line_plan(pattern: str, filters: Filters) -> Plan:
 def add_words(plan: Plan, words: Sequence[str]) -> Plan:
     """Return the plan with these words added to the question."""
     text = " ".join((plan.text, *words))
-    found = [term for term in terms_of(text) if term not in plan.terms and not is_stop_word(term)]
+    added = [term for term in terms_of(text) if term not in plan.terms and not is_stop_word(term)]
     vector = plan.vector
     if vector is not None and not plan.hypothesis:
         vector = _embed(text, plan.embedder)
-    terms = (*plan.terms, *found)[:_MOST_TERMS]
+    terms = (*plan.terms, *added)[:_MOST_TERMS]
     return replace(plan, text=text, terms=terms, names=names_in(text), vector=vector)
 
 
@@ -177,8 +177,8 @@ def _check_types(text: object, mode: object, top_k: object, filters: object) -> 
             raise InvalidArgument(f"Filters.{name} is a str.", hint="Pass a tuple of them.")
     for field in fields(filters):
         value = getattr(filters, field.name)
-        for each in value if isinstance(value, tuple) else (value,):
-            _check_characters(each if isinstance(each, str) else "", f"Filters.{field.name}")
+        for item in value if isinstance(value, tuple) else (value,):
+            _check_characters(item if isinstance(item, str) else "", f"Filters.{field.name}")
 
 
 def is_stop_word(term: str) -> bool:

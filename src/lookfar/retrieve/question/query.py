@@ -64,22 +64,22 @@ def parse_question(text: str) -> Question:
     without: list[str] = []
     dashed: list[str] = []
 
-    def quoted(found: re.Match[str]) -> str:
-        inside = (found["plain"] or found["curly"]).strip()
+    def quoted(match: re.Match[str]) -> str:
+        inside = (match["plain"] or match["curly"]).strip()
         if not terms_of(inside):
-            return found[0]
-        (without if found["no"] else phrases).append(inside)
-        return " " if found["no"] else inside
+            return match[0]
+        (without if match["no"] else phrases).append(inside)
+        return " " if match["no"] else inside
 
-    def refused(found: re.Match[str]) -> str:
-        shouting = _CAPITALS.search(found.string[: found.start()])
-        if shouting or (found["word"].isupper() and len(found["word"]) > 1):
-            return found[0]
-        without.append(found["word"])
+    def refused(match: re.Match[str]) -> str:
+        shouting = _CAPITALS.search(match.string[: match.start()])
+        if shouting or (match["word"].isupper() and len(match["word"]) > 1):
+            return match[0]
+        without.append(match["word"])
         return " "
 
-    def optional(found: re.Match[str]) -> str:
-        dashed.append(found["word"])
+    def optional(match: re.Match[str]) -> str:
+        dashed.append(match["word"])
         return " "
 
     outside = _QUOTED.sub(" ", text)

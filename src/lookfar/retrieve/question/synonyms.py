@@ -94,22 +94,22 @@ def find_synonyms(
     asked = frozenset(terms)
     left = {
         term: [
-            each
-            for each in dict.fromkeys((*others.get(term, ()), *usual.get(term, ())))
-            if each not in asked
+            other
+            for other in dict.fromkeys((*others.get(term, ()), *usual.get(term, ())))
+            if other not in asked
         ]
         for term in terms
     }
-    found: dict[str, list[str]] = {}
-    taken: set[str] = set()
+    chosen: dict[str, list[str]] = {}
+    used: set[str] = set()
     turn = 0
-    while len(taken) < most and any(turn < len(each) for each in left.values()):
-        for term, each in left.items():
-            if turn < len(each) and each[turn] not in taken and len(taken) < most:
-                taken.add(each[turn])
-                found.setdefault(term, []).append(each[turn])
+    while len(used) < most and any(turn < len(candidates) for candidates in left.values()):
+        for term, candidates in left.items():
+            if turn < len(candidates) and candidates[turn] not in used and len(used) < most:
+                used.add(candidates[turn])
+                chosen.setdefault(term, []).append(candidates[turn])
         turn += 1
-    return {term: tuple(each) for term, each in found.items()}
+    return {term: tuple(synonyms) for term, synonyms in chosen.items()}
 
 
 def find_spellings(term: str, own: Sequence[str] = ()) -> frozenset[str]:
@@ -122,45 +122,45 @@ def find_spellings(term: str, own: Sequence[str] = ()) -> frozenset[str]:
 @lru_cache(maxsize=1)
 def _build_table() -> Mapping[str, tuple[str, ...]]:
     """Return all synonyms as terms of the index."""
-    found = {term: dict.fromkeys(others) for term, others in _build_spellings().items()}
+    table = {term: dict.fromkeys(others) for term, others in _build_spellings().items()}
     for group in _ALIKE:
         words = group.split()
         for word in words:
-            _add_targets(found, word, [other for other in words if other != word])
-    return {term: tuple(others) for term, others in found.items()}
+            _add_targets(table, word, [other for other in words if other != word])
+    return {term: tuple(others) for term, others in table.items()}
 
 
 @lru_cache(maxsize=1)
 def _build_spellings() -> Mapping[str, tuple[str, ...]]:
-    found: dict[str, dict[str, None]] = {}
+    table: dict[str, dict[str, None]] = {}
     for short, long in _SHORT.items():
-        _add_targets(found, short, long.split())
+        _add_targets(table, short, long.split())
         if len(long.split()) == 1:  # One word of a longer name does not mean the whole name.
-            _add_targets(found, long, [short])
-    return {term: tuple(others) for term, others in found.items()}
+            _add_targets(table, long, [short])
+    return {term: tuple(others) for term, others in table.items()}
 
 
-def _add_targets(found: dict[str, dict[str, None]], word: str, others: Sequence[str]) -> None:
+def _add_targets(table: dict[str, dict[str, None]], word: str, others: Sequence[str]) -> None:
     term = _to_term(word)
     targets = map(_to_term, others)
-    found.setdefault(term, {}).update((each, None) for each in targets if each != term)
+    table.setdefault(term, {}).update((target, None) for target in targets if target != term)
 
 
 @lru_cache(maxsize=8)
 def parse_own_synonyms(written: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
     """Parse ``word = other other`` from the settings into terms of the index."""
-    found: dict[str, tuple[str, ...]] = {}
-    for each in written:
-        word, equals, others = each.partition("=")
+    synonyms: dict[str, tuple[str, ...]] = {}
+    for entry in written:
+        word, equals, others = entry.partition("=")
         term, targets = _to_term(word), tuple(filter(None, map(_to_term, others.split())))
         if not equals or not term or not targets:
             raise InvalidConfig(
-                f"search.synonyms holds {each!r}, which is no synonym.",
+                f"search.synonyms holds {entry!r}, which is no synonym.",
                 hint='Write the word, an equals sign, and what others call it: "fe=frontend".',
-                details={"key": "search.synonyms", "value": each},
+                details={"key": "search.synonyms", "value": entry},
             )
-        found[term] = (*found.get(term, ()), *targets)
-    return found
+        synonyms[term] = (*synonyms.get(term, ()), *targets)
+    return synonyms
 
 
 def _to_term(word: str) -> str:

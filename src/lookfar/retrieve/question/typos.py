@@ -44,8 +44,8 @@ def find_nearest(term: str, vocabulary: Vocabulary) -> str:
             limit = most if best is None else best[0]
             apart = edit_distance(term, known, limit)
             if apart <= limit:
-                found = (apart, -count, known)
-                best = found if best is None else min(best, found)
+                candidate = (apart, -count, known)
+                best = candidate if best is None else min(best, candidate)
     return best[2] if best else ""
 
 

@@ -48,11 +48,11 @@ def share_statistics(sources: Sequence[tuple[Plan, Snapshot]], counted: Sequence
     weighs among a hundred thousand pages. With ``counted``, only those sources are counted.
     """
     telling = [sources[at] for at in counted] or sources
-    told = [snapshot.statistics(_list_terms(plan)) for plan, snapshot in telling]
+    statistics = [snapshot.statistics(_list_terms(plan)) for plan, snapshot in telling]
     frequency: Counter[tuple[str, str]] = Counter()
-    for each in told:
-        frequency.update(each.frequency)
-    shared = Statistics(sum(each.entries for each in told), frequency)
+    for counted_here in statistics:
+        frequency.update(counted_here.frequency)
+    shared = Statistics(sum(counted_here.entries for counted_here in statistics), frequency)
     for plan_and_snapshot in sources:
         # If only one source is counted, its own statistics already apply to it.
         if len(telling) > 1 or plan_and_snapshot is not telling[0]:
@@ -64,10 +64,10 @@ def measure_rarity(sources: Sequence[tuple[Plan, Snapshot]]) -> dict[str, float]
     having: Counter[str] = Counter()
     entries = 0
     for plan, snapshot in sources:
-        told = snapshot.statistics(plan.terms)
-        entries += told.entries
+        statistics = snapshot.statistics(plan.terms)
+        entries += statistics.entries
         for term in plan.terms:
-            having[term] += told.frequency["page", term]
+            having[term] += statistics.frequency["page", term]
     return {
         term: math.log(1 + (max(entries - count, 0) + 0.5) / (count + 0.5))
         for term, count in having.items()
@@ -88,15 +88,15 @@ def gather_candidates(
     terms = _weigh_terms(plan, snapshot)
     if plan.mode != "vector":
         page = dict(snapshot.page_search(terms, of_pages, limit, filters))
-        found = snapshot.keyword_search(terms, of_chunks, limit, filters)
-        covered = {place.document for place, _ in found}
+        places_found = snapshot.keyword_search(terms, of_chunks, limit, filters)
+        covered = {place.document for place, _ in places_found}
         bare = [document for document in page if document not in covered]
-        found += snapshot.best_of_each(terms, of_chunks, bare, filters)
+        places_found += snapshot.best_of_each(terms, of_chunks, bare, filters)
         path = extract_path(plan.text)
         named = snapshot.ending_in(path, filters) if path else []
-        found += [(place, 0.0) for place in named if place.document not in covered]
-        keyword = {place.key: score for place, score in found}
-        places.update((place.key, place) for place, _ in found)
+        places_found += [(place, 0.0) for place in named if place.document not in covered]
+        keyword = {place.key: score for place, score in places_found}
+        places.update((place.key, place) for place, _ in places_found)
     defining, leads = find_named_places(plan, snapshot, filters)
     brought = defining.keys() - places.keys()
     places.update(defining)
@@ -144,13 +144,13 @@ def _find_by_expansion(
     Documents with a lower cosine than all others are dropped: scores are scaled between the lowest
     and the highest, and the additions must not change that scale.
     """
-    others = (*(each for found in plan.alike.values() for each in found), *plan.concepts)
+    others = (*(synonym for matches in plan.alike.values() for synonym in matches), *plan.concepts)
     if not others or plan.mode == "vector":
         return []
     present = {place.document for place in places.values()}
-    found = snapshot.keyword_search(list(dict.fromkeys(others)), weights, _BROUGHT_IN, filters)
+    matches = snapshot.keyword_search(list(dict.fromkeys(others)), weights, _BROUGHT_IN, filters)
     new: dict[int, Place] = {}
-    for place, _ in found:
+    for place, _ in matches:
         if place.document not in present:
             new.setdefault(place.document, place)
     if plan.vector is None:
@@ -161,13 +161,13 @@ def _find_by_expansion(
     least = min(nearest.values(), default=-1.0)
     brought = list(new.values())
     scores = snapshot.vector_scores(plan.vector, brought)
-    return [each for each in zip(brought, scores, strict=True) if each[1] >= least]
+    return [pair for pair in zip(brought, scores, strict=True) if pair[1] >= least]
 
 
 def _list_terms(plan: Plan) -> list[str]:
     """Return all terms that a plan looks up in the index."""
     others = (*plan.instead.values(), *plan.alike.values(), plan.concepts)
-    return list(dict.fromkeys((*plan.terms, *(each for found in others for each in found))))
+    return list(dict.fromkeys((*plan.terms, *(term for terms in others for term in terms))))
 
 
 def _weigh_terms(plan: Plan, snapshot: Snapshot) -> dict[str, float]:
@@ -178,9 +178,9 @@ def _weigh_terms(plan: Plan, snapshot: Snapshot) -> dict[str, float]:
     they count more.
     """
     weights = dict.fromkeys(plan.terms, 1.0)
-    for found in plan.instead.values():
-        for term in found:
-            weights.setdefault(term, _INSTEAD / math.sqrt(len(found)))
+    for replacements in plan.instead.values():
+        for term in replacements:
+            weights.setdefault(term, _INSTEAD / math.sqrt(len(replacements)))
     for name, parts in plan.names.items():
         if not snapshot.knows(name) and name not in plan.instead:
             continue

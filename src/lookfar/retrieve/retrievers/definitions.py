@@ -62,14 +62,14 @@ def find_named_places(
     places: dict[int, Place] = {}
     named: dict[int, NamedPlace] = {}
     for number, name in enumerate(find_names(plan)):
-        found = _choose_meant(_find_recorded(name, snapshot, filters), name)
-        if found is None or all(_is_declaration(defined) for defined in found):
-            found = _find_unrecorded(name, snapshot, filters, found or [])
-        for defined in found:
+        definitions = _choose_meant(_find_recorded(name, snapshot, filters), name)
+        if definitions is None or all(_is_declaration(defined) for defined in definitions):
+            definitions = _find_unrecorded(name, snapshot, filters, definitions or [])
+        for defined in definitions:
             places[defined.place.key] = defined.place
             why = "it holds {}, as no other does" if defined.tier == _HOLDS_IT else "it defines {}"
-            told = NamedPlace(number, defined.tier, why.format(".".join(name.parts)))
-            named[defined.place.key] = min(named.get(defined.place.key, told), told)
+            match = NamedPlace(number, defined.tier, why.format(".".join(name.parts)))
+            named[defined.place.key] = min(named.get(defined.place.key, match), match)
     return places, named
 
 
@@ -83,7 +83,7 @@ def _find_recorded(name: Name, snapshot: Snapshot, filters: Filters) -> list[_De
         here = {d.start: d.kind for d in definitions if _last_part(d.name).casefold() == folded}
         if here:
             kinds[document] = here
-    found: list[_Defined] = []
+    recorded: list[_Defined] = []
     for document, starts in kinds.items():
         uri = uris[document]
         chunks = snapshot.admitted(uri, filters)
@@ -92,29 +92,35 @@ def _find_recorded(name: Name, snapshot: Snapshot, filters: Filters) -> list[_De
                 chunk = _find_chunk(section, chunks)
                 if chunk is not None and _last_part(section.title).casefold() == folded:
                     tier = _rate_definition(uri, section, starts[section.span.start])
-                    found.append(_Defined(chunk, _split_path(section), tier))
-    return found
+                    recorded.append(_Defined(chunk, _split_path(section), tier))
+    return recorded
 
 
-def _choose_meant(found: list[_Defined], name: Name) -> list[_Defined] | None:
+def _choose_meant(definitions: list[_Defined], name: Name) -> list[_Defined] | None:
     """Return the definitions that the question can mean; ``None`` if there are none at all."""
-    if not found:
+    if not definitions:
         return None
-    found = [defined for defined in found if defined.path[-1] == name.last] or found
+    definitions = [
+        defined for defined in definitions if defined.path[-1] == name.last
+    ] or definitions
     owner = name.parts[-2].casefold() if len(name.parts) > 1 else ""
     if owner and owner not in _RECEIVERS:
-        owned = [defined for defined in found if _is_inside(defined, owner)]
+        owned = [defined for defined in definitions if _is_inside(defined, owner)]
         # The definition of ``os.path.join`` is not in this collection.
-        found = owned or (found if name.alone and len(found) == 1 else [])
-    found = [defined for defined in found if not is_aside(defined.place.uri)] or found
+        definitions = owned or (definitions if name.alone and len(definitions) == 1 else [])
+    definitions = [
+        defined for defined in definitions if not is_aside(defined.place.uri)
+    ] or definitions
     if not name.alone:
         # The other words of the question decide which of several it is about.
-        found = [defined for defined in found if defined.tier < _MAYBE_DECLARED] or found
-        return found if len(found) == 1 and found[0].tier < _INCIDENTAL else []
-    best = min((defined.tier for defined in found), default=0)
-    if sum(defined.tier == best for defined in found) > _MOST_MEANT and not name.sure:
+        definitions = [
+            defined for defined in definitions if defined.tier < _MAYBE_DECLARED
+        ] or definitions
+        return definitions if len(definitions) == 1 and definitions[0].tier < _INCIDENTAL else []
+    best = min((defined.tier for defined in definitions), default=0)
+    if sum(defined.tier == best for defined in definitions) > _MOST_MEANT and not name.sure:
         return []  # It is a common word, so code with that name is probably not meant.
-    return found
+    return definitions
 
 
 def _is_inside(defined: _Defined, owner: str) -> bool:
@@ -138,8 +144,8 @@ def _find_unrecorded(
     if not name.alone and len(name.parts) > 1:
         return declared
     weights = {"headings": 1.0, "body": 1.0, "code": 1.0}
-    held = snapshot.keyword_search(name.terms, weights, _MOST_HEADED, filters)
-    holders = {place.uri: place.lane for place, _ in held if place.lane != "commits"}
+    matches = snapshot.keyword_search(name.terms, weights, _MOST_HEADED, filters)
+    holders = {place.uri: place.lane for place, _ in matches if place.lane != "commits"}
     code = [uri for uri, lane in holders.items() if lane == "code"]
     defining: list[_Defined] = []
     lines = compile_definition_pattern(name.last, with_body=bool(declared))

@@ -26,10 +26,10 @@ def list_admitted(sources: Sequence[Source], limit: int, offset: int) -> tuple[l
             key=_sort_key,
         )
     ]
-    shown = admitted[offset : offset + limit]
+    page = admitted[offset : offset + limit]
     lines: dict[tuple[str, int], int] = {}
     for source in sources:
-        wanted = [facts.document for owner, facts in shown if owner is source]
+        wanted = [facts.document for owner, facts in page if owner is source]
         counted = source.snapshot.line_counts(wanted) if wanted else {}
         lines.update(((source.collection, number), count) for number, count in counted.items())
     return [
@@ -44,7 +44,7 @@ def list_admitted(sources: Sequence[Source], limit: int, offset: int) -> tuple[l
             facts.size,
             lines.get((source.collection, facts.document), 0),
         )
-        for source, facts in shown
+        for source, facts in page
     ], len(admitted)
 
 

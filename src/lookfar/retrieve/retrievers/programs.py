@@ -22,16 +22,18 @@ if TYPE_CHECKING:
 
 def replace_with_programs(ranking: Ranking, sources: Sequence[Source], most: int) -> Ranking:
     """Replace prose by the programs in it, at most ``most`` per page (0: no limit)."""
-    kept: list[Candidate] = []
+    candidates: list[Candidate] = []
     prose: dict[tuple[int, int], list[Candidate]] = defaultdict(list)
-    for each in ranking.candidates:
-        if sources[each.source].plan.filters.languages and each.place.lane != "code":
-            prose[each.document].append(each)
+    for candidate in ranking.candidates:
+        if sources[candidate.source].plan.filters.languages and candidate.place.lane != "code":
+            prose[candidate.document].append(candidate)
         else:
-            kept.append(each)
+            candidates.append(candidate)
     for passages in prose.values():
-        kept += _find_in_page(passages, sources[passages[0].source], ranking, most, len(kept))
-    return replace(ranking, candidates=tuple(kept), scores=(0.0,) * len(kept))
+        candidates += _find_in_page(
+            passages, sources[passages[0].source], ranking, most, len(candidates)
+        )
+    return replace(ranking, candidates=tuple(candidates), scores=(0.0,) * len(candidates))
 
 
 def _find_in_page(
@@ -43,16 +45,20 @@ def _find_in_page(
     if known is None or text is None or known["language"] in wanted:
         return list(passages)  # The page itself is in that language.
     lines = Lines(text)
-    found: dict[int, Candidate] = {}
+    programs: dict[int, Candidate] = {}
     for start, end in _iterate_programs(known, wanted):
-        holding = [each for each in passages if start < each.place.end and each.place.start < end]
+        holding = [
+            passage
+            for passage in passages
+            if start < passage.place.end and passage.place.start < end
+        ]
         score, _ = score_words(text[start:end], ranking.rarity)
         if not holding or (ranking.plan.mode == "keyword" and not score):
             continue
-        best = max(holding, key=lambda each: (each.vector, -each.place.start))
+        best = max(holding, key=lambda passage: (passage.vector, -passage.place.start))
         place = best.place._replace(
             # A number that no document has: two programs must not be merged into one passage.
-            document=-1 - number - len(found),
+            document=-1 - number - len(programs),
             part=1,
             parts=1,
             start=start,
@@ -62,11 +68,11 @@ def _find_in_page(
             overlap=0,
             sha=sha256(text[start:end].encode("utf-8")).digest(),
         )
-        found[start] = best._replace(place=place, keyword=score)
-    ranked = sorted(found.values(), key=lambda each: (-each.keyword, each.place.start))
+        programs[start] = best._replace(place=place, keyword=score)
+    ranked = sorted(programs.values(), key=lambda program: (-program.keyword, program.place.start))
     # If one program contains words of the question, those without any are dropped.
     if ranked and ranked[0].keyword:
-        ranked = [each for each in ranked if each.keyword]
+        ranked = [program for program in ranked if program.keyword]
     return ranked[: most or None]
 
 

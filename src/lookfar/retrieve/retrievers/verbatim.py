@@ -54,22 +54,22 @@ def find_runs(plan: Plan, rarity: dict[str, float]) -> list[Run]:
         return []
 
     def share(words: Sequence[str]) -> float:
-        held = frozenset(plan.terms).intersection(terms_of(" ".join(words)))
-        return sum(rarity.get(term, 0.0) for term in held) / total
+        terms = frozenset(plan.terms).intersection(terms_of(" ".join(words)))
+        return sum(rarity.get(term, 0.0) for term in terms) / total
 
-    quoted = [_split_words(each) for each in _find_quoted(plan)]
+    quoted = [_split_words(text) for text in _find_quoted(plan)]
     words = _split_words(plan.text)
     groups = (words[at : at + _WORDS] for at in range(len(words) - _WORDS + 1))
-    telling = [run for each in groups if (run := Run(tuple(each), share(each))).share]
+    telling = [run for group in groups if (run := Run(tuple(group), share(group))).share]
     best = sorted(telling, key=lambda run: -run.share)[:_MOST_RUNS]
-    first = [Run(tuple(each), share(each)) for each in quoted[:_MOST_RUNS]]
+    first = [Run(tuple(words), share(words)) for words in quoted[:_MOST_RUNS]]
     return list(dict.fromkeys((*first, *best)))
 
 
 def _find_quoted(plan: Plan) -> list[str]:
     """Return quoted text and code of several words."""
     quoted = (*_QUOTED.findall(plan.text), *plan.filters.phrases)
-    return [each for each in quoted if len(_split_words(each)) > 1]
+    return [text for text in quoted if len(_split_words(text)) > 1]
 
 
 def _split_words(text: str) -> list[str]:
@@ -89,14 +89,16 @@ def boost_verbatim(sources: Sequence[Source]) -> Stage:
         added: dict[tuple[int, int], Candidate] = {}
         for run in find_runs(plan, rarity):
             for number, place in _find_holders(run, sources):
-                held = _measure_extent(place, sources[number], plan, rarity)
+                extent = _measure_extent(place, sources[number], plan, rarity)
                 key = (number, place.key)
-                shares[key] = max(shares.get(key, 0.0), held)
+                shares[key] = max(shares.get(key, 0.0), extent)
                 added[key] = Candidate(place, 0.0, 0.0, 0.0, number)
         if not shares:
             return ranking
-        known = {(each.source, each.place.key) for each in ranking.candidates}
-        joined = ranking.add_candidates([each for key, each in added.items() if key not in known])
+        known = {(candidate.source, candidate.place.key) for candidate in ranking.candidates}
+        joined = ranking.add_candidates(
+            [candidate for key, candidate in added.items() if key not in known]
+        )
         return _boost(joined, shares)
 
     return lift
@@ -104,16 +106,16 @@ def boost_verbatim(sources: Sequence[Source]) -> Stage:
 
 def _find_holders(run: Run, sources: Sequence[Source]) -> list[tuple[int, Place]]:
     """Return the chunks that contain these words in a row; none if many documents do."""
-    found: list[tuple[int, Place]] = []
+    holders: list[tuple[int, Place]] = []
     for number, source in enumerate(sources):
         filters = resolve_globs(source.plan.filters, source.snapshot)
         places = source.snapshot.few_holding(" ".join(run.words), _FEW_CHUNKS, filters)
         if places is None:
             return []
-        found += [(number, place) for place in places]
-    if len({(number, place.document) for number, place in found}) > _FEW_DOCUMENTS:
+        holders += [(number, place) for place in places]
+    if len({(number, place.document) for number, place in holders}) > _FEW_DOCUMENTS:
         return []
-    return found
+    return holders
 
 
 def _measure_extent(place: Place, source: Source, plan: Plan, rarity: dict[str, float]) -> float:
@@ -126,15 +128,15 @@ def _measure_extent(place: Place, source: Source, plan: Plan, rarity: dict[str, 
     if text is None:
         return 0.0
     written = _normalise(text[place.start : place.end])
-    if any(_normalise(each) in written for each in _find_quoted(plan)):
+    if any(_normalise(text) in written for text in _find_quoted(plan)):
         return 1.0
     total = sum(rarity.get(term, 0.0) for term in plan.terms)
     best = 0.0
     for words in _longest_runs(_split_words(plan.text), written):
-        held = frozenset(plan.terms).intersection(terms_of(" ".join(words)))
-        if plan.kind == "error" and len(words) >= _LONG and len(held) >= _TELLING:
+        terms = frozenset(plan.terms).intersection(terms_of(" ".join(words)))
+        if plan.kind == "error" and len(words) >= _LONG and len(terms) >= _TELLING:
             return 1.0
-        best = max(best, sum(rarity.get(term, 0.0) for term in held) / total)
+        best = max(best, sum(rarity.get(term, 0.0) for term in terms) / total)
     return best
 
 
@@ -159,8 +161,8 @@ def _boost(ranking: Ranking, shares: dict[tuple[int, int], float]) -> Ranking:
     # A question about history asks for a commit, not for a place with the same words.
     decides = 2.0 if asks_for_history(ranking.plan.text) else _MOST_OF_IT
     added = []
-    for each, score in zip(ranking.candidates, ranking.scores, strict=True):
-        share = shares.get((each.source, each.place.key), 0.0)
+    for candidate, score in zip(ranking.candidates, ranking.scores, strict=True):
+        share = shares.get((candidate.source, candidate.place.key), 0.0)
         first = max(best - score, 0.0) + share if share >= decides else _PART * share
         added.append(first if share else 0.0)
 

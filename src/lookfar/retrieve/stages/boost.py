@@ -22,11 +22,11 @@ def boost_names(weight: float) -> Stage:
         if not wanted or not weight:
             return ranking
         shares = {
-            each: len(wanted & _name_terms(place.uri, place.title, place.path)) / len(wanted)
-            for each in within_reach(ranking, weight)
-            if (place := each.place).lane != "code"  # Code is ranked by its names elsewhere.
+            candidate: len(wanted & _name_terms(place.uri, place.title, place.path)) / len(wanted)
+            for candidate in within_reach(ranking, weight)
+            if (place := candidate.place).lane != "code"  # Code is ranked by its names elsewhere.
         }
-        added = [weight * shares.get(each, 0.0) for each in ranking.candidates]
+        added = [weight * shares.get(candidate, 0.0) for candidate in ranking.candidates]
         return ranking.add_step("names", added, lambda c: f"{shares[c]:.0%} of the words")
 
     return boost
@@ -38,11 +38,13 @@ def boost_path(ranking: Ranking) -> Ranking:
     if not path:
         return ranking
     asked = {
-        each.place.uri for each in ranking.candidates if matches_path_end(each.place.uri, path)
+        candidate.place.uri
+        for candidate in ranking.candidates
+        if matches_path_end(candidate.place.uri, path)
     }
     if len(asked) > _FEW_FILES:
         return ranking
-    added = [1.0 if each.place.uri in asked else 0.0 for each in ranking.candidates]
+    added = [1.0 if candidate.place.uri in asked else 0.0 for candidate in ranking.candidates]
     return ranking.add_step(
         "path", added, lambda _: "the question is its path", whole_document=True
     )
@@ -56,14 +58,14 @@ def weigh_commits(weight: float) -> Stage:
     """
 
     def weigh(ranking: Ranking) -> Ranking:
-        lanes = {each.place.lane for each in ranking.candidates}
+        lanes = {candidate.place.lane for candidate in ranking.candidates}
         plan = ranking.plan
         if "commits" not in lanes or len(lanes) == 1 or "commits" in plan.filters.lanes:
             return ranking
         counts = _IN_HISTORY if asks_for_history(plan.text) else weight
         added = [
-            (counts - 1) * score if each.place.lane == "commits" else 0.0
-            for each, score in zip(ranking.candidates, ranking.scores, strict=True)
+            (counts - 1) * score if candidate.place.lane == "commits" else 0.0
+            for candidate, score in zip(ranking.candidates, ranking.scores, strict=True)
         ]
         return ranking.add_step("lane", added, lambda _: f"a commit counts {counts:g}")
 

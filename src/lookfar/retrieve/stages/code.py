@@ -54,12 +54,15 @@ def boost_file_names(ranking: Ranking) -> Ranking:
         return ranking
     asked = _NameScorer(ranking)
     lifts: dict[tuple[int, int], tuple[float, float]] = {}
-    for each in ranking.candidates:
-        if each.place.lane == "code" and each.document not in lifts:
-            lifts[each.document] = asked.file(each.place.uri), asked.folder(each.place.uri)
+    for candidate in ranking.candidates:
+        if candidate.place.lane == "code" and candidate.document not in lifts:
+            lifts[candidate.document] = (
+                asked.file(candidate.place.uri),
+                asked.folder(candidate.place.uri),
+            )
     none = (0.0, 0.0)
-    files = [lifts.get(each.document, none)[0] for each in ranking.candidates]
-    folders = [lifts.get(each.document, none)[1] for each in ranking.candidates]
+    files = [lifts.get(candidate.document, none)[0] for candidate in ranking.candidates]
+    folders = [lifts.get(candidate.document, none)[1] for candidate in ranking.candidates]
     ranking = ranking.add_step("file name", files, _note_name("its file"), whole_document=True)
     return ranking.add_step("folder", folders, _note_name("its folder"), whole_document=True)
 
@@ -71,9 +74,11 @@ def judge_definitions(read: Reader, judges: Sequence[Judge]) -> Stage:
         if not judges or not _has_code(ranking):
             return ranking
         # Read all of them: a chunk far behind may be all that is left once tests are demoted.
-        defined = read([each for each in ranking.candidates if each.place.lane == "code"])
-        for each in judges:
-            ranking = each(ranking, defined)
+        defined = read(
+            [candidate for candidate in ranking.candidates if candidate.place.lane == "code"]
+        )
+        for apply in judges:
+            ranking = apply(ranking, defined)
         return ranking
 
     return judge
@@ -82,14 +87,17 @@ def judge_definitions(read: Reader, judges: Sequence[Judge]) -> Stage:
 def boost_definitions(ranking: Ranking, defined: Defined) -> Ranking:
     """Boost code that defines something the question names."""
     asked = _NameScorer(ranking)
-    told: dict[Place, str] = {}
+    best_names: dict[Place, str] = {}
     added = []
-    for each in ranking.candidates:
-        found = ((asked.definition(one.name), one.name) for one in defined.get(each, ()))
-        amount, name = max(found, default=(0.0, ""))
+    for candidate in ranking.candidates:
+        scored = (
+            (asked.definition(definition.name), definition.name)
+            for definition in defined.get(candidate, ())
+        )
+        amount, name = max(scored, default=(0.0, ""))
         added.append(amount)
-        told[each.place] = name
-    return ranking.add_step("definition", added, lambda c: f"it defines {told[c.place]}")
+        best_names[candidate.place] = name
+    return ranking.add_step("definition", added, lambda c: f"it defines {best_names[c.place]}")
 
 
 def demote_tests(ranking: Ranking) -> Ranking:
@@ -107,8 +115,8 @@ def demote_tests(ranking: Ranking) -> Ranking:
         return weights[uri]
 
     added = [
-        (weight(each.place.uri) - 1) * score if each.place.lane == "code" else 0.0
-        for each, score in zip(ranking.candidates, ranking.scores, strict=True)
+        (weight(candidate.place.uri) - 1) * score if candidate.place.lane == "code" else 0.0
+        for candidate, score in zip(ranking.candidates, ranking.scores, strict=True)
     ]
     return ranking.add_step("aside", added, lambda c: f"counts {weight(c.place.uri):g}",
                         whole_document=True)  # fmt: skip
@@ -148,8 +156,8 @@ class _NameScorer:
         hit = words & self._terms
         lift = 0.0
         if hit:
-            said = _NAME_ITSELF + (1 - _NAME_ITSELF) * self._share(hit)
-            lift = FILE_NAME * len(hit) / len(words) * said
+            weight = _NAME_ITSELF + (1 - _NAME_ITSELF) * self._share(hit)
+            lift = FILE_NAME * len(hit) / len(words) * weight
         return lift + (EXACT_FILE if stem.lower() in self._identifiers else 0.0)
 
     def folder(self, uri: str) -> float:
@@ -187,8 +195,8 @@ def find_identifiers(plan: Plan) -> frozenset[str]:
 
 
 def _has_code(ranking: Ranking) -> bool:
-    return any(each.place.lane == "code" for each in ranking.candidates)
+    return any(candidate.place.lane == "code" for candidate in ranking.candidates)
 
 
-def _note_name(what: str) -> Callable[[Candidate], str]:
-    return lambda _: f"the question names {what}"
+def _note_name(part: str) -> Callable[[Candidate], str]:
+    return lambda _: f"the question names {part}"

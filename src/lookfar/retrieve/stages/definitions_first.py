@@ -35,5 +35,5 @@ def put_definitions_first(ranking: Ranking) -> Ranking:
     for at in reversed(order):
         least = max(ranking.scores[at], least + _STEP)
         added[at] = least - ranking.scores[at]
-    notes = {ranking.candidates[at]: told.why for at, told in named.items()}
+    notes = {ranking.candidates[at]: place.why for at, place in named.items()}
     return ranking.add_step("name", added, lambda candidate: notes[candidate])

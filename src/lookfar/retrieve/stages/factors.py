@@ -35,21 +35,23 @@ def boost_kind(of_kind: float, of_topic: float) -> Judge:
         wanted = detect_intents(ranking.plan.topics)
         if not wanted:
             return ranking
-        kinds = frozenset[str]().union(*(_KINDS[each] for each in wanted if each in _KINDS))
+        kinds = frozenset[str]().union(*(_KINDS[intent] for intent in wanted if intent in _KINDS))
         topics = frozenset(wanted).difference(_KINDS)
 
-        def factor(each: Candidate) -> float:
-            here = defined.get(each, ())
+        def factor(candidate: Candidate) -> float:
+            here = defined.get(candidate, ())
             if any(symbol.kind in kinds for symbol in here):
                 return of_kind
             if topics and here:
                 # Without reading the code, only names show what it is about.
-                words = terms_of(" ".join((each.place.uri, *(symbol.name for symbol in here))))
+                words = terms_of(" ".join((candidate.place.uri, *(symbol.name for symbol in here))))
                 return of_topic if topics.intersection(detect_intents(words)) else 1.0
             return 1.0
 
-        told = ", ".join(wanted)
-        return _multiply(ranking, "kind", factor, lambda _: f"the question is about: {told}")
+        topics_asked = ", ".join(wanted)
+        return _multiply(
+            ranking, "kind", factor, lambda _: f"the question is about: {topics_asked}"
+        )
 
     return judge
 
@@ -58,9 +60,9 @@ def boost_documented(documented: float) -> Judge:
     """Boost code with a docstring."""
 
     def judge(ranking: Ranking, defined: Defined) -> Ranking:
-        def factor(each: Candidate) -> float:
-            told = any(symbol.documented for symbol in defined.get(each, ()))
-            return documented if told else 1.0
+        def factor(candidate: Candidate) -> float:
+            has_docstring = any(symbol.documented for symbol in defined.get(candidate, ()))
+            return documented if has_docstring else 1.0
 
         return _multiply(ranking, "docstring", factor, lambda _: "it is documented")
 
@@ -70,8 +72,8 @@ def boost_documented(documented: float) -> Judge:
 def demote_large(ranking: Ranking) -> Ranking:
     """Demote chunks that are too large for one answer."""
 
-    def factor(each: Candidate) -> float:
-        size = each.place.end - each.place.start
+    def factor(candidate: Candidate) -> float:
+        size = candidate.place.end - candidate.place.start
         return next((counts for least, counts in LARGE if size >= least), 1.0)
 
     return _multiply(
@@ -90,8 +92,8 @@ def boost_names_by_ladder(ranking: Ranking, defined: Defined) -> Ranking:
         share = len(asked & words) / len(asked) if asked else 0.0
         return next((counts for least, counts in NAME_LADDER[1:] if share and share >= least), 1.0)
 
-    def factor(each: Candidate) -> float:
-        return max((rung(symbol.name) for symbol in defined.get(each, ())), default=1.0)
+    def factor(candidate: Candidate) -> float:
+        return max((rung(symbol.name) for symbol in defined.get(candidate, ())), default=1.0)
 
     return _multiply(ranking, "name", factor, lambda _: "its name has words of the question")
 
@@ -100,8 +102,8 @@ def boost_path_words(ranking: Ranking) -> Ranking:
     """Boost code by the share of the question's words in its path."""
     asked = frozenset(ranking.plan.terms)
 
-    def factor(each: Candidate) -> float:
-        share = len(asked.intersection(terms_of(each.place.uri))) / (len(asked) or 1)
+    def factor(candidate: Candidate) -> float:
+        share = len(asked.intersection(terms_of(candidate.place.uri))) / (len(asked) or 1)
         return 1 + (PATH - 1) * share
 
     return _multiply(ranking, "path words", factor, lambda _: "its path has words of the question")
@@ -115,7 +117,7 @@ def _multiply(
 ) -> Ranking:
     """Multiply the scores of code by a factor."""
     added = [
-        (factor(each) - 1) * score if each.place.lane == "code" else 0.0
-        for each, score in zip(ranking.candidates, ranking.scores, strict=True)
+        (factor(candidate) - 1) * score if candidate.place.lane == "code" else 0.0
+        for candidate, score in zip(ranking.candidates, ranking.scores, strict=True)
     ]
     return ranking.add_step(stage, added, note) if any(added) else ranking

@@ -42,13 +42,13 @@ def weigh_by_variance(threshold: float, least: float) -> Weigh:
         def factor(values: Sequence[float], floor: float | None) -> float:
             scaled = _scale(values, 1.0, floor, judges=judges)
             mean = sum(scaled) / (len(scaled) or 1)
-            spread = sum((each - mean) ** 2 for each in scaled) / (len(scaled) or 1)
+            spread = sum((value - mean) ** 2 for value in scaled) / (len(scaled) or 1)
             return max(least, spread / threshold) if spread < threshold else 1.0
 
-        near = meaning * factor([c.vector for c in ranking.candidates], None)
-        said = words * factor([c.keyword for c in ranking.candidates], 0.0)
-        whole = (meaning + words) / (near + said or 1.0)
-        return near * whole, said * whole
+        by_meaning = meaning * factor([c.vector for c in ranking.candidates], None)
+        by_words = words * factor([c.keyword for c in ranking.candidates], 0.0)
+        whole = (meaning + words) / (by_meaning + by_words or 1.0)
+        return by_meaning * whole, by_words * whole
 
     return weigh
 
@@ -68,7 +68,7 @@ def fuse_by_rank(
 
         def lane(score: Callable[[Candidate], float], weight: float) -> list[float]:
             # A retriever without a score for a candidate does not rank it.
-            scores = [score(each) for each in ranking.candidates]
+            scores = [score(candidate) for candidate in ranking.candidates]
             listed = replace(ranking, scores=tuple(scores)).order()
             listed = [at for at in listed if scores[at] > 0]
             place = {at: rank for rank, at in enumerate(listed, 1)}
@@ -117,7 +117,7 @@ def fuse_by_score(
 
     def fuse(ranking: Ranking) -> Ranking:
         plan, candidates = ranking.plan, ranking.candidates
-        prose = [each.place.lane != "code" for each in candidates]
+        prose = [candidate.place.lane != "code" for candidate in candidates]
         meaning, words = weigh(ranking, *_mode_weights(ranking, vector_weight, keyword_weight))
         total = meaning + words or 1.0
         chunk = (1 - page_share) / total
@@ -126,13 +126,13 @@ def fuse_by_score(
         near_code = code_vector_weight * plan.vector_trust if words and meaning else meaning and 1.0
         own = 1 - _FILE_SHARE
         scaled = partial(_scale, judges=_scale_makers(ranking))
-        said: list[float] = [0.0] * len(candidates)
-        near: list[float] = [0.0] * len(candidates)
+        by_words: list[float] = [0.0] * len(candidates)
+        by_meaning: list[float] = [0.0] * len(candidates)
         if words:
             keyword = scaled([c.keyword for c in candidates], 1.0, floor=0.0)
             whole = scaled([c.page for c in candidates], words * page, floor=0.0)
-            said = [(1 - near_code) * own * value for value in keyword]
-            by_chunk = _select(prose, [words * chunk * value for value in keyword], said)
+            by_words = [(1 - near_code) * own * value for value in keyword]
+            by_chunk = _select(prose, [words * chunk * value for value in keyword], by_words)
             ranking = ranking.add_step("keyword", by_chunk, lambda c: f"bm25 {c.keyword:.3f}")
             ranking = ranking.add_step(
                 "page keyword",
@@ -144,15 +144,15 @@ def fuse_by_score(
             nearness = _align_models(ranking, prose)
             vector = scaled(nearness, 1.0)
             page_near = scaled(_score_pages(candidates, nearness), meaning * page)
-            near = [near_code * own * value for value in vector]
-            by_vector = _select(prose, [meaning * chunk * value for value in vector], near)
+            by_meaning = [near_code * own * value for value in vector]
+            by_vector = _select(prose, [meaning * chunk * value for value in vector], by_meaning)
             ranking = ranking.add_step("vector", by_vector, lambda c: f"cosine {c.vector:.3f}")
             ranking = ranking.add_step(
                 "page vector", _select(prose, page_near), _note_page, whole_document=True
             )
         if not all(prose):
             files = _score_files(
-                candidates, [a + b for a, b in zip(said, near, strict=True)], prose
+                candidates, [a + b for a, b in zip(by_words, by_meaning, strict=True)], prose
             )
             ranking = ranking.add_step("file", files, _note_file, whole_document=True)
         return ranking
@@ -176,17 +176,18 @@ def _score_files(
     candidates: Sequence[Candidate], scores: Sequence[float], prose: Sequence[bool]
 ) -> list[float]:
     """Return for each chunk of code the sum of the best chunks of its file."""
-    found: dict[tuple[int, int], list[float]] = defaultdict(list)
-    for each, score, is_prose in zip(candidates, scores, prose, strict=True):
+    scores_by_file: dict[tuple[int, int], list[float]] = defaultdict(list)
+    for candidate, score, is_prose in zip(candidates, scores, prose, strict=True):
         if not is_prose:
-            found[each.document].append(score)
+            scores_by_file[candidate.document].append(score)
     together = {
-        document: sum(sorted(values)[-_CHUNKS_FOR_A_FILE:]) for document, values in found.items()
+        document: sum(sorted(values)[-_CHUNKS_FOR_A_FILE:])
+        for document, values in scores_by_file.items()
     }
     best = max(together.values(), default=0.0) or 1.0
     return [
-        0.0 if is_prose else _FILE_SHARE * together[each.document] / best
-        for each, is_prose in zip(candidates, prose, strict=True)
+        0.0 if is_prose else _FILE_SHARE * together[candidate.document] / best
+        for candidate, is_prose in zip(candidates, prose, strict=True)
     ]
 
 
@@ -203,7 +204,7 @@ def _align_models(ranking: Ranking, prose: Sequence[bool]) -> list[float]:
 
     If code has a model of its own, its cosines are mapped to the range of the other model.
     """
-    values = [each.vector for each in ranking.candidates]
+    values = [candidate.vector for candidate in ranking.candidates]
     vector = ranking.plan.vector
     if vector is None or getattr(vector, "ndim", 1) == 1 or all(prose) or not any(prose):
         return values
@@ -220,13 +221,13 @@ def _align_models(ranking: Ranking, prose: Sequence[bool]) -> list[float]:
 def _score_pages(candidates: Sequence[Candidate], nearness: Sequence[float]) -> list[float]:
     """Return for each candidate the mean of the nearest chunks in its document."""
     near: dict[tuple[int, int], list[float]] = defaultdict(list)
-    for each, value in zip(candidates, nearness, strict=True):
-        near[each.document].append(value)
+    for candidate, value in zip(candidates, nearness, strict=True):
+        near[candidate.document].append(value)
     page = {
         document: sum(sorted(values)[-_CHUNKS_FOR_A_PAGE:]) / min(len(values), _CHUNKS_FOR_A_PAGE)
         for document, values in near.items()
     }
-    return [page[each.document] for each in candidates]
+    return [page[candidate.document] for candidate in candidates]
 
 
 def _scale_makers(ranking: Ranking) -> list[int]:

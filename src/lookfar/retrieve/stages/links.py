@@ -44,23 +44,23 @@ def boost_linked(
         leading = _choose_seeds(best, seeds)
         lifts: dict[Document, tuple[float, str]] = {}
 
-        def offer(target: Document, source: Document, share: float, said: str) -> None:
+        def offer(target: Document, source: Document, share: float, reason: str) -> None:
             value = share * best[source][0]
             if value > lifts.get(target, (0.0, ""))[0]:
-                lifts[target] = (value, f"{said} {best[source][1].place.uri}")
+                lifts[target] = (value, f"{reason} {best[source][1].place.uri}")
 
         if below_lift:
             for document, head in _find_below(best, leading):
                 offer(document, head, below_lift, "below")
         if link_lift:
             for source, target, relation in _find_edges(best, leading, sources, set(best)):
-                said = "linked from" if relation == "links_to" else f"{relation}, linked from"
-                offer(target, source, link_lift * weights[relation], said)
+                reason = "linked from" if relation == "links_to" else f"{relation}, linked from"
+                offer(target, source, link_lift * weights[relation], reason)
         if not lifts:
             return ranking
         return ranking.add_step(
             "links",
-            [lifts.get(each.document, (0.0, ""))[0] for each in ranking.candidates],
+            [lifts.get(candidate.document, (0.0, ""))[0] for candidate in ranking.candidates],
             lambda c: lifts[c.document][1],
             whole_document=True,
         )
@@ -87,19 +87,29 @@ def add_linked(
             value = share * weights[relation] * score
             if target not in best and value > offers.get(target, (0.0, ""))[0]:
                 offers[target] = (value, f"linked from {leading.place.uri}")
-        found: list[Candidate] = []
+        added_candidates: list[Candidate] = []
         for number, (_, plan, snapshot, *_) in enumerate(sources):
             wanted = sorted(document for at, document in offers if at == number)
             if wanted:
                 filters = resolve_globs(plan.filters, snapshot)
                 places = snapshot.best_of_each(plan.terms, CHUNK_WEIGHTS, wanted, filters)
-                found += (Candidate(place, score, 0.0, 0.0, number) for place, score in places)
-        found.sort(key=lambda each: (-offers[each.document][0], each.place.uri, each.source))
-        del found[_MOST_JOINING:]
-        if not found:
+                added_candidates += (
+                    Candidate(place, score, 0.0, 0.0, number) for place, score in places
+                )
+        added_candidates.sort(
+            key=lambda candidate: (
+                -offers[candidate.document][0],
+                candidate.place.uri,
+                candidate.source,
+            )
+        )
+        del added_candidates[_MOST_JOINING:]
+        if not added_candidates:
             return ranking
-        added = [0.0] * len(ranking.candidates) + [offers[each.document][0] for each in found]
-        return ranking.add_candidates(found).add_step(
+        added = [0.0] * len(ranking.candidates) + [
+            offers[candidate.document][0] for candidate in added_candidates
+        ]
+        return ranking.add_candidates(added_candidates).add_step(
             "neighbour", added, lambda c: offers[c.document][1]
         )
 
@@ -113,16 +123,20 @@ def boost_community(seeds: int, factor: float, sources: Sequence[Source]) -> Sta
         best = _best_by_document(ranking)
         among: dict[Document, tuple[int, int]] = {}
         for number, source in enumerate(sources):
-            uris = {each.place.uri: doc for doc, (_, each) in best.items() if doc[0] == number}
-            found = source.snapshot.communities(uris) if uris else {}
-            among.update((uris[uri], (number, community)) for uri, community in found.items())
-        favoured = {among[each] for each in _choose_seeds(best, seeds) if each in among}
+            uris = {
+                candidate.place.uri: doc for doc, (_, candidate) in best.items() if doc[0] == number
+            }
+            communities = source.snapshot.communities(uris) if uris else {}
+            among.update((uris[uri], (number, community)) for uri, community in communities.items())
+        favoured = {among[seed] for seed in _choose_seeds(best, seeds) if seed in among}
         if not favoured:
             return ranking
         # The same for all chunks, since the position of the document is what counts.
         added = [
-            (factor - 1) * best[each.document][0] if among.get(each.document) in favoured else 0.0
-            for each in ranking.candidates
+            (factor - 1) * best[candidate.document][0]
+            if among.get(candidate.document) in favoured
+            else 0.0
+            for candidate in ranking.candidates
         ]
         return ranking.add_step(
             "community", added, lambda _: "linked among those of the best", whole_document=True
@@ -133,18 +147,20 @@ def boost_community(seeds: int, factor: float, sources: Sequence[Source]) -> Sta
 
 def _best_by_document(ranking: Ranking) -> dict[Document, tuple[float, Candidate]]:
     """Return the score and the first of the best chunks of each document."""
-    found: dict[Document, tuple[float, Candidate]] = {}
-    for each, score in zip(ranking.candidates, ranking.scores, strict=True):
-        known = found.get(each.document)
+    best: dict[Document, tuple[float, Candidate]] = {}
+    for candidate, score in zip(ranking.candidates, ranking.scores, strict=True):
+        known = best.get(candidate.document)
         if known is None or score > known[0]:
-            found[each.document] = (score, each)
-    return found
+            best[candidate.document] = (score, candidate)
+    return best
 
 
 def _choose_seeds(best: Mapping[Document, tuple[float, Candidate]], seeds: int) -> list[Document]:
     """Return the best documents of prose, best first."""
-    prose = [each for each in best if best[each][1].place.lane not in ("code", "commits")]
-    prose.sort(key=lambda each: (-best[each][0], best[each][1].place.uri, each[0]))
+    prose = [
+        document for document in best if best[document][1].place.lane not in ("code", "commits")
+    ]
+    prose.sort(key=lambda document: (-best[document][0], best[document][1].place.uri, document[0]))
     return prose[:seeds]
 
 
@@ -152,9 +168,9 @@ def _find_below(
     best: Mapping[Document, tuple[float, Candidate]], leading: Sequence[Document]
 ) -> list[tuple[Document, Document]]:
     """Return the pages in the folder of a seed, each with that seed."""
-    heads = {(each[0], page_of(best[each][1].place.uri)): each for each in reversed(leading)}
+    heads = {(seed[0], page_of(best[seed][1].place.uri)): seed for seed in reversed(leading)}
     folders = tuple(f"{page}/" for _, page in heads if page)
-    found: list[tuple[Document, Document]] = []
+    pairs: list[tuple[Document, Document]] = []
     for document, (_, candidate) in best.items():
         uri, lane = candidate.place.uri, candidate.place.lane
         # Few match, and comparing the prefix is cheaper than splitting the path.
@@ -162,8 +178,8 @@ def _find_below(
             continue
         head = heads.get((document[0], folder_of(page_of(uri))))
         if head is not None and head != document:
-            found.append((document, head))
-    return found
+            pairs.append((document, head))
+    return pairs
 
 
 def _find_edges(
@@ -173,12 +189,12 @@ def _find_edges(
     among: set[Document] | None,
 ) -> list[Edge]:
     """Return the links of the seeds, with the relation that each expresses."""
-    found: list[Edge] = []
+    edges: list[Edge] = []
     for number, source in enumerate(sources):
         here = [document for at, document in leading if at == number]
         if not here:
             continue
-        wanted = None if among is None else {each for at, each in among if at == number}
+        wanted = None if among is None else {document for at, document in among if at == number}
         sections = {}
         leads = source.snapshot.leads(here, wanted)
         # Sorted by rank: document numbers depend on the history of edits, and answers must not.
@@ -187,5 +203,5 @@ def _find_edges(
             if uri not in sections:
                 sections[uri] = source.snapshot.sections(uri)
             relation = classify_link(lead.kind, uri, find_headings(sections[uri], lead.start))
-            found.append(((number, lead.source), (number, lead.target), relation))
-    return found
+            edges.append(((number, lead.source), (number, lead.target), relation))
+    return edges

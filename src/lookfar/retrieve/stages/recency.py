@@ -32,15 +32,15 @@ def boost_recent(
         now = clock()
         ages = _measure_ages(ranking, sources, bool(ordered), now)
         factors: dict[tuple[int, int], float] = {}
-        for each in ranking.candidates:
-            age = ages.get(each.document)
-            if age is not None and each.document not in factors:
-                own = sources[each.source].recent
-                theirs = [own] if own and each.place.lane == "memory" else ordered
-                factors[each.document] = next((by for days, by in theirs if age <= days), 1.0)
+        for candidate in ranking.candidates:
+            age = ages.get(candidate.document)
+            if age is not None and candidate.document not in factors:
+                own = sources[candidate.source].recent
+                theirs = [own] if own and candidate.place.lane == "memory" else ordered
+                factors[candidate.document] = next((by for days, by in theirs if age <= days), 1.0)
         added = [
-            (factors.get(each.document, 1.0) - 1) * score
-            for each, score in zip(ranking.candidates, ranking.scores, strict=True)
+            (factors.get(candidate.document, 1.0) - 1) * score
+            for candidate, score in zip(ranking.candidates, ranking.scores, strict=True)
         ]
         if not any(added):
             return ranking
@@ -57,16 +57,16 @@ def _measure_ages(
     """Return the age in days of each document that may be boosted; never negative."""
     made: dict[tuple[int, int], float] = {}
     others: dict[int, set[int]] = {}
-    for each in ranking.candidates:
-        if each.document in made:
+    for candidate in ranking.candidates:
+        if candidate.document in made:
             continue
-        source = sources[each.source]
-        if source.recent is not None and each.place.lane == "memory":
-            when = _find_creation_time(source.snapshot, each.place.uri)
+        source = sources[candidate.source]
+        if source.recent is not None and candidate.place.lane == "memory":
+            when = _find_creation_time(source.snapshot, candidate.place.uri)
             if when is not None:
-                made[each.document] = when
+                made[candidate.document] = when
         elif documents_too:
-            others.setdefault(each.source, set()).add(each.place.document)
+            others.setdefault(candidate.source, set()).add(candidate.place.document)
     for number, documents in others.items():
         for document, when_ns in sources[number].snapshot.modified(sorted(documents)).items():
             made[number, document] = when_ns / 1e9
@@ -82,9 +82,9 @@ def _describe_age(age: float, lane: str) -> str:
 
 def _find_creation_time(snapshot: Snapshot, uri: str) -> float | None:
     """Return when a memory was created, from its front matter or else from the disk."""
-    said = read_front_matter(snapshot, uri).get("created_at")
+    created = read_front_matter(snapshot, uri).get("created_at")
     try:
-        when = datetime.fromisoformat(str(said))
+        when = datetime.fromisoformat(str(created))
         return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         known = snapshot.document(uri)

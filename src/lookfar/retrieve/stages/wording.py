@@ -36,7 +36,7 @@ def boost_word_pairs(weight: float, sources: Sequence[Source]) -> Stage:
             return ranking
         near = within_reach(ranking, weight)
         # Code is ranked by its names.
-        prose = [each for each in near if each.place.lane != "code"]
+        prose = [candidate for candidate in near if candidate.place.lane != "code"]
         shares = score_word_pairs(ranking, sources, prose)
         return _boost(ranking, weight, shares, "phrase", "of its pairs of words stand here")
 
@@ -54,15 +54,17 @@ def score_word_pairs(
     pairs = find_word_pairs(ranking.plan)
     if not pairs:
         return {}
-    held = _look_up(sources, among, lambda snapshot, places: snapshot.adjoining(pairs, places))
+    pairs_held = _look_up(
+        sources, among, lambda snapshot, places: snapshot.adjoining(pairs, places)
+    )
     says = []
     for at in range(len(pairs)):
-        having = sum(1 for bits in held.values() if bits >> at & 1)
+        having = sum(1 for bits in pairs_held.values() if bits >> at & 1)
         says.append(math.log(1 + (len(among) - having + 0.5) / (having + 0.5)))
     total = sum(says)
     return {
-        each: sum(said for at, said in enumerate(says) if bits >> at & 1) / total
-        for each, bits in held.items()
+        candidate: sum(weight for at, weight in enumerate(says) if bits >> at & 1) / total
+        for candidate, bits in pairs_held.items()
         if bits
     }
 
@@ -85,8 +87,8 @@ def boost_synonyms(weight: float, sources: Sequence[Source]) -> Stage:
         if not groups or not weight or plan.mode == "vector":
             return ranking
         among = within_reach(ranking, weight)
-        found = _look_up(sources, among, lambda snapshot, at: snapshot.wording(groups, at))
-        shares = {each: share / len(groups) for each, share in found.items()}
+        matched = _look_up(sources, among, lambda snapshot, at: snapshot.wording(groups, at))
+        shares = {candidate: share / len(groups) for candidate, share in matched.items()}
         return _boost(ranking, weight, shares, "synonyms", "of the words or others for them")
 
     return lift
@@ -102,12 +104,12 @@ def find_word_pairs(plan: Plan) -> list[tuple[str, str, int]]:
         if len(terms) == 1 and terms[0] in telling:
             positions.append((position, terms[0]))
         position += len(terms)
-    found = dict.fromkeys(
+    pairs = dict.fromkeys(
         (left, right, after - before)
         for (before, left), (after, right) in pairwise(positions)
         if after - before <= _FARTHEST
     )
-    return list(found) if len(found) <= _MOST_PAIRS else []
+    return list(pairs) if len(pairs) <= _MOST_PAIRS else []
 
 
 def _look_up(
@@ -116,12 +118,16 @@ def _look_up(
     look: Callable[[Snapshot, Sequence[Place]], Mapping[int, T]],
 ) -> dict[Candidate, T]:
     """Return what the collections report for these candidates."""
-    found: dict[Candidate, T] = {}
+    results: dict[Candidate, T] = {}
     for number, source in enumerate(sources):
-        here = [each for each in among if each.source == number]
-        said = look(source.snapshot, [each.place for each in here]) if here else {}
-        found.update((each, said[each.place.key]) for each in here if each.place.key in said)
-    return found
+        here = [candidate for candidate in among if candidate.source == number]
+        reported = look(source.snapshot, [candidate.place for candidate in here]) if here else {}
+        results.update(
+            (candidate, reported[candidate.place.key])
+            for candidate in here
+            if candidate.place.key in reported
+        )
+    return results
 
 
 def _boost(
@@ -129,5 +135,5 @@ def _boost(
 ) -> Ranking:
     if not any(shares.values()):
         return ranking
-    added = [weight * shares.get(each, 0.0) for each in ranking.candidates]
+    added = [weight * shares.get(candidate, 0.0) for candidate in ranking.candidates]
     return ranking.add_step(stage, added, lambda c: f"{shares.get(c, 0.0):.0%} {noted}")
