@@ -84,7 +84,8 @@ if TYPE_CHECKING:
     from lookfar.collections.databases import Documents, Similar
     from lookfar.collections.memories import Memories
     from lookfar.config import SearchSettings, Settings
-    from lookfar.edit.memories import Memory, MemoryFolder
+    from lookfar.edit.memories import MemoryFolder
+    from lookfar.edit.memory_file import Memory
     from lookfar.index.keeper import Pass
     from lookfar.index.progress import OnProgress
     from lookfar.ports import Reranker

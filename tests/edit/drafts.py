@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
-from lookfar.edit.place import Place, Where, find
-from lookfar.edit.sections import Draft, Verified, verified
+from lookfar.common.target import Target
+from lookfar.edit.place import Place, find
+from lookfar.edit.sections import Draft, Verified, verify
 from lookfar.edit.shape import Shape
 from lookfar.model import Document, Section
 from lookfar.text.parse.markdown import parse
@@ -104,7 +105,7 @@ def made(
     """The bytes that an edit of a section leads to, if the parser agrees."""
     shape = Shape("a.md", raw)
     document = parse("a.md", shape.text)
-    place = find(document, Where()) if section is None else Place(section.span, section)
+    place = find(document, Target("a.md")) if section is None else Place(section.span, section)
     draft = edit(document, place)
-    changed = shape.changed(draft.changes)
-    return changed, verified(document, draft, Shape("a.md", changed).text)
+    changed = shape.apply(draft.changes)
+    return changed, verify(document, draft, Shape("a.md", changed).text)

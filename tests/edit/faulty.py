@@ -14,8 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lookfar.edit.editor import Asked, Editor
-from lookfar.edit.place import Where
+from lookfar.edit.editor import Editor
 from lookfar.errors import LookfarError
 from lookfar.model import Edit
 from lookfar.sources.confine import Root
@@ -37,7 +36,7 @@ def editor(folder: Path, edits: Path) -> Editor:
         Root.open(folder),
         Policy(),
         edits,
-        linking=lambda uri: [("sub/b.md", "wikilink", "a")] if uri == "a.md" else [],
+        backlinks=lambda uri: [("sub/b.md", "wikilink", "a")] if uri == "a.md" else [],
         clock=lambda: 0.0,
     )
 
@@ -45,10 +44,8 @@ def editor(folder: Path, edits: Path) -> Editor:
 def change(made: Editor) -> None:
     made.edit(
         [
-            Asked(
-                Edit("rename", "a.md", heading="New name"), "a.md", Where(path=("A", "Old name"))
-            ),
-            Asked(Edit("create", "new/deep/c.md", heading="C"), "new/deep/c.md", Where()),
+            Edit("rename", "a.md", path=("A", "Old name"), heading="New name"),
+            Edit("create", "new/deep/c.md", heading="C"),
         ],
         rewrite_links=True,
     )
@@ -109,7 +106,7 @@ def trial(base: Path, at: int, how: str, undo: bool) -> dict[str, Any]:
     after = seen(folder)
     left = [str(path) for path in edits.rglob("*") if path.name.endswith((".tmp", "journal.json"))]
     try:
-        next_one.edit([Asked(Edit("append", "a.md", text="later"), "a.md", Where())])
+        next_one.edit([Edit("append", "a.md", text="later")])
         works = True
     except LookfarError:
         works = False

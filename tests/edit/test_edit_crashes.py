@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 
 from edit.faulty import A, B, change, editor, fill, seen
-from lookfar.edit.editor import Asked
-from lookfar.edit.place import Where
 from lookfar.errors import Conflict, IOFailed
 from lookfar.model import Edit
 
@@ -273,5 +271,5 @@ def test_the_edit_after_a_failure_finds_nothing_left(tmp_path: Path) -> None:
         "a.md": A.decode(), "sub/b.md": B.decode(), "sub/": "",
         "new": "a file where a folder is wanted\n",
     }  # fmt: skip
-    made.edit([Asked(Edit("append", "a.md", text="later"), "a.md", Where())])
+    made.edit([Edit("append", "a.md", text="later")])
     assert (docs / "a.md").read_bytes() == A + b"\r\nlater\r\n"

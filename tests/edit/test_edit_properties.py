@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from edit.drafts import BODIES, TEXTS, TITLES, files, made, neat, outline, read, titled
 from edit.faulty import editor
 from lookfar.common.lines import Lines
+from lookfar.common.target import Target
 from lookfar.edit import rules, sections
-from lookfar.edit.editor import Asked
-from lookfar.edit.headings import checked_title
-from lookfar.edit.place import Where, find, path_parts, shown
-from lookfar.edit.sections import tidied, verified
-from lookfar.edit.shape import Change, Shape, applied
+from lookfar.edit.headings import check_title
+from lookfar.edit.place import find, path_parts, shown
+from lookfar.edit.sections import tidy, verify
+from lookfar.edit.shape import Change, Shape, apply_changes
 from lookfar.errors import Ambiguous, Conflict, InvalidArgument, LookfarError
 from lookfar.model import Document, Edit, Section
 from lookfar.text.chunk.headings import chunk
@@ -45,7 +45,7 @@ def around(raw: bytes, section: Section) -> tuple[bytes, bytes]:
 
 
 def inner_headings(text: str) -> list[tuple[int, str]]:
-    return outline(parse("t.md", f"\n{tidied(text)}\n"))
+    return outline(parse("t.md", f"\n{tidy(text)}\n"))
 
 
 @QUICK
@@ -63,9 +63,9 @@ def test_changes_leave_every_other_byte(raw: bytes, spots: list[tuple[int, int, 
         if end <= len(shape.text):
             changes.append(Change(start, end, (new,)))
             at = end
-    assert shape.changed([]) == raw
-    again = shape.changed(changes)
-    assert normalise(again)[0].rstrip("\n") == applied(shape.text, changes).rstrip("\n")
+    assert shape.apply([]) == raw
+    again = shape.apply(changes)
+    assert normalise(again)[0].rstrip("\n") == apply_changes(shape.text, changes).rstrip("\n")
     if changes and len(changes) == 1:
         kept = shape.text[: changes[0].start]
         assert again.startswith(raw[: len(again) - len(again.lstrip(b"\xef\xbb\xbf"))])
@@ -112,10 +112,10 @@ def test_all_outside_of_the_edited_section_is_byte_identical(
     new = old[:index]
     if op == "insert":
         level = section.level + 1
-        mine = [(level, checked_title(title).read), *inner_headings(text)]
+        mine = [(level, check_title(title).read), *inner_headings(text)]
         new += [*old[index : index + len(inside)], *mine]
     elif op == "rename":
-        new += [(section.level, checked_title(title).read), *old[index + 1 : index + len(inside)]]
+        new += [(section.level, check_title(title).read), *old[index + 1 : index + len(inside)]]
     elif op in ("replace", "append"):
         new += [old[index], *inner_headings(text), *old[index + 1 : index + len(inside)]]
     elif op == "whole":
@@ -137,8 +137,8 @@ def test_what_is_replaced_with_itself_leaves_every_byte(raw: bytes, end: bytes) 
     shape = Shape("a.md", raw)
     text, document = shape.text, parse("a.md", shape.text)
     count = len(Lines(text)) if text else 0
-    wheres = [
-        Where(lines=(first, last))
+    targets = [
+        Target("a.md", lines=(first, last))
         for first in range(1, count + 1)
         for last in range(first, min(first + 3, count) + 1)
     ]
@@ -146,13 +146,13 @@ def test_what_is_replaced_with_itself_leaves_every_byte(raw: bytes, end: bytes) 
         cut = chunk(document, Sizes(size, 2 * size, 1), lambda part: len(part.split()))
         for start, stop in {(each.span.start, each.span.end) for each in cut}:
             cited = sha256(text[start:stop].encode()).hexdigest()
-            wheres.append(Where(chars=(start, stop), sha256=cited))
-    for where in wheres:
-        place = find(document, where)
+            targets.append(Target("a.md", chars=(start, stop), sha256=cited))
+    for target in targets:
+        place = find(document, target)
         same = text[place.span.start : place.span.end]
         draft = sections.replace(document, place, same, whole=False)
-        assert shape.changed(draft.changes) == raw, where
-        verified(document, draft, text)
+        assert shape.apply(draft.changes) == raw, target
+        verify(document, draft, text)
     for section in titled(document):
         inner = [each for each in document.sections if each.parent == section.ordinal]
         own = min((each.span.start for each in inner), default=section.span.end)
@@ -161,7 +161,7 @@ def test_what_is_replaced_with_itself_leaves_every_byte(raw: bytes, end: bytes) 
             if stop < len(text) and not text[:stop].endswith("\n\n"):
                 continue  # There a blank line is put between it and what follows.
             draft = sections.replace(document, place, text[start:stop], whole=whole)
-            assert shape.changed(draft.changes) == raw, (section.path, whole)
+            assert shape.apply(draft.changes) == raw, (section.path, whole)
 
 
 @QUICK
@@ -170,7 +170,7 @@ def test_a_text_of_closed_blocks_is_never_refused(
     text: str, new: str, op: str, data: st.DataObject
 ) -> None:
     document = read(text.encode())
-    assume(titled(document) and tidied(new))
+    assume(titled(document) and tidy(new))
     section = data.draw(st.sampled_from(titled(document)))
     if op == "replace":
         _, result = made(
@@ -179,7 +179,7 @@ def test_a_text_of_closed_blocks_is_never_refused(
     else:
         _, result = made(text.encode(), section, lambda d, p: sections.append(d, p, new))
     assert outline(result.document) == outline(document)
-    assert tidied(new) in result.document.text
+    assert tidy(new) in result.document.text
 
 
 @QUICK
@@ -257,7 +257,7 @@ def test_an_edit_and_its_inverse_give_the_original(text: str, data: st.DataObjec
         else:
             children = [s.span.start for s in titled(document) if s.parent == section.ordinal]
             end = min(children, default=section.span.end)
-            own = tidied(text[section.body : end])
+            own = tidy(text[section.body : end])
             assume(own)
             changed, result = made(
                 raw, section, lambda d, p: sections.replace(d, p, "some text", whole=False)
@@ -272,7 +272,7 @@ def test_an_edit_and_its_inverse_give_the_original(text: str, data: st.DataObjec
 
 def checked_again(title: str) -> bool:
     try:
-        return checked_title(title).read == title
+        return check_title(title).read == title
     except LookfarError:
         return False
 
@@ -285,20 +285,20 @@ def test_what_was_mended_keeps_the_rules_and_mending_again_changes_nothing(
     """Seen to fail when only the heading that jumps was raised, and not those beside it."""
     shape = Shape("a.md", raw)
     document = parse("a.md", shape.text)
-    draft = rules.mended(document, single_h1=single_h1)
+    draft = rules.draft_fix(document, single_h1=single_h1)
     try:
-        result = verified(document, draft, applied(shape.text, draft.changes))
+        result = verify(document, draft, apply_changes(shape.text, draft.changes))
     except InvalidArgument:
         assume(False)
         return
-    left = rules.violations(result.document, single_h1=single_h1)
+    left = rules.find_violations(result.document, single_h1=single_h1)
     assert [each for each in left if each.fixable] == []
     assert single_h1 or left == ()
-    assert rules.mended(result.document, single_h1=single_h1).changes == ()
+    assert rules.draft_fix(result.document, single_h1=single_h1).changes == ()
     parents = {s.ordinal: s.parent for s in titled(document)}
     if not single_h1:  # The tree is the same, whatever the levels are called.
         assert {s.ordinal: s.parent for s in titled(result.document)} == parents
-    bad = rules.violations(document, single_h1=single_h1)
+    bad = rules.find_violations(document, single_h1=single_h1)
     assert bool(bad) or not draft.changes
 
 
@@ -316,8 +316,9 @@ def test_undo_gives_back_every_byte(raw: bytes, data: st.DataObject) -> None:
             named = [None, *titled(read(raw))]
             section = data.draw(st.sampled_from(named))
             op = data.draw(st.sampled_from(["replace", "append", "delete", "insert", "fix"]))
-            edit = Edit(op, "a.md", text=data.draw(TEXTS), heading=data.draw(TITLES))
-            asked.append(Asked(edit, "a.md", Where(path=section.path if section else ())))
+            path = section.path if section else ()
+            text, heading = data.draw(TEXTS), data.draw(TITLES)
+            asked.append(Edit(op, "a.md", path=path, text=text, heading=heading))
         try:
             result = made.edit(asked)
         except LookfarError:
@@ -347,9 +348,9 @@ def test_each_section_is_found_by_its_path_or_is_ambiguous(raw: bytes) -> None:
         if not all(section.path):
             continue
         for written in (False, True):
-            where = Where(path=shown(section.path) if written else section.path)
+            path = shown(section.path) if written else section.path
             try:
-                found = find(document, where).section
+                found = find(document, Target("a.md"), path).section
             except Ambiguous:
                 found = None
             assert found == section or (found is None and (len(twins) > 1 or written))

@@ -12,8 +12,6 @@ import pytest
 
 from edit.faulty import editor
 from harness import amount, report
-from lookfar.edit.editor import Asked
-from lookfar.edit.place import Where
 from lookfar.errors import Conflict
 from lookfar.model import Edit
 
@@ -25,8 +23,6 @@ import os, sys
 sys.path[:0] = [sys.argv[4], os.path.dirname(sys.argv[4])]
 from pathlib import Path
 from faulty import editor
-from lookfar.edit.editor import Asked
-from lookfar.edit.place import Where
 from lookfar.errors import LookfarError
 from lookfar.model import Edit
 made = editor(Path(sys.argv[1]), Path(sys.argv[2]))
@@ -34,7 +30,7 @@ for line in sys.stdin:
     expected, _, text = line.rstrip().partition(" ")
     edit = Edit("append", "a.md", path=("A",), text=text, expected=expected.strip("-"))
     try:
-        made.edit([Asked(edit, "a.md", Where(path=("A",)))])
+        made.edit([edit])
         said = "done"
     except LookfarError as error:
         said = error.code
@@ -112,9 +108,8 @@ def test_edits_that_expect_nothing_wait_for_each_other_and_none_is_lost(tmp_path
     def write(name: str) -> None:
         try:
             for number in range(rounds):
-                edit = Edit("append", "a.md", text=f"{name}{number}")
-                asked = Asked(edit, "a.md", Where(path=("A",)))
-                editor(docs, tmp_path / "edits").edit([asked])
+                edit = Edit("append", "a.md", path=("A",), text=f"{name}{number}")
+                editor(docs, tmp_path / "edits").edit([edit])
         except BaseException as error:
             failed.append(error)
 
@@ -136,17 +131,17 @@ def test_a_part_may_be_expected_while_the_rest_changes(tmp_path: Path) -> None:
     docs.mkdir()
     (docs / "a.md").write_bytes(b"# A\n\n## One\n\n1\n\n## Two\n\n2\n")
     made = editor(docs, tmp_path / "edits")
-    one = Where(path=("A", "One"))
-    first = made.edit([Asked(Edit("append", "a.md", text="one"), "a.md", one)])
+    one = ("A", "One")
+    first = made.edit([Edit("append", "a.md", path=one, text="one")])
     part = first.documents[0].section_sha256
     whole = first.documents[0].after
-    made.edit([Asked(Edit("append", "a.md", text="two"), "a.md", Where(path=("A", "Two")))])
+    made.edit([Edit("append", "a.md", path=("A", "Two"), text="two")])
     with pytest.raises(Conflict) as raised:
-        made.edit([Asked(Edit("append", "a.md", text="x", expected=whole), "a.md", one)])
+        made.edit([Edit("append", "a.md", path=one, text="x", expected=whole)])
     assert raised.value.details["part"] == part
-    done = made.edit([Asked(Edit("append", "a.md", text="x", expected=part), "a.md", one)])
+    done = made.edit([Edit("append", "a.md", path=one, text="x", expected=part)])
     assert (docs / "a.md").read_bytes() == b"# A\n\n## One\n\n1\n\none\n\nx\n\n## Two\n\n2\n\ntwo\n"
     with pytest.raises(Conflict):
-        made.edit([Asked(Edit("append", "a.md", text="y", expected=part), "a.md", one)])
-    made.edit([Asked(Edit("append", "a.md", text="y", expected=done.documents[0].after[:16]),
-                     "a.md", one)])  # fmt: skip
+        made.edit([Edit("append", "a.md", path=one, text="y", expected=part)])
+    digits = done.documents[0].after[:16]
+    made.edit([Edit("append", "a.md", path=one, text="y", expected=digits)])

@@ -16,7 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from lookfar.edit.memories import MOST_BYTES, TYPES, MemoryFolder, slug
+from lookfar.edit.memories import MemoryFolder
+from lookfar.edit.memory_file import MAX_BYTES, TYPES
+from lookfar.edit.memory_names import slug
 from lookfar.errors import InvalidArgument, LookfarError, NotFound, OutsideRoot
 
 
@@ -318,7 +320,7 @@ def test_texts_that_cannot_be_kept_are_refused(notes: MemoryFolder, wrong: str) 
 
 
 def test_a_memory_stays_small_enough_to_be_indexed(notes: MemoryFolder) -> None:
-    notes.create("x" * (MOST_BYTES - 1000), name="big")
+    notes.create("x" * (MAX_BYTES - 1000), name="big")
     before = raw(notes, "big.md")
     with pytest.raises(InvalidArgument, match="bytes"):
         notes.append("big", "y" * 2000)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lookfar.common.target import Target
-from lookfar.edit.place import Where, find
+from lookfar.edit.place import find
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound
 from lookfar.library import Library
 from lookfar.model import Edit
@@ -141,7 +141,7 @@ def test_reading_and_editing_find_the_same_sections(heading: str, line: int) -> 
     for any run of blanks: an edit found what could not be read."""
     document = parse("a.md", SIGNS)
     assert locate(document, Target("a.md", heading))[1].start_line == line
-    assert find(document, Where(heading=heading)).span.start_line == line
+    assert find(document, Target("a.md", heading)).span.start_line == line
 
 
 def test_what_could_be_a_path_and_a_heading_is_never_guessed() -> None:

@@ -62,7 +62,8 @@ if TYPE_CHECKING:
     from lookfar.collections.databases import Documents
     from lookfar.collections.memories import Memories
     from lookfar.collections.receipts import ReceiptBook
-    from lookfar.edit.editor import Asked, Editor
+    from lookfar.common.target import Target
+    from lookfar.edit.editor import Editor
     from lookfar.index.build import Build
     from lookfar.index.keeper import Pass
     from lookfar.index.progress import OnProgress, Progress
@@ -726,9 +727,8 @@ class Folder(Collection):
                 notes = self._freshen(None)
                 unsure = "; ".join(each.detail for each in notes)
         editor = self._editor(collection, unsure)
-        asked = [self._asked_to(each) for each in edits]
         try:
-            result = editor.edit(asked, dry_run=dry_run, rewrite_links=rewrite_links)
+            result = editor.edit(edits, dry_run=dry_run, rewrite_links=rewrite_links)
         except NotFound as error:
             raise self._named_better(error) from error
         return self._taken_in(result)
@@ -758,25 +758,23 @@ class Folder(Collection):
             self.root,
             policy_from(self.settings, self.root.path),
             self._store.folder / _EDITS,
+            resolve=self._resolve_target,
             collection=collection or self.name,
             single_h1=self.settings.edit.single_h1,
             templates=self.settings.edit.templates,
-            linking=self._linking,
+            backlinks=self._backlinks,
             unsure=unsure,
         )
 
-    def _linking(self, uri: str) -> Iterator[tuple[str, str, str]]:
-        """Which documents link to one, and how they write that."""
+    def _backlinks(self, uri: str) -> Iterator[tuple[str, str, str]]:
+        """Yield the links to a document: source, kind, and target as written."""
         if self._store.exists:
             with self._store.snapshot() as snapshot:
                 for edge in snapshot.links_to(uri):
                     yield edge.source, edge.kind, edge.written
 
-    def _asked_to(self, edit: Edit) -> Asked:
-        """An edit with its target taken apart."""
-        from lookfar.edit.editor import Asked
-        from lookfar.edit.place import Where
-
+    def _resolve_target(self, edit: Edit) -> Target:
+        """Parse the target of an edit."""
         target, of_all = edit.target, edit.op in ("create", "fix")
         if target.startswith(SCHEME):
             _, wanted = parse_address(target)
@@ -785,15 +783,14 @@ class Folder(Collection):
             wanted = parse_target(target, plain, self.root.contains)
         part = wanted.heading or wanted.lines or wanted.chars
         if isinstance(edit.path, str) and not edit.path.strip():
-            # Who gives an empty path does not mean the whole document.
-            raise InvalidArgument("The heading path is empty.", hint="Name a heading, or no path.")
+            # An empty path is a mistake; it must not select the whole document.
+            raise InvalidArgument("The heading path is empty.", hint="Name a heading, or omit it.")
         if part and (edit.path or of_all):
             raise InvalidArgument(
-                f"{target!r} names a part of a document where a document is wanted.",
-                hint="Give its URI alone.",
+                f"{target!r} names a part of a document, but the whole document is needed.",
+                hint="Give only its URI.",
             )
-        where = Where(edit.path, wanted.heading, wanted.lines, wanted.chars, wanted.sha256)
-        return Asked(edit, _plain(wanted.uri), where)
+        return replace(wanted, uri=_plain(wanted.uri))
 
     def _named_better(self, error: NotFound) -> NotFound:
         """The same, with the documents that are called nearly so."""

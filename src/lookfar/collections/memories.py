@@ -15,7 +15,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from lookfar.collections.folder import Folder
-from lookfar.edit.memories import MOST_BYTES, MemoryFolder
+from lookfar.edit.memories import MemoryFolder
+from lookfar.edit.memory_file import MAX_BYTES
 from lookfar.errors import IOFailed
 from lookfar.index.recipe import secrets_from
 from lookfar.retrieve.neighbours.mentions import find_mentions, read_front_matter, resolve_outgoing
@@ -187,7 +188,7 @@ def _settings_of(settings: Settings) -> Settings:
             include=("*.md",),
             exclude=(),
             respect_ignore_files=False,
-            max_file_bytes=MOST_BYTES,
+            max_file_bytes=MAX_BYTES,
         ),
         index=replace(settings.index, check_every_searches=1, max_auto_files=_MOST_CHECKED),
         git=replace(settings.git, history=False),

@@ -1,9 +1,7 @@
-"""Heading lines: how one reads at another level or with another title.
+"""Write heading lines at another level or with another title.
 
-Takes: a text, and a section that the parser found in it. Gives: the pieces of its heading at
-the level and with the title that are asked for. Refuses: titles that are no one line. What a
-line is a heading was decided by the parser; here it is only respelled, and whoever uses the
-pieces parses the result again.
+Works on sections that the parser found. The caller parses the result again, so nothing here has
+to know every rule of Markdown.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from lookfar.model import Document, Section
 from lookfar.text.parse.markdown import parse
 
 DEEPEST = 6
-_LONGEST = 500
+_MAX_TITLE = 500
 _ATX = re.compile(r"(?P<hashes>#{1,6})(?P<gap>[ \t]*)(?P<title>.*?)(?P<closing>[ \t]+#+)?[ \t]*$")
 _ID = re.compile(r"[ \t]*\{#(?P<id>[^{}`\n]*)\}$")
 _LEADING = re.compile(r"#{1,6}(?:[ \t]|$)")
@@ -26,43 +24,43 @@ _UNDERLINE = re.compile(r"[ \t]*(?:=+|-+)[ \t]*$")
 
 
 class Title(NamedTuple):
-    """A title as it is written, and as the parser reads it."""
+    """A title as it is written in Markdown, and as the parser reads it."""
 
     written: str
     read: str
 
 
-def checked_title(title: str) -> Title:
-    """The title of a new heading; ``InvalidArgument`` for what would be none."""
-    # Hashes at the end are part of the title that was asked for, not of its spelling.
+def check_title(title: str) -> Title:
+    """Return the title for a new heading; ``InvalidArgument`` if it cannot be one."""
+    # Trailing hashes belong to the title, so they must not be read as a closing sequence.
     written = _CLOSING.sub(r"\\\1", title.strip())
-    found = parse("title.md", f"# {written}\n").sections if "\n" not in written else ()
-    # Who writes "## Setup" means the level and not the title, and would get "## ## Setup".
-    marked = "\r" in written or _LEADING.match(written)
-    if marked or len(written) > _LONGEST or len(found) != 1 or not found[0].title:
+    sections = parse("title.md", f"# {written}\n").sections if "\n" not in written else ()
+    # "## Setup" gives a level, not a title, and would become "## ## Setup".
+    has_marks = "\r" in written or _LEADING.match(written)
+    if has_marks or len(written) > _MAX_TITLE or len(sections) != 1 or not sections[0].title:
         raise InvalidArgument(
             f"{title[:100]!r} cannot be a heading.",
-            hint=f"Give one line of text of at most {_LONGEST} characters, without leading #.",
+            hint=f"Give one line of at most {_MAX_TITLE} characters, without a leading #.",
         )
-    return Title(written, found[0].title)
+    return Title(written, sections[0].title)
 
 
-def id_of(document: Document, section: Section) -> str:
-    """The anchor that a heading gives itself: ``# Title {#anchor}``."""
+def explicit_id(document: Document, section: Section) -> str:
+    """Return the anchor written in a heading, as in ``# Title {#anchor}``; empty if none."""
     line = document.text[section.span.start : section.body].split("\n", 1)[0]
     atx = _ATX.match(line.lstrip(" "))
-    found = _ID.search(atx["title"] if atx else line.rstrip())
-    return found["id"] if found else ""
+    match = _ID.search(atx["title"] if atx else line.rstrip())
+    return match["id"] if match else ""
 
 
-def respelled(
+def respell(
     text: str, section: Section, level: int, *, title: str = "", suffix: str = ""
 ) -> list[Piece]:
-    """The heading of a section at ``level``, with another title or with more after it."""
+    """Return a section's heading at ``level``, with another title or with a suffix."""
     start, end = section.span.start, section.body
     lines = [f"{line}\n" for line in text[start:end].split("\n")[:-1]]
     if len(lines) > 1 and _UNDERLINE.fullmatch(lines[-1].rstrip("\n")):
-        return _underlined(lines, start, end, level, title, suffix)
+        return _respell_underlined(lines, start, end, level, title, suffix)
     if level == section.level and not title and not suffix:
         return [(start, end)]
     line = text[start:end].rstrip("\n")
@@ -70,39 +68,40 @@ def respelled(
     atx = _ATX.match(line, indent)
     if atx is None:
         raise InvalidArgument(
-            f"The heading {section.title!r} is written in a way that cannot be edited.",
-            hint="Change it in an editor.",
+            f"The heading {section.title!r} is written in a form that cannot be edited here.",
+            hint="Change it in a text editor.",
         )
-    own = _ID.search(atx["title"])
-    shown = atx["title"][: own.start()] if own else atx["title"]
-    rest = atx["title"][own.start() :] if own else ""
+    own_id = _ID.search(atx["title"])
+    old_title = atx["title"][: own_id.start()] if own_id else atx["title"]
+    id_text = atx["title"][own_id.start() :] if own_id else ""
     first = start + indent
     pieces: list[Piece] = [(start, first), "#" * level]
-    named = first + len(atx["hashes"])
+    title_start = first + len(atx["hashes"])
     if title or suffix:
-        pieces.append(f"{atx['gap'] or ' '}{(title or shown) + suffix}{rest}")
+        pieces.append(f"{atx['gap'] or ' '}{(title or old_title) + suffix}{id_text}")
     else:
-        pieces.append((named, first + atx.end("title") - indent))
+        pieces.append((title_start, first + atx.end("title") - indent))
     if atx["closing"]:
         pieces.append(f" {'#' * level}")
-    tail = start + len(line)
-    return [*pieces, (tail, end)]
+    return [*pieces, (start + len(line), end)]
 
 
-def _underlined(
+def _respell_underlined(
     lines: list[str], start: int, end: int, level: int, title: str, suffix: str
 ) -> list[Piece]:
-    own = _ID.search(lines[-2].rstrip())
-    rest = own[0] if own else ""
-    said = [line.strip() for line in lines[:-1]]
-    shown = " ".join(said).removesuffix(rest.strip()).rstrip() if rest else " ".join(said)
+    own_id = _ID.search(lines[-2].rstrip())
+    id_text = own_id[0] if own_id else ""
+    old_title = " ".join(line.strip() for line in lines[:-1])
+    if id_text:
+        old_title = old_title.removesuffix(id_text.strip()).rstrip()
     if level > 2:
-        return [f"{'#' * level} {(title or shown) + suffix}{rest}\n"]
-    line = end - len(lines[-1])
-    marks = len(lines[-1].strip())
-    pieces: list[Piece]
-    pieces = [f"{(title or shown) + suffix}{rest}\n"] if title or suffix else [(start, line)]
+        return [f"{'#' * level} {(title or old_title) + suffix}{id_text}\n"]
+    underline = end - len(lines[-1])
+    width = len(lines[-1].strip())
+    pieces: list[Piece] = [(start, underline)]
+    if title or suffix:
+        pieces = [f"{(title or old_title) + suffix}{id_text}\n"]
     sign = "=" if level == 1 else "-"
     if lines[-1].strip()[0] == sign:
-        return [*pieces, (line, end)]
-    return [*pieces, f"{sign * max(marks, 3)}\n"]
+        return [*pieces, (underline, end)]
+    return [*pieces, f"{sign * max(width, 3)}\n"]

@@ -1,107 +1,109 @@
-"""Which part of a document an edit means.
+"""Find the part of a document that an edit names.
 
-Takes: a parsed document, and a heading path, lines or a citation. Gives: the section or the
-span. Refuses: to guess. What is not there is ``NotFound`` with the nearest there is, what
-several sections could be is ``Ambiguous`` with all of them, and a citation of what is no
-longer there is a ``Conflict``.
-
-How heading paths are written, ``store.headings`` knows.
+A heading path, lines or a citation leads to exactly one section or span. A part that does not
+exist raises ``NotFound`` with the nearest candidates, a name that several sections share raises
+``Ambiguous`` with all of them, and a citation of text that is gone raises ``Conflict``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from hashlib import sha256
 from unicodedata import normalize
 
 from lookfar.common.lines import Lines
+from lookfar.common.target import Target
 from lookfar.errors import Ambiguous, Conflict, InvalidArgument, NotFound
 from lookfar.model import Document, Section, Span
 from lookfar.store.catalogue.heading_paths import called, freed, path_parts, shown
 
-_SHOWN = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Where:
-    """A part of a document: at most one of the fields is set, none means all of it."""
-
-    path: str | Sequence[str] = ()
-    """From the root and with case."""
-    heading: str = ""
-    """The end of a path, in any case."""
-    lines: tuple[int, int] | None = None
-    chars: tuple[int, int] | None = None
-    sha256: str = ""
-    """Of what was cited at ``chars``, or the first digits of it."""
+_MAX_LISTED = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What was meant: a section, a span that is none, or the document."""
+    """A section, a span that is not a section, or the whole document."""
 
     span: Span
     section: Section | None = None
     everything: bool = False
-    """Nothing in particular was named; lines from the first to the last are a span."""
+    """No part was named. Lines from the first to the last are a span instead."""
 
 
-def find(document: Document, where: Where) -> Place:
-    """The part that is meant; the whole document where nothing is named."""
+def find(document: Document, target: Target, path: str | Sequence[str] = ()) -> Place:
+    """Return the part that ``path`` or else ``target`` names, or the whole document.
+
+    ``path`` is a complete heading path and is compared with case.
+    """
     lines = Lines(document.text)
-    if where.path:
-        section = _strictly(document, where.path)
+    if path:
+        section = _find_path(document, path)
         return Place(section.span, section)
-    if where.heading:
-        section = _loosely(document, where.heading)
+    if target.heading:
+        section = _find_heading(document, target.heading)
         return Place(section.span, section)
-    if where.lines is not None:
-        return Place(_lines(document, lines, *where.lines))
-    if where.chars is not None:
-        start, end = _cited(document, lines, *where.chars, where.sha256)
+    if target.lines is not None:
+        return Place(_find_lines(document, lines, *target.lines))
+    if target.chars is not None:
+        start, end = _find_citation(document, lines, *target.chars, target.sha256)
         return Place(lines.span(start, end))
     return Place(lines.span(0, len(document.text)), everything=True)
 
 
-def _strictly(document: Document, path: str | Sequence[str]) -> Section:
-    ways = path_parts(path) if isinstance(path, str) else [tuple(map(freed, path))]
-    wanted = [_composed(way) for way in ways]
-    found = [each for each in document.sections if each.path and _composed(each.path) in wanted]
-    text = path if isinstance(path, str) else shown(path)
-    return _only(document, found, text)
+def require_section(place: Place, operation: str) -> Section:
+    """Return the section of a place; ``InvalidArgument`` if it is not one."""
+    if place.section is None:
+        raise InvalidArgument(
+            f"{operation} needs a section, and none was named.",
+            hint="Name its heading: URI#Heading.",
+        )
+    return place.section
 
 
-def _loosely(document: Document, heading: str) -> Section:
+def _find_path(document: Document, path: str | Sequence[str]) -> Section:
+    readings = path_parts(path) if isinstance(path, str) else [tuple(map(freed, path))]
+    wanted = [_compose_accents(reading) for reading in readings]
+    matches = [
+        section
+        for section in document.sections
+        if section.path and _compose_accents(section.path) in wanted
+    ]
+    return _only_match(document, matches, path if isinstance(path, str) else shown(path))
+
+
+def _find_heading(document: Document, heading: str) -> Section:
     named = [section for section in document.sections if section.path]
-    return _only(document, called(named, heading), heading)
+    return _only_match(document, called(named, heading), heading)
 
 
-def _only(document: Document, found: Sequence[Section], wanted: str) -> Section:
-    if len(found) == 1:
-        return found[0]
-    about = {"uri": document.uri, "heading_path": wanted}
-    if not found:
-        paths = list(dict.fromkeys(shown(each.path) for each in document.sections if each.path))
+def _only_match(document: Document, matches: Sequence[Section], wanted: str) -> Section:
+    if len(matches) == 1:
+        return matches[0]
+    details = {"uri": document.uri, "heading_path": wanted}
+    if not matches:
+        paths = [shown(section.path) for section in document.sections if section.path]
+        paths = list(dict.fromkeys(paths))
         near = get_close_matches(wanted, paths, n=3, cutoff=0.3) or paths[:3]
         raise NotFound(
             f"{document.uri} has no section {wanted!r}.",
-            hint=f"Nearest: {'; '.join(near)}." if near else "It has no headings at all.",
-            details={**about, "candidates": near},
+            hint=f"Nearest: {'; '.join(near)}." if near else "The document has no headings.",
+            details={**details, "candidates": near},
         )
     candidates = [
-        f"{shown(each.path)} (lines {each.span.start_line}-{each.span.end_line})" for each in found
+        f"{shown(section.path)} (lines {section.span.start_line}-{section.span.end_line})"
+        for section in matches
     ]
     raise Ambiguous(
-        f"{len(found)} sections of {document.uri} are called {wanted!r}.",
-        hint=f"Name the outer heading too, or the lines: {'; '.join(candidates[:5])}.",
-        details={**about, "candidates": candidates},
+        f"{document.uri} has {len(matches)} sections called {wanted!r}.",
+        hint=f"Name the parent heading too, or the lines: {'; '.join(candidates[:5])}.",
+        details={**details, "candidates": candidates},
     )
 
 
-def _lines(document: Document, lines: Lines, first: int, last: int) -> Span:
-    # Beyond the end is a mistake here, though a reader would forgive it.
+def _find_lines(document: Document, lines: Lines, first: int, last: int) -> Span:
+    # Reading past the end is fine; an edit past the end is a mistake.
     if not 1 <= first <= last <= len(lines) or not document.text:
         raise NotFound(
             f"{document.uri} has {len(lines)} lines, not {first}-{last}.",
@@ -112,47 +114,39 @@ def _lines(document: Document, lines: Lines, first: int, last: int) -> Span:
     return lines.span(lines.start_of(first), end)
 
 
-def _cited(document: Document, lines: Lines, start: int, end: int, sha: str) -> tuple[int, int]:
-    """Where the cited text stands: there, or else on the one line that it begins now."""
+def _find_citation(
+    document: Document, lines: Lines, start: int, end: int, sha: str
+) -> tuple[int, int]:
+    """Return the offsets of the cited text: unchanged, or moved to the start of another line."""
     text, length = document.text, end - start
-    if end <= len(text) and _is(text[start:end], sha):
+    if end <= len(text) and _matches_digest(text[start:end], sha):
         return start, end
-    found = [
-        at for at in _starts(lines) if at + length <= len(text) and _is(text[at : at + length], sha)
+    line_starts = (lines.start_of(number) for number in range(1, len(lines) + 1))
+    matches = [
+        offset
+        for offset in line_starts
+        if offset + length <= len(text) and _matches_digest(text[offset : offset + length], sha)
     ]
-    if len(found) == 1:
-        return found[0], found[0] + length
-    if found:
-        candidates = [f"line {lines.line_of(at)}" for at in found]
+    if len(matches) == 1:
+        return matches[0], matches[0] + length
+    if matches:
+        candidates = [f"line {lines.line_of(offset)}" for offset in matches]
         raise Ambiguous(
-            f"What was cited stands in {document.uri} {len(found)} times.",
-            hint=f"Name the lines: {', '.join(candidates[:_SHOWN])}.",
+            f"The cited text occurs {len(matches)} times in {document.uri}.",
+            hint=f"Name the lines: {', '.join(candidates[:_MAX_LISTED])}.",
             details={"uri": document.uri, "candidates": candidates},
         )
     raise Conflict(
-        f"{document.uri} no longer says what was cited.",
-        hint="Read or search again, and cite what stands there now.",
+        f"{document.uri} no longer contains the cited text.",
+        hint="Read or search again, and cite the current text.",
         details={"uri": document.uri, "expected": sha},
     )
 
 
-def _starts(lines: Lines) -> Iterator[int]:
-    return (lines.start_of(number) for number in range(1, len(lines) + 1))
-
-
-def _is(text: str, sha: str) -> bool:
+def _matches_digest(text: str, sha: str) -> bool:
     return sha256(text.encode("utf-8")).hexdigest().startswith(sha)
 
 
-def _composed(path: Sequence[str]) -> tuple[str, ...]:
-    """A path whose accents are written in one way, as nobody sees in which they are."""
+def _compose_accents(path: Sequence[str]) -> tuple[str, ...]:
+    """Normalise a path to NFC: composed and decomposed accents look the same to a reader."""
     return tuple(normalize("NFC", title) for title in path)
-
-
-def refuse_no_section(place: Place, what: str) -> Section:
-    """The section, for whom nothing else will do."""
-    if place.section is None:
-        raise InvalidArgument(
-            f"{what} needs a section, and none was named.", hint="Name its heading: URI#Heading."
-        )
-    return place.section

@@ -1,11 +1,8 @@
-"""Edits by section, as changes of a text and the outline that they have to lead to.
+"""Plan edits by section: the changes of the text, and the outline they must result in.
 
-Takes: a parsed document, a place in it, and what is to be done. Gives: the changes, and what
-the parser must find when they are made. Refuses: what would end the section too early, hide
-under the wrong heading, leave a fence open over what follows, or give two neighbours one name.
-
-Nothing here trusts its own spelling: :func:`verified` parses the result, and whatever reads
-otherwise than it was meant is not written.
+Rejected are texts that would end the section too early, come to be below the wrong heading, open
+a code fence over what follows, or give two siblings the same title. :func:`verify` parses the
+result, and an edit that reads differently than planned is not written.
 """
 
 from __future__ import annotations
@@ -14,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, get_args
 
-from lookfar.edit.headings import DEEPEST, checked_title, respelled
-from lookfar.edit.place import Place, refuse_no_section
+from lookfar.edit.headings import DEEPEST, check_title, respell
+from lookfar.edit.place import Place, require_section
 from lookfar.edit.shape import Change, Piece
 from lookfar.errors import Conflict, InvalidArgument
 from lookfar.model import Document, Link, Position, Section
@@ -23,7 +20,7 @@ from lookfar.store.catalogue.heading_paths import shown
 from lookfar.text.parse.markdown import parse
 
 _NEW: Final = -1
-"""Stands for what was not in the document before; as a parent, for whatever it will be."""
+"""Marks a heading that was not in the document before; as a parent, it matches any."""
 
 
 class Entry(NamedTuple):
@@ -32,24 +29,24 @@ class Entry(NamedTuple):
     level: int
     title: str
     was: int = _NEW
-    """Its number in the document before."""
+    """Its number in the old document."""
     parent: int | None = None
-    """The number of the heading that it must stand below, -1 for none; None leaves it open."""
+    """The old number of the parent it must have, -1 for no parent; None allows any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Changes of one document, not made yet."""
+    """Planned changes of one document."""
 
     changes: tuple[Change, ...]
     before: tuple[Entry, ...]
-    """The headings up to the part that the text of others may fill..."""
+    """The headings before a part whose headings are free, or all headings."""
     after: tuple[Entry, ...] | None = None
-    """...and those behind it; None where all headings are known."""
+    """The headings after that part; None if all headings are known."""
     edited: int = _NEW
-    """The place of the edited section among the headings, or none."""
+    """Index of the edited section among the headings, or -1."""
     span: tuple[int, int] | None = None
-    """Where the edited part begins and ends in the result, where it is no section."""
+    """Offsets of the edited part in the result, if it is not a section."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +55,18 @@ class Verified:
 
     document: Document
     became: dict[int, int] = field(default_factory=dict)
-    """The number that each old heading has now; what is gone is not in it."""
+    """Maps the number of each remaining old heading to its number now."""
     section: Section | None = None
     lost: tuple[Link, ...] = ()
-    """Links outside of what was edited that were defined in it, and lead nowhere now."""
+    """Links outside the edited part whose definition was in it and is gone."""
 
 
-# -- the operations ----------------------------------------------------------
+# -- operations --------------------------------------------------------------
 
 
 def replace(document: Document, place: Place, text: str, *, whole: bool) -> Draft:
-    """Give a section another text of its own, or with ``whole`` replace all of it."""
-    new = tidied(text)
+    """Replace a section's own text, or with ``whole`` the section with its subsections."""
+    new = tidy(text)
     if place.section is not None:
         if whole:
             return _replace_whole(document, place.section, new)
@@ -78,79 +75,79 @@ def replace(document: Document, place: Place, text: str, *, whole: bool) -> Draf
         core = _core(document.text, document.body, len(document.text))
         lead = "\n" if document.body and core[0] == document.body else ""
         change = Change(core[0], core[1], (f"{lead}{new}\n",) if new else ())
-        kept = _by_title(_sections(document), _headings(new))
-        return Draft((change,), tuple(kept), span=(change.start, change.start + len(new) + 1))
+        entries = _match_titles(_sections(document), _headings(new))
+        return Draft((change,), tuple(entries), span=(change.start, change.start + len(new) + 1))
     start, end = place.span.start, place.span.end
     lines = document.text[end - 1 : end] == "\n" and document.text[start - 1 : start] in ("", "\n")
-    return _spanned(document, start, end, _verbatim(text, lines=lines))
+    return _replace_span(document, start, end, _verbatim(text, lines=lines))
 
 
 def append(document: Document, place: Place, text: str) -> Draft:
-    """Add to a section's own text, before its subsections; or after a span, or at the end."""
-    new = tidied(text)
+    """Add text to a section before its subsections, after a span, or at the end."""
+    new = tidy(text)
     if not new:
-        raise InvalidArgument("There is nothing to append.", hint="Give a text.")
+        raise InvalidArgument("There is nothing to append.", hint="Give some text.")
     if place.section is not None:
         return _replace_own(document, place.section, new, keep=True)
     if place.everything:
         end = len(document.text)
-        lead = _apart(document.text, end)
-        entries = [*_entries(_sections(document)), *_free(_headings(new))]
+        lead = _blank_before(document.text, end)
+        entries = [*_entries(_sections(document)), *_unmatched(_headings(new))]
         start = end + len(lead)
         span = start, start + len(new) + 1
         return Draft((Change(end, end, (*lead, f"{new}\n")),), tuple(entries), span=span)
     end = place.span.end
     at_line = document.text[end - 1 : end] == "\n"
-    return _spanned(document, end, end, _verbatim(text, lines=at_line))
+    return _replace_span(document, end, end, _verbatim(text, lines=at_line))
 
 
 def insert(
     document: Document, place: Place, heading: str, text: str, level: int, position: Position
 ) -> Draft:
-    """Put a new section below a heading, or beside one."""
-    title, new = checked_title(heading), tidied(text)
+    """Insert a new section below a heading, or beside one."""
+    title, new = check_title(heading), tidy(text)
     sections = _sections(document)
     if place.section is None and not place.everything:
-        refuse_no_section(place, "A new section")
-    parent, beside = _meant(document, place.section, position)
+        require_section(place, "A new section")
+    parent, beside = _parent_and_neighbour(document, place.section, position)
     if beside is not None:
-        usual = beside.level
+        default = beside.level
     elif parent is not None:
-        usual = parent.level + 1
+        default = parent.level + 1
     else:
-        usual = min((each.level for each in sections), default=1)
-    # Who names a level and no parent takes whichever heading it comes to stand below.
+        default = min((section.level for section in sections), default=1)
+    # With a level and no parent, any heading above it may become the parent.
     below = parent.ordinal if parent else None if level else -1
-    level = _checked_level(level or usual, parent)
+    level = _check_level(level or default, parent)
     _refuse_twin(document, parent, title.read, level)
     inner = _headings(new)
     _refuse_shallow(inner, level, f"the new section {title.read!r}")
-    at = _landing(document, parent, beside, position)
+    at = _insert_offset(document, parent, beside, position)
     above = next((s for s in reversed(sections) if s.span.start < at and s.level < level), None)
     if above is not None and below is not None and above.ordinal != below:
         raise InvalidArgument(
-            f"At level {level} {title.read!r} would stand below {shown(above.path)!r}.",
-            hint="Leave the level out, or name that heading as its parent.",
+            f"At level {level}, {title.read!r} would become a subsection of {shown(above.path)!r}.",
+            hint="Omit the level, or name that heading as the parent.",
             details={"uri": document.uri},
         )
     body = f"\n{new}\n" if new else ""
-    pieces = (*_apart(document.text, at), f"{'#' * level} {title.written}\n{body}")
+    pieces = (*_blank_before(document.text, at), f"{'#' * level} {title.written}\n{body}")
     change = Change(at, at, (*pieces, "\n") if at < len(document.text) else pieces)
     entries = _entries(sections)
-    index = sum(1 for each in sections if each.span.start < at)
+    index = sum(1 for section in sections if section.span.start < at)
     own = Entry(level, title.read, _NEW, below)
-    entries[index:index] = [own, *_free(inner)]
+    entries[index:index] = [own, *_unmatched(inner)]
     return Draft((change,), tuple(entries), edited=index)
 
 
 def move(
     document: Document, place: Place, beside_or_parent: Section | None, position: Position
 ) -> Draft:
-    """Put a section with its subsections below another heading, at the levels that fit there."""
+    """Move a section with its subsections, and adapt their levels."""
     text, sections = document.text, _sections(document)
-    moved = refuse_no_section(place, "Moving")
-    parent, beside = _meant(document, beside_or_parent, position)
-    inside = [each for each in sections if _within(each, moved)]
+    moved = require_section(place, "Moving")
+    parent, beside = _parent_and_neighbour(document, beside_or_parent, position)
+    inside = [section for section in sections if _within(section, moved)]
     for other in (parent, beside):
         if other is not None and _within(other, moved):
             raise InvalidArgument(
@@ -161,36 +158,37 @@ def move(
     elif parent is not None:
         level = parent.level + 1
     else:
-        level = min(each.level for each in sections)
-    shift = _checked_level(level, parent) - moved.level
-    if max(each.level for each in inside) + shift > DEEPEST:
+        level = min(section.level for section in sections)
+    shift = _check_level(level, parent) - moved.level
+    if max(section.level for section in inside) + shift > DEEPEST:
         raise InvalidArgument(
-            f"{shown(moved.path)} has subsections that would lie deeper than level {DEEPEST}.",
-            hint="Choose a parent that is less deep.",
+            f"{shown(moved.path)} has subsections that would be deeper than level {DEEPEST}.",
+            hint="Choose a parent at a higher level.",
         )
     if parent is None or parent.ordinal != moved.parent:
-        _refuse_twin(document, parent, moved.title, level, besides=moved)
-    at = _landing(document, parent, beside, position)
+        _refuse_twin(document, parent, moved.title, level, except_for=moved)
+    at = _insert_offset(document, parent, beside, position)
     start, end = moved.span.start, moved.span.end
     last = end if at < len(text) else max(_core(text, start, end)[1], moved.body)
-    pieces = _shifted(text, inside, shift, last)
-    entries = _entries([each for each in sections if not _within(each, moved)])
-    index = sum(1 for each in sections if each.span.start < at and not _within(each, moved))
-    carried = [
-        each._replace(
-            level=each.level + shift,
-            parent=(parent.ordinal if parent else -1) if each.was == moved.ordinal else each.parent,
+    pieces = _shift_levels(text, inside, shift, last)
+    others = [section for section in sections if not _within(section, moved)]
+    entries = _entries(others)
+    index = sum(1 for section in others if section.span.start < at)
+    new_parent = parent.ordinal if parent else -1
+    entries[index:index] = [
+        entry._replace(
+            level=entry.level + shift,
+            parent=new_parent if entry.was == moved.ordinal else entry.parent,
         )
-        for each in _entries(inside)
+        for entry in _entries(inside)
     ]
-    entries[index:index] = carried
     if at in (start, end):
         changes: tuple[Change, ...] = (Change(start, last, tuple(pieces)),)
     else:
         after = ("\n",) if at < len(text) and not text[:end].endswith("\n\n") else ()
         changes = (
             _removal(text, start, end),
-            Change(at, at, (*_apart(text, at), *pieces, *after)),
+            Change(at, at, (*_blank_before(text, at), *pieces, *after)),
         )
     return Draft(changes, tuple(entries), edited=index)
 
@@ -199,22 +197,22 @@ def delete(document: Document, place: Place) -> Draft:
     """Remove a section with its subsections, or a span."""
     if place.section is None:
         if place.everything:
-            refuse_no_section(place, "Deleting")
-        return _spanned(document, place.span.start, place.span.end, "")
-    gone = place.section
-    kept = [each for each in _sections(document) if not _within(each, gone)]
-    change = _removal(document.text, gone.span.start, gone.span.end)
-    return Draft((change,), tuple(_entries(kept)))
+            require_section(place, "Deleting")
+        return _replace_span(document, place.span.start, place.span.end, "")
+    deleted = place.section
+    remaining = [section for section in _sections(document) if not _within(section, deleted)]
+    change = _removal(document.text, deleted.span.start, deleted.span.end)
+    return Draft((change,), tuple(_entries(remaining)))
 
 
 def rename(document: Document, place: Place, heading: str) -> Draft:
     """Give a section another title."""
-    section = refuse_no_section(place, "Renaming")
-    title = checked_title(heading)
+    section = require_section(place, "Renaming")
+    title = check_title(heading)
     sections = _sections(document)
     parent = document.sections[section.parent] if section.parent >= 0 else None
-    _refuse_twin(document, parent, title.read, section.level, besides=section)
-    pieces = respelled(document.text, section, section.level, title=title.written)
+    _refuse_twin(document, parent, title.read, section.level, except_for=section)
+    pieces = respell(document.text, section, section.level, title=title.written)
     change = Change(section.span.start, section.body, tuple(pieces))
     index = sections.index(section)
     entries = _entries(sections)
@@ -222,54 +220,57 @@ def rename(document: Document, place: Place, heading: str) -> Draft:
     return Draft((change,), tuple(entries), edited=index)
 
 
-# -- what must come out ------------------------------------------------------
+# -- verification ------------------------------------------------------------
 
 
-def verified(document: Document, draft: Draft, text: str) -> Verified:
-    """Parse the result; ``InvalidArgument`` where it reads otherwise than it was meant to."""
+def verify(document: Document, draft: Draft, text: str) -> Verified:
+    """Parse the result; ``InvalidArgument`` if it does not read as planned."""
     result = parse(document.uri, text)
-    found = _sections(result)
+    headings = _sections(result)
     before, after = draft.before, draft.after or ()
     counted = len(before) + len(after)
-    fits = len(found) == counted if draft.after is None else len(found) >= counted
-    pairs = [*zip(before, found, strict=False)]
+    fits = len(headings) == counted if draft.after is None else len(headings) >= counted
+    pairs = [*zip(before, headings, strict=False)]
     if after and fits:
-        pairs += zip(after, found[-len(after) :], strict=True)
+        pairs += zip(after, headings[-len(after) :], strict=True)
     fits = fits and all((e.level, e.title) == (s.level, s.title) for e, s in pairs)
     if fits:
         became = {entry.was: section.ordinal for entry, section in pairs if entry.was >= 0}
-        fits = all(_stands_well(entry, section, became) for entry, section in pairs)
+        fits = all(_has_parent(entry, section, became) for entry, section in pairs)
     if fits and draft.after is not None and draft.span is not None:
-        # A line outside must not become a heading by what stands below it now.
+        # A line before the span must not become a heading because of what follows it now.
         start = draft.span[0]
         cut = {s.span.start for s in _sections(document) if s.span.start < start < s.body}
-        made = (section.span.start for section in found[len(before) : len(found) - len(after)])
+        made = (
+            section.span.start for section in headings[len(before) : len(headings) - len(after)]
+        )
         fits = all(at >= start or at in cut for at in made)
-    if not fits or not _fences_hold(document, draft.changes, result):
+    if not fits or not _fences_unchanged(document, draft.changes, result):
         raise InvalidArgument(
-            f"With this text {document.uri} would read otherwise outside of what is edited.",
-            hint="Close every code fence, comment and HTML block in the text, and leave out "
-            "headings that are not below the edited one.",
+            f"With this text {document.uri} would read differently outside the edited part.",
+            hint="Close every code fence, comment and HTML block in the text, and use only "
+            "headings below the edited one.",
             details={"uri": document.uri},
         )
-    redirected, lost = _links_left(document, draft.changes, result)
+    redirected, lost = _compare_links(document, draft.changes, result)
     if redirected:
-        one = redirected[0]
+        link = redirected[0]
         raise InvalidArgument(
-            f"With this text {document.text[one.start : one.end]!r} elsewhere in {document.uri}"
-            " would lead to another place.",
-            hint="Give the definition of the link in the text another name.",
-            details={"uri": document.uri, "target": one.target},
+            f"With this text {document.text[link.start : link.end]!r} elsewhere in {document.uri}"
+            " would lead elsewhere.",
+            hint="Use another name for the link definition in the text.",
+            details={"uri": document.uri, "target": link.target},
         )
-    section = found[draft.edited] if draft.edited >= 0 else None
+    section = headings[draft.edited] if draft.edited >= 0 else None
     return Verified(result, became, section, tuple(lost))
 
 
-def _links_left(
+def _compare_links(
     document: Document, changes: Sequence[Change], result: Document
 ) -> tuple[list[Link], list[Link]]:
-    """Links outside of the changes that lead elsewhere now, and those that are none any more:
-    where a link by reference leads is defined somewhere else in the document.
+    """Return the links outside the changes that lead elsewhere now, and those that are gone.
+
+    A reference link depends on its definition, which may be inside a change.
     """
     now = {link.start: link for link in result.links}
     left = sorted(changes, key=lambda change: change.start, reverse=True)
@@ -280,24 +281,26 @@ def _links_left(
             change = left.pop()
             shift += length(change.pieces) - (change.end - change.start)
         if left and left[-1].start < link.end:
-            continue  # It is changed itself.
-        there = now.get(link.start + shift)
-        if there is None:
+            continue  # The change contains the link.
+        moved = now.get(link.start + shift)
+        if moved is None:
             lost.append(link)
-        elif (there.target, there.anchor) != (link.target, link.anchor):
+        elif (moved.target, moved.anchor) != (link.target, link.anchor):
             redirected.append(link)
     return redirected, lost
 
 
-def _stands_well(entry: Entry, section: Section, became: dict[int, int]) -> bool:
+def _has_parent(entry: Entry, section: Section, became: dict[int, int]) -> bool:
     if entry.parent is None:
         return True
     return section.parent == (became.get(entry.parent, _NEW) if entry.parent >= 0 else -1)
 
 
-def _fences_hold(document: Document, changes: Sequence[Change], result: Document) -> bool:
-    """Whether each fence and HTML block outside of the changes begins and ends as before, and
-    one around a change still ends, whole or in parts, where it did."""
+def _fences_unchanged(document: Document, changes: Sequence[Change], result: Document) -> bool:
+    """Whether fences and HTML blocks outside the changes start and end as before.
+
+    A fence around a change must still end at the same place, even if it is now several fences.
+    """
     now = {(block.kind, block.start, block.end) for block in result.blocks}
     ends = {(block.kind, block.end) for block in result.blocks}
     left = sorted(changes, key=lambda change: change.start, reverse=True)
@@ -307,28 +310,28 @@ def _fences_hold(document: Document, changes: Sequence[Change], result: Document
             change = left.pop()
             shift += length(change.pieces) - (change.end - change.start)
         untouched = not left or left[-1].start >= block.end
-        kept = (block.kind, block.start + shift, block.end + shift) in now
-        if untouched and not kept and block.kind in ("fence", "html"):
+        same = (block.kind, block.start + shift, block.end + shift) in now
+        if untouched and not same and block.kind in ("fence", "html"):
             return False
         if untouched or block.kind != "fence" or not document.text[block.end :].strip():
             continue
-        inside = [each for each in changes if block.start < each.start and each.end < block.end]
-        grown = sum(length(each.pieces) - (each.end - each.start) for each in inside)
+        inside = [c for c in changes if block.start < c.start and c.end < block.end]
+        grown = sum(length(c.pieces) - (c.end - c.start) for c in inside)
         if inside and ("fence", block.end + shift + grown) not in ends:
             return False
     return True
 
 
 def length(pieces: Iterable[Piece]) -> int:
-    """How long a text becomes of these pieces."""
+    """Return the length of the text that these pieces make."""
     return sum(len(p) if isinstance(p, str) else p[1] - p[0] for p in pieces)
 
 
-# -- parts -------------------------------------------------------------------
+# -- helpers -----------------------------------------------------------------
 
 
-def tidied(text: str) -> str:
-    """A text as it is put between others: its own lines, without blank ones around them."""
+def tidy(text: str) -> str:
+    """Normalise line ends, and remove blank lines at both ends."""
     lines = _line_ends(text).split("\n")
     while lines and not lines[0].strip():
         lines.pop(0)
@@ -338,27 +341,28 @@ def tidied(text: str) -> str:
 
 
 def _verbatim(text: str, *, lines: bool) -> str:
-    """A text as it is put in the place of a span: with the blank lines around it, since those
-    of a span are in it too. Where it takes the place of ``lines``, the last one ends.
+    """Normalise line ends, and keep blank lines at both ends, which a span contains, too.
+
+    A text that replaces whole ``lines`` gets a newline at its end.
     """
-    put = _line_ends(text)
-    return f"{put}\n" if lines and put and not put.endswith("\n") else put
+    new = _line_ends(text)
+    return f"{new}\n" if lines and new and not new.endswith("\n") else new
 
 
 def _line_ends(text: str) -> str:
     if "\0" in text:
-        raise InvalidArgument("The text holds a zero byte.", hint="Give plain text.")
+        raise InvalidArgument("The text contains a null byte.", hint="Send plain text.")
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise InvalidArgument(
-            "The text holds half a character.", hint="Give text that can be written as UTF-8."
+            "The text contains a lone surrogate.", hint="Send valid Unicode text."
         ) from error
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _headings(text: str) -> list[Section]:
-    """The headings of a text that will stand somewhere in a document, so not at its top."""
+    """Return the headings of a new text; the newline keeps it from having front matter."""
     return _sections(parse("text.md", f"\n{text}\n"))
 
 
@@ -367,11 +371,11 @@ def _sections(document: Document) -> list[Section]:
 
 
 def _entries(sections: Iterable[Section]) -> list[Entry]:
-    return [Entry(each.level, each.title, each.ordinal, each.parent) for each in sections]
+    return [Entry(s.level, s.title, s.ordinal, s.parent) for s in sections]
 
 
-def _free(sections: Iterable[Section]) -> list[Entry]:
-    return [Entry(each.level, each.title) for each in sections]
+def _unmatched(sections: Iterable[Section]) -> list[Entry]:
+    return [Entry(section.level, section.title) for section in sections]
 
 
 def _within(section: Section, outer: Section) -> bool:
@@ -379,13 +383,13 @@ def _within(section: Section, outer: Section) -> bool:
 
 
 def _own_end(document: Document, section: Section) -> int:
-    """Where a section's own text ends: at its first subsection."""
-    inner = (each for each in document.sections if each.parent == section.ordinal)
-    return min((each.span.start for each in inner), default=section.span.end)
+    """Return where a section's own text ends: at its first subsection."""
+    starts = (s.span.start for s in document.sections if s.parent == section.ordinal)
+    return min(starts, default=section.span.end)
 
 
 def _core(text: str, start: int, end: int) -> tuple[int, int]:
-    """The lines of a range without the blank ones around them; empty at its start if none."""
+    """Trim blank lines from a range; an empty range at its start if there are no others."""
     first = start
     while first < end:
         line = text.index("\n", first) + 1
@@ -401,7 +405,7 @@ def _core(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _replace_own(document: Document, section: Section, new: str, *, keep: bool) -> Draft:
-    """Put a text in the place of a section's own, or with ``keep`` behind it."""
+    """Replace a section's own text, or with ``keep`` add to it."""
     text, end = document.text, _own_end(document, section)
     first, last = _core(text, section.body, end)
     inner = _headings(new)
@@ -419,10 +423,10 @@ def _replace_own(document: Document, section: Section, new: str, *, keep: bool) 
     sections = _sections(document)
     index = sections.index(section)
     entries = _entries(sections)
-    behind = index + 1
+    position = index + 1
     if keep:
-        behind += sum(1 for each in sections if section.body <= each.span.start < end)
-    entries[behind:behind] = _free(inner)
+        position += sum(1 for other in sections if section.body <= other.span.start < end)
+    entries[position:position] = _unmatched(inner)
     return Draft((change,), tuple(entries), edited=index)
 
 
@@ -431,52 +435,51 @@ def _replace_whole(document: Document, section: Section, new: str) -> Draft:
     inner = _headings(new)
     if not inner or inner[0].level != section.level or inner[0].span.start != 1:
         raise InvalidArgument(
-            f"The text has to begin with a heading of level {section.level}, as the section does.",
-            hint="Begin with the heading, or replace the section's own text only.",
+            f"The text must start with a heading of level {section.level}, like the section.",
+            hint="Start with the heading, or replace only the section's own text.",
         )
     _refuse_shallow(inner, section.level - 1, f"{shown(section.path)!r}")
     start, end = section.span.start, section.span.end
     last = max(_core(text, section.body, end)[1], section.body)
     follows = ("\n",) if last == end < len(text) else ()
-    old = [each for each in sections if _within(each, section)]
+    old = [other for other in sections if _within(other, section)]
     index = sections.index(section)
     entries = _entries(sections)
-    renewed = _by_title(old, inner)
-    renewed[0] = renewed[0]._replace(was=section.ordinal, parent=section.parent)
-    entries[index : index + len(old)] = renewed
+    replaced = _match_titles(old, inner)
+    replaced[0] = replaced[0]._replace(was=section.ordinal, parent=section.parent)
+    entries[index : index + len(old)] = replaced
     change = Change(start, last, (f"{new}\n", *follows))
     return Draft((change,), tuple(entries), edited=index)
 
 
-def _by_title(old: Sequence[Section], new: Sequence[Section]) -> list[Entry]:
-    """New headings, each taken for the first old one with the same title that is left."""
+def _match_titles(old: Sequence[Section], new: Sequence[Section]) -> list[Entry]:
+    """Match each new heading with the first unmatched old one of the same title."""
     left: dict[str, list[int]] = {}
-    for each in old:
-        left.setdefault(each.title, []).append(each.ordinal)
+    for section in old:
+        left.setdefault(section.title, []).append(section.ordinal)
     return [
-        Entry(each.level, each.title, left[each.title].pop(0) if left.get(each.title) else _NEW)
-        for each in new
+        Entry(s.level, s.title, left[s.title].pop(0) if left.get(s.title) else _NEW) for s in new
     ]
 
 
-def _spanned(document: Document, start: int, end: int, put: str) -> Draft:
-    """A span gives way to a text, which may hold whatever headings it likes."""
+def _replace_span(document: Document, start: int, end: int, new: str) -> Draft:
+    """Replace a span with a text that may contain any headings."""
     sections = _sections(document)
-    before = [each for each in sections if each.body <= start]
-    after = [each for each in sections if each.span.start >= end]
-    change = Change(start, end, (put,) if put else ())
+    before = _entries(section for section in sections if section.body <= start)
+    after = _entries(section for section in sections if section.span.start >= end)
+    change = Change(start, end, (new,) if new else ())
     return Draft(
         (change,),
-        tuple(each._replace(parent=None) for each in _entries(before)),
-        tuple(each._replace(parent=None) for each in _entries(after)),
-        span=(start, start + len(put)),
+        tuple(entry._replace(parent=None) for entry in before),
+        tuple(entry._replace(parent=None) for entry in after),
+        span=(start, start + len(new)),
     )
 
 
-def _meant(
+def _parent_and_neighbour(
     document: Document, section: Section | None, position: Position
 ) -> tuple[Section | None, Section | None]:
-    """The parent of what is put somewhere, and the neighbour where one was named."""
+    """Return the parent of a new or moved section, and its neighbour if ``position`` names one."""
     if position not in get_args(Position):
         raise InvalidArgument(
             f"There is no position {position!r}.", hint="Use last, first, before or after."
@@ -484,16 +487,14 @@ def _meant(
     if position in ("last", "first"):
         return section, None
     if section is None:
-        raise InvalidArgument(
-            f"{position!r} needs a section to stand beside.", hint="Name its heading."
-        )
+        raise InvalidArgument(f"{position!r} needs a section.", hint="Name its heading.")
     return (document.sections[section.parent] if section.parent >= 0 else None), section
 
 
-def _landing(
+def _insert_offset(
     document: Document, parent: Section | None, beside: Section | None, position: Position
 ) -> int:
-    """The offset at which a section is put."""
+    """Return the offset at which a section is inserted."""
     if beside is not None:
         return beside.span.start if position == "before" else beside.span.end
     if parent is not None:
@@ -502,49 +503,49 @@ def _landing(
     return sections[0].span.start if sections and position == "first" else len(document.text)
 
 
-def _apart(text: str, at: int) -> tuple[str, ...]:
-    """A blank line, where none stands before an offset."""
+def _blank_before(text: str, at: int) -> tuple[str, ...]:
+    """Return a blank line unless there is one before the offset."""
     return () if at == 0 or text[:at].endswith("\n\n") else ("\n",)
 
 
 def _removal(text: str, start: int, end: int) -> Change:
-    """Take a section out; what is left keeps one blank line between, and none at the end."""
-    apart = start == 0 or text[:start].endswith("\n\n")
+    """Remove a section; keep one blank line between its neighbours, and none at the end."""
+    separate = start == 0 or text[:start].endswith("\n\n")
     if end == len(text):
-        return Change(start - 1 if apart and start > 1 else start, end)
-    return Change(start, end, () if apart else ("\n",))
+        return Change(start - 1 if separate and start > 1 else start, end)
+    return Change(start, end, () if separate else ("\n",))
 
 
-def _shifted(text: str, inside: Sequence[Section], shift: int, end: int) -> list[Piece]:
-    """A section with its subsections, each some levels deeper."""
+def _shift_levels(text: str, inside: Sequence[Section], shift: int, end: int) -> list[Piece]:
+    """Return a section and its subsections with all levels shifted."""
     pieces: list[Piece] = []
     at = inside[0].span.start
-    for each in inside:
-        pieces.append((at, each.span.start))
-        pieces += respelled(text, each, each.level + shift)
-        at = each.body
+    for section in inside:
+        pieces.append((at, section.span.start))
+        pieces += respell(text, section, section.level + shift)
+        at = section.body
     pieces.append((at, end))
     return [piece for piece in pieces if isinstance(piece, str) or piece[0] < piece[1]]
 
 
-def _checked_level(level: int, parent: Section | None) -> int:
+def _check_level(level: int, parent: Section | None) -> int:
     least = parent.level + 1 if parent else 1
     if not least <= level <= DEEPEST:
         raise InvalidArgument(
             f"Level {level} is not between {least} and {DEEPEST}.",
-            hint="Leave the level out to stand one below the parent."
+            hint="Omit the level to use one below the parent."
             if least <= DEEPEST
-            else "Choose a parent that is less deep.",
+            else "Choose a parent at a higher level.",
         )
     return level
 
 
-def _refuse_shallow(inner: Sequence[Section], level: int, what: str) -> None:
-    for each in inner:
-        if each.level <= level:
+def _refuse_shallow(inner: Sequence[Section], level: int, outer: str) -> None:
+    for section in inner:
+        if section.level <= level:
             raise InvalidArgument(
-                f"The text has a heading of level {each.level}, {each.title!r}, which would end "
-                f"{what}.",
+                f"The heading {section.title!r} in the text has level {section.level}, which would "
+                f"end {outer}.",
                 hint=f"Use levels deeper than {level}, or replace the whole section.",
             )
 
@@ -554,15 +555,15 @@ def _refuse_twin(
     parent: Section | None,
     title: str,
     level: int,
-    besides: Section | None = None,
+    except_for: Section | None = None,
 ) -> None:
     above = parent.ordinal if parent else -1
-    for each in document.sections:
-        same = each.parent == above and each.level == level and each.title == title
-        if same and each is not besides:
+    for section in document.sections:
+        same = section.parent == above and section.level == level and section.title == title
+        if same and section is not except_for:
             raise Conflict(
-                f"{document.uri} has a section {shown(each.path)!r} already, on line "
-                f"{each.span.start_line}.",
+                f"{document.uri} already has a section {shown(section.path)!r}, on line "
+                f"{section.span.start_line}.",
                 hint="Append to it or replace it, or choose another heading.",
-                details={"uri": document.uri, "heading_path": shown(each.path)},
+                details={"uri": document.uri, "heading_path": shown(section.path)},
             )

@@ -1,17 +1,18 @@
-"""What a new document begins with.
+"""Templates for new documents: the built-in ones, and files in the folder ``edit.templates``.
 
-Takes: the name of a template, a title and a day. Gives: the text. Refuses: names that are
-neither ours nor files in the folder of templates that the settings name.
-
-A template says ``{title}`` and ``{date}`` where these go; any other brace is left alone.
+``{title}`` and ``{date}`` are replaced; all other braces are left alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
 from typing import Final
 
-from lookfar.errors import NotFound
+from lookfar.errors import InvalidArgument, NotFound
+from lookfar.sources.confine import Refused, Root, close_folder
+from lookfar.text.normalise import normalise
+
+_MAX_BYTES: Final = 1 << 20
 
 BUILT_IN: Final = {
     "": "# {title}\n",
@@ -32,19 +33,45 @@ BUILT_IN: Final = {
 }
 
 
-def rendered(
-    name: str, title: str, day: str, own: Callable[[str], str | None], names: list[str]
-) -> str:
-    """The text of a new document; ``own`` gives a template of the folder's, or None, and
-    ``names`` those it has."""
-    text = own(name) if name else None
-    if text is None:
-        text = BUILT_IN.get(name)
-    if text is None:
-        known = [*sorted(set(BUILT_IN) - {""}), *sorted(names)]
-        raise NotFound(
-            f"There is no template {name[:100]!r}.",
-            hint=f"Templates: {', '.join(known)}.",
-            details={"candidates": known},
-        )
-    return text.replace("{date}", day).replace("{title}", title)
+class Templates:
+    """The templates of one root."""
+
+    def __init__(self, root: Root, folder: str) -> None:
+        """``folder`` is the URI of the folder with the user's templates, or empty."""
+        self._root = root
+        self._folder = folder
+
+    def render(self, name: str, title: str, day: str) -> str:
+        """Return the text of a new document; a user's template wins over a built-in one."""
+        names = self._list_names()
+        text = self._read(name) if name and name in names else BUILT_IN.get(name)
+        if text is None:
+            candidates = [*sorted(set(BUILT_IN) - {""}), *names]
+            raise NotFound(
+                f"There is no template {name[:100]!r}.",
+                hint=f"Templates: {', '.join(candidates)}.",
+                details={"candidates": candidates},
+            )
+        return text.replace("{date}", day).replace("{title}", title)
+
+    def _read(self, name: str) -> str:
+        try:
+            raw, _ = self._root.read(f"{self._folder}/{name}.md", _MAX_BYTES)
+        except Refused as refusal:
+            raise InvalidArgument(
+                f"The template {name!r} cannot be read ({refusal.reason}).",
+                hint="Templates are regular files of at most 1 MiB.",
+            ) from refusal
+        return normalise(raw)[0]
+
+    def _list_names(self) -> list[str]:
+        if not self._folder:
+            return []
+        try:
+            handle = self._root.open_folder(self._folder)
+        except (Refused, OSError):
+            return []
+        try:
+            return sorted(n.removesuffix(".md") for n in os.listdir(handle) if n.endswith(".md"))
+        finally:
+            close_folder(handle)

@@ -255,7 +255,7 @@ WRONG: list[tuple[list[str], int, str]] = [
     (["append", "../guide.md", "--text", "x"], 2, "OUTSIDE_ROOT"),
     (["append", "guide.md#Install", "--text", "x", "--expect", "soon"], 2, "is not a hash"),
     (["append", "guide.md#Install", "--text", "```"], 2, "Close every code fence"),
-    (["insert", "guide.md#Guide", "Install"], 5, "already, on line 5"),
+    (["insert", "guide.md#Guide", "Install"], 5, "Install', on line 5"),
     (["insert", "guide.md#Guide", ""], 2, "cannot be a heading"),
     (["insert", "guide.md#Guide", "X", "--level", "7"], 2, "--level"),
     (["insert", "guide.md#Guide", "X", "--position", "top"], 2, "--position"),

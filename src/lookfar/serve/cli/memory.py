@@ -24,7 +24,7 @@ from lookfar.serve.cli.options import (
 from lookfar.serve.show.printable import safe_name, safe_text
 
 if TYPE_CHECKING:
-    from lookfar.edit.memories import Memory
+    from lookfar.edit.memory_file import Memory
 
 AUTHOR: Final = "command line"
 TYPES: Final = ("plan", "journal", "fact", "observation", "reflection")

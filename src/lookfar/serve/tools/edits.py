@@ -85,26 +85,11 @@ def _edit(session: Session, given: EditInput, _: Call) -> Result:
         done = library.undo(given.edits[0].target, dry_run=given.dry_run)
     else:
         done = library.edit(
-            [_asked(each) for each in given.edits],
+            [Edit(**each.model_dump()) for each in given.edits],
             dry_run=given.dry_run,
             rewrite_links=given.rewrite_links,
         )
     return bounded(lambda budget: _answered(done, budget), _DIFF_TOKENS, _LEAST_TOKENS)
-
-
-def _asked(each: OneEdit) -> Edit:
-    assert each.op != "undo"
-    return Edit(
-        each.op,
-        each.target,
-        text=each.text,
-        heading=each.heading,
-        to=each.to,
-        position=each.position,
-        whole=each.whole,
-        template=each.template,
-        expected=each.expected,
-    )
 
 
 # --- what does not go together ------------------------------------------------------------------

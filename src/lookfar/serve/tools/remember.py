@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from lookfar.edit.memories import MemoryType
+from lookfar.edit.memory_file import MemoryType
 from lookfar.retrieve.locate.address import format_address
 from lookfar.serve.show.printable import safe_name
 from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import AfterValidator, Field
 
-from lookfar.edit.memories import Memory, MemoryType
+from lookfar.edit.memory_file import Memory, MemoryType
 from lookfar.errors import LookfarError
 from lookfar.model import Filters, Hit
 from lookfar.retrieve.locate.target import parse_target

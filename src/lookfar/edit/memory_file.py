@@ -1,0 +1,267 @@
+"""The file of one memory: Markdown with front matter, read and rewritten.
+
+An edit keeps every byte it does not have to change. Front matter that cannot be parsed is never
+changed; the text below it can be.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Final, Literal, NamedTuple, get_args
+
+from lookfar.edit.memory_names import is_unicode, stem_of
+from lookfar.errors import InvalidArgument
+from lookfar.text.normalise import normalise
+from lookfar.text.parse import frontmatter
+from lookfar.text.parse.links import tag_names
+
+MemoryType = Literal["plan", "journal", "fact", "observation", "reflection"]
+TYPES: Final[tuple[MemoryType, ...]] = get_args(MemoryType)
+
+STATUSES: Final = ("active", "archived")
+
+MAX_BYTES: Final = 1 << 20
+"""Larger files are not indexed, so none is written."""
+MAX_TAGS: Final = 50
+MAX_TITLE: Final = 200
+_MAX_TAG: Final = 100
+_YAML_CONSTANTS: Final = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y", "n"))
+_LINES: Final = re.compile(r"[^\n]*\n|[^\n]+")
+_CONTINUES: Final = re.compile(r"[ \t]|-(?:\s|$)|\s*(?:#.*)?$")
+_HAS_VALUE: Final = re.compile(r"[ \t]+[^\s#]|-(?:\s|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """One memory; fields that its file does not set are empty."""
+
+    name: str
+    """File name with suffix."""
+    title: str
+    type: str
+    status: str
+    tags: tuple[str, ...]
+    created_at: str
+    updated_at: str
+    author: str
+    text: str
+    """Without front matter and without blank lines at both ends."""
+    sha256: str
+    """SHA-256 of the file's bytes."""
+    warnings: tuple[str, ...] = ()
+    """Problems of its front matter, and which lines are masked."""
+
+
+class _Parts(NamedTuple):
+    head: str
+    """Front matter as written, with its delimiters."""
+    body: str
+    values: dict[str, Any]
+    warnings: tuple[str, ...]
+    syntax: str
+
+
+def parse_memory(name: str, raw: bytes) -> Memory:
+    parts = _split(raw)
+
+    def text_value(key: str) -> str:
+        value = parts.values.get(key, "")
+        return str(value) if isinstance(value, str | int | float) else ""
+
+    text = normalise(parts.body.encode("utf-8", "surrogateescape"))[0].strip("\n")
+    heading = next((line.lstrip("# ") for line in text.split("\n") if line.startswith("# ")), "")
+    return Memory(
+        name=name,
+        title=text_value("title") or heading or stem_of(name),
+        type=text_value("type"),
+        status=text_value("status"),
+        tags=tuple(dict.fromkeys(tag_names(parts.values.get("tags", [])))),
+        created_at=text_value("created_at"),
+        updated_at=text_value("updated_at"),
+        author=text_value("author"),
+        text=text,
+        sha256=sha256(raw).hexdigest(),
+        warnings=parts.warnings,
+    )
+
+
+def read_cites(raw: bytes) -> Mapping[str, str]:
+    """Return the cited documents and their hashes from the front matter."""
+    cites = _split(raw).values.get("cites")
+    return cites if isinstance(cites, dict) else {}
+
+
+def build_memory(values: Mapping[str, Any], body: str) -> bytes:
+    """Return the file of a new memory."""
+    return encode(f"---\n{_front_matter(values)}---\n\n{body}\n")
+
+
+def edit_memory(
+    raw: bytes, values: Mapping[str, Any], stamps: Mapping[str, Any], body: str | None
+) -> bytes:
+    """Return the file with changed front matter and body; everything else stays as it is.
+
+    Front matter that cannot be changed safely raises if there are ``values`` to set; ``stamps``
+    are then skipped.
+    """
+    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise InvalidArgument(
+            "The file is UTF-16, and editing would damage it.", hint="Save it as UTF-8 first."
+        )
+    head, rest, old_values, warnings, syntax = _split(raw)
+    end = "\r\n" if "\r\n" in head + rest else "\n"
+    if head:
+        changed = _set_keys(head, {**values, **stamps}, end)
+        # YAML has forms that line edits break, so the result must parse to the wanted values.
+        valid = syntax == "yaml" and not warnings
+        if valid and _split(encode(changed))[2:4] == ({**old_values, **values, **stamps}, ()):
+            head = changed
+        elif values:
+            why = warnings[0] if warnings else "its form is too complex to edit automatically"
+            raise InvalidArgument(
+                f"The front matter cannot be changed: {why}.",
+                hint="Correct it by hand. The text can still be changed.",
+            )
+    elif values:
+        mark = "\ufeff" if rest.startswith("\ufeff") else ""
+        block = f"---\n{_front_matter({**values, **stamps})}---\n\n".replace("\n", end)
+        head, rest = mark + block, rest.removeprefix(mark)
+    if body is not None:
+        mark = "\ufeff" if not head and rest.startswith("\ufeff") else ""
+        # Without a blank line before it, the text could be read as front matter or as a BOM.
+        blank = end if head or body.startswith(("---", "+++", "\ufeff")) else ""
+        joint = "" if not head or head.endswith("\n") else end
+        rest = mark + joint + blank + body.replace("\n", end) + end
+    return encode(head + rest)
+
+
+def append_text(raw: bytes, stamps: Mapping[str, Any], body: str) -> bytes:
+    """Return the file with a paragraph added at its end; the text before it is not changed."""
+    stamped = edit_memory(raw, {}, stamps, None)
+    end = b"\r\n" if b"\r\n" in raw else b"\n"
+    joint = end if stamped.endswith(b"\n") or not stamped else end * 2
+    return stamped + joint + encode(body.replace("\n", end.decode())) + end
+
+
+def encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+# --- checks ---------------------------------------------------------------------------------------
+
+
+def check_text(text: str) -> str:
+    """Return a text with ``\\n`` line ends and no blank lines at both ends."""
+    clean = text.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
+    if not clean.strip():
+        raise InvalidArgument("There is nothing to remember.", hint="Give some text.")
+    if "\0" in clean or not is_unicode(clean):
+        raise InvalidArgument(
+            "The text contains null bytes or a lone surrogate.", hint="Send valid Unicode text."
+        )
+    return clean
+
+
+def check_type(type: str) -> str:
+    if type not in TYPES:
+        raise InvalidArgument(
+            f"{type[:100]!r} is not a memory type.",
+            hint=f"Use one of: {', '.join(TYPES)}.",
+            details={"validOptions": list(TYPES)},
+        )
+    return type
+
+
+def check_status(status: str) -> str:
+    if status not in STATUSES:
+        raise InvalidArgument(
+            f"{status[:100]!r} is not a memory status.",
+            hint=f"Use one of: {', '.join(STATUSES)}.",
+            details={"validOptions": list(STATUSES)},
+        )
+    return status
+
+
+def check_tags(tags: Iterable[str]) -> list[str]:
+    if isinstance(tags, str):
+        raise InvalidArgument("tags must be a list, not a string.", hint="Pass a list of tags.")
+    clean = dict.fromkeys(one_line(tag, _MAX_TAG).lstrip("#").strip("/ ") for tag in tags)
+    return [tag for tag in clean if tag][:MAX_TAGS]
+
+
+def check_size(raw: bytes) -> bytes:
+    if len(raw) > MAX_BYTES:
+        raise InvalidArgument(
+            f"The memory would have {len(raw):,} bytes; the limit is {MAX_BYTES:,}.",
+            hint="Make it shorter, or start another memory.",
+        )
+    return raw
+
+
+def clean_author(author: str) -> str:
+    return one_line(author, _MAX_TAG) or "unknown"
+
+
+def one_line(text: str, longest: int) -> str:
+    """Return a text as one line that is safe in front matter."""
+    printable = "".join(char if char.isprintable() else " " for char in text)
+    return " ".join(printable.encode("utf-8", "replace").decode().split())[:longest].strip()
+
+
+def first_words(text: str) -> str:
+    line = next((line.strip() for line in text.split("\n") if line.strip(" #")), "")
+    return " ".join(line.split()[:8])
+
+
+# --- front matter ---------------------------------------------------------------------------------
+
+
+def _split(raw: bytes) -> _Parts:
+    text = raw.decode("utf-8", "surrogateescape")
+    plain = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    block = frontmatter.split(plain)
+    if block is None:
+        return _Parts("", text, {}, (), "")
+    at = 0
+    for _ in range(plain.count("\n", 0, block.body)):
+        at = text.index("\n", at) + 1
+    at = at if plain[block.body - 1] == "\n" else len(text)
+    values, warnings = frontmatter.parse(block.raw, block.syntax)
+    return _Parts(text[:at], text[at:], values, warnings, block.syntax)
+
+
+def _front_matter(values: Mapping[str, Any]) -> str:
+    return "".join(f"{key}: {_yaml_value(value)}\n" for key, value in values.items())
+
+
+def _yaml_value(value: Any) -> str:
+    """Write a value on one line: JSON is valid YAML, and plain words need no quotes."""
+    plain = isinstance(value, str) and re.fullmatch(r"[a-z]+", value)
+    return (
+        value if plain and value not in _YAML_CONSTANTS else json.dumps(value, ensure_ascii=False)
+    )
+
+
+def _set_keys(head: str, values: Mapping[str, Any], end: str) -> str:
+    """Set keys of the front matter: replace their lines, or add them at the end."""
+    lines = _LINES.findall(head)
+    for key, value in values.items():
+        name = re.escape(key)
+        own = re.compile(rf"(?:{name}|\"{name}\"|'{name}')[ \t]*:")
+        row = f"{key}: {_yaml_value(value)}{end}"
+        at = next((n for n, line in enumerate(lines[1:-1], 1) if own.match(line)), None)
+        if at is None:
+            lines.insert(len(lines) - 1, row)
+            continue
+        last = line = at
+        # The rest of a value: indented lines and list items, with blank lines between them.
+        while line + 1 < len(lines) - 1 and _CONTINUES.match(lines[line + 1]):
+            line += 1
+            last = line if _HAS_VALUE.match(lines[line]) else last
+        lines[at : last + 1] = [row]
+    return "".join(lines)

@@ -1,0 +1,111 @@
+"""The documents of one transaction while they are edited, before anything is written."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Final
+
+from lookfar.edit.document_files import DocumentFiles
+from lookfar.edit.shape import Shape
+from lookfar.errors import InvalidArgument, LookfarError, PermissionDenied
+from lookfar.model import Document
+from lookfar.sources.confine import components
+from lookfar.sources.folder.policy import Policy
+from lookfar.sources.folder.walk import verdict_on
+from lookfar.text.normalise import normalise
+from lookfar.text.parse.formats import format_of
+from lookfar.text.parse.markdown import parse
+
+CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]")
+
+
+@dataclass(slots=True)
+class Work:
+    """A document while it is edited."""
+
+    uri: str
+    old: bytes | None
+    raw: bytes
+    first: Document
+    """Before the transaction."""
+    now: Document
+    became: dict[int, int]
+    """Maps the number of a heading before the transaction to its number now."""
+    place: tuple[tuple[str, ...], tuple[int, int]] | None = None
+    """Heading path and offsets of the part that was edited last."""
+    edited: bool = True
+    """False for a document in which only links are rewritten."""
+    lost: list[str] = field(default_factory=list)
+    """Links, as written, whose definition was removed."""
+
+    @property
+    def moves_headings(self) -> bool:
+        """Whether links to its headings may now lead elsewhere or nowhere."""
+        same = all(first == now for first, now in self.became.items())
+        return self.old is not None and not (same and _outline(self.first) == _outline(self.now))
+
+
+class Workspace:
+    """Loads the documents of one transaction and keeps their intermediate states."""
+
+    def __init__(self, policy: Policy, documents: DocumentFiles) -> None:
+        self.policy = policy
+        self.documents = documents
+        self.works: dict[str, Work] = {}
+
+    def open(self, uri: str) -> Work:
+        """Return a document to be edited, in its current state in this transaction."""
+        work = self.works.get(uri) or self.load(uri)
+        self.works[uri] = work
+        return work
+
+    def load(self, uri: str) -> Work:
+        """Read a document that may be edited, without adding it to the transaction."""
+        self.check_editable(uri)
+        raw = self.documents.read_writable(uri)
+        document = parse(uri, self.shape(uri, raw).text)
+        same = {section.ordinal: section.ordinal for section in document.sections}
+        return Work(uri, raw, raw, document, document, same)
+
+    def load_read_only(self, uri: str) -> Work | None:
+        """Read a document that cannot be written; None if it cannot even be read."""
+        try:
+            document = parse(uri, self.masked(uri, self.documents.read(uri)))
+        except LookfarError:
+            return None
+        return Work(uri, None, b"", document, document, {}, edited=False)
+
+    def shape(self, uri: str, raw: bytes) -> Shape:
+        return Shape(uri, raw, self.policy.secrets)
+
+    def masked(self, uri: str, raw: bytes) -> str:
+        """Return the normalised text with secrets masked."""
+        return self.policy.secrets.masked(uri, normalise(raw)[0]).text
+
+    def check_editable(self, uri: str) -> None:
+        """Raise unless the document is Markdown and would be indexed."""
+        components(uri)
+        file_format = format_of(uri)
+        if file_format is None or file_format.language != "markdown":
+            raise InvalidArgument(
+                f"{uri!r} is not a Markdown file.",
+                hint="Only files that end in .md can be edited by section.",
+                details={"uri": uri, "reason": "format"},
+            )
+        verdict = verdict_on(self.documents.root, self.policy, uri)
+        if verdict is not None:
+            raise PermissionDenied(
+                f"{uri!r} is excluded by the rule {verdict.rule!r} ({verdict.reason}).",
+                hint="Excluded files cannot be edited; change the rule to allow it.",
+                details={"uri": uri, "reason": verdict.reason},
+            )
+
+
+def hash_text(text: str) -> str:
+    return sha256(text.encode("utf-8")).hexdigest()
+
+
+def _outline(document: Document) -> list[tuple[int, str]]:
+    return [(section.level, section.title) for section in document.sections if section.level]
