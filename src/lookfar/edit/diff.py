@@ -6,8 +6,7 @@ import re
 from difflib import unified_diff
 from typing import Final
 
-from lookfar.edit.work import CONTROL_CHARACTERS
-
+CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]")
 _CONTEXT: Final = 3
 _MAX_COMPARED: Final = 4_000
 _HUNK: Final = re.compile(r"@@ -(\d+)((?:,\d+)?) \+(\d+)((?:,\d+)?) @@\n")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Final
 
 from lookfar.edit.document_files import DocumentFiles
 from lookfar.edit.shape import Shape
@@ -17,8 +15,6 @@ from lookfar.sources.folder.walk import verdict_on
 from lookfar.text.normalise import normalise
 from lookfar.text.parse.formats import format_of
 from lookfar.text.parse.markdown import parse
-
-CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]")
 
 
 @dataclass(slots=True)

@@ -267,7 +267,7 @@ WRONG: list[tuple[list[str], int, str]] = [
     (["delete", "guide.md#Install", "--text", "x"], 2, "no option --text"),
     (["create", "x.md"], 2, "--title"),
     (["create", "x.md", "--title", "X", "--template", "y"], 3, "Templates: decision"),
-    (["create", "x.txt", "--title", "X"], 2, "no Markdown"),
+    (["create", "x.txt", "--title", "X"], 2, "not a Markdown"),
     (["validate"], 2, "Missing argument"),
     (["validate", "x.md"], 3, "NOT_FOUND"),
     (["remove", "guide.md"], 2, "no command 'remove'"),
