@@ -1,6 +1,6 @@
 """The fault points of `store/ground/files.py`, counted; one of them is the first or last to fail.
 
-Takes: which point, and how it goes wrong there. Gives: a hook to put at `files.on_point`.
+Takes: which point, and how it goes wrong there. Gives: a hook to put at `files.on_fault_point`.
 Refuses: nothing. One way for all tests that need a disk that fails or a process that dies.
 
     kill                 the process dies before the point
@@ -72,9 +72,9 @@ class Points:
     @contextmanager
     def watching(self) -> Iterator[Points]:
         """Be asked at every point until this is left."""
-        assert files.on_point is None
-        files.on_point = self
+        assert files.on_fault_point is None
+        files.on_fault_point = self
         try:
             yield self
         finally:
-            files.on_point = None
+            files.on_fault_point = None

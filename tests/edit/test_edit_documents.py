@@ -611,13 +611,13 @@ def test_something_new_in_the_place_of_a_new_document_is_not_overwritten(
     to fail with a rename, and when whatever had the new content was taken for ours."""
     from lookfar.store.ground import files
 
-    put_new = files.put_new
+    create_document = files.create_document
 
     def meanwhile(handle: int | str, staged: str, name: str) -> bool:
         (folder.docs / "new.md").write_bytes(theirs.encode())
-        return put_new(handle, staged, name)
+        return create_document(handle, staged, name)
 
-    monkeypatch.setattr(files, "put_new", meanwhile)
+    monkeypatch.setattr(files, "create_document", meanwhile)
     with pytest.raises(Conflict):
         folder.edit("create", uri="new.md", heading="New")
     assert seen(folder.docs) == {"guide.md": GUIDE, "new.md": theirs}

@@ -639,7 +639,7 @@ def die(what, name, size):
         os.kill(os.getpid(), signal.SIGKILL)
     return size
 
-files.on_point = die
+files.on_fault_point = die
 notes = MemoryFolder(sys.argv[1])
 if sys.argv[3] == "create":
     notes.create("New.", title="Second")

@@ -41,7 +41,7 @@ def pointed(what: str, name: str, size: int) -> int:
 def main(base: Path, scenario: str) -> None:
     (base / "root").mkdir(parents=True, exist_ok=True)
     (base / "index").mkdir()
-    files.on_point = pointed
+    files.on_fault_point = pointed
     for number, step in enumerate(SCENARIOS[scenario]):
         lay_out(base / "root", step.sources)
         if step.before is not None:

@@ -12,9 +12,9 @@ Each trial is a process of its own, forked by ``spoil.py``. What changes nothing
 small files compare equal.
 
 Seen to fail when ``seals.broken`` gave nothing (2 of 13 changes of ``catalogue.db`` overlooked, and
-one answer other than it should be), when ``broken_log`` gave nothing (10 of 10), when keyword files
-were not compared with their checksums (15 of 40), and when that was not done before they are
-mapped (2 of 40 answers differed without a word).
+one answer other than it should be), when ``describe_log_damage`` gave nothing (10 of 10), when
+keyword files were not compared with their checksums (15 of 40), and when that was not done before
+they are mapped (2 of 40 answers differed without a word).
 """
 
 from __future__ import annotations

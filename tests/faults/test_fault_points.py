@@ -9,8 +9,9 @@ outlives the fault, the error is typed and has a hint, the old generation serves
 the same process succeeds when it tries again.
 
 Seen to fail when the keyword index was committed after the catalogue; when `files.write_atomic`
-wrote in place; when `files.disk` let an `OSError` through; when what was mended was noted only
-afterwards; and when an erase replaced the journal while the catalogue still recorded the old one.
+wrote in place; when `files.translate_errors` let an `OSError` through; when what was mended was
+noted only afterwards; and when an erase replaced the journal while the catalogue still recorded
+the old one.
 """
 
 from __future__ import annotations

@@ -114,11 +114,11 @@ def test_memory_that_runs_out_over_a_file_is_not_the_files_fault(
 def test_the_headroom_is_what_the_limit_leaves() -> None:
     """Seen to fail when the limit itself was taken for what is left."""
     assert headroom.address_space_left() is None
-    headroom.refuse_little(1 << 60)
+    headroom.require_memory(1 << 60)
     code = (
         "import resource; from lookfar.store.ground import headroom;"
         "resource.setrlimit(resource.RLIMIT_AS, (4_000_000_000, 4_000_000_000));"
-        "print(headroom.address_space_left()); headroom.refuse_little(5_000_000_000)"
+        "print(headroom.address_space_left()); headroom.require_memory(5_000_000_000)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert 0 < int(done.stdout) < 4_000_000_000

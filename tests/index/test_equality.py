@@ -61,7 +61,7 @@ def test_an_index_equals_a_rebuild(root: Path, tmp_path: Path, seed: int) -> Non
             change(root, chance)
             if chance.random() < 0.25:
                 with pytest.MonkeyPatch.context() as patched:
-                    patched.setattr(files, "on_point", fail)
+                    patched.setattr(files, "on_fault_point", fail)
                     try:
                         library.index()
                     except RuntimeError:

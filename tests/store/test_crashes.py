@@ -73,7 +73,7 @@ def test_an_exception_during_the_catalogue_s_commit_changes_nothing(
         return size if (what, name) != ("commit", "catalogue.db") else size // 0
 
     with monkeypatch.context() as patched:
-        patched.setattr(files, "on_point", fail)
+        patched.setattr(files, "on_fault_point", fail)
         with pytest.raises(ZeroDivisionError):
             shelf.write(UPDATE)
     assert visible_state(shelf) == before
@@ -94,7 +94,7 @@ DIE_BETWEEN = """
     from test_crashes import UPDATE
     def die(what, name, size):  # after vectors and keywords are durable
         return os._exit(9) if (what, name) == ("commit", "catalogue.db") else size
-    files.on_point = die
+    files.on_fault_point = die
     Shelf(Path(sys.argv[1])).write({**UPDATE, "e.md": "# Ghost\\n\\nturquoise ghost\\n"})
 """
 

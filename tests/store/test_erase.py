@@ -127,7 +127,7 @@ class _Died(BaseException):
 
 
 def _die_at(number: int) -> Callable[[str, str, int], int]:
-    """A hook for ``files.on_point`` that dies at the point of this number."""
+    """A hook for ``files.on_fault_point`` that dies at the point of this number."""
     points = count(1)
 
     def pass_point(what: str, name: str, size: int) -> int:
@@ -151,7 +151,7 @@ def test_a_death_at_any_point_leaves_a_sound_only_copy(
         shutil.copytree(tmp_path / "sound", folder)
         dying = Shelf(CollectionStore(folder, only_copy=True))
         with monkeypatch.context() as patched, suppress(_Died):
-            patched.setattr(files, "on_point", _die_at(number))
+            patched.setattr(files, "on_fault_point", _die_at(number))
             erase(dying, "a.md")
             break
         dying.store.close()

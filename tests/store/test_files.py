@@ -88,7 +88,7 @@ def test_bytes_are_appended_at_their_offset_over_what_a_crash_left(tmp_path: Pat
     ],
 )
 def test_the_system_s_refusals_are_typed(number: int, kind: type[IOFailed]) -> None:
-    with pytest.raises(IOFailed) as raised, files.disk("writing"):
+    with pytest.raises(IOFailed) as raised, files.translate_errors("writing"):
         raise OSError(number, os.strerror(number), "/somewhere")
     assert type(raised.value) is kind
     assert raised.value.hint
@@ -115,7 +115,7 @@ def test_each_change_of_the_disk_passes_a_fault_point_first(tmp_path: Path) -> N
         files.write_atomic(tmp_path / "one", b"bytes")
         files.append(tmp_path / "two", 0, b"bytes")
         files.sync(tmp_path / "two")
-        files.name_too(tmp_path / "two", tmp_path / "three")
+        files.link_or_copy(tmp_path / "two", tmp_path / "three")
         files.rename(tmp_path / "two", tmp_path / "four")
         files.remove(tmp_path / "new")
     base = tmp_path.name
@@ -125,7 +125,7 @@ def test_each_change_of_the_disk_passes_a_fault_point_first(tmp_path: Path) -> N
         ("open", "two"), ("write", "two"), ("sync", "two"), ("link", "two"),
         ("rename", "two"), ("sync", base), ("remove", "new"),
     ]  # fmt: skip
-    assert files.on_point is None
+    assert files.on_fault_point is None
 
 
 def test_a_short_write_is_gone_on_with(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_short_write_is_gone_on_with(tmp_path: Path) -> None:
         return left.pop() if what == "write" and left else size
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(files, "on_point", a_few)
+        patched.setattr(files, "on_fault_point", a_few)
         files.write_atomic(tmp_path / "one", b"some bytes")
     assert (tmp_path / "one").read_bytes() == b"some bytes"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lookfar.errors import OutOfMemory
-from lookfar.store.ground.headroom import ControlGroups, refuse_little
+from lookfar.store.ground.headroom import ControlGroups, require_memory
 
 GIGABYTE = 1_000_000_000
 
@@ -41,10 +41,10 @@ def test_the_tightest_of_the_groups_around_counts(tmp_path: Path) -> None:
         },
     )
     assert groups.left() == 300_000_000
-    refuse_little(1, groups)
+    require_memory(1, groups)
     (tmp_path / "mount/slice/pod/memory.current").write_text("990000000\n")
     with pytest.raises(OutOfMemory) as refused:
-        refuse_little(1, groups)
+        require_memory(1, groups)
     assert "control group" in refused.value.developer
 
 
@@ -99,7 +99,7 @@ def test_without_limits_nothing_is_refused(tmp_path: Path, listing: str) -> None
     groups = groups_of(tmp_path, listing, {"memory.max": "max", "memory.current": "lots"})
     assert groups.left() is None
     assert groups.kills() == 0
-    refuse_little(1, groups)
+    require_memory(1, groups)
 
 
 def test_a_look_holds_for_a_moment(tmp_path: Path) -> None:

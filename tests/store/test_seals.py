@@ -13,8 +13,8 @@ import pytest
 
 from lookfar.errors import IndexCorrupt
 from lookfar.store.ground import database
-from lookfar.store.ground.records import packed, unpacked
-from lookfar.store.ground.sqlite_log import broken_log
+from lookfar.store.ground.records import pack_record, unpack_record
+from lookfar.store.ground.sqlite_log import describe_log_damage
 from store.shelf import Shelf, change_row, epoch_folder, rows_of
 
 FRAME = 24 + 4096
@@ -135,10 +135,10 @@ def log(tmp_path: Path) -> bytes:
 
 def test_a_sound_log_is_sound_and_no_log_too(tmp_path: Path, log: bytes) -> None:
     path = tmp_path / "log"
-    assert broken_log(path) == ""
+    assert describe_log_damage(path) == ""
     for sound in (b"", log[:20], log, log + b"\0" * 5000):
         path.write_bytes(sound)
-        assert broken_log(path) == ""
+        assert describe_log_damage(path) == ""
 
 
 def last_commit(log: bytes) -> int:
@@ -158,7 +158,7 @@ def test_every_flipped_byte_before_the_last_commit_is_told(tmp_path: Path, log: 
         data = bytearray(log)
         data[at] ^= 16
         path.write_bytes(data)
-        assert broken_log(path), at
+        assert describe_log_damage(path), at
 
 
 def test_a_frame_of_zeros_with_commits_behind_it_is_told(tmp_path: Path, log: bytes) -> None:
@@ -169,7 +169,7 @@ def test_a_frame_of_zeros_with_commits_behind_it_is_told(tmp_path: Path, log: by
     path = tmp_path / "log"
     for at in range(32, last_commit(log) - FRAME, FRAME):
         path.write_bytes(log[:at] + bytes(FRAME) + log[at + FRAME :])
-        assert broken_log(path), at
+        assert describe_log_damage(path), at
 
 
 def test_a_last_commit_that_is_torn_is_no_damage(tmp_path: Path, log: bytes) -> None:
@@ -180,7 +180,7 @@ def test_a_last_commit_that_is_torn_is_no_damage(tmp_path: Path, log: bytes) -> 
         data[at] ^= 1
         for torn in (data, log[:at], log[:at] + bytes(len(log) - at)):
             path.write_bytes(torn)
-            assert broken_log(path) == "", at
+            assert describe_log_damage(path) == "", at
 
 
 def test_a_log_that_was_being_started_over_is_not_taken_for_damage(
@@ -193,14 +193,14 @@ def test_a_log_that_was_being_started_over_is_not_taken_for_damage(
     torn = bytearray(log)
     torn[salts] = bytes(each ^ 0x5A for each in torn[salts])  # The header of another round, torn.
     path.write_bytes(torn)
-    assert broken_log(path) == ""
+    assert describe_log_damage(path) == ""
     torn = bytearray(log)
     next_round = int.from_bytes(log[16:20], "big") + 1 & 0xFFFFFFFF
     torn[32 + 8 : 32 + 16] = next_round.to_bytes(4, "big") + bytes(4)  # A first frame of the next.
     path.write_bytes(torn)
-    assert broken_log(path) == ""
+    assert describe_log_damage(path) == ""
     path.write_bytes(log[:40])  # Nothing was written but a header.
-    assert broken_log(path) == ""
+    assert describe_log_damage(path) == ""
 
 
 def test_a_large_log_is_checked_in_little_memory(tmp_path: Path, log: bytes) -> None:
@@ -210,7 +210,7 @@ def test_a_large_log_is_checked_in_little_memory(tmp_path: Path, log: bytes) -> 
     os.truncate(path, 40_000_000)
     tracemalloc.start()
     try:
-        assert broken_log(path) == ""
+        assert describe_log_damage(path) == ""
         assert tracemalloc.get_traced_memory()[1] < 4_000_000
     finally:
         tracemalloc.stop()
@@ -266,18 +266,18 @@ def test_a_last_commit_that_was_torn_is_no_problem_of_the_index(
 
 def test_a_record_is_what_was_written_or_nothing() -> None:
     record = {"root": "/a", "n": 7, "list": ["ü", "\udcff"]}
-    data = packed(record)
-    assert unpacked(data) == record
+    data = pack_record(record)
+    assert unpack_record(data) == record
     for at in range(len(data)):
         for bit in (0, 3, 5):
             spoilt = bytearray(data)
             spoilt[at] ^= 1 << bit
             try:
-                assert unpacked(bytes(spoilt)) == record
+                assert unpack_record(bytes(spoilt)) == record
             except ValueError:
                 continue
     with pytest.raises(ValueError, match="hash"):
-        unpacked(b'{"root": "/a"}')
+        unpack_record(b'{"root": "/a"}')
 
 
 def test_small_files_beside_the_index_are_checked(full: Shelf) -> None:

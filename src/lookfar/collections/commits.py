@@ -40,7 +40,7 @@ from lookfar.model import CommitInfo, Document, Failure, Incomplete, IndexReport
 from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.sources.git import history
 from lookfar.store.ground import files
-from lookfar.store.ground.records import packed, unpacked
+from lookfar.store.ground.records import pack_record, unpack_record
 
 if TYPE_CHECKING:
     from lookfar.config import Settings
@@ -191,13 +191,15 @@ class Commits(Collection):
         from lookfar.index.strategies import SEEN_FILE
 
         with suppress(LookfarError):  # Then the next process asks git again.
-            files.write_shared(self._store.folder / SEEN_FILE, packed(_seen(generation, stamp)))
+            files.write_shared(
+                self._store.folder / SEEN_FILE, pack_record(_seen(generation, stamp))
+            )
 
     def _seen(self) -> object:
         from lookfar.index.strategies import SEEN_FILE
 
         try:
-            return unpacked((self._store.folder / SEEN_FILE).read_bytes())
+            return unpack_record((self._store.folder / SEEN_FILE).read_bytes())
         except (OSError, ValueError, RecursionError):
             return None
 

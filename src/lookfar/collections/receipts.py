@@ -16,7 +16,7 @@ from typing import Final
 from lookfar.errors import LookfarError
 from lookfar.model import Receipts
 from lookfar.store.ground import files
-from lookfar.store.ground.records import packed, unpacked
+from lookfar.store.ground.records import pack_record, unpack_record
 
 RECEIPTS_FILE: Final = "receipts.json"
 RECEIPTS_LOCK: Final = "receipts.lock"
@@ -65,12 +65,12 @@ class ReceiptBook:
                     "tokens": total.tokens,
                     "document_tokens": total.document_tokens,
                 }
-                files.write_atomic(self._folder / RECEIPTS_FILE, packed(record), sync=False)
+                files.write_atomic(self._folder / RECEIPTS_FILE, pack_record(record), sync=False)
                 self._unwritten = Receipts()
 
     def _read(self) -> Receipts:
         try:
-            record = unpacked((self._folder / RECEIPTS_FILE).read_bytes())
+            record = unpack_record((self._folder / RECEIPTS_FILE).read_bytes())
             return Receipts(record["answers"], record["tokens"], record["document_tokens"])
         except (OSError, ValueError, KeyError):
             return Receipts()

@@ -118,8 +118,8 @@ class DocumentFiles:
     def make_folder(self, folder: str) -> None:
         with self.open_parent(folder) as handle:
             _check_not_read_only(os.stat(handle), "The folder of", folder)
-            files.make_inside(handle, name_of(folder))
-            files.sync_open(handle)
+            files.make_subfolder(handle, name_of(folder))
+            files.sync_open_folder(handle)
 
     def remove_new_folders(self, documents: Iterable[StepDocument]) -> None:
         """Remove the folders that were created for these documents, if they are empty."""
@@ -130,7 +130,7 @@ class DocumentFiles:
                 except LookfarError:
                     continue  # The parent does not exist, so neither does the folder.
                 try:
-                    files.drop_empty(handle, name_of(folder))
+                    files.remove_empty_folder(handle, name_of(folder))
                 finally:
                     close_folder(handle)
 
@@ -176,10 +176,10 @@ class DocumentFiles:
         """Give a document its new, staged content, or delete it."""
         name = name_of(document.uri)
         if document.new is None:
-            files.drop(handle, name)
+            files.remove_entry(handle, name)
         elif document.old is not None:
-            files.swap(handle, document.staged, name)
-        elif not files.put_new(handle, document.staged, name):
+            files.replace_document(handle, document.staged, name)
+        elif not files.create_document(handle, document.staged, name):
             raise changed_meanwhile(document.uri)
 
     def drop_second_name(self, document: StepDocument) -> None:
@@ -193,7 +193,7 @@ class DocumentFiles:
         try:
             names = name_of(document.uri), document.staged
             if os.path.samestat(*(lstat_in(handle, name) for name in names)):
-                files.drop(handle, document.staged)
+                files.remove_entry(handle, document.staged)
         except OSError:
             return  # One of the two does not exist.
         finally:

@@ -75,7 +75,7 @@ class StepFolder:
     def read_journal(self) -> tuple[Phase, Step]:
         """Return the interrupted transaction and its phase; set a damaged journal aside."""
         journal = self.folder / _JOURNAL
-        with files.disk("reading the journal of an edit"):
+        with files.translate_errors("reading the journal of an edit"):
             text = journal.read_bytes()
         try:
             row = json.loads(text)
@@ -119,7 +119,7 @@ class StepFolder:
     def read_old(self, step: Step, document: StepDocument) -> bytes:
         """Return a document as it was before a step, and check its hash."""
         path = self._step_folder(step.number) / document.old_file
-        with files.disk("reading the document as it was before the edit"):
+        with files.translate_errors("reading the document as it was before the edit"):
             old = path.read_bytes()
         if digest(old) != document.old:
             raise IOFailed(

@@ -138,7 +138,7 @@ class Transactions:
         for folder in sorted({parent_of(write.uri) for write in writes}):
             handles[folder] = self.documents.open_folder(folder)
             opened.callback(close_folder, handles[folder])
-            files.lock_open(handles[folder], _LOCK_SECONDS)
+            files.lock_folder(handles[folder], _LOCK_SECONDS)
         for write, document in zip(writes, documents, strict=True):
             handle, name = handles[parent_of(write.uri)], name_of(write.uri)
             self.documents.check_writable(handle, write.uri)
@@ -146,7 +146,7 @@ class Transactions:
                 like = name if write.old is not None else ""
                 files.stage(handle, document.staged, write.new, like, document.mode)
         for handle in handles.values():
-            files.sync_open(handle)
+            files.sync_open_folder(handle)
         return handles
 
     def _refuse_changed(
@@ -183,7 +183,7 @@ class Transactions:
                 done.pop()
                 raise
         for handle in handles.values():
-            files.sync_open(handle)
+            files.sync_open_folder(handle)
 
     def _finish(self, step: Step) -> None:
         """Record the transaction as done, so that it can be undone."""
@@ -252,8 +252,8 @@ class Transactions:
                 if now != document.new:
                     self.documents.put_staged(document, handle)
                 elif document.staged:
-                    files.drop(handle, document.staged)
-                files.sync_open(handle)
+                    files.remove_entry(handle, document.staged)
+                files.sync_open_folder(handle)
         self._finish(step)
 
     def _roll_back(self, step: Step, done: Collection[str]) -> None:
@@ -266,10 +266,10 @@ class Transactions:
             try:
                 self.documents.drop_second_name(document)
                 if document.staged:
-                    files.drop(handle, document.staged)
+                    files.remove_entry(handle, document.staged)
                 if document.uri in done and self.documents.digest_at(document.uri) == document.new:
                     self._restore(step, document, handle)
-                files.sync_open(handle)
+                files.sync_open_folder(handle)
             finally:
                 close_folder(handle)
         self.documents.remove_new_folders(step.documents)
@@ -279,12 +279,12 @@ class Transactions:
     def _restore(self, step: Step, document: StepDocument, handle: Handle) -> None:
         name = name_of(document.uri)
         if document.old is None:
-            files.drop(handle, name)
+            files.remove_entry(handle, name)
             return
         old = self.steps.read_old(step, document)
         staged = document.staged or f".lookfar-{step.number:06}-0-{secrets.token_hex(4)}.tmp"
         files.stage(handle, staged, old, name if document.new is not None else "", document.mode)
-        files.swap(handle, staged, name)
+        files.replace_document(handle, staged, name)
 
     # -- undo --------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from lookfar.sources.folder.watch import MOST_NAMED, topmost
 from lookfar.sources.git.metadata import line_of
 from lookfar.sources.git.repositories import repository_around
 from lookfar.store.ground import files
-from lookfar.store.ground.records import packed, unpacked
+from lookfar.store.ground.records import pack_record, unpack_record
 from lookfar.text.parse.formats import format_of
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class Dirty:
         }
         files.make_folder(self._path.parent)
         # Several processes may follow one folder, and none of them holds the writer lock here.
-        files.write_shared(self._path, packed(state))
+        files.write_shared(self._path, pack_record(state))
 
     def load(self) -> bool:
         """Add what an earlier process left; False where nothing was left.
@@ -176,7 +176,7 @@ class Dirty:
         What cannot be understood means everything.
         """
         try:
-            state = unpacked(self._path.read_bytes())
+            state = unpack_record(self._path.read_bytes())
             if state["format"] != _FORMAT or not isinstance(state["everything"], bool):
                 raise ValueError("another format")
             uris = [uri for uri in state["uris"] if isinstance(uri, str)]

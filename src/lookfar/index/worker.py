@@ -40,7 +40,7 @@ from lookfar.sources.fingerprints import content_hash, is_binary, settled
 from lookfar.sources.secrets.screen import NO_EXCEPTIONS, Secrets
 from lookfar.store.catalogue import rows
 from lookfar.store.ground.database import connect, typed_errors
-from lookfar.store.ground.headroom import memory_kills
+from lookfar.store.ground.headroom import count_memory_kills
 from lookfar.store.vectors.reuse import Siblings
 from lookfar.text.chunk.headings import Sizes
 
@@ -139,7 +139,7 @@ class WorkerPool:
     """Child processes that prepare batches; results keep the order of the requests."""
 
     def __init__(
-        self, recipe: Recipe, workers: int, kills: Callable[[], int] = memory_kills
+        self, recipe: Recipe, workers: int, kills: Callable[[], int] = count_memory_kills
     ) -> None:
         """``kills`` returns how many processes the system has killed for memory."""
         self._recipe = recipe

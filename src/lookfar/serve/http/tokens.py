@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from lookfar.errors import InvalidArgument, InvalidConfig, LookfarError, NotFound, PermissionDenied
-from lookfar.store.ground.files import WriterLock, disk, make_folder, write_atomic
+from lookfar.store.ground.files import WriterLock, make_folder, translate_errors, write_atomic
 
 Scope = Literal["read", "write"]
 SCOPES: Final = ("read", "write")
@@ -141,7 +141,7 @@ def remove(path: Path, name: str) -> None:
 
 def read(path: Path) -> tuple[Token, ...]:
     """The tokens of a file; none where there is no file."""
-    with disk(f"reading {path}"):
+    with translate_errors(f"reading {path}"):
         try:
             with path.open("rb") as file:
                 mode = os.fstat(file.fileno()).st_mode

@@ -116,7 +116,7 @@ class Kept:
             if edit.after is None:
                 _remove(real, edit.before)
                 for folder in reversed(undo.record.made):
-                    files.drop_empty(str(Path(folder).parent), Path(folder).name)
+                    files.remove_empty_folder(str(Path(folder).parent), Path(folder).name)
             else:
                 replace_file(real, edit.after, edit.before)
         home = self._home(real)
@@ -192,7 +192,7 @@ def _opened(folder: Path) -> Iterator[int | str]:
     if os.name == "nt":
         yield str(folder)
         return
-    with files.disk(f"opening {folder}"):
+    with files.translate_errors(f"opening {folder}"):
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield handle
@@ -203,30 +203,30 @@ def _opened(folder: Path) -> Iterator[int | str]:
 def replace_file(path: Path, data: bytes, old: bytes | None) -> None:
     """Put ``data`` in the place of ``old``, at once, with the mode and owner that it has."""
     for each in _missing(path.parent):
-        files.make_inside(str(Path(each).parent), Path(each).name)
+        files.make_subfolder(str(Path(each).parent), Path(each).name)
     staged = f".{path.name}.{os.getpid()}.lookfar"
     with _opened(path.parent) as folder:
-        files.drop(folder, staged)
+        files.remove_entry(folder, staged)
         try:
             files.stage(folder, staged, data, like=path.name if old is not None else "")
             if edits.read(path) != old:
                 raise changed(path)
             if old is not None:
-                files.swap(folder, staged, path.name)
-            elif not files.put_new(folder, staged, path.name):
+                files.replace_document(folder, staged, path.name)
+            elif not files.create_document(folder, staged, path.name):
                 raise changed(path)
         except BaseException:
-            files.drop(folder, staged)
+            files.remove_entry(folder, staged)
             raise
-        files.sync_open(folder)
+        files.sync_open_folder(folder)
 
 
 def _remove(path: Path, old: bytes | None) -> None:
     with _opened(path.parent) as folder:
         if edits.read(path) != old:
             raise changed(path)
-        files.drop(folder, path.name)
-        files.sync_open(folder)
+        files.remove_entry(folder, path.name)
+        files.sync_open_folder(folder)
 
 
 def changed(path: Path) -> Conflict:

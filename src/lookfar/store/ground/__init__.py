@@ -1,1 +1,1 @@
-"""The lowest layer of the store: files, SQLite connections, and small records."""
+"""The lowest layer of the store: files, SQLite connections and small records."""

@@ -1,8 +1,4 @@
-"""Opening SQLite the way this store needs it.
-
-Takes: the path of a catalogue. Gives: connections, one per borrower, and SQLite
-errors as typed ones. Refuses: files that are not a catalogue of this format.
-"""
+"""Open SQLite catalogues, and raise SQLite errors as typed errors."""
 
 from __future__ import annotations
 
@@ -26,34 +22,34 @@ from lookfar.errors import (
     from_os_error,
 )
 from lookfar.store.ground import files
-from lookfar.store.ground.sqlite_log import broken_log, has_log, log_of
+from lookfar.store.ground.sqlite_log import describe_log_damage, has_log, log_path
 
 CATALOGUE = "catalogue.db"
-"""In the folder of an epoch."""
+"""The file in the folder of an epoch."""
 _BUSY_SECONDS = 5.0
 _OPEN_TRIES = 5
 
 SQLITE_VERSION = sqlite3.sqlite_version_info
 OLDEST_SQLITE = (3, 35, 0)
-"""The first that can do all that a catalogue needs."""
+"""The oldest version with every feature that a catalogue needs."""
 
 
 @contextmanager
 def typed_errors(path: Path) -> Iterator[None]:
-    """Name what SQLite complains about; a mistake of our own stays what it is."""
+    """Raise SQLite errors as typed errors, except programming errors."""
     try:
         yield
     except sqlite3.ProgrammingError:
         raise
     except sqlite3.Error as error:
-        raise _typed(error, path) from error
+        raise _type_error(error, path) from error
     except UnicodeDecodeError as error:
-        # Python fails to read what SQLite says where that repeats a damaged name.
-        raise damaged(path, f"{path.name}: {error}") from error
+        # Python cannot decode an error message that quotes a damaged name.
+        raise corrupt_error(path, f"{path.name}: {error}") from error
 
 
 def connect(path: Path, *, write: bool) -> sqlite3.Connection:
-    """Open a catalogue; a cold start of many processes may need a second try."""
+    """Open a catalogue; retry while another process recovers the log."""
     _refuse_broken_log(path)
     mode = "rwc" if write else "rw"
     for attempt in range(1, _OPEN_TRIES + 1):
@@ -64,84 +60,83 @@ def connect(path: Path, *, write: bool) -> sqlite3.Connection:
             cannot_write = kind in _CANNOT_WRITE or _code(error) in _NO_ROOM
             if cannot_write and not write and path.exists():
                 return _connect_read_only(path, error)
-            # WAL recovery by another process shows as "locked" despite the busy time-out.
+            # Log recovery by another process is reported as "locked" despite the busy timeout.
             if kind not in _BUSY or attempt == _OPEN_TRIES:
-                raise _typed(error, path) from error
+                raise _type_error(error, path) from error
             time.sleep(0.05 * attempt)
         except UnicodeDecodeError as error:
-            raise damaged(path, f"{path.name}: {error}") from error
+            raise corrupt_error(path, f"{path.name}: {error}") from error
     raise AssertionError("unreachable")
 
 
-_sound_logs: dict[Path, bytes] = {}
-"""Logs that were looked at in this process, and how each began: it begins otherwise when SQLite
-starts it over."""
+_checked_logs: dict[Path, bytes] = {}
+"""The header of each log that this process has checked; it changes when SQLite restarts the log."""
 
 
 def _refuse_broken_log(path: Path) -> None:
-    """SQLite would leave out what a broken log holds, and then remove the log."""
-    log = log_of(path)
+    """Raise an error for a damaged log, which SQLite would drop silently."""
+    log = log_path(path)
     try:
         with log.open("rb") as file:
-            beginning = file.read(32)
+            header = file.read(32)
     except OSError:
         return
-    if beginning and _sound_logs.get(log) != beginning:
-        why = broken_log(log)
+    if header and _checked_logs.get(log) != header:
+        why = describe_log_damage(log)
         if why:
-            raise damaged(log, f"{log.name}: {why}")
-        _sound_logs[log] = beginning
+            raise corrupt_error(log, f"{log.name}: {why}")
+        _checked_logs[log] = header
 
 
-_held: dict[tuple[int, int], int] = {}
-_holding = threading.Lock()
+_descriptors: dict[tuple[int, int], int] = {}
+_descriptors_lock = threading.Lock()
 
 
-def beginning_of(path: Path, size: int) -> bytes:
-    """The first bytes of a database that connections of this process may have open.
+def read_beginning(path: Path, size: int) -> bytes:
+    """Read the first bytes of a database that this process may have open.
 
-    The descriptor is kept. By the rules of POSIX, to close any descriptor of a file gives up all
-    locks that the process has on it, SQLite's too; another process then takes itself for the
-    last one, and takes the log away from under our readers.
+    The descriptor stays open. Under POSIX, closing any descriptor of a file drops all locks that
+    the process has on it, including SQLite's. Another process would then believe that it is the
+    last one, and remove the log that our readers use.
     """
     if sys.platform == "win32":
         with path.open("rb") as file:
             return file.read(size)
-    with _holding:
-        for known, descriptor in list(_held.items()):
+    with _descriptors_lock:
+        for key, descriptor in list(_descriptors.items()):
             if not os.fstat(descriptor).st_nlink:  # Removed: no other process can open it.
-                os.close(_held.pop(known))
-        there = path.stat()
-        kept = _held.get((there.st_dev, there.st_ino))
-        if kept is None:
-            kept = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            opened = os.fstat(kept)
-            _held[opened.st_dev, opened.st_ino] = kept
-        return os.pread(kept, size, 0)
+                os.close(_descriptors.pop(key))
+        info = path.stat()
+        known = _descriptors.get((info.st_dev, info.st_ino))
+        if known is None:
+            known = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            opened = os.fstat(known)
+            _descriptors[opened.st_dev, opened.st_ino] = known
+        return os.pread(known, size, 0)
 
 
 def commit(connection: sqlite3.Connection) -> None:
-    """End a transaction that wrote something: what it wrote is on the disk when this returns."""
-    files.point("commit", CATALOGUE)
+    """Commit a transaction; its changes are on disk when this returns."""
+    files.fault_point("commit", CATALOGUE)
     connection.execute("COMMIT")
 
 
-class Frozen(sqlite3.Connection):
-    """A connection that would not notice if the file changed: for one use only."""
+class ImmutableConnection(sqlite3.Connection):
+    """A connection that does not notice changes of the file; used once and closed."""
 
     opened_at: _State | None = None
-    """The file as it was when this was opened."""
+    """The state of the file when the connection was opened."""
 
 
 _State = tuple[int, int, int]
 
 
-def _state_of(path: Path) -> _State | None:
+def _read_state(path: Path) -> _State | None:
     try:
-        seen = path.stat()
+        info = path.stat()
     except OSError:
         return None
-    return seen.st_ino, seen.st_size, seen.st_mtime_ns
+    return info.st_ino, info.st_size, info.st_mtime_ns
 
 
 def _open(
@@ -158,7 +153,7 @@ def _open(
     try:
         connection.execute("PRAGMA cache_size=-16384")
         connection.execute("PRAGMA mmap_size=1073741824")
-        # Said, because Apple's SQLite takes less for enough in a write-ahead log.
+        # Set explicitly, because Apple's SQLite syncs less by default with a write-ahead log.
         connection.execute("PRAGMA synchronous=FULL")
         if sys.platform == "darwin":
             connection.execute("PRAGMA fullfsync=1")
@@ -170,26 +165,25 @@ def _open(
 
 
 def _connect_read_only(path: Path, cause: sqlite3.Error) -> sqlite3.Connection:
-    """Read where SQLite can neither find nor make the ``-wal`` and ``-shm`` files it wants.
+    """Open a catalogue where SQLite cannot create its ``-wal`` and ``-shm`` files.
 
-    On a read-only disk, and on a full one. Where they are absent or empty, the last writer left
-    nothing in them, and the file may be taken as it stands.
+    That is so on a read-only or full disk. If the log is missing or empty, the database file
+    alone is complete.
     """
     with typed_errors(path):
-        opened_at = _state_of(path)
+        opened_at = _read_state(path)
         if has_log(path):
             raise cause
-        connection = connect_without_log(path)
+        connection = connect_ignoring_log(path)
         connection.opened_at = opened_at
         return connection
 
 
-def connect_without_log(path: Path) -> Frozen:
-    """A catalogue as it was before its log, which is neither read nor removed: to save what is
-    left of a damaged one."""
+def connect_ignoring_log(path: Path) -> ImmutableConnection:
+    """Open a catalogue without its log, which is neither read nor removed, to recover its data."""
     with typed_errors(path):
-        connection = _open(path, "mode=ro&immutable=1", Frozen)
-        assert isinstance(connection, Frozen)
+        connection = _open(path, "mode=ro&immutable=1", ImmutableConnection)
+        assert isinstance(connection, ImmutableConnection)
         return connection
 
 
@@ -204,7 +198,7 @@ _NO_ROOM = frozenset(
         sqlite3.SQLITE_IOERR_WRITE,
     )
 )
-"""What a reader hears where the files that it wants beside the catalogue may not grow."""
+"""Errors of a reader when SQLite's files next to the catalogue cannot grow."""
 
 
 def _code(error: sqlite3.Error) -> int:
@@ -216,12 +210,12 @@ def _kind(error: sqlite3.Error) -> int:
     return _code(error) & 0xFF
 
 
-def _typed(error: sqlite3.Error, path: Path) -> LookfarError:
+def _type_error(error: sqlite3.Error, path: Path) -> LookfarError:
     kind = _kind(error)
     developer = f"sqlite {getattr(error, 'sqlite_errorname', '?')}: {error} ({path.name})"
     if kind in _BUSY:
         return IndexBusy(
-            "Another process is using this index and did not let go in time.",
+            "Another process is using this index and did not release it in time.",
             hint="Try again in a moment.",
             developer=developer,
         )
@@ -233,11 +227,11 @@ def _typed(error: sqlite3.Error, path: Path) -> LookfarError:
         )
     if kind == sqlite3.SQLITE_IOERR:
         try:
-            files.try_write(path.parent)
+            files.probe_write(path.parent)
         except OSError as cause:
-            named = from_os_error(cause, "using the index")
-            named.developer = f"{developer}; {named.developer}"
-            return named
+            typed = from_os_error(cause, "using the index")
+            typed.developer = f"{developer}; {typed.developer}"
+            return typed
         return IOFailed(
             "The disk failed while the index was being read or written.",
             hint="Check the disk and run the command again; the last finished index is intact.",
@@ -250,11 +244,11 @@ def _typed(error: sqlite3.Error, path: Path) -> LookfarError:
             hint="Check the permissions of the index folder, or choose another with --index-dir.",
             developer=developer,
         )
-    return damaged(path, developer)
+    return corrupt_error(path, developer)
 
 
-def damaged(path: Path, developer: str) -> IndexCorrupt:
-    """What every sign of damage in a catalogue comes out as."""
+def corrupt_error(path: Path, developer: str) -> IndexCorrupt:
+    """Return the error for any damage of a catalogue."""
     return IndexCorrupt(
         "The index is damaged or is not a Lookfar index.",
         hint="Rebuild it from the sources: lookfar index PATH --rebuild.",
@@ -263,8 +257,8 @@ def damaged(path: Path, developer: str) -> IndexCorrupt:
     )
 
 
-def without_log(folder: Path) -> str:
-    """Why a write-ahead log does not work in a folder; empty where it does."""
+def wal_problem(folder: Path) -> str:
+    """Say why a write-ahead log does not work in a folder; empty if it works."""
     path = folder / "try.db"
     try:
         with closing(sqlite3.connect(path)) as writer, closing(sqlite3.connect(path)) as reader:
@@ -272,14 +266,14 @@ def without_log(folder: Path) -> str:
             writer.execute("CREATE TABLE tried (n INTEGER)")
             writer.execute("INSERT INTO tried VALUES (7)")
             writer.commit()
-            (found,) = reader.execute("SELECT n FROM tried").fetchone()
+            (value,) = reader.execute("SELECT n FROM tried").fetchone()
     except sqlite3.Error as error:
         return str(error)
-    return "" if (mode, found) == ("wal", 7) else f"it keeps a {mode} instead"
+    return "" if (mode, value) == ("wal", 7) else f"SQLite uses journal mode {mode} instead"
 
 
 class Readers:
-    """Connections for reading, borrowed one at a time, each inside its own snapshot."""
+    """A pool of read connections, each borrowed inside its own read transaction."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -288,28 +282,28 @@ class Readers:
 
     @contextmanager
     def borrow(self) -> Iterator[sqlite3.Connection]:
-        """A connection in a read transaction: all it reads is one committed state."""
+        """Lend a connection in a read transaction: everything it reads is one committed state."""
         try:
             connection = self._idle.get_nowait()
         except Empty:
             connection = connect(self._path, write=False)
-        sound = False
+        succeeded = False
         try:
             with typed_errors(self._path):
                 connection.execute("BEGIN")
                 yield connection
                 connection.execute("COMMIT")
-            sound = True
+            succeeded = True
         except IndexCorrupt as error:
             self._refuse_changed(connection, error)
             raise
         else:
             self._refuse_changed(connection)
         finally:
-            # After an error nobody knows what state it is in; a new one is cheap.
-            if sound and not isinstance(connection, Frozen):
+            # After an error the state of the connection is unknown, and a new one is cheap.
+            if succeeded and not isinstance(connection, ImmutableConnection):
                 self._idle.put(connection)
-                if self._closed:  # Asked after it was given back: nobody else will close it.
+                if self._closed:  # Checked after the return: nothing else would close it.
                     self.close()
             else:
                 connection.close()
@@ -317,10 +311,12 @@ class Readers:
     def _refuse_changed(
         self, connection: sqlite3.Connection, cause: IndexCorrupt | None = None
     ) -> None:
-        """Refuse what was read of a file that a writer changed meanwhile: it may be a mix."""
-        if isinstance(connection, Frozen) and connection.opened_at != _state_of(self._path):
+        """Raise ``IndexBusy`` if a writer changed the file meanwhile: the data may be mixed."""
+        if isinstance(connection, ImmutableConnection) and connection.opened_at != _read_state(
+            self._path
+        ):
             raise IndexBusy(
-                "The index was changed while it was read without SQLite's shared memory.",
+                "The index changed while it was being read from a read-only or full disk.",
                 hint="Try again.",
                 developer=f"{self._path.name} changed under an immutable connection",
             ) from cause

@@ -1,12 +1,11 @@
-"""The one door through which files are written, synced, locked and removed.
+"""The only module that writes, syncs, locks and removes files.
 
-Takes: paths inside an index folder and bytes; for documents, which an edit replaces, an open
-folder and names in it. Gives: writes that are whole or absent, and a writer lock that dies
-with its process. Refuses: nothing by itself; the operating system's refusals come out as typed
-errors.
+Index files are given by path; documents, which an edit replaces, by an open folder and a name in
+it. A write is complete or absent after a crash, and the operating system frees the writer lock
+when its process ends. Errors of the operating system are raised as typed errors.
 
-Each change of the disk passes a fault point first, and so does each commit that the store asks
-SQLite or tantivy for: there a test counts, ends the process, or lets the disk fail.
+Every change of the disk passes a fault point first, and so does every commit in SQLite or
+tantivy. There a test can count, end the process, or simulate a failing disk.
 """
 
 from __future__ import annotations
@@ -29,79 +28,80 @@ from lookfar.common.folders import list_folder, make_private, walk_folder
 from lookfar.common.locks import try_lock
 from lookfar.errors import IndexBusy, IndexReadOnly, PermissionDenied, from_os_error
 
-_LEFT_SECONDS = 600.0
+_ABANDONED_SECONDS = 600.0
 _PLAIN = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _WITHOUT_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
 _WITHOUT_FULL_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOTTY)
-"""What disks on other machines answer to a sync that goes down to the drive."""
+"""Errors of network file systems that cannot flush the drive's own cache."""
 _MOST_AT_ONCE = 1 << 26
-_TRIED_BYTES = 1 << 16
-"""More than the pages that SQLite asks for at once."""
+_PROBE_BYTES = 1 << 16
+"""More than SQLite allocates at once."""
 
-on_point: Callable[[str, str, int], int] | None = None
-"""Asked at every fault point, where a test has put something here; nothing else ever does."""
+on_fault_point: Callable[[str, str, int], int] | None = None
+"""Called at every fault point; only tests set it."""
 
 
-def point(what: str, name: str, size: int = 0) -> int:
-    """Pass a fault point: ``what`` is about to be done to ``name``. Gives how many of ``size``
-    bytes to write, which are all of them unless a test wants a short write.
+def fault_point(action: str, name: str, size: int = 0) -> int:
+    """Announce that ``action`` is about to be done to ``name``.
+
+    Return how many of ``size`` bytes to write: all of them, unless a test wants a short write.
     """
-    return size if on_point is None else on_point(what, name, size)
+    return size if on_fault_point is None else on_fault_point(action, name, size)
 
 
 @contextmanager
-def disk(what: str) -> Iterator[None]:
-    """Turn an ``OSError`` into the typed error that says what was being done."""
+def translate_errors(action: str) -> Iterator[None]:
+    """Turn an ``OSError`` into a typed error that names the ``action``."""
     try:
         yield
     except OSError as error:
-        raise from_os_error(error, what) from error
+        raise from_os_error(error, action) from error
 
 
 def make_folder(path: Path, *, sync: bool = True) -> None:
-    """Create ``path`` for its owner alone: an index repeats the text of private files.
+    """Create a folder that only its owner can read, because an index contains private text.
 
-    Without ``sync`` a loss of power may take it back until the folder above is synced.
+    Without ``sync``, a power failure may undo this until the parent folder is synced.
     """
-    with disk(f"creating the index folder {path}"):
-        new = [each for each in (path, *path.parents) if not each.exists()]
+    with translate_errors(f"creating the index folder {path}"):
+        new = [folder for folder in (path, *path.parents) if not folder.exists()]
         if new:
-            point("folder", path.name)
+            fault_point("folder", path.name)
             make_private(path)
-        for each in reversed(new) if sync else ():
-            sync_folder(each.parent)
+        for folder in reversed(new) if sync else ():
+            sync_folder(folder.parent)
 
 
 def write_atomic(path: Path, data: bytes, *, sync: bool = True) -> None:
-    """Replace ``path`` so that a reader, or a crash, sees the old bytes or the new ones.
+    """Replace a file atomically: a reader sees the old bytes or the new ones, even after a crash.
 
-    Only the holder of the writer lock may call this: the temporary file has one
-    name, so that what a crash left of it is overwritten and not piled up. Without
-    ``sync`` a loss of power may bring back the old bytes until the folder is synced.
+    Only the holder of the writer lock may call this. The temporary file has a fixed name, so
+    that one left by a crash is overwritten. Without ``sync``, a power failure may bring back the
+    old bytes until the folder is synced.
     """
     _replace(path, path.with_name(f".{path.name}.tmp"), data, sync)
 
 
 def write_shared(path: Path, data: bytes) -> None:
-    """The same for a file that several processes write without a lock; the last one wins.
+    """Replace a file that several processes write without a lock; the last one wins.
 
-    Each has a temporary file of its own; one that is old was left by a crash and goes.
+    Each process has its own temporary file. Old ones were left by a crash and are removed.
     """
     _replace(path, path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.tmp"), data)
-    for left in list_folder(path.parent, f".{path.name}.*.tmp"):
+    for temporary in list_folder(path.parent, f".{path.name}.*.tmp"):
         with suppress(OSError):
-            if time.time() - left.stat().st_mtime > _LEFT_SECONDS:
-                left.unlink()
+            if time.time() - temporary.stat().st_mtime > _ABANDONED_SECONDS:
+                temporary.unlink()
 
 
 def _replace(path: Path, temporary: Path, data: bytes, sync: bool = True) -> None:
-    with disk(f"writing {path.name}"):
+    with translate_errors(f"writing {path.name}"):
         try:
-            point("create", path.name)
+            fault_point("create", path.name)
             with temporary.open("wb", buffering=0) as file:
                 _write(file.fileno(), data, path.name)
                 _sync(file.fileno(), path.name)
-            point("rename", path.name)
+            fault_point("rename", path.name)
             os.replace(temporary, path)
         except OSError:
             with suppress(OSError):
@@ -114,14 +114,14 @@ def _replace(path: Path, temporary: Path, data: bytes, sync: bool = True) -> Non
 def _write(descriptor: int, data: bytes | memoryview, name: str) -> None:
     view = memoryview(data).cast("B")
     while view:
-        most = point("write", name, min(len(view), _MOST_AT_ONCE))
+        most = fault_point("write", name, min(len(view), _MOST_AT_ONCE))
         view = view[os.write(descriptor, view[:most]) :]
 
 
 def _sync(descriptor: int, name: str) -> None:
-    point("sync", name)
+    fault_point("sync", name)
     if sys.platform == "darwin":
-        # There fsync() leaves the bytes in the drive's own memory.
+        # On macOS, fsync() leaves the bytes in the drive's cache.
         import fcntl
 
         try:
@@ -135,32 +135,38 @@ def _sync(descriptor: int, name: str) -> None:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> int:
-    """Make a file of these lines, however many; gives how many. One that is there is refused, and
-    one that cannot be finished is removed."""
-    number = 0
-    with disk(f"writing {path}"), path.open("x", encoding="utf-8", newline="\n") as target:
+    """Write lines to a new file and return their number.
+
+    An existing file is not overwritten, and an unfinished one is removed.
+    """
+    count = 0
+    with (
+        translate_errors(f"writing {path}"),
+        path.open("x", encoding="utf-8", newline="\n") as target,
+    ):
         try:
             for line in lines:
                 target.write(f"{line}\n")
-                number += 1
+                count += 1
             target.flush()
             _sync(target.fileno(), path.name)
         except BaseException:
             path.unlink()
             raise
-    return number
+    return count
 
 
 def append(path: Path, offset: int, data: bytes | memoryview, *, last: bool = False) -> None:
-    """Write ``data`` at ``offset`` of an append-only file, over whatever a crash left there;
-    where it is to be the ``last`` of the file, what lies behind is cut off first.
+    """Write at ``offset`` of an append-only file, over anything that a crash left there.
+
+    With ``last``, the file is truncated at ``offset`` first.
     """
-    with disk(f"writing {path.name}"):
-        point("open", path.name)
+    with translate_errors(f"writing {path.name}"):
+        fault_point("open", path.name)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
         try:
             if last and os.fstat(descriptor).st_size > offset:
-                point("cut", path.name)
+                fault_point("cut", path.name)
                 os.ftruncate(descriptor, offset)
             os.lseek(descriptor, offset, os.SEEK_SET)
             _write(descriptor, data, path.name)
@@ -168,18 +174,18 @@ def append(path: Path, offset: int, data: bytes | memoryview, *, last: bool = Fa
             os.close(descriptor)
 
 
-def try_write(folder: Path) -> None:
-    """Write a little into a folder and take it back, for the error that this ends in.
+def probe_write(folder: Path) -> None:
+    """Write a temporary file into a folder, for the error that this may raise.
 
-    SQLite says only that writing failed; the system says whether the disk is full.
+    SQLite only reports that a write failed; the operating system says whether the disk is full.
     """
     with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
-        _write(file.fileno(), bytes(_TRIED_BYTES), "a trial")
+        _write(file.fileno(), bytes(_PROBE_BYTES), "a trial")
 
 
 def sync(path: Path) -> None:
-    """Do not return before the file's bytes are on the disk."""
-    with disk(f"syncing {path.name}"):
+    """Wait until the bytes of a file are on the disk."""
+    with translate_errors(f"syncing {path.name}"):
         descriptor = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
         try:
             _sync(descriptor, path.name)
@@ -188,10 +194,10 @@ def sync(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Make the names inside a folder durable; Windows has no such call and needs none."""
+    """Make the names in a folder durable; Windows does not need this."""
     if sys.platform == "win32":
         return
-    with disk(f"syncing {path.name}"):
+    with translate_errors(f"syncing {path.name}"):
         descriptor = os.open(path, os.O_RDONLY)
         try:
             _sync(descriptor, path.name)
@@ -200,28 +206,28 @@ def sync_folder(path: Path) -> None:
 
 
 def rename(path: Path, to: Path, *, sync: bool = True) -> None:
-    """Give a file or folder another name beside its old one; for good, unless without ``sync``."""
-    with disk(f"renaming {path.name}"):
-        point("rename", path.name)
+    """Rename a file or folder within its folder; durably, unless ``sync`` is false."""
+    with translate_errors(f"renaming {path.name}"):
+        fault_point("rename", path.name)
         os.replace(path, to)
         if sync:
             sync_folder(to.parent)
 
 
-def name_too(path: Path, also: Path) -> None:
-    """Give a finished file a second name; where the disk knows no such thing, a copy."""
-    with disk(f"keeping {path.name}"):
-        point("link", path.name)
+def link_or_copy(path: Path, to: Path) -> None:
+    """Give a finished file a second name by a hard link, or copy it where links do not work."""
+    with translate_errors(f"linking {path.name}"):
+        fault_point("link", path.name)
         try:
-            os.link(path, also)
+            os.link(path, to)
         except OSError:
-            shutil.copyfile(path, also)
-            sync(also)
+            shutil.copyfile(path, to)
+            sync(to)
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a whole folder; what is already gone is fine."""
-    with disk(f"removing {path.name}"):
+    """Remove a file or a whole folder, if it exists."""
+    with translate_errors(f"removing {path.name}"):
         if path.is_symlink() or not path.is_dir():
             _unlink(path)
             return
@@ -231,24 +237,24 @@ def remove(path: Path) -> None:
                 folders.append(Path(entry.path))
             else:
                 _unlink(Path(entry.path))
-        point("remove", path.name)
+        fault_point("remove", path.name)
         for folder in reversed(folders):
             with suppress(FileNotFoundError):
                 folder.rmdir()
 
 
 def _unlink(path: Path) -> None:
-    point("remove", path.name)
+    fault_point("remove", path.name)
     path.unlink(missing_ok=True)
 
 
-def link_all(folder: Path, into: Path, *, copied: str) -> None:
-    """Name the files of ``folder`` in ``into`` too; the one called ``copied`` is copied.
+def link_files(folder: Path, into: Path, *, copied: str) -> None:
+    """Link the files of ``folder`` into ``into``; the file named ``copied`` is copied.
 
-    For a library that insists on a writable folder where ours is not. Links that
-    exist stay: index files never change under one name, except the copied one.
+    For a library that needs a writable folder where ours is read-only. Existing links stay: an
+    index file never changes under its name, except the copied one.
     """
-    with disk(f"reading {folder.name}"):
+    with translate_errors(f"reading {folder.name}"):
         shutil.copyfile(folder / copied, into / copied)
         for path in list_folder(folder):
             link = into / path.name
@@ -256,51 +262,51 @@ def link_all(folder: Path, into: Path, *, copied: str) -> None:
                 link.symlink_to(path)
 
 
-# -- documents, by their name in a folder that sources/confine opened -----------
+# --- documents, by their name in a folder that sources/confine opened -------------------------
 
 
 @contextmanager
-def _document(what: str) -> Iterator[None]:
-    """As ``disk``, for what is not an index and cannot be put elsewhere."""
+def _translate_document_errors(action: str) -> Iterator[None]:
+    """Like ``translate_errors``, with hints that fit a document instead of an index."""
     try:
         yield
     except OSError as error:
-        named = from_os_error(error, what)
-        kind = PermissionDenied if isinstance(named, IndexReadOnly) else type(named)
+        typed = from_os_error(error, action)
+        kind = PermissionDenied if isinstance(typed, IndexReadOnly) else type(typed)
         raise kind(
-            named.message,
-            hint="Nothing was changed. Look after the disk or the permissions, and try again.",
-            developer=named.developer,
-            details=named.details,
+            typed.message,
+            hint="Nothing was changed. Check the disk and the permissions, and try again.",
+            developer=typed.developer,
+            details=typed.details,
         ) from error
 
 
 def stage(folder: int | str, name: str, data: bytes, like: str = "", mode: int = 0o666) -> None:
-    """Write a new file beside a document, synced, with the mode and the owner of ``like``."""
+    """Write and sync a new file next to a document, with the mode and owner of ``like``."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PLAIN
-    with _document(f"writing {like or name!r}"):
-        where = _at(folder)
-        point("create", name)
-        descriptor = os.open(_named(folder, name), flags, 0o600 if like else mode, **where)
+    with _translate_document_errors(f"writing {like or name!r}"):
+        where = _dir_fd(folder)
+        fault_point("create", name)
+        descriptor = os.open(_join(folder, name), flags, 0o600 if like else mode, **where)
         try:
             if like:
-                _take_after(descriptor, folder, like)
+                _copy_attributes(descriptor, folder, like)
             _write(descriptor, data, name)
             _sync(descriptor, name)
         finally:
             os.close(descriptor)
 
 
-def _take_after(descriptor: int, folder: int | str, name: str) -> None:
-    """Give a file the owner, the extended attributes and the mode of another, as far as we may."""
+def _copy_attributes(descriptor: int, folder: int | str, name: str) -> None:
+    """Copy owner, extended attributes and mode of a file, as far as permitted."""
     if sys.platform == "win32":
         return
-    model = os.open(_named(folder, name), os.O_RDONLY | os.O_NONBLOCK | _PLAIN, **_at(folder))
+    model = os.open(_join(folder, name), os.O_RDONLY | os.O_NONBLOCK | _PLAIN, **_dir_fd(folder))
     try:
         info = os.fstat(model)
-        mine = os.fstat(descriptor)
-        if (info.st_uid, info.st_gid) != (mine.st_uid, mine.st_gid):
-            # Whoever is not the owner may at least keep the group.
+        own = os.fstat(descriptor)
+        if (info.st_uid, info.st_gid) != (own.st_uid, own.st_gid):
+            # Another user cannot set the owner, but can often keep the group.
             for owner in (info.st_uid, -1):
                 try:
                     os.fchown(descriptor, owner, info.st_gid)
@@ -308,29 +314,29 @@ def _take_after(descriptor: int, folder: int | str, name: str) -> None:
                 except PermissionError:
                     continue
         if sys.platform == "linux":
-            with suppress(OSError):  # Some disks have none.
+            with suppress(OSError):  # Not every file system has them.
                 for attribute in os.listxattr(model):
-                    with suppress(OSError):  # Some are the system's business.
+                    with suppress(OSError):  # Only the system may set some.
                         os.setxattr(descriptor, attribute, os.getxattr(model, attribute))
         os.fchmod(descriptor, stat.S_IMODE(info.st_mode))
     finally:
         os.close(model)
 
 
-def swap(folder: int | str, staged: str, name: str) -> None:
-    """Let a staged file take the place of a document, at once."""
-    with _document(f"replacing {name!r}"):
-        point("rename", name)
+def replace_document(folder: int | str, staged: str, name: str) -> None:
+    """Replace a document with a staged file, atomically."""
+    with _translate_document_errors(f"replacing {name!r}"):
+        fault_point("rename", name)
         if isinstance(folder, int):
             os.replace(staged, name, src_dir_fd=folder, dst_dir_fd=folder)
         else:
-            os.replace(_named(folder, staged), _named(folder, name))
+            os.replace(_join(folder, staged), _join(folder, name))
 
 
-def put_new(folder: int | str, staged: str, name: str) -> bool:
-    """Give a staged file its name; False where something of that name is there already."""
-    with _document(f"creating {name!r}"):
-        point("link", name)
+def create_document(folder: int | str, staged: str, name: str) -> bool:
+    """Give a staged file its name; return False if that name exists already."""
+    with _translate_document_errors(f"creating {name!r}"):
+        fault_point("link", name)
         if isinstance(folder, int):
             try:
                 os.link(staged, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
@@ -339,19 +345,19 @@ def put_new(folder: int | str, staged: str, name: str) -> bool:
             except OSError as error:
                 if error.errno not in _WITHOUT_LINKS:
                     raise
-                return _renamed_new(folder, staged, name)
-            point("remove", staged)
+                return _rename_if_absent(folder, staged, name)
+            fault_point("remove", staged)
             os.unlink(staged, dir_fd=folder)
             return True
         try:
-            os.rename(_named(folder, staged), _named(folder, name))  # Windows overwrites nothing.
+            os.rename(_join(folder, staged), _join(folder, name))  # Windows never overwrites.
         except FileExistsError:
             return False
         return True
 
 
-def _renamed_new(folder: int, staged: str, name: str) -> bool:
-    """The same on a disk without hard links, where looking first has to do."""
+def _rename_if_absent(folder: int, staged: str, name: str) -> bool:
+    """Rename without hard links: check first, which another process could get between."""
     try:
         os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -360,39 +366,38 @@ def _renamed_new(folder: int, staged: str, name: str) -> bool:
     return False
 
 
-def drop(folder: int | str, name: str) -> None:
-    """Remove a file from a folder; one that is gone is fine."""
-    with _document(f"removing {name!r}"), suppress(FileNotFoundError):
-        point("remove", name)
-        os.unlink(_named(folder, name), **_at(folder))
+def remove_entry(folder: int | str, name: str) -> None:
+    """Remove a file from a folder, if it exists."""
+    with _translate_document_errors(f"removing {name!r}"), suppress(FileNotFoundError):
+        fault_point("remove", name)
+        os.unlink(_join(folder, name), **_dir_fd(folder))
 
 
-def make_inside(folder: int | str, name: str) -> None:
-    """Make a folder in a folder; one that is there is fine."""
-    with _document(f"creating the folder {name!r}"), suppress(FileExistsError):
-        point("folder", name)
-        os.mkdir(_named(folder, name), **_at(folder))
+def make_subfolder(folder: int | str, name: str) -> None:
+    """Make a folder in a folder, unless it exists."""
+    with _translate_document_errors(f"creating the folder {name!r}"), suppress(FileExistsError):
+        fault_point("folder", name)
+        os.mkdir(_join(folder, name), **_dir_fd(folder))
 
 
-def drop_empty(folder: int | str, name: str) -> None:
-    """Remove a folder in a folder, if it is there and nothing is in it."""
+def remove_empty_folder(folder: int | str, name: str) -> None:
+    """Remove a folder in a folder, if it exists and is empty."""
     with suppress(OSError):
-        point("remove", name)
-        os.rmdir(_named(folder, name), **_at(folder))
+        fault_point("remove", name)
+        os.rmdir(_join(folder, name), **_dir_fd(folder))
 
 
-def sync_open(folder: int | str) -> None:
-    """Make the names inside an open folder durable."""
+def sync_open_folder(folder: int | str) -> None:
+    """Make the names in an open folder durable."""
     if isinstance(folder, int):
-        with _document("syncing a folder"):
+        with _translate_document_errors("syncing a folder"):
             _sync(folder, "a folder")
 
 
-def lock_open(folder: int | str, wait_seconds: float) -> None:
-    """Keep other editors of documents out of an open folder until it is closed.
+def lock_folder(folder: int | str, wait_seconds: float) -> None:
+    """Lock an open folder against other editors, of any index or root, until it is closed.
 
-    Whatever index they write to, and whichever root they come from. Where a disk cannot
-    lock folders, the lock of the index has to do.
+    Where the file system cannot lock folders, only the lock of the index protects it.
     """
     deadline = time.monotonic() + wait_seconds
     while isinstance(folder, int):
@@ -403,22 +408,25 @@ def lock_open(folder: int | str, wait_seconds: float) -> None:
             return
         if time.monotonic() >= deadline:
             raise IndexBusy(
-                "Another process is editing documents of this folder.",
+                "Another process is editing documents in this folder.",
                 hint="Try again; nothing was changed.",
             )
         time.sleep(0.005)
 
 
-def _named(folder: int | str, name: str) -> str:
+def _join(folder: int | str, name: str) -> str:
     return name if isinstance(folder, int) else os.path.join(folder, name)
 
 
-def _at(folder: int | str) -> dict[str, int]:
+def _dir_fd(folder: int | str) -> dict[str, int]:
     return {"dir_fd": folder} if isinstance(folder, int) else {}
 
 
 class WriterLock:
-    """At most one writer per collection, over all processes. The kernel frees it on any death."""
+    """Allow one writer per collection across all processes.
+
+    The operating system frees the lock when the process ends.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -428,35 +436,35 @@ class WriterLock:
         """Take the lock, or raise ``IndexBusy`` when ``wait_seconds`` have passed."""
         deadline = time.monotonic() + wait_seconds
         while self._descriptor is None:
-            with disk("opening the writer lock"):
-                point("open", self._path.name)
+            with translate_errors("opening the writer lock"):
+                fault_point("open", self._path.name)
                 descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
             try:
-                self._await(descriptor, deadline)
-                # Whoever held it may have deleted the index, and this file with it.
-                if self._named_so(descriptor):
-                    with disk("taking the writer lock"):
+                self._wait(descriptor, deadline)
+                # The previous holder may have deleted the index, including this file.
+                if self._is_current(descriptor):
+                    with translate_errors("taking the writer lock"):
                         os.utime(self._path)
                     self._descriptor = descriptor
             finally:
                 if self._descriptor is None:
                     os.close(descriptor)
 
-    def _named_so(self, descriptor: int) -> bool:
+    def _is_current(self, descriptor: int) -> bool:
         try:
             return os.path.samestat(os.fstat(descriptor), os.stat(self._path))
         except FileNotFoundError:
             return False
 
-    def _await(self, descriptor: int, deadline: float) -> None:
-        with disk("taking the writer lock"):
+    def _wait(self, descriptor: int, deadline: float) -> None:
+        with translate_errors("taking the writer lock"):
             while not try_lock(descriptor):
                 if time.monotonic() >= deadline:
                     raise IndexBusy(
                         "Another process is updating this index.",
                         hint="Wait for it to finish and try again; searching works meanwhile.",
                         developer=f"writer lock held: {self._path}",
-                        details={"since": _moment(os.fstat(descriptor).st_mtime)},
+                        details={"since": _format_time(os.fstat(descriptor).st_mtime)},
                     )
                 time.sleep(0.02)
 
@@ -477,5 +485,5 @@ class WriterLock:
         self.release()
 
 
-def _moment(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

@@ -1,9 +1,8 @@
-"""Memory that is left under a limit, asked before native code takes it.
+"""Check the memory limits of this process before native code allocates.
 
-Takes: how much is wanted. Gives: nothing where it is there, and how often the system has killed for
-memory. Refuses: with ``OutOfMemory`` where a limit of the address space (``ulimit -v``) or of the
-control group (a container's) leaves less. tantivy ends the process where an allocation fails, and
-the kernel kills one that outgrows its group, so this has to be asked before.
+tantivy aborts the process when an allocation fails, and the kernel kills a process that exceeds
+its control group (a container's limit). So the address space limit (``ulimit -v``) and the group
+limit are checked first, and ``OutOfMemory`` is raised if too little is left.
 """
 
 from __future__ import annotations
@@ -21,24 +20,24 @@ from typing import Final
 from lookfar.errors import out_of_memory
 
 if sys.platform != "win32":
-    # Not when it is needed: a process that gave up its rights may not reach the library then.
+    # Imported early: a process that drops its privileges may not be able to load it later.
     import resource
 
 _STATM = Path("/proc/self/statm")
 _RESIDENT: Final = 64_000_000
-"""Bytes that a group has to leave: what a pass takes between two looks, with room to spare."""
-_LOOK_SECONDS: Final = 0.1
-"""A pass asks for every document, and a look reads a few files."""
+"""Bytes that must be free in a group: what a pass uses between two checks, with a margin."""
+_CHECK_SECONDS: Final = 0.1
+"""How long a result is reused: a pass checks for every document, and a check reads files."""
 _UNLIMITED: Final = 1 << 60
-"""Limits of the first version from here on mean that there is none."""
+"""In version 1 of control groups, a limit this high means no limit."""
 _MOST_READ: Final = 65_536
 _DEEPEST: Final = 32
-"""Groups that a group may be in, as far as is looked."""
+"""How many enclosing groups are checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Version:
-    """The names that one version of control groups has for the same things."""
+    """The file and counter names of one version of control groups."""
 
     limit: str
     usage: str
@@ -58,7 +57,7 @@ _SECOND: Final = _Version(
 
 
 class ControlGroups:
-    """The control groups that a process is in, with their limits of memory."""
+    """The control groups that contain this process, with their memory limits."""
 
     def __init__(
         self,
@@ -71,38 +70,41 @@ class ControlGroups:
         self._mount = mount
         self._vmstat = vmstat
         self._clock = clock
-        self._looked = float("-inf")
+        self._checked = float("-inf")
         self._left: int | None = None
 
     def left(self) -> int | None:
-        """Bytes that the tightest group leaves, a moment ago; None where there is no limit.
+        """Return the bytes left in the tightest group, or None without a limit.
 
-        The cache of files counts as free: the kernel drops it before it kills.
+        The file cache counts as free: the kernel drops it before it kills a process.
         """
-        if self._clock() - self._looked >= _LOOK_SECONDS:
-            self._left = min(self._each_left(), default=None)
-            self._looked = self._clock()
+        if self._clock() - self._checked >= _CHECK_SECONDS:
+            self._left = min(self._left_per_group(), default=None)
+            self._checked = self._clock()
         return self._left
 
     def kills(self) -> int:
-        """How many processes the system has killed for memory, here or anywhere."""
-        own = (_fields(folder / version.kills) for folder, version in self._groups)
-        return sum(counts.get("oom_kill", 0) for counts in (*own, _fields(self._vmstat)))
+        """Count the processes that the system has killed for memory, here or anywhere."""
+        own = (_read_fields(folder / version.kills) for folder, version in self._groups)
+        return sum(counts.get("oom_kill", 0) for counts in (*own, _read_fields(self._vmstat)))
 
-    def _each_left(self) -> Iterator[int]:
+    def _left_per_group(self) -> Iterator[int]:
         for folder, version in self._groups:
-            limit, usage = _number(folder / version.limit), _number(folder / version.usage)
+            limit, usage = (
+                _read_number(folder / version.limit),
+                _read_number(folder / version.usage),
+            )
             if limit is None or usage is None or limit >= _UNLIMITED:
                 continue
-            counts = _fields(folder / "memory.stat")
+            counts = _read_fields(folder / "memory.stat")
             cached = sum(counts.get(name, 0) for name in version.cache)
             yield max(0, limit - max(0, usage - cached))
 
     @cached_property
     def _groups(self) -> list[tuple[Path, _Version]]:
-        """The process's own group and those around it."""
+        """The process's own group and the groups that contain it."""
         groups: list[tuple[Path, _Version]] = []
-        for line in _text(self._listing).splitlines():
+        for line in _read_text(self._listing).splitlines():
             _, _, rest = line.partition(":")
             controllers, _, path = rest.partition(":")
             if controllers and "memory" not in controllers.split(","):
@@ -111,7 +113,7 @@ class ControlGroups:
             version = _FIRST if controllers else _SECOND
             own = PurePosixPath(path.lstrip("/"))
             if ".." in own.parts or not (top / own).is_dir():
-                own = PurePosixPath()  # A container sees its own group as the top.
+                own = PurePosixPath()  # A container sees its own group as the root.
             folders = [top / own, *(top / parent for parent in own.parents)]
             groups += ((folder, version) for folder in dict.fromkeys(folders[:_DEEPEST]))
         return groups
@@ -120,10 +122,10 @@ class ControlGroups:
 _GROUPS: Final = ControlGroups()
 
 
-def refuse_little(wanted: int, groups: ControlGroups = _GROUPS) -> None:
-    """Raise ``OutOfMemory`` where the limits of this process leave too little.
+def require_memory(wanted: int, groups: ControlGroups = _GROUPS) -> None:
+    """Raise ``OutOfMemory`` if the limits of this process leave too little.
 
-    ``wanted`` are bytes of address space. Of a group's memory that much is not needed at once.
+    ``wanted`` is in bytes of address space; only a part of it is ever resident.
     """
     left = address_space_left()
     if left is not None and left < wanted:
@@ -133,13 +135,13 @@ def refuse_little(wanted: int, groups: ControlGroups = _GROUPS) -> None:
         raise out_of_memory(f"{left:,} bytes left in the control group, {_RESIDENT:,} wanted")
 
 
-def memory_kills(groups: ControlGroups = _GROUPS) -> int:
-    """How many processes the system has killed for memory so far, as far as it says."""
+def count_memory_kills(groups: ControlGroups = _GROUPS) -> int:
+    """Count the processes that the system reports as killed for memory so far."""
     return groups.kills()
 
 
 def address_space_left() -> int | None:
-    """Bytes that a limit leaves to this process; None where there is none, or nobody knows."""
+    """Return the bytes of address space left, or None without a limit or if it is unknown."""
     if sys.platform == "win32":
         return None
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
@@ -152,8 +154,8 @@ def address_space_left() -> int | None:
     return max(0, limit - pages * os.sysconf("SC_PAGE_SIZE"))
 
 
-def _text(path: Path) -> str:
-    """A small file of the kernel; empty where there is none, or it may not be read."""
+def _read_text(path: Path) -> str:
+    """Read a small kernel file; return an empty text if it is missing or unreadable."""
     try:
         with path.open("rb") as file:
             return file.read(_MOST_READ).decode("ascii", "replace")
@@ -161,16 +163,16 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _number(path: Path) -> int | None:
-    """A file with one number; None for the word ``max`` and for a file that is not there."""
-    text = _text(path).strip()
+def _read_number(path: Path) -> int | None:
+    """Read a file with one number; return None for ``max`` or a missing file."""
+    text = _read_text(path).strip()
     return int(text) if text.isascii() and text.isdigit() else None
 
 
-def _fields(path: Path) -> dict[str, int]:
-    """A file with a name and a number in each line."""
+def _read_fields(path: Path) -> dict[str, int]:
+    """Read a file with a name and a number in each line."""
     fields: dict[str, int] = {}
-    for line in _text(path).splitlines():
+    for line in _read_text(path).splitlines():
         name, _, number = line.partition(" ")
         with suppress(ValueError):
             fields[name] = int(number)

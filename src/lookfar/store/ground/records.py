@@ -1,7 +1,6 @@
-"""Small JSON files beside an index, with a hash in them.
+"""Small JSON files next to an index, each with its own hash.
 
-Takes: an object to keep. Gives: bytes to write, and the object back. Refuses: what does not fit
-its hash; a flipped bit in JSON is JSON as often as not.
+The hash is checked on reading: JSON with a flipped bit is often still valid JSON.
 """
 
 from __future__ import annotations
@@ -14,21 +13,21 @@ from typing import Any
 _HASH = "sha256"
 
 
-def packed(record: Mapping[str, Any]) -> bytes:
-    """A record as a file."""
-    told = {**record, _HASH: _hash(record)}
-    return json.dumps(told, indent=2, sort_keys=True).encode("utf-8")
+def pack_record(record: Mapping[str, Any]) -> bytes:
+    """Encode a record with its hash."""
+    content = {**record, _HASH: _hash(record)}
+    return json.dumps(content, indent=2, sort_keys=True).encode("utf-8")
 
 
-def unpacked(data: bytes) -> dict[str, Any]:
-    """A record from its file; ``ValueError`` where it is not what was written."""
-    told = json.loads(data)
-    if not isinstance(told, dict):
-        raise ValueError("no object")
-    known = told.pop(_HASH, None)
-    if known != _hash(told):
+def unpack_record(data: bytes) -> dict[str, Any]:
+    """Decode a record; raise ``ValueError`` if it does not match its hash."""
+    record = json.loads(data)
+    if not isinstance(record, dict):
+        raise ValueError("not an object")
+    expected = record.pop(_HASH, None)
+    if expected != _hash(record):
         raise ValueError("its hash differs")
-    return told
+    return record
 
 
 def _hash(record: Mapping[str, Any]) -> str:

@@ -1,11 +1,8 @@
-"""What the catalogue's statements need of a database: as much as SQLite and PostgreSQL share.
+"""The database interface that SQLite and PostgreSQL share, for the catalogue's statements.
 
-Takes: nothing. Gives: the Protocol that the statements are written against. Refuses: to hide
-that there are two databases; what only one of them can do is asked of that one, elsewhere.
-
-Statements that are shared are written so that both understand them: marks are ``?`` or
-``:name``, a row is replaced by deleting and inserting it, ``end`` stands in quotes unless a
-table's name stands before it, and no list after ``IN`` is empty.
+Shared statements use only what both databases understand: parameters are ``?`` or ``:name``, a
+row is replaced by deleting and inserting it, ``end`` is quoted unless a table name precedes it,
+and no list after ``IN`` is empty.
 """
 
 from __future__ import annotations
@@ -15,7 +12,7 @@ from typing import Any, Protocol
 
 
 class Rows(Protocol):
-    """What a statement gave, each row a tuple."""
+    """The result of a statement; each row is a tuple."""
 
     @property
     def description(self) -> Any: ...
@@ -28,7 +25,7 @@ class Rows(Protocol):
 
 
 class Connection(Protocol):
-    """One session with a database, in a transaction that its owner began."""
+    """One database connection, in a transaction that the caller began."""
 
     def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ..., /) -> Rows: ...
 

@@ -21,7 +21,7 @@ from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.migrations import FORMAT_WITH_CHECKS, check
 from lookfar.store.catalogue.seals import broken_tables, broken_version, broken_versions
-from lookfar.store.ground.database import damaged
+from lookfar.store.ground.database import corrupt_error
 from lookfar.store.health.verify import FROM_DAMAGE, catalogue_form, check_pointer, wrong_rows
 
 if TYPE_CHECKING:
@@ -51,13 +51,13 @@ def refuse_damage(connection: sqlite3.Connection, path: Path) -> None:
     refuse_miscount(connection)
     if check(connection) >= FORMAT_WITH_CHECKS:
         for _, why in broken_versions(connection):
-            raise damaged(path, why)
+            raise corrupt_error(path, why)
 
 
 def _refuse_tables(connection: sqlite3.Connection, path: Path) -> None:
     if check(connection) >= FORMAT_WITH_CHECKS:
         for table in broken_tables(connection):
-            raise damaged(path, f"the table {table} differs from what was written")
+            raise corrupt_error(path, f"the table {table} differs from what was written")
 
 
 class Watch:
@@ -77,7 +77,7 @@ class Watch:
         try:
             self._check(connection)
         except FROM_DAMAGE as error:
-            raise damaged(self._path, f"{type(error).__name__}: {error}") from error
+            raise corrupt_error(self._path, f"{type(error).__name__}: {error}") from error
 
     def _check(self, connection: sqlite3.Connection) -> None:
         _refuse_tables(connection, self._path)
@@ -91,19 +91,19 @@ class Watch:
                 self._up_to = highest
         elif 0 <= self._up_to < highest:
             for _, why in broken_versions(connection, self._up_to):
-                raise damaged(self._path, why)
+                raise corrupt_error(self._path, why)
             self._up_to = highest
         self._opened = True
 
     def _check_all(self, connection: sqlite3.Connection) -> None:
         for problem in catalogue_form(connection):
-            raise damaged(self._path, problem.detail)
+            raise corrupt_error(self._path, problem.detail)
         for _, why in broken_versions(connection):
-            raise damaged(self._path, why)
+            raise corrupt_error(self._path, why)
         for problem in check_pointer(connection):
-            raise damaged(self._path, problem.detail)
+            raise corrupt_error(self._path, problem.detail)
         for row in wrong_rows(self._vectors, connection):
-            raise damaged(self._vectors.path, f"row {row} differs from what was written")
+            raise corrupt_error(self._vectors.path, f"row {row} differs from what was written")
 
     def check_texts(self, connection: sqlite3.Connection) -> None:
         """Refuse to write beside a text that is not as it was written; readers compare those that
@@ -126,5 +126,5 @@ class Watch:
         assert isinstance(connection, sqlite3.Connection)
         if check(connection) >= FORMAT_WITH_CHECKS and broken_version(connection, document):
             why = f"document {document}: its rows differ from what was written"
-            raise damaged(self._path, why)
+            raise corrupt_error(self._path, why)
         self._shown.add(document)

@@ -26,7 +26,7 @@ from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.erasing import StoredDocument
 from lookfar.store.catalogue.journal import JOURNAL, Log, recorded_end
 from lookfar.store.catalogue.seals import broken_tables, broken_version
-from lookfar.store.ground.database import CATALOGUE, connect, connect_without_log
+from lookfar.store.ground.database import CATALOGUE, connect, connect_ignoring_log
 
 _MOST_TRIED = 1_000_000
 """Numbers of versions that are tried one after the other where no table lists them."""
@@ -116,7 +116,7 @@ def _opened(folder: Path) -> Iterator[_Catalogue]:
         if behind and path.is_file():
             # A log that is broken hides what was committed to it; the database before it is left.
             with suppress(*_UNREADABLE):
-                connection = connect_without_log(path)
+                connection = connect_ignoring_log(path)
         if connection is not None:
             stack.enter_context(closing(connection))
         yield _Catalogue(connection, behind)

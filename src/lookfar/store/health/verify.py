@@ -33,9 +33,9 @@ from lookfar.store.catalogue.migrations import (
     migrate,
     recorded,
 )
-from lookfar.store.ground.database import beginning_of
+from lookfar.store.ground.database import read_beginning
 from lookfar.store.ground.sql import Connection
-from lookfar.store.ground.sqlite_log import broken_log, has_log, log_of
+from lookfar.store.ground.sqlite_log import describe_log_damage, has_log, log_path
 from lookfar.store.keywords.signatures import SIGNATURES, SignatureFile
 from lookfar.store.keywords.tantivy_index import (
     file_damage,
@@ -150,10 +150,10 @@ def _file(connection: sqlite3.Connection) -> Iterator[Damage]:
     """What SQLite reads over in its own files: unused fields of the header, and its log.
 
     It takes a log that is broken for one that ends there, and shows the state before; a last
-    commit that a loss of power tore is none (see ``broken_log``).
+    commit that a loss of power tore is none (see ``describe_log_damage``).
     """
     path = Path(next(iter(connection.execute("PRAGMA database_list")))[2])
-    head = beginning_of(path, 100)
+    head = read_beginning(path, 100)
     if len(head) < 100:
         yield Damage("catalogue", f"{path.name}: cut short")
         return
@@ -161,9 +161,9 @@ def _file(connection: sqlite3.Connection) -> Iterator[Damage]:
     # Where a log is left, its first page counts: the power may have failed while it was copied.
     if differs and not has_log(path):
         yield Damage("catalogue", f"{path.name}: its header differs from what was written")
-    why = broken_log(log_of(path))
+    why = describe_log_damage(log_path(path))
     if why:
-        yield Damage("catalogue", f"{log_of(path).name}: {why}")
+        yield Damage("catalogue", f"{log_path(path).name}: {why}")
 
 
 def _pages(connection: sqlite3.Connection) -> Iterator[Damage]:

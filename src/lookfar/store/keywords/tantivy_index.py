@@ -31,7 +31,7 @@ from lookfar.common.folders import list_folder
 from lookfar.errors import IndexCorrupt, LookfarError, from_os_error
 from lookfar.ports import Entry, Statistics, Streams, Terms
 from lookfar.store.ground import files
-from lookfar.store.ground.headroom import refuse_little
+from lookfar.store.ground.headroom import require_memory
 
 KEYWORDS = "keywords"
 """In the folder of an epoch."""
@@ -152,7 +152,7 @@ class KeywordIndex:
     def _create(self) -> tantivy.Index:
         files.make_folder(self._folder, sync=False)
         with _writing(self._folder):
-            files.point("create", self._folder.name)
+            files.fault_point("create", self._folder.name)
             index = tantivy.Index(self._schema, path=str(self._folder), reuse=False)
         return _with_terms(index)
 
@@ -180,7 +180,7 @@ class KeywordIndex:
         """A folder of links to this one: tantivy locks even to read, and here it may not."""
         if self._linked is None:
             self._linked = TemporaryDirectory(prefix="lookfar-", ignore_cleanup_errors=True)
-        files.link_all(self._folder, Path(self._linked.name), copied=_META)
+        files.link_files(self._folder, Path(self._linked.name), copied=_META)
         return self._linked.name
 
     def _look(self) -> KeywordView:
@@ -237,7 +237,7 @@ class KeywordIndex:
             lower_bound=known_documents + 1,
             use_inverted_index=True,
         )
-        refuse_little(_HEADROOM)
+        require_memory(_HEADROOM)
         with _writing(self._folder):
             self._writer = self._index.writer(_HEAP_BYTES, 1)
             for left in (*list_folder(self._folder, ".tmp*"), *self._never_committed()):
@@ -265,7 +265,7 @@ class KeywordIndex:
     ) -> None:
         """Index the chunks of one document under consecutive keys, and the document as a whole."""
         assert self._writer is not None
-        refuse_little(_HEADROOM)
+        require_memory(_HEADROOM)
         with _writing(self._folder):
             for key, entry in enumerate(entries, first_key):
                 record = tantivy.Document()
@@ -344,7 +344,7 @@ class KeywordIndex:
         """Make everything since the last commit durable; gives the stamp to record."""
         assert self._writer is not None
         with _writing(self._folder):
-            files.point("commit", self._folder.name)
+            files.fault_point("commit", self._folder.name)
             stamp = int(self._writer.commit())
         # It syncs its files, and the folder before it names them, but not that name itself.
         files.sync_folder(self._folder)
@@ -362,7 +362,7 @@ class KeywordIndex:
         """Let merges finish. One that fails costs nothing: the next writer tries it again."""
         if self._writer is not None:
             with suppress(Exception):
-                files.point("merge", self._folder.name)
+                files.fault_point("merge", self._folder.name)
                 self._writer.wait_merging_threads()
             self._writer = None
 
@@ -720,13 +720,13 @@ def _reading(folder: Path) -> Iterator[None]:
 @contextmanager
 def _writing(folder: Path) -> Iterator[None]:
     """tantivy reports what the disk said as text, or not at all; give it back its number."""
-    with files.disk("writing the keyword index"):
+    with files.translate_errors("writing the keyword index"):
         try:
             yield
         except (ValueError, RuntimeError) as error:
             number = _number(error)
             if not number:  # Its own threads say only that they ended.
-                files.try_write(folder)
+                files.probe_write(folder)
             raise OSError(number or errno.EIO, str(error)) from error
 
 

@@ -33,7 +33,14 @@ from lookfar.store.catalogue.owners import Owners
 from lookfar.store.catalogue.remembered import Remembered
 from lookfar.store.catalogue.seals import TABLES, seal
 from lookfar.store.ground import files
-from lookfar.store.ground.database import CATALOGUE, Readers, commit, connect, damaged, typed_errors
+from lookfar.store.ground.database import (
+    CATALOGUE,
+    Readers,
+    commit,
+    connect,
+    corrupt_error,
+    typed_errors,
+)
 from lookfar.store.ground.sql import Connection
 from lookfar.store.health.check import Watch
 from lookfar.store.health.verify import OnStep, unfinished, verify
@@ -125,11 +132,13 @@ class Epoch:
             meta = dict(connection.execute("SELECT key, value FROM meta"))
         if meta.get(FORMAT_RECORD, str(version)) != str(version):
             said = meta[FORMAT_RECORD]
-            raise damaged(self.catalogue, f"its header says format {version}, and meta {said}")
+            raise corrupt_error(
+                self.catalogue, f"its header says format {version}, and meta {said}"
+            )
         try:
             return meta["fingerprint"], int(meta["dimensions"]), version
         except (KeyError, ValueError) as error:
-            raise damaged(self.catalogue, f"meta: {type(error).__name__}: {error}") from error
+            raise corrupt_error(self.catalogue, f"meta: {type(error).__name__}: {error}") from error
 
     @classmethod
     def create(
@@ -143,7 +152,7 @@ class Epoch:
         files.make_folder(folder, sync=False)  # Activation and publication sync all of it.
         path = folder / CATALOGUE
         with typed_errors(path), closing(connect(path, write=True)) as connection:
-            files.point("commit", path.name)
+            files.fault_point("commit", path.name)
             migrate(connection)
             connection.execute("BEGIN IMMEDIATE")
             connection.executemany(
@@ -188,7 +197,7 @@ class Epoch:
             connection.execute("COMMIT")
             self.keywords.reload()
             if self.keywords.view.stamp < recorded:  # It was durable before that was recorded.
-                raise damaged(self.folder / KEYWORDS, "the keywords are behind the catalogue")
+                raise corrupt_error(self.folder / KEYWORDS, "the keywords are behind the catalogue")
             connection.execute("BEGIN")
 
     def generations(self) -> list[Generation]:

@@ -36,8 +36,8 @@ from lookfar.store.catalogue.erasing import MakeTerms, StoredDocument, stored_do
 from lookfar.store.catalogue.generation_changes import Changing
 from lookfar.store.catalogue.generations import Generation
 from lookfar.store.ground import files
-from lookfar.store.ground.database import CATALOGUE, connect, damaged, typed_errors
-from lookfar.store.ground.records import packed, unpacked
+from lookfar.store.ground.database import CATALOGUE, connect, corrupt_error, typed_errors
+from lookfar.store.ground.records import pack_record, unpack_record
 from lookfar.store.health.check import refuse_damage
 from lookfar.store.health.repair import Maker, repair
 from lookfar.store.health.salvage import Digest, EpochRescue, Rescue
@@ -150,7 +150,7 @@ class CollectionStore(Changing):
         """What lies beside the epoch and is damaged, and how."""
         for path in list_folder(self.folder, "*.json"):
             try:
-                unpacked(path.read_bytes())
+                unpack_record(path.read_bytes())
             except FileNotFoundError:
                 continue
             except (OSError, ValueError) as error:
@@ -167,7 +167,7 @@ class CollectionStore(Changing):
         with lock:
             for path, _ in list(self._beside()):
                 files.remove(path)
-            files.write_atomic(self.folder / _ABOUT, packed(about))
+            files.write_atomic(self.folder / _ABOUT, pack_record(about))
 
     def repair(self, maker: Maker, why: str, wait_seconds: float = 0.0) -> list[str] | None:
         """Mend the epoch where it is, and point at it again; gives the URIs of documents that
@@ -232,7 +232,7 @@ class CollectionStore(Changing):
     def _note(self, why: str) -> None:
         """Write down what was found damaged, and when."""
         record = {"why": why, "at": datetime.now(UTC).isoformat(timespec="seconds")}
-        files.write_atomic(self.folder / _DAMAGE, packed(record))
+        files.write_atomic(self.folder / _DAMAGE, pack_record(record))
 
     def delete(self, besides: Collection[str] = (), wait_seconds: float = 0.0) -> None:
         """Remove the index: all that a store puts into its folder, the files ``besides`` that
@@ -316,7 +316,7 @@ class CollectionStore(Changing):
     def damage(self) -> str:
         """What was last found damaged and set aside; empty if nothing ever was."""
         try:
-            record = unpacked((self.folder / _DAMAGE).read_bytes())
+            record = unpack_record((self.folder / _DAMAGE).read_bytes())
             return f"{record['at']}: {record['why']}"
         except (OSError, ValueError, KeyError):
             return ""
@@ -357,15 +357,15 @@ class CollectionStore(Changing):
 
     def _serving_name(self) -> str:
         """What ``CURRENT`` says; empty where there is no finished index."""
-        with files.disk(f"reading {_CURRENT}"):
+        with files.translate_errors(f"reading {_CURRENT}"):
             try:
                 name = (self.folder / _CURRENT).read_bytes().strip().decode("ascii", "replace")
             except FileNotFoundError:
                 if self._only_copy and self._lost():
-                    raise damaged(self.folder / _CURRENT, f"{_CURRENT} is missing") from None
+                    raise corrupt_error(self.folder / _CURRENT, f"{_CURRENT} is missing") from None
                 return ""
         if _EPOCH.fullmatch(name) is None:
-            raise damaged(self.folder / _CURRENT, f"{_CURRENT} names no epoch: {name[:40]!r}")
+            raise corrupt_error(self.folder / _CURRENT, f"{_CURRENT} names no epoch: {name[:40]!r}")
         return name
 
     @contextmanager
@@ -541,14 +541,18 @@ class CollectionStore(Changing):
                 raise  # All that is there would be taken for unfinished, and removed.
             return "", 0
         if self._only_copy and serving and not (self.folder / serving / CATALOGUE).is_file():
-            raise damaged(self.folder / serving, f"{_CURRENT} names {serving}, which is not there")
+            raise corrupt_error(
+                self.folder / serving, f"{_CURRENT} names {serving}, which is not there"
+            )
         try:
             return serving, self._serving().highest() if serving else 0
         except LookfarError:
             return serving, 0
 
     def _publish(self, epoch: Epoch, about: Mapping[str, Any]) -> None:
-        files.write_atomic(self.folder / _ABOUT, packed(about), sync=False)  # With the pointer.
+        files.write_atomic(
+            self.folder / _ABOUT, pack_record(about), sync=False
+        )  # With the pointer.
         files.write_atomic(self.folder / _CURRENT, epoch.folder.name.encode())
         self._clear({epoch.folder.name})
         with suppress(LookfarError):
@@ -563,7 +567,7 @@ class CollectionStore(Changing):
     def about(self) -> dict[str, Any]:
         """What this is an index of; empty where that is not known for sure."""
         try:
-            return unpacked((self.folder / _ABOUT).read_bytes())
+            return unpack_record((self.folder / _ABOUT).read_bytes())
         except (OSError, ValueError):
             return {}
 
@@ -599,7 +603,7 @@ def has_documents(epoch: Path) -> bool:
 
 def _modified(path: Path) -> float:
     """When a folder was last changed; one that is gone is the oldest."""
-    with files.disk(f"reading {path.name}"):
+    with files.translate_errors(f"reading {path.name}"):
         try:
             return path.stat().st_mtime
         except FileNotFoundError:

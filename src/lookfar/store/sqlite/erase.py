@@ -82,10 +82,10 @@ def remove_traces(epoch: Epoch, again: MakeTerms) -> None:
         commit(connection)
         # Not into a file elsewhere, where it would be a trace again.
         connection.execute("PRAGMA temp_store=MEMORY")
-        files.point("commit", epoch.catalogue.name)
+        files.fault_point("commit", epoch.catalogue.name)
         connection.execute("VACUUM")
         # Where a reader would not let go in time, the next writer finishes it.
-        files.point("commit", epoch.catalogue.name)
+        files.fault_point("commit", epoch.catalogue.name)
         if _empty_log(connection):
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("DELETE FROM meta WHERE key = ?", (TRACES,))

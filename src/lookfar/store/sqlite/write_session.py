@@ -345,7 +345,7 @@ class EpochWriter:
             commit(self._connection)
             self.activated = True
             if self.fresh:
-                files.point("commit", self._epoch.catalogue.name)
+                files.fault_point("commit", self._epoch.catalogue.name)
                 self._connection.execute("PRAGMA journal_mode=WAL")
         self._done = True
         self._connection.close()

@@ -252,7 +252,7 @@ class CoarseFile:
         files.sync(self.path)
 
     def _header_on_disk(self) -> bytes:
-        with files.disk(f"reading {self.path.name}"), self.path.open("rb") as file:
+        with files.translate_errors(f"reading {self.path.name}"), self.path.open("rb") as file:
             return file.read(_HEADER)
 
     def _packed(self, number: int, rows: NDArray[np.float16]) -> bytes:

@@ -123,7 +123,7 @@ def keep(epoch: Path, folder: Path) -> None:
             rows = connection.execute(_EMBEDDINGS)
             kept.executemany("INSERT INTO embeddings VALUES (?, ?, ?)", rows)
             commit(kept)
-    files.name_too(epoch / VECTORS, part / VECTORS)
+    files.link_or_copy(epoch / VECTORS, part / VECTORS)
     files.sync_folder(part)
     files.rename(part, folder, sync=False)  # What is lost is embedded again.
 

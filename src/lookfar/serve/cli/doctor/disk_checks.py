@@ -93,7 +93,7 @@ def check_file_system(subject: Subject) -> Iterator[Finding]:
 
 
 def check_sqlite(subject: Subject) -> Iterator[Finding]:
-    from lookfar.store.ground.database import OLDEST_SQLITE, SQLITE_VERSION, without_log
+    from lookfar.store.ground.database import OLDEST_SQLITE, SQLITE_VERSION, wal_problem
 
     version, oldest = (".".join(map(str, parts)) for parts in (SQLITE_VERSION, OLDEST_SQLITE))
     if SQLITE_VERSION < OLDEST_SQLITE:
@@ -107,7 +107,7 @@ def check_sqlite(subject: Subject) -> Iterator[Finding]:
         prefix=".lookfar-doctor-",
         ignore_cleanup_errors=True,
     ) as folder:
-        reason = without_log(Path(folder))
+        reason = wal_problem(Path(folder))
     if reason:
         yield Finding(
             "sqlite", "error",
