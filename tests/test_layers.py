@@ -19,6 +19,7 @@ CONTRACTS = {
     "direction": "Rooms import downwards only, and siblings not at all",
     "model": "Within model, topics build on documents and files",
     "config": "Within config, loading builds on checks, and those on the table of settings",
+    "evaluate": "Within evaluate, measuring builds on questions and results, and those on metrics",
     "text": "Within text, chunking and parsing are siblings above normalisation",
     "retrieve": "Within retrieve, folders import downwards only",
     "index": "Within index, passes are above preparing, and preparing is above the recipe",
@@ -79,6 +80,7 @@ def make_package(parent: Path, modules: dict[str, str]) -> None:
     files |= {"__init__.py": "", "errors.py": ""}
     files |= {
         "config/loading.py": "",
+        "evaluate/measure.py": "",
         "store/ground/database.py": "import sqlite3\n",
         "sources/git/history.py": "import subprocess\n",
         "serve/entry.py": "import lookfar.serve.cli.main\n",
@@ -104,6 +106,7 @@ BROKEN = [
     ("direction", "model/answers.py", "import lookfar.config"),
     ("model", "model/documents.py", "import lookfar.model.answers"),
     ("config", "config/settings.py", "import lookfar.config.loading"),
+    ("evaluate", "evaluate/metrics.py", "import lookfar.evaluate.measure"),
     ("direction", "retrieve/question/plan.py", "import lookfar.index"),
     ("text", "text/parse/source_code.py", "def f(): from lookfar.text.chunk import x"),
     ("index", "index/prepare.py", "import lookfar.index.build"),

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from lookfar.errors import InvalidArgument
-from lookfar.evaluate.compare import compare, interval, randomisation_test
+from lookfar.evaluate.compare import compare
 from lookfar.evaluate.metrics import METRICS
-from lookfar.evaluate.results import Results, Scored, read_results, shape
+from lookfar.evaluate.results import Results, Scored, read_results, results_as_json
+from lookfar.evaluate.significance import interval, randomisation_test
 
 
 def scored(name: str, value: float, mark: str = "") -> Scored:
@@ -164,7 +165,7 @@ def test_what_was_kept_and_read_again_is_no_worse(tmp_path: Path) -> None:
     """Caught: six digits were kept, and the same answers counted as significantly worse."""
     now = results({str(number): 1 / math.log2(3) for number in range(8)})
     kept = tmp_path / "kept.json"
-    kept.write_text(json.dumps(shape(now)), encoding="utf-8")
+    kept.write_text(json.dumps(results_as_json(now)), encoding="utf-8")
     found = compare(now, read_results(kept))
     assert (found.ties, found.moved, found.p) == (8, (), 1.0)
 

@@ -8,7 +8,7 @@ import pytest
 
 from lookfar import Library
 from lookfar.errors import InvalidArgument
-from lookfar.evaluate import Configuration, Judged, Relevant, evaluate, opened
+from lookfar.evaluate import Configuration, Judged, Relevant, evaluate, open_configuration
 
 SETTINGS = {"embed.provider": "hash", "chunk.merge_small": False, "chunk.min_tokens": 0}
 QUESTION = Judged("q", "until spring", (Relevant("fruit.md"),))
@@ -41,7 +41,7 @@ def test_an_index_is_left_as_it_is(
     before = state(tmp_path / "indexes")
     assert before
     configuration = Configuration("x", {**SETTINGS, **changed})
-    with opened(
+    with open_configuration(
         [folder], configuration, elsewhere=tmp_path / "away", index_dir=tmp_path / "indexes"
     ) as measured:
         found = evaluate(measured, [QUESTION])
@@ -60,7 +60,7 @@ def test_an_index_is_left_as_it_is(
 
 def test_a_folder_never_indexed_is_indexed_as_for_a_search(folder: Path, tmp_path: Path) -> None:
     configuration = Configuration("x", SETTINGS)
-    with opened(
+    with open_configuration(
         [folder], configuration, elsewhere=tmp_path / "away", index_dir=tmp_path / "indexes"
     ) as measured:
         evaluate(measured, [QUESTION])
@@ -72,7 +72,7 @@ def test_an_index_elsewhere_serves_again(folder: Path, library: Library, tmp_pat
     places = []
     for mode in ("keyword", "hybrid"):
         settings = {**SETTINGS, "chunk.max_tokens": 64, "search.mode": mode}
-        with opened(
+        with open_configuration(
             [folder],
             Configuration(mode, settings),
             elsewhere=tmp_path,
@@ -89,19 +89,19 @@ def test_generations_need_the_index_that_has_them(
 ) -> None:
     with (
         pytest.raises(InvalidArgument, match="Generation 1 was not made with the settings of 'x'"),
-        opened(
+        open_configuration(
             [folder],
             Configuration("x", {**SETTINGS, "chunk.max_tokens": 64}, as_of=1),
             elsewhere=tmp_path,
             index_dir=tmp_path / "indexes",
         ),
     ):
-        raise AssertionError("it was opened")
+        raise AssertionError("it was open_configuration")
 
 
 def test_all_questions_meet_one_state(folder: Path, library: Library, tmp_path: Path) -> None:
     """What changes meanwhile is not looked at: the first question saw the disk."""
-    with opened(
+    with open_configuration(
         [folder], Configuration("x", SETTINGS), elsewhere=tmp_path, index_dir=tmp_path / "indexes"
     ) as measured:
         evaluate(measured, [QUESTION])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lookfar.errors import InvalidArgument, IOFailed, NotFound
-from lookfar.evaluate.judged import Judged, Relevant, read_judged, written
+from lookfar.evaluate.judged import Judged, Relevant, format_questions, read_judged
 from lookfar.model import Filters
 
 GOOD = '{"query": "good", "relevant": ["a.md"]}'
@@ -65,7 +65,7 @@ def test_what_is_written_reads_the_same(tmp_path: Path) -> None:
         Judged("2", "zwei\n„x“", (Relevant("c.md"),), filters=Filters(tags=("t",), glob="*.md")),
     ]
     path = tmp_path / "made.jsonl"
-    path.write_text(written(judged), encoding="utf-8")
+    path.write_text(format_questions(judged), encoding="utf-8")
     assert [(j.id, j.query, j.relevant, j.category, j.filters) for j in read_judged(path)] == [
         (j.id, j.query, j.relevant, j.category, j.filters) for j in judged
     ]
@@ -81,31 +81,31 @@ BAD = [
     ("[1]", "not a JSON object"),
     ("{", "not JSON"),
     ("[" * 100_000, "not JSON"),
-    ('{"relevant": ["a"]}', "the query is missing"),
-    ('{"query": "", "relevant": ["a"]}', "the query is missing, empty"),
-    ('{"query": 5, "relevant": ["a"]}', "or no text"),
-    ('{"query": "\\ud800", "relevant": ["a"]}', "half a character"),
-    ('{"query": "q", "relevant": "a"}', "relevant is no list"),
-    ('{"query": "q", "relevant": []}', "nothing is relevant"),
-    ('{"query": "q", "relevant": [{"uri": "a", "grade": 0}]}', "nothing is relevant"),
-    ('{"query": "q", "relevant": [""]}', "what is relevant is missing"),
-    ('{"query": "q", "relevant": [3]}', "what is relevant is missing"),
-    ('{"query": "q", "relevant": ["a", "a"]}', "'a' is relevant twice"),
-    ('{"query": "q", "relevant": [{"path": "a"}]}', "a uri and a grade"),
-    ('{"query": "q", "relevant": [{"uri": "a", "grade": "2"}]}', "grade is no number"),
-    ('{"query": "q", "relevant": [{"uri": "a", "grade": true}]}', "grade is no number"),
+    ('{"relevant": ["a"]}', "the query must be a non-empty string"),
+    ('{"query": "", "relevant": ["a"]}', "the query must be a non-empty string"),
+    ('{"query": 5, "relevant": ["a"]}', "non-empty string"),
+    ('{"query": "\\ud800", "relevant": ["a"]}', "lone surrogate"),
+    ('{"query": "q", "relevant": "a"}', '"relevant" must be a list'),
+    ('{"query": "q", "relevant": []}', "no entry with a grade above 0"),
+    ('{"query": "q", "relevant": [{"uri": "a", "grade": 0}]}', "no entry with a grade above 0"),
+    ('{"query": "q", "relevant": [""]}', 'every entry of "relevant"'),
+    ('{"query": "q", "relevant": [3]}', 'every entry of "relevant"'),
+    ('{"query": "q", "relevant": ["a", "a"]}', "'a' is twice in"),
+    ('{"query": "q", "relevant": [{"path": "a"}]}', 'only "uri" and "grade"'),
+    ('{"query": "q", "relevant": [{"uri": "a", "grade": "2"}]}', "grade must be a number"),
+    ('{"query": "q", "relevant": [{"uri": "a", "grade": true}]}', "grade must be a number"),
     ('{"query": "q", "relevant": [{"uri": "a", "grade": -1}]}', "between 0 and 1000"),
     ('{"query": "q", "relevant": [{"uri": "a", "grade": NaN}]}', "between 0 and 1000"),
-    ('{"query": "q", "relevant": ["a"], "relevent": []}', "no key 'relevent'"),
-    ('{"query": "q", "relevant": ["a"], "category": 1}', "category is no text"),
-    ('{"query": "q", "relevant": ["a"], "id": []}', "the id is missing"),
-    ('{"query": "q", "relevant": ["a"], "filters": []}', "filters are no object"),
-    ('{"query": "q", "relevant": ["a"], "filters": {"lang": "x"}}', "no filter 'lang'"),
-    ('{"query": "q", "relevant": ["a"], "filters": {"tags": "x"}}', "tags is no list"),
+    ('{"query": "q", "relevant": ["a"], "relevent": []}', "unknown key 'relevent'"),
+    ('{"query": "q", "relevant": ["a"], "category": 1}', "category must be a string"),
+    ('{"query": "q", "relevant": ["a"], "id": []}', "the id must be a non-empty string"),
+    ('{"query": "q", "relevant": ["a"], "filters": []}', '"filters" must be an object'),
+    ('{"query": "q", "relevant": ["a"], "filters": {"lang": "x"}}', "unknown filter 'lang'"),
+    ('{"query": "q", "relevant": ["a"], "filters": {"tags": "x"}}', "tags must be a list"),
     ('{"query": "q", "relevant": ["a"], "filters": {"glob": 1}}', "filter glob"),
-    ('{"query": "q", "relevant": ["a"], "filters": {"kinds": ["x"]}}', "no kind 'x'"),
-    ('{"query": "q"}', "no qrels.tsv beside"),
-    (GOOD, "'good' comes twice (before: questions.jsonl, line 1)"),
+    ('{"query": "q", "relevant": ["a"], "filters": {"kinds": ["x"]}}', "unknown kind 'x'"),
+    ('{"query": "q"}', "no qrels.tsv next to"),
+    (GOOD, "duplicate id 'good' (first: questions.jsonl, line 1)"),
 ]  # fmt: skip
 
 
@@ -125,7 +125,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
         read_judged(tmp_path / "absent.jsonl")
     with pytest.raises(IOFailed):
         read_judged(tmp_path)
-    with pytest.raises(InvalidArgument, match="holds no question"):
+    with pytest.raises(InvalidArgument, match="contains no questions"):
         read_judged(file(tmp_path, "", "  "))
     (tmp_path / "latin.jsonl").write_bytes(GOOD.encode() + b'\n{"query": "\xfc"}\n')
     with pytest.raises(InvalidArgument, match="line 2: this is not UTF-8"):
@@ -153,11 +153,11 @@ def test_a_question_set(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("qrels", "message"),
     [
-        ("q1\ta\t1\n", "queries.jsonl, line 2: nothing is relevant to it, and qrels.tsv has no"),
-        ("q1\ta\t1\nq2 b 1\n", "qrels.tsv, line 2: these are not three columns"),
-        ("q1\ta\tyes\n", "qrels.tsv, line 1: 'yes' is no gain"),
-        ("q1\ta\t-1\n", "qrels.tsv, line 1: a grade is not between"),
-        ("q1\ta\tnan\n", "qrels.tsv, line 1: a grade is not between"),
+        ("q1\ta\t1\n", 'queries.jsonl, line 2: no "relevant", and qrels.tsv has no'),
+        ("q1\ta\t1\nq2 b 1\n", "qrels.tsv, line 2: expected three columns"),
+        ("q1\ta\tyes\n", "qrels.tsv, line 1: the gain 'yes' is not a number"),
+        ("q1\ta\t-1\n", "qrels.tsv, line 1: a grade must be between"),
+        ("q1\ta\tnan\n", "qrels.tsv, line 1: a grade must be between"),
     ],
 )
 def test_a_bad_question_set_is_refused(tmp_path: Path, qrels: str, message: str) -> None:

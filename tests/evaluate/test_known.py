@@ -9,7 +9,7 @@ import pytest
 from lookfar import Library
 from lookfar.errors import InvalidArgument
 from lookfar.evaluate import Judged, evaluate, known_items
-from lookfar.evaluate.known import _prose
+from lookfar.evaluate.known import _extract_prose
 from lookfar.model import Page, PageChunk
 
 
@@ -198,7 +198,7 @@ See [the *guide*](g.md) and [[page|a page]], `now`.
 """
     start = text.index("# Title")
     page = Page("c", "a.md", text, 0, (), (PageChunk("i", (), 1, start, len(text)),))
-    assert _prose(page) == [
+    assert _extract_prose(page) == [
         "Right below.",
         "And more!",
         "See the guide and a page, now.",

@@ -12,7 +12,8 @@ import pytest
 from lookfar import Hit, Library, Span
 from lookfar.errors import InvalidArgument, NotFound
 from lookfar.evaluate import Judged, Relevant, evaluate
-from lookfar.evaluate.measure import _nowhere, _Place, mark_of, ranked_targets
+from lookfar.evaluate.measure import hash_question
+from lookfar.evaluate.targets import Place, ranked_targets, unindexed_place
 from lookfar.model import Filters
 
 SETTINGS = {"embed.provider": "hash", "chunk.merge_small": False, "chunk.min_tokens": 0}
@@ -38,8 +39,8 @@ def hit(uri: str, start: int = 0, end: int = 10, collection: str = "c") -> Hit:
     )
 
 
-def place(target: str, uri: str, span: tuple[int, int] | None = None, where: str = "c") -> _Place:
-    return _Place(target, where, uri, Span(*span, 1, 1) if span else None)
+def place(target: str, uri: str, span: tuple[int, int] | None = None, where: str = "c") -> Place:
+    return Place(target, where, uri, Span(*span, 1, 1) if span else None)
 
 
 def names(ranked: list[str]) -> str:
@@ -66,7 +67,7 @@ def names(ranked: list[str]) -> str:
         ([place("A", "a")], [], ""),
     ],
 )
-def test_ranks(places: list[_Place], hits: list[Hit], ranked: str) -> None:
+def test_ranks(places: list[Place], hits: list[Hit], ranked: str) -> None:
     assert names(ranked_targets(places, hits)) == ranked
 
 
@@ -81,7 +82,7 @@ def test_ranks(places: list[_Place], hits: list[Hit], ranked: str) -> None:
 )
 def test_a_part_that_is_gone_stays_a_part(gone: str, ranked: str) -> None:
     """Whether the index has it must not change what the other targets are ranked among."""
-    targets = [_nowhere(gone), place("A", "a.md")]
+    targets = [unindexed_place(gone), place("A", "a.md")]
     assert names(ranked_targets(targets, [hit("x.md"), hit("x.md"), hit("a.md")])) == ranked
 
 
@@ -216,7 +217,7 @@ def test_k_has_limits(library: Library, k: int) -> None:
 
 
 def test_without_questions_there_is_nothing_to_measure(library: Library) -> None:
-    with pytest.raises(InvalidArgument, match="no question"):
+    with pytest.raises(InvalidArgument, match="no questions"):
         evaluate(library, [])
 
 
@@ -256,7 +257,8 @@ def test_commits_can_be_judged(repository: Callable[..., Any], tmp_path: Path) -
 
 def test_a_mark_changes_with_all_that_is_judged() -> None:
     base = judged("apples", "fruit.md", "x.md")
-    assert mark_of(base) == mark_of(judged("apples", "x.md", "fruit.md", category="other"))
+    same = judged("apples", "x.md", "fruit.md", category="other")
+    assert hash_question(base) == hash_question(same)
     others = [
         judged("apples", "fruit.md"),
         judged("apple", "fruit.md", "x.md", id="apples"),
@@ -264,4 +266,4 @@ def test_a_mark_changes_with_all_that_is_judged() -> None:
         judged("apples", ("fruit.md", 2.0), "x.md"),
         judged("apples", "fruit.md", "x.md", filters=Filters(glob="*")),
     ]
-    assert len({mark_of(each) for each in [base, *others]}) == 6
+    assert len({hash_question(each) for each in [base, *others]}) == 6

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lookfar.evaluate.judged import read_judged
 from lookfar.evaluate.metrics import METRICS
-from lookfar.evaluate.results import Results, Scored, shape
+from lookfar.evaluate.results import Results, Scored, results_as_json
 from lookfar.serve.show.scoreboard import json_shape
 
 ROOT = Path(__file__).parent.parent.parent
@@ -49,7 +49,7 @@ def test_the_python_example_runs(tmp_path: Path) -> None:
 
 def test_every_key_is_documented() -> None:
     query = Scored("i", "q", "", "m", dict.fromkeys(METRICS, 1.0), 1, 1.0, ())
-    made = shape(Results("", 10, "hybrid", "hash", {}, (query,)))
+    made = results_as_json(Results("", 10, "hybrid", "hash", {}, (query,)))
     keys = {*made, *made["queries"][0], *made["metrics"]["ndcg"], *made["latency_ms"]}
     keys |= set(json_shape([], {}, "", []))
     assert not [key for key in sorted(keys) if f"`{key}`" not in PAGE]

@@ -10,7 +10,7 @@ import pytest
 
 from lookfar.errors import InvalidArgument, NotFound
 from lookfar.evaluate.metrics import METRICS
-from lookfar.evaluate.results import Results, Scored, read_results, shape
+from lookfar.evaluate.results import Results, Scored, read_results, results_as_json
 
 
 def scored(name: str, value: float, category: str = "", took: float = 1.0) -> Scored:
@@ -50,15 +50,15 @@ def test_without_categories_there_are_none() -> None:
 
 def test_what_is_kept_reads_the_same(tmp_path: Path) -> None:
     path = tmp_path / "kept.json"
-    path.write_text(json.dumps(shape(MADE)), encoding="utf-8")
+    path.write_text(json.dumps(results_as_json(MADE)), encoding="utf-8")
     again = read_results(path)
     assert again.queries == MADE.queries
     assert (again.label, again.k, again.mode) == ("mine", 5, "hybrid")
-    assert shape(again) == shape(MADE)
+    assert results_as_json(again) == results_as_json(MADE)
 
 
 def test_the_shape() -> None:
-    made = shape(MADE)
+    made = results_as_json(MADE)
     assert list(made) == [
         "kind", "format", "label", "k", "mode", "model", "generations", "settings", "metrics",
         "latency_ms", "categories", "missing", "notes", "queries",
@@ -74,7 +74,7 @@ def test_the_shape() -> None:
 
 
 def damaged(**changes: Any) -> str:
-    return json.dumps({**shape(MADE), **changes})
+    return json.dumps({**results_as_json(MADE), **changes})
 
 
 @pytest.mark.parametrize(
@@ -94,15 +94,15 @@ def damaged(**changes: Any) -> str:
         damaged(queries=5),
         damaged(k="many"),
         damaged(generations=[]),
-        damaged(queries=[{**shape(MADE)["queries"][0], "ndcg": "high"}]),
-        damaged(queries=[{**shape(MADE)["queries"][0], "mrr": 2}]),
-        damaged(queries=[{**shape(MADE)["queries"][0], "mrr": float("nan")}]),
+        damaged(queries=[{**results_as_json(MADE)["queries"][0], "ndcg": "high"}]),
+        damaged(queries=[{**results_as_json(MADE)["queries"][0], "mrr": 2}]),
+        damaged(queries=[{**results_as_json(MADE)["queries"][0], "mrr": float("nan")}]),
     ],
 )
 def test_another_file_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "kept.json"
     path.write_text(content, encoding="utf-8")
-    with pytest.raises(InvalidArgument, match=r"kept\.json does not hold results"):
+    with pytest.raises(InvalidArgument, match=r"kept\.json does not contain results"):
         read_results(path)
 
 

@@ -1,12 +1,12 @@
-"""How well questions are answered, measured on a user's own corpus.
+"""Measure how well questions are answered on a user's own corpus.
 
-Takes: judged questions, or a corpus to make some from, and configurations. Gives: nDCG, MRR,
-recall, success and times, comparisons that say whether chance explains them, and a plot.
-Refuses: to change an index; what a configuration needs of its own is built elsewhere.
+Questions come from a file of judged questions or are made from the corpus. Each configuration is
+scored (nDCG, MRR, recall, success, latency); two can be compared with a significance test, and
+drawn. An existing index is never changed: a configuration that needs another one gets its own.
 """
 
 from lookfar.evaluate.compare import Comparison, compare
-from lookfar.evaluate.configurations import Configuration, opened
+from lookfar.evaluate.configurations import Configuration, open_configuration
 from lookfar.evaluate.judged import Judged, Relevant, read_judged
 from lookfar.evaluate.known import known_items
 from lookfar.evaluate.measure import evaluate
@@ -22,7 +22,7 @@ __all__ = [
     "compare",
     "evaluate",
     "known_items",
-    "opened",
+    "open_configuration",
     "read_judged",
     "read_results",
 ]

@@ -1,8 +1,7 @@
-"""The library that a configuration is measured on.
+"""Open the library that a configuration is measured on.
 
-Takes: folders, and what a configuration sets. Gives: an open library with an index made as the
-configuration says. Refuses: to change an index that others use: where a configuration needs
-other vectors, chunks or files than the index has, it gets an index of its own elsewhere.
+The user's own index is never changed. If a configuration needs other vectors, chunks or files
+than that index has, it gets an index of its own in another folder.
 """
 
 from __future__ import annotations
@@ -18,58 +17,58 @@ from typing import Any
 from lookfar.errors import InvalidArgument
 from lookfar.library import Library
 
-_UNCHECKED = 100_000
-"""Searches from one look at the disk to the next: all questions meet the same state."""
+_NEVER_CHECK = 100_000
+"""Searches between two comparisons with the disk, so that all questions see the same state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What is measured: settings over those of files and variables, and a generation."""
+    """What is measured: settings that override files and variables, and a generation."""
 
     label: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     as_of: int | None = None
-    """An earlier generation of the index; None for what it serves."""
+    """An earlier generation of the index; None for the active one."""
 
 
 @contextmanager
-def opened(
+def open_configuration(
     paths: Sequence[str | Path],
     configuration: Configuration,
     *,
     elsewhere: Path,
     index_dir: str | Path | None = None,
 ) -> Iterator[Library]:
-    """The library to measure a configuration on; an index of its own lies in ``elsewhere``."""
-    chosen = {**configuration.settings, "index.check_every_searches": _UNCHECKED}
-    library = Library.open(*paths, index_dir=index_dir, settings=chosen)
+    """Open the library to measure; if it needs an index of its own, that is in ``elsewhere``."""
+    settings = {**configuration.settings, "index.check_every_searches": _NEVER_CHECK}
+    library = Library.open(*paths, index_dir=index_dir, settings=settings)
     if not _fits(library, paths, index_dir):
         library.close()
         if configuration.as_of is not None:
             raise InvalidArgument(
                 f"Generation {configuration.as_of} was not made with the settings of"
                 f" {configuration.label!r}.",
-                hint="Compare generations with the settings that the index is made with.",
+                hint="Compare generations with the settings that the index was built with.",
             )
-        own = elsewhere / _name(configuration.settings)
-        library = Library.open(*paths, index_dir=own, settings=chosen)
+        own = elsewhere / _folder_name(configuration.settings)
+        library = Library.open(*paths, index_dir=own, settings=settings)
     with library:
         yield library
 
 
 def _fits(library: Library, paths: Sequence[str | Path], index_dir: str | Path | None) -> bool:
-    """Whether asking this library leaves the index of its folders as it is."""
-    with Library.open(*paths, index_dir=index_dir) as usual:
+    """Tell whether searching this library leaves the index of its folders as it is."""
+    with Library.open(*paths, index_dir=index_dir) as default:
         for name in library.collections:
-            ours, theirs = library.folder(name).settings, usual.folder(name).settings
+            ours, theirs = library.folder(name).settings, default.folder(name).settings
             if (ours.sources, ours.git, ours.memory) != (theirs.sources, theirs.git, theirs.memory):
                 return False
     statuses = [library.status(collection=name, check=False) for name in library.collections]
-    return all(each.current or not each.indexed for each in statuses)
+    return all(status.current or not status.indexed for status in statuses)
 
 
-def _name(settings: Mapping[str, Any]) -> str:
-    """A folder's name for what decides how an index is made."""
-    deciding = {key: each for key, each in settings.items() if not key.startswith("search.")}
-    said = json.dumps(deciding, sort_keys=True, default=str)
-    return blake2b(said.encode(), digest_size=8).hexdigest()
+def _folder_name(settings: Mapping[str, Any]) -> str:
+    """Name a folder after the settings that decide how an index is built."""
+    relevant = {key: value for key, value in settings.items() if not key.startswith("search.")}
+    text = json.dumps(relevant, sort_keys=True, default=str)
+    return blake2b(text.encode(), digest_size=8).hexdigest()

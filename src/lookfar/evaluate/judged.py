@@ -1,13 +1,12 @@
-"""Questions and what should be found for them, from a file.
+"""Read judged questions: each with the documents that should be found for it.
 
-Takes: JSON lines, one question each:
+A file has one JSON object per line:
 
     {"query": "undo a release", "relevant": ["releases.md#Roll back", {"uri": "x.md", "grade": 2}]}
 
-with ``id``, ``category`` and ``filters`` where they are wanted; or the ``queries.jsonl`` of a
-question set ({_id, text}) that has its ``qrels.tsv`` (question, document, gain) beside it.
-Gives: the questions in their order. Refuses (``InvalidArgument``, with the line): what is no
-such file, a key it does not know, a question without anything to find, an id that comes twice.
+with optional ``id``, ``category`` and ``filters``. Also accepted is the ``queries.jsonl`` of a
+question set ({_id, text}) with a ``qrels.tsv`` (question, document, gain) next to it. Errors are
+``InvalidArgument`` and name the line.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ _LIST_FILTERS = {
     "languages": "languages",
     "authors": "authors",
 }
-_MOST_BYTES = 256_000_000
+_MAX_BYTES = 256_000_000
 _EXAMPLE = '{"query": "undo a release", "relevant": ["releases.md#Roll back"]}'
 
 
 @dataclass(frozen=True, slots=True)
 class Relevant:
-    """Something that should be found, as ``lookfar read`` names it, and what it is worth."""
+    """Something that should be found, addressed as in ``lookfar read``, and its grade."""
 
     target: str
     grade: float = 1.0
@@ -54,11 +53,11 @@ class Judged:
     category: str = ""
     filters: Filters = field(default_factory=Filters)
     place: str = ""
-    """Where it was read, for whoever has to mend it."""
+    """The file and line it was read from, for error messages."""
 
 
-class _Bad(Exception):
-    """What is wrong with a line, and the next step."""
+class _BadLine(Exception):
+    """What is wrong with a line, and what to do."""
 
     def __init__(self, message: str, hint: str = f"Write lines like this: {_EXAMPLE}") -> None:
         super().__init__(message)
@@ -66,62 +65,64 @@ class _Bad(Exception):
 
 
 def read_judged(path: str | Path) -> list[Judged]:
-    """Every question of a file."""
+    """Read all questions of a file."""
     path = Path(path)
     gains: dict[str, dict[str, float]] | None = None
-    found: dict[str, Judged] = {}
-    for number, line in _lines(path):
+    questions: dict[str, Judged] = {}
+    for number, line in _read_lines(path):
         try:
-            given = _object(line)
-            if "relevant" not in given and gains is None:
-                gains = _qrels(path.with_name(QRELS))
-            each = _judged(given, gains or {}, f"{path.name}, line {number}")
-            if each.id in found:
-                raise _Bad(
-                    f"the id {each.id!r} comes twice (before: {found[each.id].place})",
-                    'Give each question an "id" of its own; without one its text is its id.',
+            record = _parse_object(line)
+            if "relevant" not in record and gains is None:
+                gains = _read_qrels(path.with_name(QRELS))
+            question = _parse_question(record, gains or {}, f"{path.name}, line {number}")
+            if question.id in questions:
+                raise _BadLine(
+                    f"duplicate id {question.id!r} (first: {questions[question.id].place})",
+                    'Give each question a unique "id"; without one, its text is its id.',
                 )
-        except _Bad as bad:
-            _refuse(path, number, bad)
-        found[each.id] = each
-    if not found:
+        except _BadLine as error:
+            _reject(path, number, error)
+        questions[question.id] = question
+    if not questions:
         raise InvalidArgument(
-            f"{path.name} holds no question.", hint=f"Write lines like this: {_EXAMPLE}"
+            f"{path.name} contains no questions.", hint=f"Write lines like this: {_EXAMPLE}"
         )
-    return list(found.values())
+    return list(questions.values())
 
 
-def written(judged: Iterable[Judged]) -> str:
-    """Questions as the lines that :func:`read_judged` takes."""
-    return "".join(json.dumps(_shape(each), ensure_ascii=False) + "\n" for each in judged)
+def format_questions(questions: Iterable[Judged]) -> str:
+    """Write questions as lines that :func:`read_judged` reads."""
+    return "".join(
+        json.dumps(_question_as_json(question), ensure_ascii=False) + "\n" for question in questions
+    )
 
 
-def shape_of_filters(filters: Filters) -> dict[str, Any]:
-    """Filters as they stand in a file: those that filter."""
-    shape: dict[str, Any] = {key: getattr(filters, key) for key in _TEXT_FILTERS}
-    shape |= {key: list(getattr(filters, name)) for key, name in _LIST_FILTERS.items()}
-    return {key: value for key, value in shape.items() if value}
+def filters_as_json(filters: Filters) -> dict[str, Any]:
+    """Return the filters that are set, under their names in a file."""
+    record: dict[str, Any] = {key: getattr(filters, key) for key in _TEXT_FILTERS}
+    record |= {key: list(getattr(filters, name)) for key, name in _LIST_FILTERS.items()}
+    return {key: value for key, value in record.items() if value}
 
 
-def _shape(each: Judged) -> dict[str, Any]:
-    shape: dict[str, Any] = {"id": each.id, "query": each.query}
-    shape["relevant"] = [
-        one.target if one.grade == 1 else {"uri": one.target, "grade": one.grade}
-        for one in each.relevant
+def _question_as_json(question: Judged) -> dict[str, Any]:
+    record: dict[str, Any] = {"id": question.id, "query": question.query}
+    record["relevant"] = [
+        item.target if item.grade == 1 else {"uri": item.target, "grade": item.grade}
+        for item in question.relevant
     ]
-    if each.category:
-        shape["category"] = each.category
-    if each.filters:
-        shape["filters"] = shape_of_filters(each.filters)
-    return shape
+    if question.category:
+        record["category"] = question.category
+    if question.filters:
+        record["filters"] = filters_as_json(question.filters)
+    return record
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Each line that is not blank, with its number."""
+def _read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines that are not blank, with their numbers."""
     try:
-        if path.stat().st_size > _MOST_BYTES:
+        if path.stat().st_size > _MAX_BYTES:
             raise InvalidArgument(
-                f"{path.name} is larger than {_MOST_BYTES // 1_000_000} MB.",
+                f"{path.name} is larger than {_MAX_BYTES // 1_000_000} MB.",
                 hint="Split it into several files.",
             )
         text = path.read_bytes().decode("utf-8-sig")
@@ -130,131 +131,134 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             f"There is no file {str(path)!r}.", hint="Name a file of judged questions."
         ) from error
     except UnicodeDecodeError as error:
-        wrong = error.object[: error.start].count(b"\n") + 1
+        number = error.object[: error.start].count(b"\n") + 1
         raise InvalidArgument(
-            f"{path.name}, line {wrong}: this is not UTF-8.", hint="Save the file as UTF-8."
+            f"{path.name}, line {number}: this is not UTF-8.", hint="Save the file as UTF-8."
         ) from error
     except OSError as error:
         raise from_os_error(error, f"reading {path.name}") from error
-    # Not splitlines: a JSON text may hold the other characters that end a line there.
+    # splitlines would also split at characters that may occur inside a JSON string.
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             yield number, line.rstrip("\r")
 
 
-def _refuse(path: Path, number: int, bad: _Bad) -> NoReturn:
+def _reject(path: Path, number: int, error: _BadLine) -> NoReturn:
     raise InvalidArgument(
-        f"{path.name}, line {number}: {bad}.",
-        hint=bad.hint,
+        f"{path.name}, line {number}: {error}.",
+        hint=error.hint,
         details={"path": str(path), "line": number},
-    ) from bad
+    ) from error
 
 
-def _object(line: str) -> dict[str, Any]:
+def _parse_object(line: str) -> dict[str, Any]:
     try:
-        given = json.loads(line)
+        record = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise _Bad(f"this is not JSON ({getattr(error, 'msg', 'nested too deep')})") from error
-    if not isinstance(given, dict):
-        raise _Bad("this is not a JSON object")
-    unknown = sorted(set(given) - _KEYS)
-    if unknown and "relevant" in given:
-        raise _Bad(f"there is no key {unknown[0]!r}", f"Keys: {', '.join(sorted(_KEYS))}.")
-    return given
+        raise _BadLine(f"this is not JSON ({getattr(error, 'msg', 'nested too deep')})") from error
+    if not isinstance(record, dict):
+        raise _BadLine("this is not a JSON object")
+    unknown = sorted(set(record) - _KEYS)
+    if unknown and "relevant" in record:
+        raise _BadLine(f"unknown key {unknown[0]!r}", f"Keys: {', '.join(sorted(_KEYS))}.")
+    return record
 
 
-def _judged(given: dict[str, Any], gains: dict[str, dict[str, float]], place: str) -> Judged:
-    query = _text(given.get("query", given.get("text")), "the query")
-    name = given.get("id", given.get("_id"))
+def _parse_question(
+    record: dict[str, Any], gains: dict[str, dict[str, float]], place: str
+) -> Judged:
+    query = _check_text(record.get("query", record.get("text")), "the query")
+    name = record.get("id", record.get("_id"))
     if isinstance(name, int) and not isinstance(name, bool):
         name = str(name)
-    name = query if name is None else _text(name, "the id")
-    if "relevant" in given:
-        relevant = _relevant(given["relevant"])
+    name = query if name is None else _check_text(name, "the id")
+    if "relevant" in record:
+        relevant = _parse_relevant(record["relevant"])
     else:
         relevant = tuple(Relevant(uri, gain) for uri, gain in gains.get(name, {}).items())
         if not relevant:
-            raise _Bad(f"nothing is relevant to it, and {QRELS} has no line for {name!r}")
-    category = given.get("category", "")
+            raise _BadLine(f'no "relevant", and {QRELS} has no line for {name!r}')
+    category = record.get("category", "")
     if not isinstance(category, str):
-        raise _Bad("the category is no text")
-    return Judged(name, query, relevant, category, _filters(given.get("filters")), place)
+        raise _BadLine("the category must be a string")
+    return Judged(name, query, relevant, category, _parse_filters(record.get("filters")), place)
 
 
-def _text(value: object, what: str) -> str:
+def _check_text(value: object, name: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise _Bad(f"{what} is missing, empty or no text")
+        raise _BadLine(f"{name} must be a non-empty string")
     if any("\ud800" <= character <= "\udfff" for character in value):
-        raise _Bad(f"{what} holds half a character")
+        raise _BadLine(f"{name} contains a lone surrogate")
     return value
 
 
-def _relevant(given: object) -> tuple[Relevant, ...]:
-    if not isinstance(given, list):
-        raise _Bad("relevant is no list")
-    found: dict[str, Relevant] = {}
-    for each in given:
-        target, grade = each, 1.0
-        if isinstance(each, dict):
-            if set(each) - {"uri", "grade"}:
-                raise _Bad("what is relevant has a uri and a grade, and nothing else")
-            target, grade = each.get("uri"), _grade(each.get("grade", 1))
-        target = _text(target, "what is relevant")
-        if target in found:
-            raise _Bad(f"{target!r} is relevant twice")
+def _parse_relevant(value: object) -> tuple[Relevant, ...]:
+    if not isinstance(value, list):
+        raise _BadLine('"relevant" must be a list')
+    items: dict[str, Relevant] = {}
+    for item in value:
+        target, grade = item, 1.0
+        if isinstance(item, dict):
+            if set(item) - {"uri", "grade"}:
+                raise _BadLine('an object in "relevant" may have only "uri" and "grade"')
+            target, grade = item.get("uri"), _check_grade(item.get("grade", 1))
+        target = _check_text(target, 'every entry of "relevant"')
+        if target in items:
+            raise _BadLine(f'{target!r} is twice in "relevant"')
         if grade > 0:
-            found[target] = Relevant(target, grade)
-    if not found:
-        raise _Bad("nothing is relevant to it")
-    return tuple(found.values())
+            items[target] = Relevant(target, grade)
+    if not items:
+        raise _BadLine('"relevant" has no entry with a grade above 0')
+    return tuple(items.values())
 
 
-def _grade(value: object) -> float:
+def _check_grade(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise _Bad("a grade is no number")
+        raise _BadLine("a grade must be a number")
     if not 0 <= value <= 1_000 or math.isnan(value):
-        raise _Bad("a grade is not between 0 and 1000")
+        raise _BadLine("a grade must be between 0 and 1000")
     return float(value)
 
 
-def _filters(given: object) -> Filters:
-    if given is None:
+def _parse_filters(value: object) -> Filters:
+    if value is None:
         return Filters()
-    known = ", ".join((*_TEXT_FILTERS, *_LIST_FILTERS))
-    if not isinstance(given, dict):
-        raise _Bad("the filters are no object", f"Filters: {known}.")
-    chosen: dict[str, Any] = {}
-    for key, value in given.items():
+    names = ", ".join((*_TEXT_FILTERS, *_LIST_FILTERS))
+    if not isinstance(value, dict):
+        raise _BadLine('"filters" must be an object', f"Filters: {names}.")
+    filters: dict[str, Any] = {}
+    for key, item in value.items():
         if key in _TEXT_FILTERS:
-            chosen[key] = _text(value, f"the filter {key}")
+            filters[key] = _check_text(item, f"the filter {key}")
         elif key in _LIST_FILTERS:
-            if not isinstance(value, list):
-                raise _Bad(f"the filter {key} is no list")
-            chosen[_LIST_FILTERS[key]] = tuple(_text(one, f"the filter {key}") for one in value)
+            if not isinstance(item, list):
+                raise _BadLine(f"the filter {key} must be a list")
+            texts = tuple(_check_text(text, f"every entry of the filter {key}") for text in item)
+            filters[_LIST_FILTERS[key]] = texts
         else:
-            raise _Bad(f"there is no filter {key!r}", f"Filters: {known}.")
-    wrong = sorted(set(chosen.get("lanes", ())) - set(get_args(Lane)))
-    if wrong:
-        raise _Bad(f"there is no kind {wrong[0]!r}", f"Kinds: {', '.join(get_args(Lane))}.")
-    return Filters(**chosen)
+            raise _BadLine(f"unknown filter {key!r}", f"Filters: {names}.")
+    unknown = sorted(set(filters.get("lanes", ())) - set(get_args(Lane)))
+    if unknown:
+        raise _BadLine(f"unknown kind {unknown[0]!r}", f"Kinds: {', '.join(get_args(Lane))}.")
+    return Filters(**filters)
 
 
-def _qrels(path: Path) -> dict[str, dict[str, float]]:
-    """The gain of each document for each question of a question set."""
+def _read_qrels(path: Path) -> dict[str, dict[str, float]]:
+    """Read the gain of each document for each question of a question set."""
     if not path.is_file():
-        raise _Bad(f"nothing is relevant to it, and there is no {QRELS} beside the file")
-    found: dict[str, dict[str, float]] = {}
-    for number, line in _lines(path):
+        raise _BadLine(f'no "relevant", and there is no {QRELS} next to the file')
+    gains: dict[str, dict[str, float]] = {}
+    for number, line in _read_lines(path):
         try:
             columns = line.split("\t")
             if len(columns) != 3:
-                raise _Bad("these are not three columns: question, document, gain", "Use tabs.")
+                raise _BadLine("expected three columns: question, document, gain", "Use tabs.")
             try:
                 gain = float(columns[2])
             except ValueError:
-                raise _Bad(f"{columns[2]!r} is no gain", "Write a number.") from None
-            if _grade(gain) > 0:
-                found.setdefault(columns[0], {})[columns[1]] = gain
-        except _Bad as bad:
-            _refuse(path, number, bad)
-    return found
+                raise _BadLine(f"the gain {columns[2]!r} is not a number") from None
+            if _check_grade(gain) > 0:
+                gains.setdefault(columns[0], {})[columns[1]] = gain
+        except _BadLine as error:
+            _reject(path, number, error)
+    return gains

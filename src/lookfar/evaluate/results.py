@@ -1,8 +1,4 @@
-"""What a measurement found, as frozen data and as a file.
-
-Takes: the scores of each question. Gives: their means, by category too, how long answers took,
-and a JSON object that can be kept and read back. Refuses: a file that is no such object.
-"""
+"""The results of a measurement: scores, means by category, latencies, and their JSON file."""
 
 from __future__ import annotations
 
@@ -14,8 +10,8 @@ from statistics import fmean
 from typing import Any
 
 from lookfar.errors import InvalidArgument, NotFound, from_os_error
-from lookfar.evaluate.compare import interval
 from lookfar.evaluate.metrics import METRICS, percentile
+from lookfar.evaluate.significance import interval
 
 FORMAT = 1
 _KIND = "lookfar eval"
@@ -29,16 +25,16 @@ class Scored:
     query: str
     category: str
     mark: str
-    """Names the question with all that was judged: scores compare only where it is equal."""
+    """Hash of the question and its judgements; only scores with equal marks are compared."""
     scores: Mapping[str, float]
     """By the names of ``METRICS``."""
     rank: int
-    """Of the first relevant thing; 0 where none was found."""
+    """Rank of the first relevant hit; 0 if none was found."""
     took_ms: float
     found: tuple[str, ...]
-    """The places of the best answers, the first few."""
+    """Locations of the first few hits."""
     missing: tuple[str, ...] = ()
-    """What should be found and is not in the index at all."""
+    """Relevant targets that are not in the index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +48,12 @@ class Results:
     generations: Mapping[str, int]
     queries: tuple[Scored, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """What was set for this measurement, over files and variables."""
+    """Settings for this measurement that override files and variables."""
     notes: tuple[str, ...] = ()
-    """Why answers may be missing something, such as files that are not indexed yet."""
+    """Why answers may be incomplete, such as files that are not indexed yet."""
 
     def values(self, metric: str) -> list[float]:
-        return [each.scores[metric] for each in self.queries]
+        return [query.scores[metric] for query in self.queries]
 
     def mean(self, metric: str) -> float:
         return fmean(self.values(metric))
@@ -66,30 +62,30 @@ class Results:
         return {metric: self.mean(metric) for metric in METRICS}
 
     def categories(self) -> dict[str, tuple[int, dict[str, float]]]:
-        """How many questions each category has, and their means; empty where none is named."""
+        """Return question count and means by category; empty if no question has a category."""
         groups: dict[str, list[Scored]] = {}
-        for each in self.queries:
-            groups.setdefault(each.category, []).append(each)
+        for query in self.queries:
+            groups.setdefault(query.category, []).append(query)
         if set(groups) == {""}:
             return {}
         return {
-            name: (len(group), {m: fmean(each.scores[m] for each in group) for m in METRICS})
+            name: (len(group), {m: fmean(query.scores[m] for query in group) for m in METRICS})
             for name, group in sorted(groups.items())
         }
 
     def latency(self) -> dict[str, float]:
-        """Milliseconds that half and that 95 of 100 answers did not exceed."""
-        took = [each.took_ms for each in self.queries]
+        """Return the median and the 95th percentile of the latency in milliseconds."""
+        took = [query.took_ms for query in self.queries]
         return {"p50": percentile(took, 0.5), "p95": percentile(took, 0.95)}
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """All that should be found and is not in the index, once each."""
-        return tuple(dict.fromkeys(one for each in self.queries for one in each.missing))
+        """Relevant targets that are not in the index, each once."""
+        return tuple(dict.fromkeys(target for query in self.queries for target in query.missing))
 
 
-def shape(results: Results) -> dict[str, Any]:
-    """Results as JSON; equal from run to run but for the times."""
+def results_as_json(results: Results) -> dict[str, Any]:
+    """Return the results as JSON, the same for every run except for the times."""
     return {
         "kind": _KIND,
         "format": FORMAT,
@@ -109,75 +105,75 @@ def shape(results: Results) -> dict[str, Any]:
         },
         "missing": list(results.missing),
         "notes": list(results.notes),
-        "queries": [_scored(each) for each in results.queries],
+        "queries": [_query_as_json(query) for query in results.queries],
     }
 
 
 def read_results(path: str | Path) -> Results:
-    """What was kept of an earlier measurement."""
+    """Read the results of an earlier measurement."""
     path = Path(path)
     try:
-        given = json.loads(path.read_bytes().decode("utf-8"))
-        if given["kind"] != _KIND or given["format"] != FORMAT:
-            raise ValueError("another kind of file")
+        record = json.loads(path.read_bytes().decode("utf-8"))
+        if record["kind"] != _KIND or record["format"] != FORMAT:
+            raise ValueError("not a file of results")
         queries = tuple(
             Scored(
-                id=str(each["id"]),
-                query=str(each["query"]),
-                category=str(each["category"]),
-                mark=str(each["mark"]),
-                scores={metric: _share(each[metric]) for metric in METRICS},
-                rank=int(each["rank"]),
-                took_ms=float(each["took_ms"]),
-                found=tuple(map(str, each["found"])),
-                missing=tuple(map(str, each["missing"])),
+                id=str(query["id"]),
+                query=str(query["query"]),
+                category=str(query["category"]),
+                mark=str(query["mark"]),
+                scores={metric: _check_score(query[metric]) for metric in METRICS},
+                rank=int(query["rank"]),
+                took_ms=float(query["took_ms"]),
+                found=tuple(map(str, query["found"])),
+                missing=tuple(map(str, query["missing"])),
             )
-            for each in given["queries"]
+            for query in record["queries"]
         )
         if not queries:
             raise ValueError("no questions")
         return Results(
-            label=str(given["label"]),
-            k=int(given["k"]),
-            mode=str(given["mode"]),
-            model=str(given["model"]),
-            generations={str(name): int(each) for name, each in given["generations"].items()},
+            label=str(record["label"]),
+            k=int(record["k"]),
+            mode=str(record["mode"]),
+            model=str(record["model"]),
+            generations={str(name): int(number) for name, number in record["generations"].items()},
             queries=queries,
-            settings=dict(given["settings"]),
-            notes=tuple(map(str, given["notes"])),
+            settings=dict(record["settings"]),
+            notes=tuple(map(str, record["notes"])),
         )
     except FileNotFoundError as error:
         raise NotFound(
-            f"There is no file {str(path)!r}.", hint="Keep results with --save FILE first."
+            f"There is no file {str(path)!r}.", hint="Save results with --save FILE first."
         ) from error
     except OSError as error:
         raise from_os_error(error, f"reading {path.name}") from error
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise InvalidArgument(
-            f"{path.name} does not hold results of an evaluation.",
-            hint="Give a file that lookfar eval --save FILE wrote.",
+            f"{path.name} does not contain results of an evaluation.",
+            hint="Name a file that lookfar eval --save FILE wrote.",
             developer=f"{type(error).__name__}: {error}",
         ) from error
 
 
-def _share(value: Any) -> float:
-    """A score as it was kept; also what is no number at all is none."""
+def _check_score(value: Any) -> float:
+    # Also rejects NaN.
     if not 0 <= float(value) <= 1:
         raise ValueError("a score is not between 0 and 1")
     return float(value)
 
 
-def _scored(each: Scored) -> dict[str, Any]:
+def _query_as_json(query: Scored) -> dict[str, Any]:
     return {
-        "id": each.id,
-        "query": each.query,
-        "category": each.category,
-        **{metric: _round(each.scores[metric]) for metric in METRICS},
-        "rank": each.rank,
-        "took_ms": round(each.took_ms, 3),
-        "found": list(each.found),
-        "missing": list(each.missing),
-        "mark": each.mark,
+        "id": query.id,
+        "query": query.query,
+        "category": query.category,
+        **{metric: _round(query.scores[metric]) for metric in METRICS},
+        "rank": query.rank,
+        "took_ms": round(query.took_ms, 3),
+        "found": list(query.found),
+        "missing": list(query.missing),
+        "mark": query.mark,
     }
 
 

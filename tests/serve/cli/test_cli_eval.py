@@ -346,7 +346,7 @@ def test_questions_about_another_folder(handbook: Path, tmp_path: Path, run: Run
     file = written(tmp_path / "q.jsonl", {"query": "keys", "relevant": ["other.md"]})
     result = run("eval", file, handbook)
     assert result.exit_code == 3
-    assert "Nothing of what should be found is in the index" in result.stderr
+    assert "None of the relevant documents are in the index" in result.stderr
 
 
 def test_the_command_knows_every_metric() -> None:

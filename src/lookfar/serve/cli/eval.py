@@ -240,7 +240,7 @@ class _Asking:
 
     def questions(self, file: str | None, wanted: Configuration) -> tuple[list[Judged], str]:
         """The questions, and where they come from."""
-        from lookfar.evaluate import known_items, opened, read_judged
+        from lookfar.evaluate import known_items, open_configuration, read_judged
         from lookfar.evaluate.known import COUNT
 
         if file is not None:
@@ -248,17 +248,17 @@ class _Asking:
         count, seed = self._options["known"], self._options["seed"]
         count = COUNT if count is None else count
         with (
-            opened(self._paths, wanted, **self._places()) as library,
+            open_configuration(self._paths, wanted, **self._places()) as library,
             progress.shown(", ".join(library.collections), at_once=False) as tell,
         ):
             made = known_items(library, count=count, seed=seed, on_progress=tell)
         return made, f"made from the folder itself (seed {seed})"
 
     def measured(self, wanted: Configuration, judged: list[Judged]) -> Results:
-        from lookfar.evaluate import evaluate, opened
+        from lookfar.evaluate import evaluate, open_configuration
 
         with (
-            opened(self._paths, wanted, **self._places()) as library,
+            open_configuration(self._paths, wanted, **self._places()) as library,
             progress.shown(", ".join(library.collections), at_once=False) as tell,
             _told(wanted.label) as on_question,
         ):
@@ -339,15 +339,15 @@ def _keep(
     comparisons: Mapping[str, Comparison],
 ) -> None:
     """Write the files that were asked for."""
-    from lookfar.evaluate.judged import written
-    from lookfar.evaluate.results import shape
+    from lookfar.evaluate.judged import format_questions
+    from lookfar.evaluate.results import results_as_json
     from lookfar.serve.show.printable import safe_json
     from lookfar.store.ground.files import write_shared
 
     if options["save_queries"]:
-        write_shared(Path(options["save_queries"]), written(judged).encode())
+        write_shared(Path(options["save_queries"]), format_questions(judged).encode())
     if options["save"]:
-        write_shared(Path(options["save"]), (safe_json(shape(shown[0])) + "\n").encode())
+        write_shared(Path(options["save"]), (safe_json(results_as_json(shown[0])) + "\n").encode())
     if options["plot"]:
         from lookfar.evaluate import plot
 

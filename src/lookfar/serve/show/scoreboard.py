@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lookfar.errors import how_many
-from lookfar.evaluate.compare import SIGNIFICANT, interval
+from lookfar.evaluate.compare import SIGNIFICANT
 from lookfar.evaluate.metrics import METRICS
-from lookfar.evaluate.results import shape
+from lookfar.evaluate.results import results_as_json
+from lookfar.evaluate.significance import interval
 from lookfar.serve.show.printable import safe_name
 from lookfar.serve.show.render import printed, styled
 
@@ -44,7 +45,7 @@ def json_shape(
     """What ``--json`` prints; equal from run to run but for the times."""
     return {
         "source": source,
-        "results": [shape(each) for each in results],
+        "results": [results_as_json(each) for each in results],
         "comparison": {name: _comparison(each) for name, each in comparisons.items()},
         "failures": list(failures),
         "passed": not failures,

@@ -314,7 +314,7 @@ class EvaluateInput(Input):
 
 def _evaluate(session: Session, given: EvaluateInput, call: Call) -> Result:
     from lookfar.evaluate import evaluate, known_items
-    from lookfar.evaluate.results import shape
+    from lookfar.evaluate.results import results_as_json
 
     library, tell = session.library, call.on_progress()
     library.first_index(on_progress=tell)
@@ -329,7 +329,7 @@ def _evaluate(session: Session, given: EvaluateInput, call: Call) -> Result:
         # It raises where nobody waits any more.
         on_question=lambda asked, many: tell(Progress(asked, many, 0, 0)),
     )
-    return Result(shape(found), "")
+    return Result(results_as_json(found), "")
 
 
 # --- the table ----------------------------------------------------------------------------------
