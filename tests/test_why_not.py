@@ -38,7 +38,7 @@ def test_a_document_behind_the_last_hit_is_told_its_rank(library: Library) -> No
     found = library.why_not("bread oven", hits[12], top_k=10)
     assert (found.verdict, found.rank) == ("outranked", 13)
     assert 0 < found.score < found.needed
-    assert "document 13 of" in found.detail
+    assert "ranks 13 of" in found.detail
 
 
 def test_beyond_the_candidates_it_is_ranked_all_the_same(library: Library) -> None:
@@ -69,7 +69,7 @@ def test_no_word_and_no_meaning_is_no_match(library: Library) -> None:
 def test_filters_are_named(library: Library, filters: Filters, by: str) -> None:
     found = library.why_not("cats purr", "cats.md", filters=filters)
     assert found.verdict == "filtered"
-    assert found.detail == f"The question's filters keep it out: {by}."
+    assert found.detail == f"The filters exclude it: {by}."
 
 
 @pytest.mark.parametrize("query", ["rye -cellar", "rye NOT cellar", 'rye -"cold cellar"'])
@@ -77,7 +77,7 @@ def test_words_that_are_not_wanted_are_a_filter(library: Library, query: str) ->
     """Caught: a word after a dash was only refused later, so that the page was unmatched."""
     found = library.why_not(query, "twin1.md")
     assert found.verdict == "filtered"
-    assert found.detail == "The question's filters keep it out: without."
+    assert found.detail == "The filters exclude it: without."
 
 
 def test_a_phrase_that_nobody_wrote_keeps_nothing_out(library: Library) -> None:

@@ -210,7 +210,7 @@ def test_the_community_of_the_best_counts_more(ask: Ask) -> None:
     assert scores(lifted) == {
         "guide.md": 0.88, "colours.md": 0.55, "tests/test_plan.md": 0.5, "alone.md": 0.5,
     }  # fmt: skip
-    assert told(lifted, "colours.md") == ["community: linked among those of the best"]
+    assert told(lifted, "colours.md") == ["community: in a community of the best hits"]
     both = boost_community(2, 1.1, sources)(ask({"guide.md": 0.8, "tests/test_plan.md": 0.5})[0])
     assert scores(both) == {"guide.md": 0.88, "tests/test_plan.md": 0.55}
 

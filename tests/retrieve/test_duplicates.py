@@ -25,7 +25,7 @@ def test_equal_texts_become_the_best_of_them() -> None:
     assert shown(found) == [("b.md", [("c.md", "text"), ("d.md", "text")]), ("a.md", [])]
     assert [each.score for each in found] == [0.9, 0.8]
     assert [(each.stage, each.value) for each in found[0].steps] == [("duplicates", 0.0)]
-    assert "2 others" in found[0].steps[0].note
+    assert "2 duplicates" in found[0].steps[0].note
 
 
 def test_merged_passages_are_equal_where_all_their_chunks_are() -> None:

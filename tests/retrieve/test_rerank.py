@@ -41,7 +41,7 @@ def test_the_best_few_are_ordered_anew_and_stay_before_the_rest() -> None:
     # Above the 0.7 of the one that was not read.
     assert [each.score for each in found] == pytest.approx([1.6, 1.2, 0.9, 0.7])
     assert [(each.stage, each.value) for each in found[0].steps] == [("rerank", pytest.approx(0.7))]
-    assert "judge says 0.900" in found[0].steps[0].note
+    assert "judge scores it 0.900" in found[0].steps[0].note
     assert notes == []
 
 
@@ -70,7 +70,7 @@ def test_without_a_model_the_order_stays_and_the_answer_says_so(
     found, notes = rerank_passages(PASSAGES, "question", uri, model, 3)
     assert found == PASSAGES
     assert [each.reason for each in notes] == ["no_reranker"]
-    assert "order is that of the search" in notes[0].detail
+    assert "order of the search" in notes[0].detail
 
 
 def test_nothing_needs_no_model() -> None:

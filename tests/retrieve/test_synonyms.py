@@ -56,7 +56,7 @@ def test_what_the_question_says_itself_is_no_synonym() -> None:
 
 @pytest.mark.parametrize("wrong", ["frontend", "=frontend", "fe=", "!!=x"])
 def test_what_is_no_synonym_is_refused(wrong: str) -> None:
-    with pytest.raises(InvalidConfig, match="no synonym"):
+    with pytest.raises(InvalidConfig, match="not a synonym"):
         find_synonyms(["fe"], [wrong])
 
 

@@ -96,14 +96,16 @@ def test_all_phrases_must_occur_in_a_passage(opened: Open) -> None:
     library = opened(DRAIN)
     assert asked(library, '"drain node" "is safe"') == ["beside.md"]
     apart = library.search('"drain node" "node drain"', mode="keyword")
-    assert "no passage holds all" in notes(apart)["no_phrase"]
+    assert "no passage contains all" in notes(apart)["no_phrase"]
     assert set(uris(apart)) == set(DRAIN)
 
 
 def test_a_phrase_that_nobody_wrote_is_told_and_its_words_are_searched(opened: Open) -> None:
     library = opened(DRAIN)
     answer = library.search('"node safe"', mode="keyword")
-    assert notes(answer) == {"no_phrase": 'nothing holds "node safe"; its words are searched'}
+    assert notes(answer) == {
+        "no_phrase": 'no passage contains "node safe"; searched its words instead'
+    }
     assert set(uris(answer)) == set(DRAIN)
     assert notes(library.search('"drain node"', mode="keyword")) == {}
 
@@ -290,7 +292,9 @@ def test_an_unknown_word_is_searched_as_the_nearest_known_one(opened: Open) -> N
     library = opened(files)
     answer = library.search("kuberentes", mode="keyword")
     assert uris(answer) == ["k.md"]
-    assert notes(answer) == {"corrected": "nothing holds kuberentes; searched instead: kubernetes"}
+    assert notes(answer) == {
+        "corrected": "no document contains kuberentes; searched instead: kubernetes"
+    }
     assert uris(library.search("zebars savannah", mode="keyword")) == ["z.md"]
     assert asked(library, "xylophone") == []
     assert asked(opened(files, typos=False), "kuberentes") == []
@@ -549,4 +553,4 @@ def test_explain_tells_how_a_question_was_understood(opened: Open) -> None:
     assert told("getUserById") == "identifier"
     assert told("how is it in the folder?") == "question"
     assert told('"the folder" -"red car"') == 'phrase; "the folder"; without red car'
-    assert told("k8s getuserbyid") == "phrase; kubernet for k8s"
+    assert told("k8s getuserbyid") == "phrase; kubernet instead of k8s"

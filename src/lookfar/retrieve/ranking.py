@@ -70,11 +70,11 @@ class Plan:
         """Describe for the reader how the question was understood."""
         parts = [self.kind, *(f'"{phrase}"' for phrase in self.filters.phrases)]
         parts += [f"without {word}" for word in self.filters.without]
-        for sign, words in (("for", self.instead), ("besides", self.alike)):
+        for sign, words in (("instead of", self.instead), ("as well as", self.alike)):
             parts += [f"{' '.join(others)} {sign} {term}" for term, others in words.items()]
         if self.concepts:
-            parts.append(f"near: {' '.join(self.concepts)}")
-        return "; ".join([*parts, *(["by hypothesis"] if self.hypothesis else [])])
+            parts.append(f"related terms: {' '.join(self.concepts)}")
+        return "; ".join([*parts, *(["compared with the hypothesis"] if self.hypothesis else [])])
 
 
 ReadSource = Callable[[str], str | None]

@@ -26,13 +26,13 @@ def explain_absence(sources: Sequence[Source], settings: SearchSettings, uri: st
     query = sources[0].plan.text
     holding = [at for at, source in enumerate(sources) if source.snapshot.document(uri) is not None]
     if not holding:
-        return WhyNot(query, uri, "not_indexed", "No collection that was asked has it.")
+        return WhyNot(query, uri, "not_indexed", "It is not in any collection that was searched.")
     # The search does the same: it drops phrases that do not occur and resolves dashed words.
     plans, _ = ground_plans([(source.plan, source.snapshot) for source in sources], settings)
     admitted = [at for at in holding if _is_admitted(sources[at], uri, plans[at].filters)]
     if not admitted:
-        kept_out = _name_filters(sources[holding[0]], uri, plans[holding[0]].filters)
-        detail = f"The question's filters keep it out: {kept_out}."
+        excluding = _name_filters(sources[holding[0]], uri, plans[holding[0]].filters)
+        detail = f"The filters exclude it: {excluding}."
         return WhyNot(query, uri, "filtered", detail)
     ranking = rank(sources, settings, also=uri)
     order = ranking.order()
@@ -43,7 +43,7 @@ def explain_absence(sources: Sequence[Source], settings: SearchSettings, uri: st
         None,
     )  # fmt: skip
     if best is None or ranking.scores[best] <= 0:
-        detail = "No word of the question stands in it, and its meaning is not near."
+        detail = "It contains no word of the question, and its meaning is not close."
         return WhyNot(query, uri, "unmatched", detail, of=len(documents))
     passages, _ = choose_passages(ranking, sources, settings)
     place = documents.index(ranking.candidates[best].document) + 1
@@ -62,9 +62,9 @@ def explain_absence(sources: Sequence[Source], settings: SearchSettings, uri: st
         return verdict
     least = passages[-1].score if passages else 0.0
     if ranking.scores[best] >= least:
-        other = ", or others were put before it by mmr or rerank"
+        other = ", or mmr or rerank moved others ahead of it"
         reordered = settings.mmr or settings.rerank
-        detail = f"It says the same as a hit{other if reordered else ''}."
+        detail = f"It is a duplicate of a hit{other if reordered else ''}."
         return replace(verdict, verdict="folded", detail=detail)
     best_score = ranking.scores[order[0]]
     if ranking.scores[best] < settings.min_confidence * best_score:
@@ -74,7 +74,7 @@ def explain_absence(sources: Sequence[Source], settings: SearchSettings, uri: st
         )
         return replace(verdict, verdict="outranked", detail=detail)
     detail = (
-        f"It is document {place} of {len(documents)} that were ranked, with"
+        f"It ranks {place} of {len(documents)} documents, with"
         f" {verdict.score:.3f}; the last hit has {verdict.needed:.3f}. A larger"
         " top_k reaches further."
     )
@@ -102,4 +102,4 @@ def _name_filters(source: Source, uri: str, given: Filters) -> str:
         if getattr(given, name) != getattr(Filters(), name)
         and not _is_admitted(source, uri, replace(Filters(), **{name: getattr(given, name)}))
     ]
-    return ", ".join(names) or "taken together"
+    return ", ".join(names) or "only in combination"

@@ -146,7 +146,7 @@ def _fold(passages: Sequence[Passage], into: Mapping[int, int], by: Likeness) ->
 
 
 def _attach(passage: Passage, others: Sequence[tuple[Passage, Likeness]], by: Likeness) -> Passage:
-    note = f"stands for {how_many(len(others), 'other')} with {_BY[by]}"
+    note = f"{how_many(len(others), 'duplicate')} with {_BY[by]}"
     return replace(
         passage,
         folded=(*passage.folded, *others),

@@ -48,5 +48,5 @@ def _penalise(passage: Passage, nearest: Passage, weight: float, cosine: float) 
     if not weight * cosine:
         return passage
     other = f"{nearest.place.uri}:{nearest.start_line}"
-    note = f"cosine {cosine:.3f} with {other}, which stands before it"
+    note = f"cosine {cosine:.3f} with {other}, which ranks higher"
     return passage.scored("mmr", passage.score - weight * cosine, note)

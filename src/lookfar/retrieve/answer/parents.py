@@ -53,7 +53,7 @@ def _widen(passage: Passage, sections: Sequence[Section], most: int) -> Passage:
     if nearest is None or nearest.span.end - nearest.span.start > most:
         return passage
     span = nearest.span
-    lines = f"lines {passage.start_line}-{passage.end_line} were found"
+    lines = f"lines {passage.start_line}-{passage.end_line} matched"
     return replace(
         passage,
         start=span.start,

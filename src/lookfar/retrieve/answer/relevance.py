@@ -44,7 +44,7 @@ def note_low_relevance(ranking: Ranking) -> list[Incomplete]:
     if relevance is None or relevance >= 1:
         return []
     detail = (
-        f"the best hits have {relevance:.0%} of what speaks for an answer at the least;"
-        " try other words, or look elsewhere"
+        f"low confidence ({relevance:.0%}): these passages share few words with the question;"
+        " try other words"
     )
     return [Incomplete(NOTHING_RELEVANT, detail)]

@@ -41,7 +41,9 @@ def rerank_passages(
     # Above all passages that were not read, so that scores still decrease along the answer.
     floor = max((passage.score for passage in others), default=0.0)
     judged = [
-        passage.scored("rerank", floor + round(value, _DIGITS), f"{model.name} says {value:.3f}")
+        passage.scored(
+            "rerank", floor + round(value, _DIGITS), f"{model.name} scores it {value:.3f}"
+        )
         for passage, value in zip(first, values, strict=True)
     ]
     judged.sort(
@@ -51,7 +53,7 @@ def rerank_passages(
 
 
 def _note_no_reranker(why: str) -> Incomplete:
-    return Incomplete("no_reranker", f"{why} The order is that of the search itself.")
+    return Incomplete("no_reranker", f"{why} The hits are in the order of the search.")
 
 
 def _make_input(passage: Passage, text: str) -> str:

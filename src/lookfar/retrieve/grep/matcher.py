@@ -81,7 +81,9 @@ def make_matcher(pattern: str, *, regex: bool, case: Case, whole_words: bool) ->
     _check(pattern)
     if case not in get_args(Case):
         cases = ", ".join(get_args(Case))
-        raise InvalidArgument(f"There is no case {case!r}.", hint=f"Cases: {cases}.")
+        raise InvalidArgument(
+            f"{case!r} is not a way to handle case.", hint=f"Use one of: {cases}."
+        )
     if not regex:
         return _match_literal(pattern, _ignores_case(case, pattern, pattern != ""), whole_words)
     parsed = parse(pattern)
@@ -93,16 +95,16 @@ def make_matcher(pattern: str, *, regex: bool, case: Case, whole_words: bool) ->
 
 def _check(pattern: object) -> None:
     if not isinstance(pattern, str):
-        raise InvalidArgument("The pattern is not a text.", hint="Pass a str.")
+        raise InvalidArgument("The pattern must be a string.", hint="Pass a str.")
     if not pattern:
-        raise InvalidArgument("The pattern is empty.", hint="Give a text or an expression.")
+        raise InvalidArgument("The pattern is empty.", hint="Write a text or a regular expression.")
     if len(pattern) > LONGEST:
         raise InvalidArgument(
             f"The pattern has {len(pattern):,} characters.", hint=f"Use at most {LONGEST:,}."
         )
     if any("\ud800" <= character <= "\udfff" for character in pattern):
         raise InvalidArgument(
-            "The pattern holds a lone surrogate.", hint="Send valid Unicode text."
+            "The pattern contains a lone surrogate.", hint="Send valid Unicode text."
         )
 
 
@@ -118,7 +120,7 @@ def _ignores_case(case: Case, pattern: str, literal: bool) -> bool:
 def _match_literal(pattern: str, fold: bool, whole_words: bool) -> Matcher:
     if "\n" in pattern:
         raise InvalidArgument(
-            "The pattern holds a line break, and lines are matched one by one.",
+            "The pattern contains a line break, and lines are matched one by one.",
             hint="Search for one of the lines.",
         )
     if fold:

@@ -301,7 +301,7 @@ class _Reader:
             elif char == "-" and on:
                 on = False
             elif char == "u" and not on:
-                self.fail("Unicode cannot be switched off", "Leave out -u.", start)
+                self.fail("Unicode cannot be turned off", "Remove -u.", start)
             elif char and char in "msuR":
                 pass  # Lines are matched one by one, and Unicode is always on.
             elif char and char in ":)":
@@ -438,7 +438,7 @@ class _Reader:
         except ValueError:
             value = -1
         if not 0 <= value <= _LAST or 0xD800 <= value <= 0xDFFF:
-            self.fail("this is not the number of a character", r"Write \x41 or \x{1F600}.", start)
+            self.fail("this is not a code point", r"Write \x41 or \x{1F600}.", start)
         self.at = after
         if value == _NEWLINE:
             self.fail("a line break cannot match, since lines are matched one by one",
@@ -515,7 +515,9 @@ class _Reader:
             self.at += 1
             high = self._class_char(None)
             if high is None or high < low:
-                self.fail("this range has no order", "Write the smaller character first.", start)
+                self.fail(
+                    "this range is in the wrong order", "Write the smaller character first.", start
+                )
             members.ranges.append((ord(low), ord(high)))
         else:
             members.ranges.append((ord(low), ord(low)))

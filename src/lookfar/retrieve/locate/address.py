@@ -49,7 +49,9 @@ def parse_address(text: str) -> tuple[str, Target]:
     lines = _LINES.fullmatch(path)
     uri = unquote(lines[1] if lines else path)
     if not name or not uri:
-        raise InvalidArgument(f"{text!r} names no document.", hint=f"Write {SCHEME}COLLECTION/URI.")
+        raise InvalidArgument(
+            f"{text!r} does not name a document.", hint=f"Write {SCHEME}COLLECTION/URI."
+        )
     if query:
         chars, digest = _parse_citation(query)
         return unquote(name), Target(uri, chars=chars, sha256=digest)
@@ -65,6 +67,6 @@ def _parse_citation(query: str) -> tuple[tuple[int, int], str]:
     if chars is None or not _DIGEST.fullmatch(digest) or int(chars[1]) > int(chars[2]):
         raise InvalidArgument(
             f"{query!r} is not a citation.",
-            hint="Pass it as a search gave it: ?chars=START-END&sha256=DIGITS.",
+            hint="Pass it as the search returned it: ?chars=START-END&sha256=DIGITS.",
         )
     return (int(chars[1]), int(chars[2])), digest

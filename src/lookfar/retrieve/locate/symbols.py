@@ -70,7 +70,7 @@ def find_only_definition(snapshot: Snapshot, name: str) -> Definition | None:
     more = f"; and {len(definitions) - _SHOWN} more" if len(definitions) > _SHOWN else ""
     raise Ambiguous(
         f"{len(definitions)} definitions are called {name!r}.",
-        hint=f"Name one by its place: {'; '.join(candidates[:_SHOWN])}{more}.",
+        hint=f"Choose one by its lines: {'; '.join(candidates[:_SHOWN])}{more}.",
         details={"candidates": candidates},
     )
 

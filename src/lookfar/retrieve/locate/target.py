@@ -57,7 +57,8 @@ def line_range(first: str, last: str | None) -> tuple[int, int]:
     low, high = int(first), int(last or first)
     if not 1 <= low <= high:
         raise InvalidArgument(
-            f"Lines {low}-{high} are not a range.", hint="Count from 1, smaller number first."
+            f"Lines {low}-{high} are not a range.",
+            hint="Lines count from 1; write the smaller number first.",
         )
     return low, high
 
@@ -73,7 +74,7 @@ def locate(document: Document, target: Target) -> tuple[tuple[str, ...], Span]:
         if first > len(lines):
             raise NotFound(
                 f"{document.uri} has {len(lines)} lines, not {first}.",
-                hint="Ask for lines that exist.",
+                hint=f"Use lines 1 to {len(lines)}.",
             )
         last = min(last, len(lines))
         start, end = lines.start_of(first), lines.start_of(last + 1)
@@ -133,7 +134,9 @@ def _find_section(document: Document, target: Target) -> Section:
         near = get_close_matches(target.heading, list(titles), n=3, cutoff=0.3)
         raise NotFound(
             f"{document.uri} has no section {target.heading!r}.",
-            hint=f"Nearest: {'; '.join(near)}." if near else "See: lookfar outline URI",
+            hint=f"Nearest: {'; '.join(near)}."
+            if near
+            else "lookfar outline URI lists the sections.",
             details={"candidates": near},
         )
     candidates = [
@@ -142,7 +145,7 @@ def _find_section(document: Document, target: Target) -> Section:
     ]
     raise Ambiguous(
         f"{len(sections)} sections of {document.uri} are called {target.heading!r}.",
-        hint=f"Name the outer heading too, or the lines: {'; '.join(candidates[:5])}.",
+        hint=f"Add the outer heading, or use the lines: {'; '.join(candidates[:5])}.",
         details={"candidates": candidates},
     )
 

@@ -134,11 +134,17 @@ def _drop_unknown_phrases(
         if not held(phrase):
             phrases.remove(phrase)
             notes.append(
-                Incomplete("no_phrase", f'nothing holds "{phrase}"; its words are searched')
+                Incomplete(
+                    "no_phrase", f'no passage contains "{phrase}"; searched its words instead'
+                )
             )
     if len(phrases) > 1 and not held(*phrases):
         listed = ", ".join(f'"{phrase}"' for phrase in phrases)
-        notes.append(Incomplete("no_phrase", f"no passage holds all of {listed}"))
+        notes.append(
+            Incomplete(
+                "no_phrase", f"no passage contains all of {listed}; searched their words instead"
+            )
+        )
         phrases = []
     return [replace(p, filters=replace(p.filters, phrases=tuple(phrases))) for p in plans], notes
 
@@ -177,7 +183,7 @@ def _note_replacements(
     return [
         Incomplete(
             "corrected",
-            f"nothing holds {_find_word(term, text)}; searched instead: "
+            f"no document contains {_find_word(term, text)}; searched instead: "
             + ", ".join(_spell_out(replacement, snapshots) for replacement in replacements),
         )
         for term, replacements in instead.items()

@@ -69,13 +69,13 @@ def make_plan(
         )
     if hypothesis and mode == "keyword":
         raise InvalidArgument(
-            "A hypothesis is searched by meaning, and mode keyword asks for words.",
-            hint="Use mode hybrid or vector, or no hypothesis.",
+            "A hypothesis is compared by meaning, and mode keyword compares words only.",
+            hint="Use mode hybrid or vector, or leave the hypothesis empty.",
         )
     if hypothesis and embedder is None:
         raise ModelUnavailable(
             "A hypothesis needs an embedding model, and none is configured.",
-            hint="Ask without one, or set embed.provider to static.",
+            hint="Search without a hypothesis, or set embed.provider to static.",
         )
     # A text that only the model reads has no syntax.
     question = (
@@ -145,7 +145,7 @@ def _embed(
 
 def _check_text(text: str, named: str) -> None:
     if not text.strip():
-        raise InvalidArgument(f"The {named} is empty.", hint="Ask for something.")
+        raise InvalidArgument(f"The {named} is empty.", hint="Write a question or some words.")
     _check_characters(text, f"The {named}")
     if len(text) > _LONGEST_QUERY:
         raise InvalidArgument(
@@ -157,24 +157,28 @@ def _check_text(text: str, named: str) -> None:
 def _check_characters(text: str, named: str) -> None:
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
         raise InvalidArgument(
-            f"{named} holds half of a character.", hint="Send valid Unicode text."
+            f"{named} contains a lone surrogate.", hint="Send valid Unicode text."
         )
 
 
 def _check_types(text: object, mode: object, top_k: object, filters: object) -> None:
     """Check types at run time, for callers without a type checker."""
     if not isinstance(text, str):
-        raise InvalidArgument("The query is not a text.", hint="Pass a str.")
+        raise InvalidArgument("The query must be a string.", hint="Pass a str.")
     if mode not in get_args(Mode):
         modes = ", ".join(get_args(Mode))
-        raise InvalidArgument(f"There is no mode {mode!r}.", hint=f"Modes: {modes}.")
+        raise InvalidArgument(f"{mode!r} is not a search mode.", hint=f"Use one of: {modes}.")
     if not isinstance(top_k, int) or isinstance(top_k, bool):
-        raise InvalidArgument(f"top_k is {top_k!r}.", hint="Pass a whole number.")
+        raise InvalidArgument(f"top_k is {top_k!r}.", hint="Use a whole number.")
     if not isinstance(filters, Filters):
-        raise InvalidArgument("The filters are no Filters.", hint="Pass lookfar.Filters(...).")
+        raise InvalidArgument(
+            "filters must be a Filters object.", hint="Pass lookfar.Filters(...)."
+        )
     for name in ("uris", "tags", "lanes", "languages", "phrases", "without"):
         if isinstance(getattr(filters, name), str):
-            raise InvalidArgument(f"Filters.{name} is a str.", hint="Pass a tuple of them.")
+            raise InvalidArgument(
+                f"Filters.{name} must be a tuple, not a string.", hint="Pass a tuple of strings."
+            )
     for field in fields(filters):
         value = getattr(filters, field.name)
         for item in value if isinstance(value, tuple) else (value,):

@@ -155,8 +155,8 @@ def parse_own_synonyms(written: tuple[str, ...]) -> Mapping[str, tuple[str, ...]
         term, targets = _to_term(word), tuple(filter(None, map(_to_term, others.split())))
         if not equals or not term or not targets:
             raise InvalidConfig(
-                f"search.synonyms holds {entry!r}, which is no synonym.",
-                hint='Write the word, an equals sign, and what others call it: "fe=frontend".',
+                f"search.synonyms contains {entry!r}, which is not a synonym.",
+                hint='Write the word, an equals sign and its synonyms: "fe=frontend".',
                 details={"key": "search.synonyms", "value": entry},
             )
         synonyms[term] = (*synonyms.get(term, ()), *targets)

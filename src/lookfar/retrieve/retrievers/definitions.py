@@ -67,7 +67,7 @@ def find_named_places(
             definitions = _find_unrecorded(name, snapshot, filters, definitions or [])
         for defined in definitions:
             places[defined.place.key] = defined.place
-            why = "it holds {}, as no other does" if defined.tier == _HOLDS_IT else "it defines {}"
+            why = "only this document contains {}" if defined.tier == _HOLDS_IT else "it defines {}"
             match = NamedPlace(number, defined.tier, why.format(".".join(name.parts)))
             named[defined.place.key] = min(named.get(defined.place.key, match), match)
     return places, named

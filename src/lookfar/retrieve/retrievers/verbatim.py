@@ -168,6 +168,6 @@ def _boost(ranking: Ranking, shares: dict[tuple[int, int], float]) -> Ranking:
 
     def note(candidate: Candidate) -> str:
         share = shares.get((candidate.source, candidate.place.key), 0.0)
-        return f"{share:.0%} of the question stands here word for word"
+        return f"{share:.0%} of the question, word for word"
 
     return ranking.add_step("word for word", added, note)

@@ -27,7 +27,9 @@ def boost_names(weight: float) -> Stage:
             if (place := candidate.place).lane != "code"  # Code is ranked by its names elsewhere.
         }
         added = [weight * shares.get(candidate, 0.0) for candidate in ranking.candidates]
-        return ranking.add_step("names", added, lambda c: f"{shares[c]:.0%} of the words")
+        return ranking.add_step(
+            "names", added, lambda c: f"{shares[c]:.0%} of the question's words"
+        )
 
     return boost
 
@@ -67,7 +69,7 @@ def weigh_commits(weight: float) -> Stage:
             (counts - 1) * score if candidate.place.lane == "commits" else 0.0
             for candidate, score in zip(ranking.candidates, ranking.scores, strict=True)
         ]
-        return ranking.add_step("lane", added, lambda _: f"a commit counts {counts:g}")
+        return ranking.add_step("lane", added, lambda _: f"factor {counts:g} for commits")
 
     return weigh
 

@@ -118,7 +118,7 @@ def demote_tests(ranking: Ranking) -> Ranking:
         (weight(candidate.place.uri) - 1) * score if candidate.place.lane == "code" else 0.0
         for candidate, score in zip(ranking.candidates, ranking.scores, strict=True)
     ]
-    return ranking.add_step("aside", added, lambda c: f"counts {weight(c.place.uri):g}",
+    return ranking.add_step("aside", added, lambda c: f"factor {weight(c.place.uri):g}",
                         whole_document=True)  # fmt: skip
 
 

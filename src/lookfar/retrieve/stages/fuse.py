@@ -79,14 +79,10 @@ def fuse_by_rank(
 
         if words:
             added = lane(lambda c: c.keyword or c.page / _BEHIND_CHUNKS, words)
-            ranking = ranking.add_step(
-                "keyword", added, lambda c: f"bm25 {c.keyword:.3f}, its rank"
-            )
+            ranking = ranking.add_step("keyword", added, lambda c: f"bm25 {c.keyword:.3f}, by rank")
         if meaning and plan.vector is not None:
             added = lane(lambda c: c.vector, meaning)
-            ranking = ranking.add_step(
-                "vector", added, lambda c: f"cosine {c.vector:.3f}, its rank"
-            )
+            ranking = ranking.add_step("vector", added, lambda c: f"cosine {c.vector:.3f}, by rank")
         return ranking
 
     return fuse

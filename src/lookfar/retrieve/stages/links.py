@@ -139,7 +139,7 @@ def boost_community(seeds: int, factor: float, sources: Sequence[Source]) -> Sta
             for candidate in ranking.candidates
         ]
         return ranking.add_step(
-            "community", added, lambda _: "linked among those of the best", whole_document=True
+            "community", added, lambda _: "in a community of the best hits", whole_document=True
         )
 
     return lift

@@ -75,7 +75,7 @@ def _measure_ages(
 
 def _describe_age(age: float, lane: str) -> str:
     if lane == "memory":
-        return "remembered lately"
+        return "a recent memory"
     days = int(age)
     return "changed today" if not days else f"changed {days} day{'s' if days > 1 else ''} ago"
 

@@ -38,7 +38,7 @@ def boost_word_pairs(weight: float, sources: Sequence[Source]) -> Stage:
         # Code is ranked by its names.
         prose = [candidate for candidate in near if candidate.place.lane != "code"]
         shares = score_word_pairs(ranking, sources, prose)
-        return _boost(ranking, weight, shares, "phrase", "of its pairs of words stand here")
+        return _boost(ranking, weight, shares, "phrase", "of the question's word pairs")
 
     return lift
 
@@ -89,7 +89,9 @@ def boost_synonyms(weight: float, sources: Sequence[Source]) -> Stage:
         among = within_reach(ranking, weight)
         matched = _look_up(sources, among, lambda snapshot, at: snapshot.wording(groups, at))
         shares = {candidate: share / len(groups) for candidate, share in matched.items()}
-        return _boost(ranking, weight, shares, "synonyms", "of the words or others for them")
+        return _boost(
+            ranking, weight, shares, "synonyms", "of the question's words or their synonyms"
+        )
 
     return lift
 
