@@ -475,7 +475,9 @@ def _bad_request(why: str) -> _Refused:
 
 
 def _memory_bytes() -> int | None:
-    """What this process holds in memory now, where the system tells."""
+    """Return the resident memory of this process, or None where the system does not report it."""
+    if sys.platform == "win32":
+        return None
     try:
         fields = Path("/proc/self/statm").read_text(encoding="ascii").split()
     except OSError:

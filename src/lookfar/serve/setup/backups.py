@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -189,7 +190,7 @@ def _missing(folder: Path) -> tuple[str, ...]:
 @contextmanager
 def _opened(folder: Path) -> Iterator[int | str]:
     """A folder by which files in it are named, whatever its path leads to by then."""
-    if os.name == "nt":
+    if sys.platform == "win32":
         yield str(folder)
         return
     with files.translate_errors(f"opening {folder}"):
