@@ -142,16 +142,14 @@ def count_memory_kills(groups: ControlGroups = _GROUPS) -> int:
 
 def address_space_left() -> int | None:
     """Return the bytes of address space left, or None without a limit or if it is unknown."""
-    if sys.platform == "win32":
-        return None
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit == resource.RLIM_INFINITY:
-        return None
-    try:
-        pages = int(_STATM.read_bytes().split()[0])
-    except (OSError, ValueError):
-        return None
-    return max(0, limit - pages * os.sysconf("SC_PAGE_SIZE"))
+    left = None
+    if sys.platform != "win32":
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit != resource.RLIM_INFINITY:
+            with suppress(OSError, ValueError):
+                pages = int(_STATM.read_bytes().split()[0])
+                left = max(0, limit - pages * os.sysconf("SC_PAGE_SIZE"))
+    return left
 
 
 def _read_text(path: Path) -> str:
