@@ -8,8 +8,8 @@ are nearest.
 
 Seen to fail, each within sixteen plays, when the oracle weighed length otherwise in BM25; when the
 words of a phrase were looked up the other way round; when the question's vector was negated; when
-the nearest vector was left out; and when ``catalog.bury`` did nothing, so that a second version of
-a file stayed alive.
+the nearest vector was left out; and when ``catalog.mark_dead`` did nothing, so that a second
+version of a file stayed alive.
 It does not notice fingerprints that are compared by size alone.
 """
 

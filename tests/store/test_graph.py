@@ -13,7 +13,7 @@ import pytest
 from lookfar.errors import NotIndexed
 from lookfar.store.catalogue.communities import louvain
 from lookfar.store.catalogue.graph import Graph
-from lookfar.store.catalogue.link_names import link_name, names_of
+from lookfar.store.catalogue.link_names import link_name, list_names
 from store.shelf import Elsewhere, Shelf, change_row, rows_of
 
 PAGES = {
@@ -459,12 +459,12 @@ def test_a_link_and_its_target_share_a_name() -> None:
     assert link_name("x.md", "link", "./") == "/"
     assert link_name("x.md", "wikilink", "a/Index") == "index"
     assert link_name("x.md", "link", "https://example.com/b") == ""
-    assert {name for name, _, _ in names_of("B/index.md", "TCP/IP", ["Bee"])} == {
+    assert {name for name, _, _ in list_names("B/index.md", "TCP/IP", ["Bee"])} == {
         "b", "index", "ip", "bee",
     }  # fmt: skip
-    assert {name for name, _, _ in names_of("index.md", "", [])} == {"/", "index"}
+    assert {name for name, _, _ in list_names("index.md", "", [])} == {"/", "index"}
 
 
 @pytest.mark.parametrize("uri", [".md", "a/.md", "a.b/c", "x.MD", "…/—.md", "a//b.md"])
 def test_odd_paths_have_names(uri: str, tmp_path: Path) -> None:
-    assert all(name for name, _, _ in names_of(uri, " / ", ["", "/"]))
+    assert all(name for name, _, _ in list_names(uri, " / ", ["", "/"]))

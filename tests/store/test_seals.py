@@ -232,7 +232,7 @@ def test_a_catalogue_with_a_broken_log_is_not_opened(full: Shelf) -> None:
     data = bytearray(log)
     data[32 + 24 + 50] ^= 1
     (folder / "catalogue.db-wal").write_bytes(data)
-    database._sound_logs.clear()  # As in another process.
+    database._checked_logs.clear()  # As in another process.
     with pytest.raises(IndexCorrupt) as raised:
         Shelf(full.store.folder).found("word")
     assert "catalogue.db-wal" in raised.value.developer

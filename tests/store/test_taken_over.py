@@ -95,7 +95,7 @@ def test_what_a_repair_dropped_is_not_counted_any_more(shelf: Shelf) -> None:
     change_row(shelf, "UPDATE documents SET title = 'other' WHERE uri IN ('1.md', '2.md')")
     assert shelf.store.repair(maker(shelf), "a test") == ["1.md", "2.md"]
     with shelf.store.snapshot() as snapshot:
-        assert snapshot.counts() == rows.counts(snapshot._connection, snapshot.generation)
+        assert snapshot.counts() == rows.count_rows(snapshot._connection, snapshot.generation)
     shelf.write({uri: TEXTS[uri] for uri in ("1.md", "2.md")})
     with shelf.store.snapshot() as snapshot:
         told, counted = snapshot.manifest(), generations.totals(snapshot._connection)

@@ -22,7 +22,7 @@ def counted(shelf: Shelf) -> dict[str, object]:
     """All over again, from every row."""
     with shelf.store.snapshot() as snapshot:
         found = generations.totals(snapshot._connection)
-        joined = rows.counts(snapshot._connection, snapshot.generation)
+        joined = rows.count_rows(snapshot._connection, snapshot.generation)
         assert snapshot.counts() == joined
         assert (found["documents"], found["sections"], found["chunks"], found["links"]) == (
             joined.documents,

@@ -17,7 +17,7 @@ from zlib import compress
 
 from lookfar.model import Block, Chunk, Document, Fingerprint, Lane, Section, Skipped, Symbol
 from lookfar.ports import PATH_SEPARATOR, ChunkRow, SectionRow, Version
-from lookfar.store.catalogue.link_names import link_name, names_of
+from lookfar.store.catalogue.link_names import link_name, list_names
 from lookfar.store.keywords.analyser import analyse
 from lookfar.store.keywords.signatures import sign
 from lookfar.text.chunk import definitions as code
@@ -122,7 +122,7 @@ def _make_version(
              link_name(uri, link.kind, link.target))
             for link in document.links
         ],
-        names=[(*name,) for name in names_of(uri, document.title, document.aliases)],
+        names=[(*name,) for name in list_names(uri, document.title, document.aliases)],
         name_terms=name_terms,
         entries=entries,
         embedded={},

@@ -312,7 +312,7 @@ def _make_handler(recipe: Recipe) -> Callable[[Sequence[Request]], list[Outcome]
         lacking = set(contents)
         if path is not None and connection is not None:
             with typed_errors(path):
-                lacking = rows.unembedded(connection, lacking)
+                lacking = rows.find_unembedded(connection, lacking)
         if siblings is not None:
             adopted.update(siblings.vectors(lacking))
         return lacking.difference(adopted)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lookfar.model import RelatedEntry
 from lookfar.retrieve.neighbours.related import LinkSources, make_link_entry
 from lookfar.retrieve.neighbours.relations import classify_memory_link
-from lookfar.store.catalogue.link_names import link_name, names_of
+from lookfar.store.catalogue.link_names import link_name, list_names
 
 if TYPE_CHECKING:
     from lookfar.ports import Edge, Snapshot
@@ -34,7 +34,7 @@ def find_mentions(
     """
     known = home.document(uri)
     title, aliases = (known["title"], known.get("aliases", ())) if known else ("", ())
-    names = {link.name for link in names_of(uri, title, aliases)}
+    names = {link.name for link in list_names(uri, title, aliases)}
     links = [((name, e.kind, e.written), e) for name, e in memories.links_named(names)]
     own = memories.meant(link for link, _ in links)
     there = home.meant((link for link, _ in links), absent="" if known else uri)

@@ -16,7 +16,7 @@ from lookfar.retrieve.neighbours.relations import classify_link
 from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.retrieve.question.field_weights import CHUNK_WEIGHTS
 from lookfar.retrieve.ranking import Candidate, Ranking, Stage
-from lookfar.store.catalogue.link_names import fold, folder_of, page_of
+from lookfar.store.catalogue.link_names import fold, page_path, parent_folder
 
 if TYPE_CHECKING:
     from lookfar.model import Relation
@@ -168,7 +168,7 @@ def _find_below(
     best: Mapping[Document, tuple[float, Candidate]], leading: Sequence[Document]
 ) -> list[tuple[Document, Document]]:
     """Return the pages in the folder of a seed, each with that seed."""
-    heads = {(seed[0], page_of(best[seed][1].place.uri)): seed for seed in reversed(leading)}
+    heads = {(seed[0], page_path(best[seed][1].place.uri)): seed for seed in reversed(leading)}
     folders = tuple(f"{page}/" for _, page in heads if page)
     pairs: list[tuple[Document, Document]] = []
     for document, (_, candidate) in best.items():
@@ -176,7 +176,7 @@ def _find_below(
         # Few match, and comparing the prefix is cheaper than splitting the path.
         if lane in ("code", "commits") or not fold(uri).startswith(folders):
             continue
-        head = heads.get((document[0], folder_of(page_of(uri))))
+        head = heads.get((document[0], parent_folder(page_path(uri))))
         if head is not None and head != document:
             pairs.append((document, head))
     return pairs

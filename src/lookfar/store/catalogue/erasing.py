@@ -96,4 +96,4 @@ def blank_name(row: int) -> bytes:
 
 def has_traces(connection: Connection) -> bool:
     """Whether something was erased whose bytes may still lie in the files."""
-    return catalog.number(connection, TRACES) != 0
+    return catalog.read_number(connection, TRACES) != 0

@@ -55,7 +55,7 @@ class Generation:
 
 def active(connection: Connection) -> int:
     """The number that readers get; 0 before the first activation."""
-    return catalog.number(connection, ACTIVE)
+    return catalog.read_number(connection, ACTIVE)
 
 
 def activate(
@@ -90,7 +90,7 @@ def withdraw(connection: Connection) -> None:
 def highest(connection: Connection) -> int:
     """The highest number ever given out; the next generation gets the one after it."""
     (kept,) = connection.execute("SELECT coalesce(max(number), 0) FROM generations").fetchone()
-    return max(int(kept), active(connection), catalog.number(connection, _LAST))
+    return max(int(kept), active(connection), catalog.read_number(connection, _LAST))
 
 
 def totals(connection: Connection, since: Since | None = None) -> dict[str, Any]:
@@ -193,7 +193,7 @@ def listed(connection: Connection, only: int | None = None) -> list[Generation]:
             for number, created, pinned, manifest in rows
         ]
     except (TypeError, ValueError) as error:
-        raise catalog.damaged_row(connection, f"generations: {error}") from error
+        raise catalog.corrupt_row_error(connection, f"generations: {error}") from error
 
 
 def resolve(connection: Connection, wanted: int | None) -> int:
@@ -217,7 +217,7 @@ def _kept(connection: Connection, wanted: int) -> int:
 
 def held(connection: Connection) -> int | None:
     """The generation that someone rolled back to, and that no check of the disk replaces."""
-    return catalog.number(connection, _HELD) or None
+    return catalog.read_number(connection, _HELD) or None
 
 
 def refuse_held(connection: Connection) -> None:

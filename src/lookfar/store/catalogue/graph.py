@@ -1,16 +1,14 @@
-"""The link graph of one generation: who links where, who links here, who belongs together.
+"""The link graph of one generation: outgoing links, backlinks, and communities.
 
-Takes: a connection and a generation. Gives: the links of a document with the document that
-each means, the links that mean a document, and for the whole generation the neighbours and
-community of each document. Refuses: to store what a link resolves to; it is found when it is
-asked for, so a document that appears, moves or goes needs no other to be written again.
+What a link resolves to is not stored but computed on request. So when a document appears, moves
+or goes, no other document has to be written again.
 
-Communities alone are stored, because they take all links at once. They follow from the links
-and from nothing else, so the stored ones serve until a link changes; whoever asks after that
-has them made anew, and gets the same as if everything had been indexed afresh.
+Only communities are stored, because computing them needs all links. They depend on nothing but
+the links, so the stored ones are valid until a link changes. After that they are recomputed on
+request, with the same result as a fresh index.
 
-A link and its target have a name in common (see :mod:`lookfar.store.catalogue.link_names`), which
-is indexed on both sides. So a question reads the links and documents of a few names only.
+A link and its target share a name (see :mod:`lookfar.store.catalogue.link_names`), which is
+indexed on both sides. So a query reads the links and documents of a few names only.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from lookfar.ports import Edge, Lead, Member, Version
 from lookfar.store.catalogue import link_names
 from lookfar.store.catalogue.communities import louvain
 from lookfar.store.catalogue.migrations import FORMAT_WITH_COMMUNITIES, FORMAT_WITH_NAMES, check
-from lookfar.store.catalogue.rows import ALIVE, batches, marks, number, record
+from lookfar.store.catalogue.rows import ALIVE, batches, placeholders, read_number, record
 from lookfar.store.catalogue.seals import seal
 from lookfar.store.ground.sql import Connection
 
@@ -39,13 +37,13 @@ _EDGE = """
 """
 
 _LINKS_CHANGED = "links_changed"
-"""The key in ``meta`` of the first generation that has the links of the newest."""
+"""The key in ``meta`` of the first generation with the newest links."""
 COMMUNITIES_OF = "communities_of"
-"""The same, as it was when the communities were stored."""
+"""The key in ``meta`` of that generation when the communities were stored."""
 
 
-def refuse_older(connection: Connection) -> None:
-    """An index that was made before links had names cannot say where they lead."""
+def require_link_names(connection: Connection) -> None:
+    """Raise ``NotIndexed`` for an index that is too old to resolve links."""
     if check(connection) < FORMAT_WITH_NAMES:
         raise NotIndexed(
             "This index was made by an older Lookfar, which did not follow links.",
@@ -56,47 +54,48 @@ def refuse_older(connection: Connection) -> None:
 def links_from(
     connection: Connection, generation: int, document: int, start: int, end: int
 ) -> list[Edge]:
-    """The links that a live document has in ``start``..``end``, in order.
+    """Return the links of a live document in ``start``..``end``, in order.
 
-    Links to addresses elsewhere and within the document itself are no edges, nor are
-    pictures and other attachments that are no documents here.
+    External links, links within the document, and attachments that are not indexed are omitted.
     """
     rows = connection.execute(
         f"{_EDGE} WHERE l.document = ? AND l.start >= ? AND l.start < ? AND l.name != ''"
         " ORDER BY l.ordinal",
         (document, start, end),
     ).fetchall()
-    targets = _targets(connection, generation, {row[0] for row in rows})
+    targets = _find_candidates(connection, generation, {row[0] for row in rows})
     edges: list[Edge] = []
     for name, uri, title, kind, target, *rest in rows:
-        bearers = targets.get(name)
-        found = bearers.meant_by(link_names.folder_of(uri), kind, target) if bearers else None
-        if found is None:
+        candidates = targets.get(name)
+        best = (
+            candidates.resolve(link_names.parent_folder(uri), kind, target) if candidates else None
+        )
+        if best is None:
             if not link_names.is_attachment(kind, target):
                 edges.append(Edge(uri, title, "", "", kind, target, *rest))
-        elif found.document != document:
-            edges.append(Edge(uri, title, found.uri, found.title, kind, target, *rest))
+        elif best.document != document:
+            edges.append(Edge(uri, title, best.uri, best.title, kind, target, *rest))
     return edges
 
 
 def links_to(connection: Connection, generation: int, document: int) -> list[Edge]:
-    """The links of other live documents that mean this one, by URI and place."""
+    """Return the links of other live documents to this one, by URI and position."""
     names = connection.execute("SELECT DISTINCT name FROM names WHERE document = ?", (document,))
     edges: list[Edge] = []
     for (name,) in names.fetchall():
         rows = connection.execute(
-            # Said twice, because the index leaves out what has no name.
+            # The second condition lets SQLite use the partial index on names.
             f"{_EDGE} WHERE l.name = :name AND l.name != '' AND l.document != :document"
             f" AND {ALIVE}",
             {"name": name, "document": document, "g": generation},
         ).fetchall()
         if not rows:
             continue
-        bearers = _targets(connection, generation, {name})[name]
+        candidates = _find_candidates(connection, generation, {name})[name]
         for _, uri, title, kind, target, *rest in rows:
-            found = bearers.meant_by(link_names.folder_of(uri), kind, target)
-            if found is not None and found.document == document:
-                edges.append(Edge(uri, title, found.uri, found.title, kind, target, *rest))
+            best = candidates.resolve(link_names.parent_folder(uri), kind, target)
+            if best is not None and best.document == document:
+                edges.append(Edge(uri, title, best.uri, best.title, kind, target, *rest))
     edges.sort(key=lambda edge: (edge.source, edge.start))
     return edges
 
@@ -104,19 +103,21 @@ def links_to(connection: Connection, generation: int, document: int) -> list[Edg
 def links_named(
     connection: Connection, generation: int, names: Iterable[str]
 ) -> list[tuple[str, Edge]]:
-    """The links of live documents that look for one of these names, and for which; where they
-    lead is left open: it may be a document of another collection."""
-    found: list[tuple[str, Edge]] = []
+    """Return the links of live documents to one of these names, each with its name.
+
+    They are not resolved: the target may be in another collection.
+    """
+    links: list[tuple[str, Edge]] = []
     for some in batches(sorted(set(names) - {""})):
         rows = connection.execute(
-            f"{_EDGE} WHERE l.name IN ({marks(some)}) AND l.name != ''"
+            f"{_EDGE} WHERE l.name IN ({placeholders(some)}) AND l.name != ''"
             " AND d.born <= ? AND (d.died IS NULL OR d.died > ?)",
             (*some, generation, generation),
         )
         for name, uri, title, *rest in rows:
-            found.append((name, Edge(uri, title, "", "", *rest)))
-    found.sort(key=lambda each: (each[1].source, each[1].start))
-    return found
+            links.append((name, Edge(uri, title, "", "", *rest)))
+    links.sort(key=lambda link: (link[1].source, link[1].start))
+    return links
 
 
 def leads(
@@ -125,38 +126,40 @@ def leads(
     documents: Sequence[int],
     among: Collection[int] | None = None,
 ) -> list[Lead]:
-    """The links of some live documents that mean other ones, in the order of the documents.
+    """Return the links from some live documents to others, in the order of the documents.
 
-    With ``among`` only links to these are followed, which is quicker: most links of a page
-    look for names that none of them has.
+    With ``among``, only links to these documents are followed. That is quicker, because most
+    links of a page have names that none of these documents has.
     """
     rows: list[tuple[Any, ...]] = []
     for some in batches(documents):
         rows += connection.execute(
             "SELECT l.name, l.document, d.uri, l.kind, l.target, l.start"
             " FROM links l JOIN documents d ON d.id = l.document"
-            f" WHERE l.document IN ({marks(some)}) AND l.name != ''"
+            f" WHERE l.document IN ({placeholders(some)}) AND l.name != ''"
             " ORDER BY l.document, l.ordinal",
             some,
         )
     names = {row[0] for row in rows}
     if among is not None:
-        listed = ",".join(map(str, among))  # Integers of our own: nothing to escape.
-        held: set[str] = set()
+        listed = ",".join(map(str, among))  # Our own integers: nothing to escape.
+        matching: set[str] = set()
         for few in batches(sorted(names)) if listed else ():
-            found = connection.execute(
-                # By their names, which are fewer; the plus keeps SQLite from the other way.
-                f"SELECT DISTINCT name FROM names WHERE name IN ({marks(few)})"
+            named = connection.execute(
+                # The plus makes SQLite search by name, because there are fewer names.
+                f"SELECT DISTINCT name FROM names WHERE name IN ({placeholders(few)})"
                 f" AND +document IN ({listed})",
                 few,
             )
-            held.update(name for (name,) in found)
-        names = held
-    targets = _targets(connection, generation, names)
+            matching.update(name for (name,) in named)
+        names = matching
+    targets = _find_candidates(connection, generation, names)
     leading: list[Lead] = []
     for name, document, uri, kind, target, start in rows:
-        bearers = targets.get(name)
-        best = bearers.meant_by(link_names.folder_of(uri), kind, target) if bearers else None
+        candidates = targets.get(name)
+        best = (
+            candidates.resolve(link_names.parent_folder(uri), kind, target) if candidates else None
+        )
         if best is None or best.document == document:
             continue
         if among is None or best.document in among:
@@ -164,108 +167,114 @@ def leads(
     return leading
 
 
-def meant(
+def resolve_links(
     connection: Connection,
     generation: int,
     links: Iterable[tuple[str, str, str]],
     absent: str = "",
 ) -> dict[tuple[str, str, str], tuple[str, str]]:
-    """URI and title of the live document that each link means, seen from the root.
+    """Return URI and title of the live document that each link leads to, seen from the root.
 
     A link is its name, its kind and its target as written. ``absent`` is the URI of a document
-    that is not there and yet could be meant. Links that mean nothing here are left out.
+    that does not exist but is considered too. Links without a target here are omitted.
     """
-    wanted = list(dict.fromkeys(links))
-    held = _bearing(connection, generation, {name for name, _, _ in wanted})
-    ghosts: dict[str, list[tuple[int, str]]] = {}
-    for name, way, whole in link_names.names_of(absent, "", ()) if absent else ():
-        ghosts.setdefault(name, []).append((way, whole))
-    for name, ways in ghosts.items():
-        path = link_names.Path.of(absent)
-        held.setdefault(name, []).append(link_names.Target(0, absent, "", path, tuple(ways)))
-    bearers = {name: link_names.Bearers(targets) for name, targets in held.items()}
-    found: dict[tuple[str, str, str], tuple[str, str]] = {}
-    for link in wanted:
-        name, kind, target = link
-        best = bearers[name].meant_by("", kind, target) if name in bearers else None
+    unique = list(dict.fromkeys(links))
+    targets_by_name = _find_targets(connection, generation, {name for name, _, _ in unique})
+    absent_names: dict[str, list[tuple[int, str]]] = {}
+    for name, way, whole in link_names.list_names(absent, "", ()) if absent else ():
+        absent_names.setdefault(name, []).append((way, whole))
+    for name, ways in absent_names.items():
+        path = link_names.Path.parse(absent)
+        target = link_names.Target(0, absent, "", path, tuple(ways))
+        targets_by_name.setdefault(name, []).append(target)
+    candidates = {name: link_names.Candidates(some) for name, some in targets_by_name.items()}
+    resolved: dict[tuple[str, str, str], tuple[str, str]] = {}
+    for link in unique:
+        name, kind, written = link
+        best = candidates[name].resolve("", kind, written) if name in candidates else None
         if best is not None:
-            found[link] = (best.uri, best.title)
-    return found
+            resolved[link] = (best.uri, best.title)
+    return resolved
 
 
-def _targets(
+def _find_candidates(
     connection: Connection, generation: int, names: Iterable[str]
-) -> dict[str, link_names.Bearers]:
-    """The live documents that have each of these names, ready to be chosen from."""
-    held = _bearing(connection, generation, names)
-    return {name: link_names.Bearers(targets) for name, targets in held.items()}
+) -> dict[str, link_names.Candidates]:
+    """Return the live documents with each of these names, ready to resolve links."""
+    targets_by_name = _find_targets(connection, generation, names)
+    return {name: link_names.Candidates(targets) for name, targets in targets_by_name.items()}
 
 
-def _bearing(
+def _find_targets(
     connection: Connection, generation: int, names: Iterable[str]
 ) -> dict[str, list[link_names.Target]]:
-    """The live documents that have each of these names."""
-    found: dict[str, list[link_names.Target]] = {}
+    """Return the live documents with each of these names."""
+    targets: dict[str, list[link_names.Target]] = {}
     for some in batches(sorted(names)):
         rows = connection.execute(
             "SELECT n.name, n.document, n.way, n.whole, d.uri, d.title"
             " FROM names n JOIN documents d ON d.id = n.document"
-            f" WHERE n.name IN ({marks(some)}) AND d.born <= ? AND (d.died IS NULL OR d.died > ?)"
+            f" WHERE n.name IN ({placeholders(some)})"
+            " AND d.born <= ? AND (d.died IS NULL OR d.died > ?)"
             " ORDER BY n.name, n.document",
             (*some, generation, generation),
         )
-        for name, held in groupby(rows, itemgetter(0)):
-            found[name] = list(_targets_of(held))
-    return found
+        for name, named in groupby(rows, itemgetter(0)):
+            targets[name] = list(_make_targets(named))
+    return targets
 
 
-def _targets_of(rows: Iterable[tuple[Any, ...]]) -> Iterator[link_names.Target]:
-    for document, held in groupby(rows, itemgetter(1)):
-        same = list(held)
+def _make_targets(rows: Iterable[tuple[Any, ...]]) -> Iterator[link_names.Target]:
+    for document, group in groupby(rows, itemgetter(1)):
+        same = list(group)
         uri, title = same[0][4:]
         ways = tuple((way, whole) for _, _, way, whole, _, _ in same)
-        yield link_names.Target(document, uri, title, link_names.Path.of(uri), ways)
+        yield link_names.Target(document, uri, title, link_names.Path.parse(uri), ways)
 
 
-# -- the whole graph ---------------------------------------------------------
+# --- the whole graph ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Who is linked with whom, whichever way, in one generation."""
+    """The links between the documents of one generation, without direction."""
 
     uris: Sequence[str]
-    """Documents in the order of their URIs; elsewhere here they are numbers in it."""
+    """Documents in URI order; the other fields refer to them by position."""
     titles: Sequence[str]
     neighbours: Sequence[Sequence[int]]
     communities: Sequence[int]
-    """The community of each document; equal numbers belong together."""
+    """The number of each document's community."""
 
     def communities_of(self, uris: Collection[str]) -> dict[str, int]:
-        """The community of each of these documents that has links."""
-        found: dict[str, int] = {}
+        """Return the community of each of these documents that has links."""
+        communities: dict[str, int] = {}
         for uri in uris:
-            at = bisect_left(self.uris, uri)
-            if at < len(self.uris) and self.uris[at] == uri and self.neighbours[at]:
-                found[uri] = self.communities[at]
-        return found
+            position = bisect_left(self.uris, uri)
+            if (
+                position < len(self.uris)
+                and self.uris[position] == uri
+                and self.neighbours[position]
+            ):
+                communities[uri] = self.communities[position]
+        return communities
 
     def around(self, uri: str) -> list[Member]:
-        """The other members of a document's community, the closest first.
+        """Return the other members of a document's community, closest first.
 
-        A neighbour in common says the more, the fewer neighbours it has: the page that
-        links to everything says nothing.
+        A shared neighbour counts more if it has few neighbours itself: a page that links to
+        everything says nothing.
         """
-        at = bisect_left(self.uris, uri)
-        if at == len(self.uris) or self.uris[at] != uri:
+        position = bisect_left(self.uris, uri)
+        if position == len(self.uris) or self.uris[position] != uri:
             return []
-        near = self.neighbours[at]
+        near = self.neighbours[position]
         closeness: dict[int, float] = dict.fromkeys(near, 1.0)
-        for each in near:
-            worth = 1.0 / log(1.0 + len(self.neighbours[each]))
-            for other in self.neighbours[each]:
+        for neighbour in near:
+            worth = 1.0 / log(1.0 + len(self.neighbours[neighbour]))
+            for other in self.neighbours[neighbour]:
                 closeness[other] = closeness.get(other, 0.0) + worth
-        mine = self.communities[at]
+        own = self.communities[position]
         members = [
             Member(
                 self.uris[other],
@@ -273,24 +282,24 @@ class Graph:
                 closeness.get(other, 0.0),
                 len(self.neighbours[other]),
             )
-            for other, its in enumerate(self.communities)
-            if its == mine and other != at
+            for other, community in enumerate(self.communities)
+            if community == own and other != position
         ]
-        members.sort(key=lambda each: (-each.closeness, -each.links, each.uri))
+        members.sort(key=lambda neighbour: (-neighbour.closeness, -neighbour.links, neighbour.uri))
         return members
 
 
-def graph_of(
+def build_graph(
     connection: Connection, generation: int, communities: Mapping[str, int] | None = None
 ) -> Graph:
-    """The graph of all live documents, with its communities, unless these are known."""
+    """Build the graph of all live documents; compute its communities unless they are given."""
     documents = connection.execute(
         f"SELECT d.id, d.uri, d.title FROM documents d WHERE {ALIVE} ORDER BY d.uri",
         {"g": generation},
     ).fetchall()
     count = len(documents)
-    place = {document: at for at, (document, _, _) in enumerate(documents)}
-    # A pair as one number: of these hundreds of thousands are counted and sorted at once.
+    place = {document: position for position, (document, _, _) in enumerate(documents)}
+    # A pair is one number, because hundreds of thousands are counted and sorted.
     pairs = Counter(
         min(one, other) * count + max(one, other)
         for one, other in _pairs(connection, generation, documents, place)
@@ -303,10 +312,10 @@ def graph_of(
         neighbours[other].append(one)
     uris = [uri for _, uri, _ in documents]
     if communities is None:
-        found = louvain(count, edges)
-    else:  # Those without links are each one by itself, and stored nowhere.
-        found = [communities.get(uri, -1 - at) for at, uri in enumerate(uris)]
-    return Graph(uris, [title for _, _, title in documents], neighbours, found)
+        numbers = louvain(count, edges)
+    else:  # A document without links is a community of its own and is not stored.
+        numbers = [communities.get(uri, -1 - position) for position, uri in enumerate(uris)]
+    return Graph(uris, [title for _, _, title in documents], neighbours, numbers)
 
 
 def _pairs(
@@ -315,25 +324,25 @@ def _pairs(
     documents: Sequence[tuple[int, str, str]],
     place: Mapping[int, int],
 ) -> Iterator[tuple[int, int]]:
-    """Of each link that leads somewhere the places of its document and of its target."""
+    """Yield the positions of source and target of each link that resolves."""
     rows = connection.execute(
         "SELECT name, document, kind, target FROM links WHERE name != ''"
     ).fetchall()
-    targets = _targets(connection, generation, {row[0] for row in rows})
-    folders = [link_names.folder_of(uri) for _, uri, _ in documents]
+    targets = _find_candidates(connection, generation, {row[0] for row in rows})
+    folders = [link_names.parent_folder(uri) for _, uri, _ in documents]
     for name, document, kind, target in rows:
-        source, bearers = place.get(document), targets.get(name)
-        if source is not None and bearers is not None:
-            found = bearers.meant_by(folders[source], kind, target)
-            if found is not None:
-                yield source, place[found.document]
+        source, candidates = place.get(document), targets.get(name)
+        if source is not None and candidates is not None:
+            best = candidates.resolve(folders[source], kind, target)
+            if best is not None:
+                yield source, place[best.document]
 
 
-# -- communities that are stored ---------------------------------------------
+# --- stored communities ---------------------------------------------------------------------------
 
 
 def same_links(connection: Connection, version: Version) -> bool:
-    """Whether a version has the links and the names of the one that it replaces."""
+    """Whether a version has the same links and names as the one it replaces."""
     row = connection.execute(
         "SELECT id FROM documents WHERE uri = ? AND died IS NULL", (version.uri,)
     ).fetchone()
@@ -350,22 +359,24 @@ def same_links(connection: Connection, version: Version) -> bool:
 
 
 def links_changed(connection: Connection, after: int) -> bool:
-    """Whether a session that follows generation ``after`` starts from other links than those
-    of the newest: somebody rolled back beyond the last change of a link."""
-    return after < number(connection, _LINKS_CHANGED)
+    """Whether the links of generation ``after`` differ from the newest ones.
+
+    That is so after a rollback beyond the last change of a link.
+    """
+    return after < read_number(connection, _LINKS_CHANGED)
 
 
 def record_links(connection: Connection, generation: int) -> None:
-    """Links are from this generation on not what they were; stored communities do not serve."""
+    """Record that links changed with this generation, which makes stored communities stale."""
     record(connection, _LINKS_CHANGED, generation)
 
 
 def store_communities(connection: Connection, generation: int) -> None:
-    """Make the communities of a generation that has just been given its links, and keep them."""
+    """Compute and store the communities of a generation."""
     connection.execute("DELETE FROM communities")
-    # Inserted documents have no links, and many generations.
+    # Databases of inserted documents have no links but many generations.
     if connection.execute("SELECT 1 FROM links LIMIT 1").fetchone() is not None:
-        graph = graph_of(connection, generation)
+        graph = build_graph(connection, generation)
         connection.executemany(
             "INSERT INTO communities VALUES (?, ?)", graph.communities_of(graph.uris).items()
         )
@@ -374,7 +385,7 @@ def store_communities(connection: Connection, generation: int) -> None:
 
 
 def forget_communities(connection: Connection, uris: Iterable[str]) -> None:
-    """Leave no trace of documents that are erased."""
+    """Remove erased documents from the stored communities."""
     connection.executemany("DELETE FROM communities WHERE uri = ?", [(uri,) for uri in uris])
     seal(connection, "communities")
 
@@ -382,20 +393,22 @@ def forget_communities(connection: Connection, uris: Iterable[str]) -> None:
 def stored_communities(
     connection: Connection, generation: int, uris: Collection[str] | None = None
 ) -> dict[str, int] | None:
-    """The community of each document that has links, or of each of ``uris``; ``None`` where
-    what is stored is not of this generation's links."""
+    """Return the stored community of each document that has links, or of each of ``uris``.
+
+    Return ``None`` if the stored communities are not those of this generation's links.
+    """
     if check(connection) < FORMAT_WITH_COMMUNITIES:
         return None
-    since = number(connection, _LINKS_CHANGED)
-    if not since or generation < since or number(connection, COMMUNITIES_OF) != since:
+    since = read_number(connection, _LINKS_CHANGED)
+    if not since or generation < since or read_number(connection, COMMUNITIES_OF) != since:
         return None
     if uris is None:
         return dict(connection.execute("SELECT uri, community FROM communities").fetchall())
-    found: dict[str, int] = {}
+    communities: dict[str, int] = {}
     for some in batches(sorted(uris)):
-        found.update(
+        communities.update(
             connection.execute(
-                f"SELECT uri, community FROM communities WHERE uri IN ({marks(some)})", some
+                f"SELECT uri, community FROM communities WHERE uri IN ({placeholders(some)})", some
             ).fetchall()
         )
-    return found
+    return communities

@@ -78,15 +78,15 @@ class JournalWriter:
         self._generation = generation
         self._buffer: list[bytes] = []
         self._size = 0
-        self._end = catalog.number(connection, _END)
-        self._last = catalog.number(connection, _LAST)
+        self._end = catalog.read_number(connection, _END)
+        self._last = catalog.read_number(connection, _LAST)
         self._flushed = False
         if served and not self._continues(connection):
             self._last, self._end = rewrite(path, connection)
             files.sync_folder(path.parent)
 
     def _continues(self, connection: Connection) -> bool:
-        if catalog.number(connection, _OF) != generations.active(connection):
+        if catalog.read_number(connection, _OF) != generations.active(connection):
             return False
         try:
             with self._path.open("rb") as file:
@@ -177,7 +177,7 @@ def disown(connection: Connection) -> None:
 
 def _checked(connection: Connection, rows: Iterable[tuple], number: int) -> Iterator[bytes]:  # type: ignore[type-arg]
     for uri, metadata, text_sha, body in rows:
-        catalog.unpacked_text(connection, text_sha, body)
+        catalog.decode_text(connection, text_sha, body)
         yield _packed(uri, number, metadata, text_sha, body)
 
 
@@ -256,9 +256,9 @@ class Log:
 def recorded_end(connection: Connection) -> int | None:
     """Where the log ended with the last commit; ``None`` where the catalogue does not keep one
     of its serving generation."""
-    if catalog.number(connection, _OF) != generations.active(connection):
+    if catalog.read_number(connection, _OF) != generations.active(connection):
         return None
-    return catalog.number(connection, _END)
+    return catalog.read_number(connection, _END)
 
 
 def journal_damage(path: Path, connection: Connection) -> list[str]:

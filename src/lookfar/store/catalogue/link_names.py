@@ -1,14 +1,12 @@
-"""Which document a link means: the names a document answers to, and who answers best.
+"""Decide which document a link leads to: names for lookup, and the best of several candidates.
 
-Takes: links as they are written, and URIs, titles and aliases. Gives: the name that a
-link and its target share, by which either is looked up, and the best of the documents
-that have it. Refuses: to look anything up; and to guess where a path is spelled out:
-``guide.md`` is that file or nothing.
+A link and its target share a name, by which the caller looks them up. A path that is spelled out
+is not guessed: ``guide.md`` is that file or nothing.
 
-Names are compared without regard to case and to how accents are composed. A page may be
-linked without its ending, with that of its web rendering, or by the folder whose index
-it is; one that has two endings, such as ``guide.html.md``, is linked without both. Ties are
-broken the same way everywhere: fewest folders, same case, shortest URI, first in order.
+Names are compared without case and with composed accents. A page may be linked without its
+extension, with that of its web rendering, or by the folder whose index it is; one with two
+extensions, such as ``guide.html.md``, is linked without both. Ties go to the fewest folders, the
+same case, the shortest URI, and the first in order.
 """
 
 from __future__ import annotations
@@ -20,72 +18,72 @@ from typing import NamedTuple
 from unicodedata import normalize
 
 BY_PATH, BY_ALIAS, BY_TITLE = range(3)
-"""How a document came by a name."""
+"""Where a name of a document comes from."""
 
 _ROOT = "/"
-"""The name of the page that is the index of the whole collection."""
+"""The name of the index page of the whole collection."""
 _INDEXES = ("index", "readme", "_index")
 _PAGES = frozenset("md markdown mdown mkd mdx rst txt adoc asciidoc org html htm".split())
 _RENDERED = ("html", "htm")
 # One letter before the colon is a Windows drive, not a scheme.
 _EXTERNAL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
 _MOST_PREFIX = 2
-"""Leading parts of a site's address, such as ``/en/docs``, that no folder may stand for."""
+"""How many leading parts of a site's address, such as ``/en/docs``, may not be folders."""
 _LEAST_LEFT = 2
 _BY_END = 10
-"""Matches by the end of a path, of which there may be several as good; see ``Bearers``."""
+"""Rank of matches by the end of a path, of which several may be equally good."""
 
 _LONGEST = 255
-"""Characters of what is compared as a name: any file's name has them, and twice as many fit into
-a key of a server's index. Longer titles and links are compared by how they begin."""
+"""How many characters of a name are compared. Every file name fits, and twice as many fit into an
+index key of a server. Longer titles and links are compared by their beginning."""
 
 Match = tuple[int, ...]
-"""How well a document fits a link; the lowest fits best."""
+"""How well a document matches a link; lower is better."""
 
 
 class Name(NamedTuple):
-    """A name that a document answers to, and how it came by it."""
+    """A name of a document, and where it comes from."""
 
     name: str
     way: int
     whole: str
-    """All of a title or alias; empty for a path, which the URI tells."""
+    """The whole title or alias; empty for a path, which is in the URI."""
 
 
 def fold(text: str) -> str:
-    """Text as names are compared."""
+    """Fold case and compose accents, for comparing names."""
     if text.isascii():
         return text.lower()
     return normalize("NFC", normalize("NFC", text).casefold())
 
 
-def names_of(uri: str, title: str, aliases: Iterable[str]) -> list[Name]:
-    """All names of a document."""
-    path = Path.of(uri)
-    found = {
+def list_names(uri: str, title: str, aliases: Iterable[str]) -> list[Name]:
+    """Return all names of a document."""
+    path = Path.parse(uri)
+    names = {
         Name(_last(path.page)[:_LONGEST] or _ROOT, BY_PATH, ""): None,
         Name(_last(path.stem)[:_LONGEST], BY_PATH, ""): None,
     }
     for way, texts in ((BY_ALIAS, aliases), (BY_TITLE, (title,))):
         for text in texts:
             whole = fold(" ".join(text.split()))
-            name = _last(Path.of(whole).stem)[:_LONGEST]
+            name = _last(Path.parse(whole).stem)[:_LONGEST]
             if name:
-                found.setdefault(Name(name, way, whole[:_LONGEST]))
-    return list(found)
+                names.setdefault(Name(name, way, whole[:_LONGEST]))
+    return list(names)
 
 
 def link_name(source: str, kind: str, target: str) -> str:
-    """The name that a link looks for; empty for one that can mean no document here."""
-    meant = _meant(folder_of(source), kind, target)
-    if meant is None:
+    """Return the name that a link looks for; empty if it cannot lead to a document here."""
+    link = _parse_link(parent_folder(source), kind, target)
+    if link is None:
         return ""
-    name = _last(meant.path.stem) if meant.wiki else _last(meant.path.page) or _ROOT
+    name = _last(link.path.stem) if link.wiki else _last(link.path.page) or _ROOT
     return name[:_LONGEST]
 
 
 def is_attachment(kind: str, target: str) -> bool:
-    """Whether a link shows a picture or another file that is no page: ``![[chart.png]]``."""
+    """Whether a link embeds a picture or another file that is not a page: ``![[chart.png]]``."""
     if kind == "embed":
         _, dot, ending = _last(target).rpartition(".")
         return bool(dot) and ending.isalnum() and ending.lower() not in _PAGES
@@ -93,19 +91,19 @@ def is_attachment(kind: str, target: str) -> bool:
 
 
 class Path(NamedTuple):
-    """A path in the forms it is compared in, all folded but the first."""
+    """A path in the forms used for comparing; all but ``raw`` are folded."""
 
     raw: str
     whole: str
     stem: str
-    """Without the endings of a page."""
+    """Without the extensions of a page."""
     page: str
-    """The same, and a folder instead of its index."""
+    """The stem, or the folder if this is its index page."""
     ending: str
-    """The last one of a page, or empty."""
+    """The last extension of a page, or empty."""
 
     @classmethod
-    def of(cls, raw: str) -> Path:
+    def parse(cls, raw: str) -> Path:
         stem = whole = fold(raw)
         ending = ""
         while True:
@@ -125,173 +123,173 @@ class Target(NamedTuple):
     title: str
     path: Path
     names: tuple[tuple[int, str], ...]
-    """The ways by which it has that name, with whole titles and aliases."""
+    """How it has that name, with whole titles and aliases."""
 
 
-class Bearers:
-    """The documents that have one name, and which of them a link of that name means."""
+class Candidates:
+    """The documents that share one name; decides which of them a link leads to."""
 
     def __init__(self, targets: Iterable[Target]) -> None:
         self._targets = tuple(targets)
-        self._fitting: dict[tuple[str, str, str], list[tuple[Match, str, Target]]] = {}
+        self._matches: dict[tuple[str, str, str], list[tuple[Match, str, Target]]] = {}
 
-    def meant_by(self, folder: str, kind: str, target: str) -> Target | None:
-        """The one that fits a link best which is written in ``folder``; ``None`` if none fits."""
-        asked = (folder if _is_relative(kind, target) else "", kind, target)
-        fitting = self._fitting.get(asked)
-        if fitting is None:
-            fitting = self._fitting[asked] = self._fit(*asked)
-        if len(fitting) > 1 and fitting[0][0][0] >= _BY_END:
-            # Of two sites below one root, as of two languages, the link's own is meant.
-            same = [each for each in fitting if each[0][:2] == fitting[0][0][:2]]
-            return max(same, key=lambda each: _shared(folder, each[2].path.whole))[2]
-        return fitting[0][2] if fitting else None
+    def resolve(self, folder: str, kind: str, target: str) -> Target | None:
+        """Return the best match for a link written in ``folder``, or ``None``."""
+        key = (folder if _is_relative(kind, target) else "", kind, target)
+        matches = self._matches.get(key)
+        if matches is None:
+            matches = self._matches[key] = self._match(*key)
+        if len(matches) > 1 and matches[0][0][0] >= _BY_END:
+            # Of two sites or languages below one root, prefer the one of the link.
+            equal = [match for match in matches if match[0][:2] == matches[0][0][:2]]
+            return max(equal, key=lambda match: _count_shared(folder, match[2].path.whole))[2]
+        return matches[0][2] if matches else None
 
-    def _fit(self, folder: str, kind: str, target: str) -> list[tuple[Match, str, Target]]:
-        meant = _meant(folder, kind, target)
-        if meant is None:
+    def _match(self, folder: str, kind: str, target: str) -> list[tuple[Match, str, Target]]:
+        link = _parse_link(folder, kind, target)
+        if link is None:
             return []
-        if meant.wiki:
-            return self._ranked(meant, _as_note)
-        return self._ranked(meant, _as_path) or self._ranked(meant, _by_end(meant))
+        if link.wiki:
+            return self._rank(link, _match_note)
+        return self._rank(link, _match_path) or self._rank(link, _end_matcher(link))
 
-    def _ranked(
-        self, meant: _Meant, how: Callable[[_Meant, Target], Match | None]
+    def _rank(
+        self, link: _Link, compare: Callable[[_Link, Target], Match | None]
     ) -> list[tuple[Match, str, Target]]:
-        wanted = meant.path
+        wanted = link.path
         spelled = wanted.raw[: -len(wanted.ending) - 1] if wanted.ending else wanted.raw
-        found = []
-        for each in self._targets:
-            match = how(meant, each)
+        ranked = []
+        for target in self._targets:
+            match = compare(link, target)
             if match is not None:
-                uri = each.uri
+                uri = target.uri
                 rank = (*match, uri.count("/"), spelled not in uri, len(uri))
-                found.append((rank, uri, each))
-        return sorted(found)
+                ranked.append((rank, uri, target))
+        return sorted(ranked)
 
 
 def _is_relative(kind: str, target: str) -> bool:
-    """Whether what a target means depends on the folder it is written in."""
+    """Whether a target is relative to the folder of its document."""
     if kind in ("wikilink", "embed"):
         return target.startswith(("./", "../"))
     return not target.startswith("/")
 
 
-class _Meant(NamedTuple):
-    """What a link says, taken apart."""
+class _Link(NamedTuple):
+    """A link, parsed."""
 
     wiki: bool
     path: Path
-    """From the root, but for a wikilink as written."""
+    """From the root; for a wikilink, as written."""
     whole: str
-    """A wikilink as titles and aliases are compared."""
+    """A wikilink in the form in which titles and aliases are compared."""
     from_root: Path | None
-    """The second reading of a path that begins neither with a slash nor with a dot."""
+    """Another reading, from the root, of a path that begins with neither a slash nor a dot."""
     rooted: bool
     slash: bool
-    """It ends like a folder."""
+    """Whether it ends with a slash, as a folder does."""
 
 
-def _meant(folder: str, kind: str, target: str) -> _Meant | None:
+def _parse_link(folder: str, kind: str, target: str) -> _Link | None:
     if kind in ("wikilink", "embed") and not _is_relative(kind, target):
-        path = Path.of(target.strip("/"))
+        path = Path.parse(target.strip("/"))
         if not path.stem or "://" in target:
             return None
-        return _Meant(True, path, fold(target)[:_LONGEST], None, target.startswith("/"), False)
+        return _Link(True, path, fold(target)[:_LONGEST], None, target.startswith("/"), False)
     if not target or _EXTERNAL.match(target):
         return None
     target = target.partition("?")[0]
     rooted = target.startswith("/")
-    # What leads out of the collection keeps its dots, which no document's path has.
+    # A path that leaves the collection keeps its dots, which no document's path has.
     inside = normpath(f"{folder}/{target}" if folder and not rooted else target or ".")
-    path = Path.of("" if inside == "." else inside.lstrip("/"))
+    path = Path.parse("" if inside == "." else inside.lstrip("/"))
     loose = folder and not rooted and not target.startswith(".")
-    from_root = Path.of(normpath(target)) if loose and target else None
-    return _Meant(False, path, "", from_root, rooted, target.endswith("/"))
+    from_root = Path.parse(normpath(target)) if loose and target else None
+    return _Link(False, path, "", from_root, rooted, target.endswith("/"))
 
 
-def _as_note(meant: _Meant, target: Target) -> Match | None:
-    """A wikilink: by path from the root, by the end of a path, by alias, by title."""
-    have, wanted = target.path, meant.path
+def _match_note(link: _Link, target: Target) -> Match | None:
+    """Match a wikilink by path from the root, then by the end of a path, alias, and title."""
+    have, wanted = target.path, link.path
     if wanted.ending and wanted.ending != have.ending:
-        pass  # [[Note.md]] names a file; only an alias or a title may read like it otherwise.
+        pass  # [[Note.md]] names a file; otherwise only an alias or a title can match it.
     elif have.stem == wanted.stem:
         return (0,)
-    elif not meant.rooted and have.stem.endswith(f"/{wanted.stem}"):
+    elif not link.rooted and have.stem.endswith(f"/{wanted.stem}"):
         return (1,)
-    elif have.page == wanted.stem or (not meant.rooted and have.page.endswith(f"/{wanted.stem}")):
+    elif have.page == wanted.stem or (not link.rooted and have.page.endswith(f"/{wanted.stem}")):
         return (2,)
-    ways = [way for way, whole in target.names if whole and whole == meant.whole]
+    ways = [way for way, whole in target.names if whole and whole == link.whole]
     return (2 + min(ways),) if ways else None
 
 
-def _as_path(meant: _Meant, target: Target) -> Match | None:
-    """A path: where it points, then from the root."""
-    how = _same(target.path, meant.path, meant.slash)
-    if how is not None:
-        return (0, how)
-    if meant.from_root is not None:
-        how = _same(target.path, meant.from_root, meant.slash)
-        if how is not None:
-            return (1, how)
+def _match_path(link: _Link, target: Target) -> Match | None:
+    """Match a path relative to its document, then from the root."""
+    form = _compare_paths(target.path, link.path, link.slash)
+    if form is not None:
+        return (0, form)
+    if link.from_root is not None:
+        form = _compare_paths(target.path, link.from_root, link.slash)
+        if form is not None:
+            return (1, form)
     return None
 
 
-def _by_end(meant: _Meant) -> Callable[[_Meant, Target], Match | None]:
-    """A path from a root that is not ours: that of a vault or a web site in a folder below.
+def _end_matcher(link: _Link) -> Callable[[_Link, Target], Match | None]:
+    """Match a path from another root, such as a vault or a web site in a subfolder.
 
-    The addresses of a site may begin with parts that are no folders. One word alone could be
-    anybody's, but for the first word of a site.
+    The addresses of a site may begin with parts that are not folders. A single word is too
+    ambiguous, unless it is the first word of an address.
     """
-    path = meant.path if meant.rooted else meant.from_root
+    path = link.path if link.rooted else link.from_root
     parts = path.raw.split("/") if path is not None and path.page else []
     most = 0
-    if meant.rooted:
+    if link.rooted:
         most = max(0, min(_MOST_PREFIX, len(parts) - _LEAST_LEFT))
     elif len(parts) < _LEAST_LEFT:
         parts = []
-    tails = [Path.of("/".join(parts[dropped:])) for dropped in range(most + 1) if parts]
+    tails = [Path.parse("/".join(parts[dropped:])) for dropped in range(most + 1) if parts]
 
-    def fits(meant: _Meant, target: Target) -> Match | None:
+    def matches(link: _Link, target: Target) -> Match | None:
         for dropped, tail in enumerate(tails):
-            how = _ends(target.path, tail, meant.slash) if tail.page else None
-            if how is not None:
-                return (_BY_END + dropped, how)
+            form = _compare_ends(target.path, tail, link.slash) if tail.page else None
+            if form is not None:
+                return (_BY_END + dropped, form)
         return None
 
-    return fits
+    return matches
 
 
-def _same(have: Path, wanted: Path, slash: bool) -> int | None:
+def _compare_paths(have: Path, wanted: Path, slash: bool) -> int | None:
     if have.raw == wanted.raw:
         return 0
     if have.whole == wanted.whole:
         return 1
     if wanted.ending not in ("", *_RENDERED) or have.page != wanted.page:
         return None
-    return _form(have, slash)
+    return _rank_form(have, slash)
 
 
-def _ends(have: Path, tail: Path, slash: bool) -> int | None:
-    """As ``_same``, for a path of which only the end is known."""
+def _compare_ends(have: Path, tail: Path, slash: bool) -> int | None:
+    """Like ``_compare_paths``, for a path of which only the end is known."""
     if have.whole == tail.whole or have.whole.endswith(f"/{tail.whole}"):
         return 1
     if tail.ending not in ("", *_RENDERED):
         return None
     if have.page != tail.page and not have.page.endswith(f"/{tail.page}"):
         return None
-    return _form(have, slash)
+    return _rank_form(have, slash)
 
 
-def _form(have: Path, slash: bool) -> int:
-    """Which of the files that could be a page is meant: itself, or the index of its folder."""
+def _rank_form(have: Path, slash: bool) -> int:
+    """Rank the files that could be a page: the file itself, or the index of its folder."""
     if have.page == have.stem:
         return 6 if slash else 2
     return 3 + _INDEXES.index(_last(have.stem))
 
 
-def _shared(folder: str, whole: str) -> int:
-    """How many leading folders two paths have in common."""
+def _count_shared(folder: str, whole: str) -> int:
+    """Count the leading folders that two paths have in common."""
     count = 0
     for one, other in zip(fold(folder).split("/"), whole.split("/"), strict=False):
         if one != other:
@@ -300,13 +298,13 @@ def _shared(folder: str, whole: str) -> int:
     return count
 
 
-def page_of(uri: str) -> str:
-    """The page that a document is: its path without endings, and a folder for its index."""
-    return Path.of(uri).page
+def page_path(uri: str) -> str:
+    """Return the path of a document without extensions; for an index page, its folder."""
+    return Path.parse(uri).page
 
 
-def folder_of(uri: str) -> str:
-    """The folder that a document stands in; empty for the root."""
+def parent_folder(uri: str) -> str:
+    """Return the folder of a document; empty for the root."""
     return uri.rpartition("/")[0]
 
 

@@ -55,7 +55,7 @@ class Remembered:
         found = self._graphs.get(generation)
         if found is None:
             stored = graph.stored_communities(connection, generation)
-            found = graph.graph_of(connection, generation, stored)
+            found = graph.build_graph(connection, generation, stored)
             self._graphs = {generation: found}
         return found
 

@@ -1,8 +1,7 @@
-"""The catalogue's rows: every statement that reads or writes a document.
+"""Every SQL statement that reads or writes the rows of a document.
 
-Takes: an open connection and a generation number. Gives: rows as the records of
-:mod:`lookfar.ports`. Refuses: to decide; what changed is the indexer's business,
-which generation serves is :mod:`lookfar.store.catalogue.generations`'.
+Rows are returned as the records of :mod:`lookfar.ports`. What changed is decided in ``index``, and
+which generation serves in :mod:`lookfar.store.catalogue.generations`.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ _PLACE = """
 """
 MODEL = "model"
 _MOVES = "moves"
-"""How often times of documents changed under a generation that stayed."""
+"""The key in ``meta`` that counts changes of document times within a generation."""
 END = 1 << 62
-"""Beyond the last character of any text."""
+"""A position beyond the last character of any text."""
 _MOST_VARIABLES = 500
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 _BUFFERED_DOCUMENTS = 128
@@ -40,19 +39,19 @@ T = TypeVar("T")
 
 
 def batches(items: Sequence[T], size: int = _MOST_VARIABLES) -> Iterator[Sequence[T]]:
-    """Slices short enough to be the variables of one statement."""
+    """Split items into slices that fit into one statement as parameters."""
     return (items[at : at + size] for at in range(0, len(items), size))
 
 
-def marks(items: Sequence[Any]) -> str:
+def placeholders(items: Sequence[Any]) -> str:
     return ",".join("?" * len(items))
 
 
-# -- writing ---------------------------------------------------------------
+# --- writing --------------------------------------------------------------------------------------
 
 
 class Inserts:
-    """Rows of many versions, written together: one statement per table, not per document."""
+    """Buffer the rows of many versions and insert them with one statement per table."""
 
     _STATEMENTS: ClassVar[Mapping[str, str]] = {
         "texts": "INSERT INTO texts (sha, body) VALUES (?, ?)",
@@ -64,7 +63,7 @@ class Inserts:
         "links": "INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         "names": "INSERT INTO names VALUES (?, ?, ?, ?)",
         "tags": "INSERT INTO tags VALUES (?, ?)",
-        # After the documents, of which it takes what the disk said.
+        # After the documents, because it reads their rows.
         "checks": f"INSERT INTO checks SELECT id, ?, {STATE} FROM documents WHERE id = ?",
     }
 
@@ -86,9 +85,9 @@ class Inserts:
         first_key: int,
         vector_of: Callable[[bytes], int | None],
     ) -> None:
-        """All rows of one version but its text and vectors."""
+        """Add all rows of one version except its text and vectors."""
         rows, disk = self._rows, version.fingerprint
-        own = (
+        row = (
             document, version.uri, generation, version.lane, version.language, version.title,
             version.body, version.raw_sha, version.text_sha, version.metadata,
             json.dumps(version.warnings, ensure_ascii=False), disk.size, disk.mtime_ns,
@@ -102,13 +101,13 @@ class Inserts:
         links = [(document, ordinal, *row) for ordinal, row in enumerate(version.links)]
         names = [(document, *row) for row in version.names]
         tags = [(document, tag) for tag in version.tags]
-        rows["documents"].append(own)
+        rows["documents"].append(row)
         rows["sections"] += sections
         rows["chunks"] += chunks
         rows["links"] += links
         rows["names"] += names
         rows["tags"] += tags
-        rows["checks"].append((of_version(own, sections, chunks, links, names, tags), document))
+        rows["checks"].append((of_version(row, sections, chunks, links, names, tags), document))
         if len(rows["documents"]) >= _BUFFERED_DOCUMENTS:
             self.flush()
 
@@ -119,11 +118,11 @@ class Inserts:
                 rows.clear()
 
 
-def bury(connection: Connection, uri: str, generation: int) -> None:
-    """The live version of ``uri`` is not part of ``generation`` any more.
+def mark_dead(connection: Connection, uri: str, generation: int) -> None:
+    """End the life of the current version of ``uri`` with ``generation``.
 
-    Inside a write session only, where all that lies beyond the pointer has been dropped
-    and so the live versions are those that have not died.
+    Call this in a write session only: there, later generations have been dropped, so the live
+    versions are those that have not died.
     """
     connection.execute(
         "UPDATE documents SET died = ? WHERE uri = ? AND died IS NULL", (generation, uri)
@@ -139,7 +138,7 @@ def touch(connection: Connection, document: int, disk: Fingerprint, settled: boo
 
 
 def record_move(connection: Connection) -> None:
-    """Times of documents are others now: what was made of them is not to be used again."""
+    """Record that document times changed, so that results cached from them are dropped."""
     record(connection, _MOVES, moves(connection) + 1)
 
 
@@ -148,22 +147,22 @@ def replace_left_out(connection: Connection, files: Sequence[LeftOut]) -> None:
     connection.executemany(
         "INSERT INTO left_out VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
-            (each.uri, each.failed, each.code, each.message, disk.size, disk.mtime_ns,
-             disk.ctime_ns, disk.inode, each.settled)
-            for each in {each.uri: each for each in files}.values()
-            for disk in (each.fingerprint,)
+            (file.uri, file.failed, file.code, file.message, disk.size, disk.mtime_ns,
+             disk.ctime_ns, disk.inode, file.settled)
+            for file in {file.uri: file for file in files}.values()
+            for disk in (file.fingerprint,)
         ],
     )  # fmt: skip
     seal(connection, "left_out")
 
 
 def record_keywords(connection: Connection, stamp: int) -> None:
-    """The commit of the keyword index that holds all this catalogue names."""
+    """Record the keyword commit that contains every document of this catalogue."""
     record(connection, "keywords_stamp", stamp)
 
 
 def record_marks(connection: Connection, document: int, key: int) -> None:
-    """The highest numbers ever given out; what is purged never gives its number to another."""
+    """Record the highest numbers ever assigned; a purged number is never used again."""
     record(connection, "last_document", document)
     record(connection, "last_key", key)
 
@@ -179,76 +178,78 @@ class Recall(NamedTuple):
 
 
 def record_recall(connection: Connection, measured: Recall) -> None:
-    """How good the coarse pass over the vectors was when it was last measured."""
+    """Record how good the coarse vector pass was when it was measured."""
     for key, value in measured._asdict().items():
         record(connection, f"coarse_{key}", value)
 
 
 def recall(connection: Connection) -> Recall | None:
-    """What was last measured; ``None`` where there was nothing to measure."""
-    found = Recall(*(number(connection, f"coarse_{key}") for key in Recall._fields))
-    return found if found.wanted else None
+    """Return the last measurement, or ``None``."""
+    measured = Recall(*(read_number(connection, f"coarse_{key}") for key in Recall._fields))
+    return measured if measured.wanted else None
 
 
 def record(connection: Connection, key: str, value: int) -> None:
-    """Keep a number in ``meta``, in place of the one before it."""
+    """Store a number in ``meta``, replacing the previous one."""
     connection.execute("DELETE FROM meta WHERE key = ?", (key,))
     connection.execute("INSERT INTO meta VALUES (?, ?)", (key, str(value)))
 
 
-# -- reading ---------------------------------------------------------------
+# --- reading --------------------------------------------------------------------------------------
 
 
 class Marks(NamedTuple):
-    """The highest numbers given out so far."""
+    """The highest numbers assigned so far."""
 
     document: int
     key: int
     row: int
 
 
-def high_marks(connection: Connection) -> Marks:
+def highest_numbers(connection: Connection) -> Marks:
     return Marks(
-        number(connection, "last_document"),
-        number(connection, "last_key"),
+        read_number(connection, "last_document"),
+        read_number(connection, "last_key"),
         vector_rows(connection) - 1,
     )
 
 
 def moves(connection: Connection) -> int:
-    """Grows whenever times of documents changed in place, whichever generation serves."""
-    return number(connection, _MOVES)
+    """Return how often document times changed in place, over all generations."""
+    return read_number(connection, _MOVES)
 
 
 def keywords_stamp(connection: Connection) -> int:
-    """The commit of the keyword index that a reader needs at least."""
-    return number(connection, "keywords_stamp")
+    """Return the oldest keyword commit that a reader can use."""
+    return read_number(connection, "keywords_stamp")
 
 
 def vector_rows(connection: Connection) -> int:
-    """How many rows of the vector file this catalogue knows."""
+    """Return how many rows of the vector file this catalogue refers to."""
     (last,) = connection.execute("SELECT max(row) FROM embeddings").fetchone()
     return 0 if last is None else int(last) + 1
 
 
-def number(connection: Connection, key: str) -> int:
-    """A number kept in ``meta``; 0 before it is first recorded."""
+def read_number(connection: Connection, key: str) -> int:
+    """Read a number from ``meta``; 0 if it was never recorded."""
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
     try:
         return int(row[0]) if row else 0
     except (TypeError, ValueError) as error:
-        raise damaged_row(connection, f"meta {key}: {error}") from error
+        raise corrupt_row_error(connection, f"meta {key}: {error}") from error
 
 
 def known(
     connection: Connection, generation: int, uris: Collection[str] | None = None
 ) -> dict[str, Known]:
-    """Every document of ``generation``, or those of ``uris``, with what the disk said of it."""
+    """Return the fingerprint of every document of ``generation``, or of those in ``uris``."""
     if uris is not None:
         return {
-            uri: found
+            uri: entry
             for some in batches(sorted(uris))
-            for uri, found in _known(connection, generation, f" AND uri IN ({marks(some)})", some)
+            for uri, entry in _known(
+                connection, generation, f" AND uri IN ({placeholders(some)})", some
+            )
         }
     return dict(_known(connection, generation, "", ()))
 
@@ -266,61 +267,63 @@ def _known(
         yield uri, Known(identifier, disk, bool(settled), raw)
 
 
-def _place(row: tuple[Any, ...]) -> Place:
+def _make_place(row: tuple[Any, ...]) -> Place:
     path = tuple(row[7].split(PATH_SEPARATOR)) if row[7] else ()
     return Place._make((*row[:7], path, *row[8:]))
 
 
 def places_by_key(connection: Connection, keys: Sequence[int], generation: int) -> dict[int, Place]:
-    """Those of ``keys`` that are alive in ``generation``."""
+    """Return the chunks with these keys that are live in ``generation``."""
     return {place.key: place for place in _places(connection, "c.key", keys, generation)}
 
 
 def first_places(
     connection: Connection, documents: Sequence[int], generation: int
 ) -> Iterator[Place]:
-    """The first chunk of each live document."""
+    """Return the first chunk of each live document."""
     return _places(connection, "c.ordinal = 0 AND c.document", documents, generation)
 
 
 def places_by_vector(
     connection: Connection, rows: Sequence[int], generation: int
 ) -> dict[int, list[Place]]:
-    """Live chunks by vector row; equal texts share one."""
-    found: dict[int, list[Place]] = {}
+    """Return live chunks by vector row; equal texts share a row."""
+    places: dict[int, list[Place]] = {}
     for place in _places(connection, "c.vector", rows, generation):
         assert place.vector is not None
-        found.setdefault(place.vector, []).append(place)
-    return found
+        places.setdefault(place.vector, []).append(place)
+    return places
 
 
 def _places(
     connection: Connection, column: str, values: Sequence[int], generation: int
 ) -> Iterator[Place]:
     for some in batches(values):
-        listed = ",".join(map(str, some))  # Integers of our own: nothing to escape.
+        listed = ",".join(map(str, some))  # Our own integers: nothing to escape.
         statement = f"{_PLACE} WHERE {column} IN ({listed}) AND {ALIVE}"
-        yield from map(_place, connection.execute(statement, {"g": generation}))
+        yield from map(_make_place, connection.execute(statement, {"g": generation}))
 
 
-def live_among(connection: Connection, documents: Sequence[int], generation: int) -> frozenset[int]:
-    """Those of ``documents`` that are alive in ``generation``."""
-    found: set[int] = set()
+def filter_live(
+    connection: Connection, documents: Sequence[int], generation: int
+) -> frozenset[int]:
+    """Return those of ``documents`` that are live in ``generation``."""
+    live: set[int] = set()
     for some in batches(documents):
         rows = connection.execute(
             f"SELECT d.id FROM documents d WHERE d.id IN ({','.join(map(str, some))}) AND {ALIVE}",
             {"g": generation},
         )
-        found.update(identifier for (identifier,) in rows)
-    return frozenset(found)
+        live.update(identifier for (identifier,) in rows)
+    return frozenset(live)
 
 
 def facts(
     connection: Connection, generation: int, documents: Sequence[int] | None = None
 ) -> list[Facts]:
-    """What live documents are called and belong to: these, or all."""
+    """Return names, kinds, times and tags of these live documents, or of all."""
     some = None if documents is None else ",".join(map(str, documents))
-    among = "" if some is None else f" AND d.id IN ({some})"  # Integers of our own.
+    among = "" if some is None else f" AND d.id IN ({some})"  # Our own integers.
     tags: dict[int, list[str]] = {}
     for document, tag in connection.execute(
         "SELECT t.document, t.tag FROM tags t JOIN documents d ON d.id = t.document"
@@ -340,34 +343,34 @@ def facts(
 
 
 def line_counts(connection: Connection, documents: Sequence[int]) -> dict[int, int]:
-    """The last line of each of these documents; their chunks cover them whole."""
-    found: dict[int, int] = {}
+    """Return the last line of each document; its chunks cover all of it."""
+    last_lines: dict[int, int] = {}
     for some in batches(documents):
-        found.update(
+        last_lines.update(
             connection.execute(
                 "SELECT document, max(end_line) FROM chunks"
-                f" WHERE document IN ({marks(some)}) GROUP BY document",
+                f" WHERE document IN ({placeholders(some)}) GROUP BY document",
                 some,
             )
         )
-    return found
+    return last_lines
 
 
-def modified(connection: Connection, documents: Sequence[int]) -> dict[int, int]:
-    """When the disk says that each of these was changed, in nanoseconds since 1970."""
-    found: dict[int, int] = {}
+def modified_times(connection: Connection, documents: Sequence[int]) -> dict[int, int]:
+    """Return the modification time of each document, in nanoseconds since 1970."""
+    times: dict[int, int] = {}
     for some in batches(documents):
-        found.update(
+        times.update(
             connection.execute(
-                f"SELECT id, mtime_ns FROM documents WHERE id IN ({marks(some)})", some
+                f"SELECT id, mtime_ns FROM documents WHERE id IN ({placeholders(some)})", some
             ).fetchall()
         )
-    return found
+    return times
 
 
 def neighbours(connection: Connection, document: int, first: int, last: int) -> list[Place]:
     statement = f"{_PLACE} WHERE c.document = ? AND c.ordinal BETWEEN ? AND ? ORDER BY c.ordinal"
-    return [_place(row) for row in connection.execute(statement, (document, first, last))]
+    return [_make_place(row) for row in connection.execute(statement, (document, first, last))]
 
 
 def live_document(connection: Connection, uri: str, generation: int) -> dict[str, Any] | None:
@@ -378,19 +381,19 @@ def live_document(connection: Connection, uri: str, generation: int) -> dict[str
     row = cursor.fetchone()
     if row is None:
         return None
-    named = dict(zip((column[0] for column in cursor.description), row, strict=True))
+    document = dict(zip((column[0] for column in cursor.description), row, strict=True))
     try:
-        named.update(json.loads(named.pop("metadata")))
-        named["warnings"] = json.loads(named["warnings"])
+        document.update(json.loads(document.pop("metadata")))
+        document["warnings"] = json.loads(document["warnings"])
     except (TypeError, ValueError) as error:
-        raise damaged_row(connection, f"document {uri}: {error}") from error
-    named["tags"] = [
+        raise corrupt_row_error(connection, f"document {uri}: {error}") from error
+    document["tags"] = [
         tag
         for (tag,) in connection.execute(
-            "SELECT tag FROM tags WHERE document = ? ORDER BY tag", (named["id"],)
+            "SELECT tag FROM tags WHERE document = ? ORDER BY tag", (document["id"],)
         )
     ]
-    return named
+    return document
 
 
 def uris(connection: Connection, generation: int, prefix: str = "") -> list[str]:
@@ -398,7 +401,7 @@ def uris(connection: Connection, generation: int, prefix: str = "") -> list[str]
 
 
 def titles(connection: Connection, generation: int, prefix: str = "") -> list[tuple[str, str]]:
-    """URI and title of the live documents whose URI starts with ``prefix``, in order."""
+    """Return URI and title of the live documents whose URI starts with ``prefix``, in order."""
     rows = connection.execute(
         f"SELECT d.uri, d.title FROM documents d WHERE {ALIVE}"
         " AND substr(d.uri, 1, :n) = :prefix ORDER BY d.uri",
@@ -408,7 +411,7 @@ def titles(connection: Connection, generation: int, prefix: str = "") -> list[tu
 
 
 def pages(connection: Connection, generation: int) -> list[PageInfo]:
-    """Every live document that has text, by URI."""
+    """Return every live document that has text, sorted by URI."""
     alive = {"g": generation}
     headings: dict[int, list[tuple[int, tuple[str, ...]]]] = {}
     outer: dict[tuple[int, int], str] = {}
@@ -423,37 +426,37 @@ def pages(connection: Connection, generation: int) -> list[PageInfo]:
         path = (title,) if above is None else (above, title)
         outer[document, ordinal] = title
         headings.setdefault(document, []).append((level, path))
-    found = []
+    listed = []
     for document, uri, language, modified, chunks, chars in connection.execute(
         "SELECT d.id, d.uri, d.language, d.mtime_ns, count(*), sum(c.end - c.start - c.overlap)"
         f" FROM documents d JOIN chunks c ON c.document = d.id WHERE {ALIVE}"
         " GROUP BY d.id, d.uri, d.language, d.mtime_ns ORDER BY d.uri",
         alive,
     ):
-        named = headings.get(document, [])
-        first = next((path[-1] for level, path in named if level == 1), "")
-        paths = tuple(path for _, path in named)
-        found.append(PageInfo(uri, language, modified, chunks, chars, first, paths))
-    return found
+        own_headings = headings.get(document, [])
+        first = next((path[-1] for level, path in own_headings if level == 1), "")
+        paths = tuple(path for _, path in own_headings)
+        listed.append(PageInfo(uri, language, modified, chunks, chars, first, paths))
+    return listed
 
 
 def sections(connection: Connection, document: int) -> list[Section]:
-    found: list[Section] = []
+    result: list[Section] = []
     rows = connection.execute(
         'SELECT ordinal, parent, level, title, start, "end", start_line, end_line, body'
         " FROM sections WHERE document = ? ORDER BY ordinal",
         (document,),
     )
     for ordinal, parent, level, title, start, end, start_line, end_line, body in rows:
-        if parent >= len(found):
-            raise damaged_row(
-                connection, f"document {document}: section {ordinal} stands in {parent}"
+        if parent >= len(result):
+            raise corrupt_row_error(
+                connection, f"document {document}: section {ordinal} has parent {parent}"
             )
-        above = found[parent].path if parent >= 0 else ()
+        above = result[parent].path if parent >= 0 else ()
         path = (*above, title) if level else ()
         span = Span(start, end, start_line, end_line)
-        found.append(Section(ordinal, parent, level, title, path, span, body))
-    return found
+        result.append(Section(ordinal, parent, level, title, path, span, body))
+    return result
 
 
 def has_code_in(connection: Connection, generation: int, language: str) -> bool:
@@ -465,59 +468,61 @@ def has_code_in(connection: Connection, generation: int, language: str) -> bool:
     return row is not None
 
 
-def defining(connection: Connection, generation: int, name: str) -> list[tuple[str, Section]]:
-    """URI and section of what code calls ``name`` in any case, also as ``Owner.name``."""
+def find_definitions(
+    connection: Connection, generation: int, name: str
+) -> list[tuple[str, Section]]:
+    """Return URI and section of code that defines ``name``, in any case, or ``Owner.name``."""
     rows = connection.execute(
         "SELECT d.id, d.uri, s.ordinal FROM sections s JOIN documents d ON d.id = s.document"
         f" WHERE d.lane = 'code' AND {ALIVE} AND s.level > 0"
         " AND (lower(s.title) = :name OR (length(s.title) > length(:name)"
         " AND lower(substr(s.title, length(s.title) - length(:name))) = '.' || :name))"
         " ORDER BY d.uri, s.start",
-        {"g": generation, "name": _lowered(name)},
+        {"g": generation, "name": _lower_ascii(name)},
     ).fetchall()
-    of: dict[int, list[Section]] = {}
+    sections_by_document: dict[int, list[Section]] = {}
     for document, _, _ in rows:
-        if document not in of:
-            of[document] = sections(connection, document)
-    return [(uri, of[document][ordinal]) for document, uri, ordinal in rows]
+        if document not in sections_by_document:
+            sections_by_document[document] = sections(connection, document)
+    return [(uri, sections_by_document[document][ordinal]) for document, uri, ordinal in rows]
 
 
 def definitions(connection: Connection, documents: Sequence[int]) -> dict[int, list[Definition]]:
-    """The sections of some documents as what they define or head, in order."""
-    # An older index answers while a new one is built beside it.
-    told = "kind, documented" if check(connection) >= FORMAT_WITH_KINDS else "'', 0"
-    found: dict[int, list[Definition]] = {}
+    """Return the sections of each document as definitions, in order."""
+    # An index in an older format serves while a new one is built.
+    columns = "kind, documented" if check(connection) >= FORMAT_WITH_KINDS else "'', 0"
+    result: dict[int, list[Definition]] = {}
     for some in batches(documents):
         rows = connection.execute(
-            f"SELECT document, start, title, {told} FROM sections"
-            f" WHERE document IN ({marks(some)}) AND level > 0",
+            f"SELECT document, start, title, {columns} FROM sections"
+            f" WHERE document IN ({placeholders(some)}) AND level > 0",
             some,
         )
         for document, start, title, kind, documented in rows:
-            found.setdefault(document, []).append(Definition(start, title, kind, documented != 0))
-    return found
+            result.setdefault(document, []).append(Definition(start, title, kind, documented != 0))
+    return result
 
 
 def text(connection: Connection, text_sha: bytes) -> str:
-    """The stored normalised text, checked against its hash."""
+    """Return the stored text, checked against its hash."""
     row = connection.execute("SELECT body FROM texts WHERE sha = ?", (text_sha,)).fetchone()
-    return unpacked_text(connection, text_sha, row[0] if row else None)
+    return decode_text(connection, text_sha, row[0] if row else None)
 
 
-def unpacked_text(connection: Connection, text_sha: bytes, body: bytes | None) -> str:
-    """A text from what is stored of it, checked against its hash."""
-    return _unpacked(connection, text_sha, body).decode("utf-8")
+def decode_text(connection: Connection, text_sha: bytes, body: bytes | None) -> str:
+    """Decompress a stored text and check it against its hash."""
+    return _decompress(connection, text_sha, body).decode("utf-8")
 
 
-def _unpacked(connection: Connection, text_sha: bytes, body: bytes | None) -> bytes:
+def _decompress(connection: Connection, text_sha: bytes, body: bytes | None) -> bytes:
     try:
-        return inflated(text_sha, body)
+        return decompress_text(text_sha, body)
     except ValueError as error:
-        raise damaged_row(connection, f"text {text_sha.hex()}: {error}") from error
+        raise corrupt_row_error(connection, f"text {text_sha.hex()}: {error}") from error
 
 
-def inflated(text_sha: bytes, body: bytes | None) -> bytes:
-    """The same wherever it was read; ``ValueError`` where it is not what was written."""
+def decompress_text(text_sha: bytes, body: bytes | None) -> bytes:
+    """Decompress a text; raise ``ValueError`` if it does not match its hash."""
     if body is None:
         raise ValueError("missing")
     try:
@@ -530,7 +535,7 @@ def inflated(text_sha: bytes, body: bytes | None) -> bytes:
 
 
 def text_hashes(connection: Connection, generation: int | None = None) -> dict[int, bytes]:
-    """The hash of the text of every document, or of those of a generation, by their numbers."""
+    """Return the text hash of every document, or of those of a generation, by number."""
     alive = "" if generation is None else f" WHERE {ALIVE}"
     values = {} if generation is None else {"g": generation}
     rows = connection.execute(
@@ -540,20 +545,20 @@ def text_hashes(connection: Connection, generation: int | None = None) -> dict[i
 
 
 def texts(connection: Connection, documents: Sequence[int]) -> Iterator[tuple[int, bytes]]:
-    """The stored normalised texts of these documents as UTF-8, checked against their hashes."""
+    """Yield the texts of these documents as UTF-8, checked against their hashes."""
     for some in batches(documents):
         rows = connection.execute(
             "SELECT d.id, d.text_sha, t.body FROM documents d LEFT JOIN texts t"
             f" ON t.sha = d.text_sha WHERE d.id IN ({','.join(map(str, some))})"
         )
         for document, text_sha, body in rows.fetchall():
-            yield document, _unpacked(connection, text_sha, body)
+            yield document, _decompress(connection, text_sha, body)
 
 
 def vectors_between(
     connection: Connection, document: int, start: int, end: int | None
 ) -> list[int]:
-    """The vectors of the chunks that touch this part of a document, in order."""
+    """Return the vector rows of the chunks that overlap this part of a document, in order."""
     rows = connection.execute(
         "SELECT vector FROM chunks WHERE document = ? AND vector IS NOT NULL"
         ' AND "end" > ? AND start < ? ORDER BY ordinal',
@@ -562,8 +567,8 @@ def vectors_between(
     return [row for (row,) in rows]
 
 
-def model_of(connection: Connection) -> str:
-    """The fingerprint of the model that made the vectors; empty where there is none."""
+def read_model(connection: Connection) -> str:
+    """Return the fingerprint of the model that made the vectors, or an empty text."""
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (MODEL,)).fetchone()
     return str(row[0]) if row else ""
 
@@ -571,19 +576,18 @@ def model_of(connection: Connection) -> str:
 def documents_ending_in(
     connection: Connection, generation: int, path: str, most: int = 5
 ) -> list[int]:
-    """Live documents whose URI ends in ``path``, whatever its case; none if they are many."""
+    """Return live documents whose URI ends in ``path``, in any case; none if there are many."""
     rows = connection.execute(
         f"SELECT d.id FROM documents d WHERE {ALIVE} AND"
         " (instr(lower('/' || d.uri || '\n'), '/' || :path || '\n') > 0"
         "  OR instr(lower('/' || d.uri), '/' || :path || '.') > 0) LIMIT :most",
-        {"g": generation, "path": _lowered(path), "most": most + 1},
+        {"g": generation, "path": _lower_ascii(path), "most": most + 1},
     ).fetchall()
     return [identifier for (identifier,) in rows] if len(rows) <= most else []
 
 
-def _lowered(text: str) -> str:
-    """Text as ``lower`` makes it of a column: of ASCII alone. Of a parameter a server would make
-    what its database's language says."""
+def _lower_ascii(text: str) -> str:
+    """Lower ASCII letters only, as SQLite's ``lower`` does; a server's depends on its locale."""
     return text.translate(_LOWER)
 
 
@@ -592,28 +596,28 @@ def has_text(connection: Connection, text_sha: bytes) -> bool:
     return row is not None
 
 
-def damaged_row(connection: Connection, developer: str) -> IndexCorrupt:
-    return damaged_at(place_of(connection), developer)
+def corrupt_row_error(connection: Connection, developer: str) -> IndexCorrupt:
+    return corrupt_place_error(place_of(connection), developer)
 
 
-def damaged_at(place: str, developer: str) -> IndexCorrupt:
+def corrupt_place_error(place: str, developer: str) -> IndexCorrupt:
     return IndexCorrupt(
-        "What is stored of a document failed its check.",
+        "A stored document does not match its checksum.",
         hint="Rebuild the index from the sources: lookfar index PATH --rebuild.",
         developer=developer,
         details={"path": place},
     )
 
 
-def document_count(connection: Connection, generation: int) -> int:
+def count_documents(connection: Connection, generation: int) -> int:
     row = connection.execute(
         f"SELECT count(*) FROM documents d WHERE {ALIVE}", {"g": generation}
     ).fetchone()
     return int(row[0])
 
 
-def document_count_of_all(connection: Connection) -> int:
-    """Documents of all generations."""
+def count_all_documents(connection: Connection) -> int:
+    """Count the documents of all generations."""
     return int(connection.execute("SELECT count(*) FROM documents").fetchone()[0])
 
 
@@ -621,8 +625,8 @@ def highest_document(connection: Connection) -> int:
     return int(connection.execute("SELECT coalesce(max(id), 0) FROM documents").fetchone()[0])
 
 
-def targets(connection: Connection, document: int | None = None) -> list[str]:
-    """The targets of links as they are written, each once: of a document, in order, or of all."""
+def link_targets(connection: Connection, document: int | None = None) -> list[str]:
+    """Return the distinct link targets of a document, in order, or of all documents."""
     if document is None:
         rows = connection.execute("SELECT DISTINCT target FROM links")
     else:
@@ -631,29 +635,29 @@ def targets(connection: Connection, document: int | None = None) -> list[str]:
     return list(dict.fromkeys(target for (target,) in rows))
 
 
-def linking(
+def find_linking(
     connection: Connection, generation: int, wanted: Sequence[str], text: str = ""
 ) -> list[tuple[str, str, int]]:
-    """URI, title and time of live documents with a link that is written so, the latest first."""
+    """Return URI, title and time of live documents with such a link target, latest first."""
     documents: set[int] = set()
     for some in batches(wanted):
         rows = connection.execute(
-            f"SELECT DISTINCT document FROM links WHERE target IN ({marks(some)})"
+            f"SELECT DISTINCT document FROM links WHERE target IN ({placeholders(some)})"
             f"{' AND text = ?' if text else ''}",
             (*some, *([text] if text else [])),
         )
         documents.update(document for (document,) in rows)
-    found: list[tuple[str, str, int]] = []
-    for each in batches(sorted(documents)):
-        found += connection.execute(
+    result: list[tuple[str, str, int]] = []
+    for numbers in batches(sorted(documents)):
+        result += connection.execute(
             "SELECT d.uri, d.title, d.mtime_ns FROM documents d"
-            f" WHERE d.id IN ({','.join(map(str, each))}) AND {ALIVE}",
+            f" WHERE d.id IN ({','.join(map(str, numbers))}) AND {ALIVE}",
             {"g": generation},
         )
-    return sorted(found, key=lambda row: (-row[2], row[0]))
+    return sorted(result, key=lambda row: (-row[2], row[0]))
 
 
-def counts(connection: Connection, generation: int) -> Counts:
+def count_rows(connection: Connection, generation: int) -> Counts:
     def count(table: str) -> int:
         joined = (
             "documents d"
@@ -669,7 +673,7 @@ def counts(connection: Connection, generation: int) -> Counts:
 
 
 def left_out(connection: Connection) -> dict[str, LeftOut]:
-    """What the last pass saw on the disk and did not store."""
+    """Return the files that the last pass saw and did not store."""
     rows = connection.execute(
         "SELECT uri, failed, code, message, settled, size, mtime_ns, ctime_ns, inode"
         " FROM left_out ORDER BY uri"
@@ -687,12 +691,12 @@ def failures(connection: Connection) -> list[Failure]:
     return [Failure(*row) for row in rows]
 
 
-def unembedded(connection: Connection, contents: Iterable[bytes]) -> set[bytes]:
-    """Which of ``contents`` have no vector yet."""
-    wanted = set(contents)
-    for some in batches(list(wanted)):
+def find_unembedded(connection: Connection, contents: Iterable[bytes]) -> set[bytes]:
+    """Return those of ``contents`` that have no vector yet."""
+    missing = set(contents)
+    for some in batches(list(missing)):
         rows = connection.execute(
-            f"SELECT content FROM embeddings WHERE content IN ({marks(some)})", some
+            f"SELECT content FROM embeddings WHERE content IN ({placeholders(some)})", some
         )
-        wanted.difference_update(content for (content,) in rows)
-    return wanted
+        missing.difference_update(content for (content,) in rows)
+    return missing

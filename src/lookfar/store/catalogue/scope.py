@@ -118,7 +118,7 @@ def _programs(
     try:
         found: Mapping[str, Sequence[tuple[int, int]]] = json.loads(metadata).get("programs") or {}
     except (AttributeError, TypeError, ValueError) as error:
-        raise catalog.damaged_row(connection, f"document {document}: {error}") from error
+        raise catalog.corrupt_row_error(connection, f"document {document}: {error}") from error
     return found
 
 

@@ -38,11 +38,11 @@ def refuse_miscount(connection: Connection) -> None:
     number = generations.active(connection)
     kept = [each for each in generations.listed(connection) if each.number == number]
     if not kept:
-        raise catalog.damaged_row(connection, f"generation {number} serves and is not kept")
+        raise catalog.corrupt_row_error(connection, f"generation {number} serves and is not kept")
     wanted = kept[0].manifest.get("documents")
-    found = catalog.document_count(connection, number)
+    found = catalog.count_documents(connection, number)
     if wanted is not None and wanted != found:
-        raise catalog.damaged_row(connection, f"{found} of {wanted} documents are there")
+        raise catalog.corrupt_row_error(connection, f"{found} of {wanted} documents are there")
 
 
 def refuse_damage(connection: sqlite3.Connection, path: Path) -> None:
@@ -83,7 +83,7 @@ class Watch:
         _refuse_tables(connection, self._path)
         if check(connection) < FORMAT_WITH_CHECKS:
             return
-        highest = catalog.high_marks(connection).document
+        highest = catalog.highest_numbers(connection).document
         if not self._opened:
             refuse_miscount(connection)
             if highest <= _MOST_CHECKED:
@@ -116,7 +116,7 @@ class Watch:
             (self._texts_up_to + 1, self._up_to),
         )
         for text_sha, body in rows:
-            catalog.unpacked_text(connection, text_sha, body)
+            catalog.decode_text(connection, text_sha, body)
         self._texts_up_to = self._up_to
 
     def check_version(self, connection: Connection, document: int) -> None:

@@ -76,7 +76,7 @@ def repair(folder: Path, maker: Maker) -> list[str] | None:
         gone = _versions(connection) if catalogue_damage(connection) and maker.sources else []
         if catalogue_damage(connection):
             return None
-        vectors = VectorFile(folder / VECTORS, catalog.number(connection, "dimensions"))
+        vectors = VectorFile(folder / VECTORS, catalog.read_number(connection, "dimensions"))
         if not _vectors(connection, vectors, maker) or not _keywords(connection, folder, maker):
             return None
         _signatures(connection, folder)
@@ -175,7 +175,7 @@ def _contents(connection: sqlite3.Connection, rows: Sequence[int]) -> dict[int, 
         row: content
         for some in catalog.batches(rows)
         for row, content in connection.execute(
-            f"SELECT row, content FROM embeddings WHERE row IN ({catalog.marks(some)})", some
+            f"SELECT row, content FROM embeddings WHERE row IN ({catalog.placeholders(some)})", some
         )
     }
 

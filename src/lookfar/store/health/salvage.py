@@ -101,7 +101,9 @@ def _of_log(log: Log, taken: set[str]) -> Iterator[StoredDocument]:
             continue
         with suppress(*_UNREADABLE):
             yield StoredDocument(
-                uri, entry.metadata, catalog.inflated(entry.text_sha, entry.body).decode("utf-8")
+                uri,
+                entry.metadata,
+                catalog.decompress_text(entry.text_sha, entry.body).decode("utf-8"),
             )
 
 
@@ -207,14 +209,14 @@ class _Catalogue:
     def _text(self, sha: Any) -> str | None:
         for (body,) in self._rows("SELECT body FROM texts WHERE sha = ?", sha):
             with suppress(*_UNREADABLE):
-                return catalog.inflated(sha, body).decode("utf-8")
+                return catalog.decompress_text(sha, body).decode("utf-8")
         # Its index may be what is damaged.
         if self._texts is None:
             self._texts = dict(self._bodies())
         number = self._texts.get(sha)
         for (body,) in self._rows("SELECT body FROM texts WHERE id = ?", number):
             with suppress(*_UNREADABLE):
-                return catalog.inflated(sha, body).decode("utf-8")
+                return catalog.decompress_text(sha, body).decode("utf-8")
         return None
 
     def _bodies(self) -> Iterator[tuple[bytes, int]]:

@@ -241,7 +241,7 @@ class KeywordWriter:
 def _adjust(connection: ServerConnection, entries: int, tokens: Mapping[int, int]) -> None:
     for key, change in ((_ENTRIES, entries), *((_tokens_key(f), n) for f, n in tokens.items())):
         if change:
-            catalog.record(connection, key, catalog.number(connection, key) + change)
+            catalog.record(connection, key, catalog.read_number(connection, key) + change)
 
 
 # -- reading -------------------------------------------------------------------

@@ -286,7 +286,7 @@ class PostgresStore(Changing):
                 raise
             except BaseException:
                 with suppress(psycopg.Error):
-                    worth_it = catalog.high_marks(connection).document > 0
+                    worth_it = catalog.highest_numbers(connection).document > 0
                 raise
             finally:
                 # Of a build that failed before its first checkpoint nothing is left.
@@ -444,7 +444,7 @@ class PostgresStore(Changing):
         """Remove the traces that an interrupted erasing left; where there are none, do nothing."""
         del again
         with self._server.reading(self.name, str(self.folder)) as (reader, serving):
-            if serving is None or not catalog.number(reader, TRACES):
+            if serving is None or not catalog.read_number(reader, TRACES):
                 return
         with self._locked(wait_seconds) as connection:
             now = self._serving(connection)
@@ -499,7 +499,7 @@ class PostgresStore(Changing):
         Nothing happens when another front end has replaced it meanwhile.
         """
         if self._only_copy:
-            raise catalog.damaged_at(str(self.folder), why)
+            raise catalog.corrupt_place_error(str(self.folder), why)
         damaged = self._seen
         if damaged is None:
             with closing(self._server.writing()) as raw, typed_errors():
@@ -577,7 +577,7 @@ class _ServerRescue(Rescue):
         for uri, metadata, raw_sha, text_sha, body in rows:
             try:
                 found = StoredDocument(
-                    uri, metadata, catalog.inflated(text_sha, body).decode("utf-8")
+                    uri, metadata, catalog.decompress_text(text_sha, body).decode("utf-8")
                 )
             except ValueError:
                 self.lost.add(uri)

@@ -116,7 +116,7 @@ class PostgresWriter(EpochWriter):
         self._changes = 0
         self._generation = generations.highest(connection) + 1
         self._inserts = _Inserts(connection, self._vectors)
-        marks = catalog.high_marks(connection)
+        marks = catalog.highest_numbers(connection)
         self._next_document, self._next_key, self._next_row = (mark + 1 for mark in marks)
         if not self.fresh:
             generations.settle(connection)

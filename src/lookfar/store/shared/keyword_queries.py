@@ -77,7 +77,7 @@ class KeywordQueries:
             alive = (
                 scope.documents
                 if scope is not None
-                else catalog.live_among(
+                else catalog.filter_live(
                     self._connection, [document for document, _ in hits], self._generation
                 )
             )

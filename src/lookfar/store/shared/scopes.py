@@ -128,7 +128,7 @@ class ScopeResolver:
         for batch in catalog.batches(documents):
             found = self._connection.execute(
                 "SELECT vector FROM chunks WHERE vector IS NOT NULL AND document IN"
-                f" ({catalog.marks(batch)})",
+                f" ({catalog.placeholders(batch)})",
                 batch,
             )
             rows.update(row for (row,) in found)

@@ -210,10 +210,10 @@ class StoredSnapshot(ABC):
 
     def model(self) -> str:
         """Return the fingerprint of the model that made the vectors; empty where unknown."""
-        return catalog.model_of(self._connection)
+        return catalog.read_model(self._connection)
 
     def missing(self, contents: Iterable[bytes]) -> set[bytes]:
-        return catalog.unembedded(self._connection, contents)
+        return catalog.find_unembedded(self._connection, contents)
 
     # -- documents -----------------------------------------------------------------
 
@@ -316,13 +316,13 @@ class StoredSnapshot(ABC):
         return catalog.definitions(self._connection, documents)
 
     def defining(self, name: str) -> list[tuple[str, Section]]:
-        return catalog.defining(self._connection, self.generation, name)
+        return catalog.find_definitions(self._connection, self.generation, name)
 
     def neighbours(self, document: int, first: int, last: int) -> list[Place]:
         return catalog.neighbours(self._connection, document, first, last)
 
     def modified(self, documents: Sequence[int]) -> dict[int, int]:
-        return catalog.modified(self._connection, documents)
+        return catalog.modified_times(self._connection, documents)
 
     def facts(self, documents: Sequence[int] | None = None) -> list[Facts]:
         return catalog.facts(self._connection, self.generation, documents)
@@ -343,7 +343,7 @@ class StoredSnapshot(ABC):
     # -- links ---------------------------------------------------------------------
 
     def links_from(self, uri: str, start: int = 0, end: int | None = None) -> list[Edge]:
-        graph.refuse_older(self._connection)
+        graph.require_link_names(self._connection)
         document = self.document(uri)
         if document is None:
             return []
@@ -352,27 +352,27 @@ class StoredSnapshot(ABC):
 
     def targets(self, uri: str = "") -> list[str]:
         if not uri:
-            return catalog.targets(self._connection)
+            return catalog.link_targets(self._connection)
         document = self.document(uri)
-        return catalog.targets(self._connection, document["id"]) if document else []
+        return catalog.link_targets(self._connection, document["id"]) if document else []
 
     def linking(self, targets: Sequence[str], text: str = "") -> list[tuple[str, str, int]]:
         """Return the documents with a link to one of these targets; with ``text``, only those
         whose link has this text."""
-        return catalog.linking(self._connection, self.generation, targets, text)
+        return catalog.find_linking(self._connection, self.generation, targets, text)
 
     def links_named(self, names: Iterable[str]) -> list[tuple[str, Edge]]:
-        graph.refuse_older(self._connection)
+        graph.require_link_names(self._connection)
         return graph.links_named(self._connection, self.generation, names)
 
     def meant(
         self, links: Iterable[tuple[str, str, str]], absent: str = ""
     ) -> dict[tuple[str, str, str], tuple[str, str]]:
-        graph.refuse_older(self._connection)
-        return graph.meant(self._connection, self.generation, links, absent)
+        graph.require_link_names(self._connection)
+        return graph.resolve_links(self._connection, self.generation, links, absent)
 
     def links_to(self, uri: str) -> list[Edge]:
-        graph.refuse_older(self._connection)
+        graph.require_link_names(self._connection)
         document = self.document(uri)
         return graph.links_to(self._connection, self.generation, document["id"]) if document else []
 
@@ -394,21 +394,21 @@ class StoredSnapshot(ABC):
         return self._remembered.graph(self._connection, self.generation).communities_of(uris)
 
     def graph(self) -> Graph:
-        graph.refuse_older(self._connection)
+        graph.require_link_names(self._connection)
         return self._remembered.graph(self._connection, self.generation)
 
     # -- the generation ------------------------------------------------------------
 
     def size(self) -> int:
         """Return the number of live documents."""
-        return catalog.document_count(self._connection, self.generation)
+        return catalog.count_documents(self._connection, self.generation)
 
     def counts(self) -> Counts:
         """Return the recorded counts: counting a million rows takes seconds."""
         manifest = self.manifest()
         if Counts.__annotations__.keys() <= manifest.keys():
             return Counts(**{name: manifest[name] for name in Counts.__annotations__})
-        return catalog.counts(self._connection, self.generation)
+        return catalog.count_rows(self._connection, self.generation)
 
     def held(self) -> int | None:
         """Return the generation that a rollback holds the collection at, if any."""

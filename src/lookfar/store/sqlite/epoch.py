@@ -246,7 +246,7 @@ class Epoch:
     def tend_signatures(self, connection: Connection) -> None:
         """Give some documents that lack a signature one, and write the file anew where most of
         it is of documents that are gone; for the holder of the writer lock."""
-        known = catalog.document_count_of_all(connection)
+        known = catalog.count_all_documents(connection)
         rows, segments = self.signatures.size()
         if known <= rows <= 2 * known + _SPARE_ROWS and segments <= _MOST_SEGMENTS:
             return
@@ -276,7 +276,7 @@ class Epoch:
     def checkpointed(self) -> bool:
         """Whether an unfinished build left something to go on from."""
         with self._readers.borrow() as connection:
-            return catalog.high_marks(connection).document > 0
+            return catalog.highest_numbers(connection).document > 0
 
     def continues(self, fingerprint: str, dimensions: int, model: str, after: int) -> bool:
         """Whether a build of this recipe may go on from the checkpoint found here: it is
@@ -286,7 +286,10 @@ class Epoch:
         if (self.fingerprint, self.vectors.dimensions) != (fingerprint, dimensions):
             return False
         with self._readers.borrow() as connection:
-            if catalog.model_of(connection) != model or not catalog.high_marks(connection).document:
+            if (
+                catalog.read_model(connection) != model
+                or not catalog.highest_numbers(connection).document
+            ):
                 return False
             view = self.keywords.view
             behind = view.stamp < catalog.keywords_stamp(connection)

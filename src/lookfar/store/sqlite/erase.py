@@ -56,7 +56,7 @@ def remove_traces(epoch: Epoch, again: MakeTerms) -> None:
         epoch.renew_signatures(connection)
         graves = generations.graves(connection)
         stamp = epoch.keywords.rewrite(
-            catalog.high_marks(connection).document,
+            catalog.highest_numbers(connection).document,
             graves,
             lambda documents: _entries(connection, documents, again),
         )

@@ -101,7 +101,7 @@ class EpochWriter:
         self._changes = 0
         self._generation = generations.highest(self._connection) + 1
         self._inserts = rows.Inserts(self._connection)
-        marks = rows.high_marks(self._connection)
+        marks = rows.highest_numbers(self._connection)
         self._next_document, self._next_key, self._next_row = (mark + 1 for mark in marks)
         # In a new epoch nothing was counted yet.
         self._since = None if self.fresh else generations.Since(after, self._next_document)
@@ -141,7 +141,7 @@ class EpochWriter:
         lacking = {content for content in contents if content not in self._new}
         if not self._blank:
             with typed_errors(self._epoch.catalogue):
-                lacking = rows.unembedded(self._connection, lacking)
+                lacking = rows.find_unembedded(self._connection, lacking)
         if self._siblings is not None:
             for content, vector in self._siblings.vectors(lacking).items():
                 self._add(content, vector)
@@ -184,7 +184,7 @@ class EpochWriter:
             self._inserts.flush()
         elif self._blank:
             return
-        rows.bury(self._connection, uri, self._generation)
+        rows.mark_dead(self._connection, uri, self._generation)
 
     def _is_new_text(self, text_sha: bytes) -> bool:
         if text_sha in self._texts:
@@ -229,7 +229,7 @@ class EpochWriter:
     def touch(self, document: int, fingerprint: Fingerprint, settled: bool) -> None:
         with typed_errors(self._epoch.catalogue):
             if not self._moved:
-                before = rows.modified(self._connection, [document])
+                before = rows.modified_times(self._connection, [document])
                 self._moved = before != {document: fingerprint.mtime_ns}
                 if self._moved:
                     rows.record_move(self._connection)

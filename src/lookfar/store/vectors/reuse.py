@@ -72,7 +72,7 @@ class Siblings:
         if not path.is_file():
             return {}
         with typed_errors(path), closing(connect(path, write=False)) as connection:
-            if catalog.model_of(connection) != self._model:
+            if catalog.read_model(connection) != self._model:
                 return {}
             rows = list(_rows(connection, wanted))
             if not rows:
@@ -99,7 +99,7 @@ def model_in(epoch: Path) -> str:
     if not path.is_file():
         return ""
     with typed_errors(path), closing(connect(path, write=False)) as connection:
-        return catalog.model_of(connection)
+        return catalog.read_model(connection)
 
 
 def keep(epoch: Path, folder: Path) -> None:
@@ -111,7 +111,7 @@ def keep(epoch: Path, folder: Path) -> None:
     files.make_folder(part, sync=False)
     source, path = epoch / CATALOGUE, part / CATALOGUE
     with typed_errors(source), closing(connect(source, write=False)) as connection:
-        model = catalog.model_of(connection)
+        model = catalog.read_model(connection)
         with typed_errors(path), closing(connect(path, write=True)) as kept:
             kept.execute("BEGIN")
             kept.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)")
@@ -148,7 +148,7 @@ def shelf_damage(folder: Path) -> str:
     try:
         with typed_errors(path), closing(connect(path, write=False)) as connection:
             (said,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-            if said != "ok" or shelf_of(catalog.model_of(connection)) != folder.name:
+            if said != "ok" or shelf_of(catalog.read_model(connection)) != folder.name:
                 return f"its catalogue: {said if said != 'ok' else 'another model'}"
             with (folder / VECTORS).open("rb") as file:
                 vectors = VectorFile(folder / VECTORS, dimensions_in(file))
@@ -167,6 +167,6 @@ def _rows(connection: sqlite3.Connection, wanted: set[bytes]) -> Iterator[tuple[
     for some in catalog.batches(sorted(wanted)):
         yield from connection.execute(
             "SELECT content, row, checksum FROM embeddings WHERE content IN"
-            f" ({catalog.marks(some)})",
+            f" ({catalog.placeholders(some)})",
             some,
         )
