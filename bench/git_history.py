@@ -39,9 +39,9 @@ from lookfar.retrieve.search import rank, search
 from lookfar.sources.git.history import (
     Repository,
     commits_of,
+    find_repository,
     read_commits,
     refs_of,
-    repository_around,
 )
 from lookfar.store.sqlite.epochs import CollectionStore
 
@@ -50,7 +50,7 @@ MODES = ("keyword", "vector", "hybrid")
 
 
 def repository_at(path: str) -> Repository:
-    found = repository_around(str(Path(path).resolve()))
+    found = find_repository(str(Path(path).resolve()))
     assert found is not None, f"{path} is no repository"
     return found
 

@@ -26,7 +26,7 @@ from lookfar.library import Library
 from lookfar.serve.cli.doctor.findings import Subject
 from lookfar.serve.cli.doctor.index_checks import check_git
 from lookfar.sources.confine import Root
-from lookfar.sources.folder.outer_ignore import ignores_around
+from lookfar.sources.folder.outer_ignore import load_outer_ignores
 
 SETTINGS = {"embed.provider": "hash", "index.workers": 1, "git.cool_down_seconds": 0}
 WORDS = "zanzibarcanary7719 harmless own commit"
@@ -47,7 +47,7 @@ def questions(library: Library, root: str, commit: str) -> Iterator[Callable[[],
     yield lambda: library.search(WORDS, filters=Filters(touches="*"))
     yield lambda: list(findings(library, root))
     yield lambda: head_of(Root.open(root))
-    yield lambda: repr(ignores_around(root))
+    yield lambda: repr(load_outer_ignores(root))
     yield lambda: library.listed()
 
 

@@ -14,8 +14,8 @@ import pytest
 from lookfar.model import Fingerprint
 from lookfar.sources.fingerprints import (
     content_hash,
-    fingerprint_of,
     is_binary,
+    make_fingerprint,
     settled,
     unchanged,
 )
@@ -30,8 +30,8 @@ def test_an_edit_that_keeps_size_and_mtime_is_seen(tmp_path: Path) -> None:
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     after = os.stat(path)
     assert (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
-    assert not unchanged(fingerprint_of(before), fingerprint_of(after))
-    assert unchanged(fingerprint_of(after), fingerprint_of(os.stat(path)))
+    assert not unchanged(make_fingerprint(before), make_fingerprint(after))
+    assert unchanged(make_fingerprint(after), make_fingerprint(os.stat(path)))
 
 
 @pytest.mark.parametrize("field", ["size", "mtime_ns", "ctime_ns", "inode"])
@@ -97,8 +97,8 @@ def stat_result(inode: int, mtime_ns: int, ctime_ns: int) -> os.stat_result:
 def test_what_a_disk_counts_in_more_than_63_bits_can_be_stored(inode: int, mtime_ns: int) -> None:
     """Seen to fail with an ``OverflowError`` of SQLite's when a fingerprint was as the disk
     says, for its times and for its inode."""
-    made = fingerprint_of(stat_result(inode, mtime_ns, mtime_ns))
+    made = make_fingerprint(stat_result(inode, mtime_ns, mtime_ns))
     with closing(sqlite3.connect(":memory:")) as connection:
         told = (made.size, made.mtime_ns, made.ctime_ns, made.inode)
         assert connection.execute("SELECT ?, ?, ?, ?", told).fetchone() == told
-    assert not unchanged(made, fingerprint_of(stat_result(inode - 1, mtime_ns, mtime_ns)))
+    assert not unchanged(made, make_fingerprint(stat_result(inode - 1, mtime_ns, mtime_ns)))

@@ -21,7 +21,7 @@ from lookfar.sources.git.history import (
     read_commits,
     refs_of,
 )
-from lookfar.sources.git.repositories import repositories_in, repository_around
+from lookfar.sources.git.repositories import find_repository, repositories_in
 
 Make = Callable[..., Any]
 
@@ -79,7 +79,7 @@ def test_no_text_becomes_an_option_or_a_command(repository: Make, tmp_path: Path
         if "\n" not in name and '"' not in name and "\\" not in name
     )
     repo.commit("modules", {".gitmodules": modules})
-    found = repository_around(str(repo.path))
+    found = find_repository(str(repo.path))
     assert found is not None
     before = {path for path in tmp_path.rglob("*") if ".git" not in path.parts}
     tried, bad = 0, []

@@ -30,13 +30,13 @@ from lookfar.sources.git.history import (
     shallow_of,
     stamp_of,
 )
-from lookfar.sources.git.repositories import Repository, repositories_in, repository_around
+from lookfar.sources.git.repositories import Repository, find_repository, repositories_in
 
 Make = Callable[..., Any]
 
 
 def opened(path: Path) -> Repository:
-    found = repository_around(str(path))
+    found = find_repository(str(path))
     assert found is not None
     return found
 
@@ -351,8 +351,8 @@ def test_what_only_looks_like_a_repository_is_none(tmp_path: Path) -> None:
     (tmp_path / "a/.git").mkdir(parents=True)
     (tmp_path / "b").mkdir()
     os.mkfifo(tmp_path / "b/.git")
-    assert repository_around(str(tmp_path / "a")) is None
-    assert repository_around(str(tmp_path / "b")) is None
+    assert find_repository(str(tmp_path / "a")) is None
+    assert find_repository(str(tmp_path / "b")) is None
 
 
 # --- where it stands ----------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lookfar.errors import InvalidPattern
-from lookfar.sources.globs import MAX_PATTERNS, GlobSet, glob_matcher, literal_of
+from lookfar.sources.globs import MAX_PATTERNS, GlobSet, as_literal, glob_matcher
 
 MATCHES = [
     ("*.md", "a.md"),
@@ -152,13 +152,13 @@ def test_a_set_names_the_glob_that_matched() -> None:
 
 
 def test_literals_are_unescaped() -> None:
-    assert literal_of("a.md") == "a.md"
-    assert literal_of("\\#a\\ ") == "#a "
-    assert literal_of("\\*") == "*"
-    assert literal_of("a\\\\") == "a\\"
-    assert literal_of("a\\\\*") is None
-    assert literal_of("a\\") is None
-    assert literal_of("a?") is None
+    assert as_literal("a.md") == "a.md"
+    assert as_literal("\\#a\\ ") == "#a "
+    assert as_literal("\\*") == "*"
+    assert as_literal("a\\\\") == "a\\"
+    assert as_literal("a\\\\*") is None
+    assert as_literal("a\\") is None
+    assert as_literal("a?") is None
 
 
 SLOW = [

@@ -15,7 +15,7 @@ import pytest
 from lookfar.sources.confine import Root
 from lookfar.sources.folder.ignore import MAX_LINES, IgnoreFile, Ignores
 from lookfar.sources.folder.policy import Policy
-from lookfar.sources.folder.walk import verdict_on, walk
+from lookfar.sources.folder.walk import judge_file, walk
 
 TREE = [
     "a.log.txt",
@@ -203,7 +203,7 @@ def test_as_git_does(repository: Path, ignores: dict[str, str]) -> None:
         policy = Policy(exclude=())
         seen = {file.uri for file in walk(root, policy).files}
         assert {uri for uri in TREE if uri not in seen} == expected | {"other/notes.tar.gz"}
-        judged = {u: verdict_on(root, policy, u) for u in TREE}
+        judged = {u: judge_file(root, policy, u) for u in TREE}
         assert {u for u, v in judged.items() if v and v.reason == "ignored"} == expected
     finally:
         for folder in ignores:

@@ -1,7 +1,7 @@
 """What stays out by name, and that nothing lets it back in.
 
 Proved by mutation: a row of the deny list removed, folding reduced to `lower()`, and
-a denial that `include` can lift all fail here.
+a denied_by that `include` can lift all fail here.
 """
 
 from __future__ import annotations

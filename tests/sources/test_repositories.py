@@ -22,7 +22,7 @@ from lookfar.library import Library
 from lookfar.model import Filters
 from lookfar.sources.git import metadata
 from lookfar.sources.git.history import commits_of, present, read_commits, refs_of, refusal_of
-from lookfar.sources.git.repositories import Repository, repositories_in, repository_around
+from lookfar.sources.git.repositories import Repository, find_repository, repositories_in
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -34,7 +34,7 @@ as_root = pytest.mark.skipif(
 
 
 def around(path: Path, *trusted: str) -> Repository:
-    repository = repository_around(str(path), trusted)
+    repository = find_repository(str(path), trusted)
     assert repository is not None
     return repository
 

@@ -22,7 +22,7 @@ from lookfar.library import Library
 from lookfar.model import Skipped
 from lookfar.sources.confine import Root
 from lookfar.sources.folder.policy import Policy
-from lookfar.sources.folder.walk import MAX_SKIPPED, Walk, glance, verdict_on, walk
+from lookfar.sources.folder.walk import MAX_SKIPPED, Walk, examine_files, judge_file, walk
 
 
 def plant(root: Path, *uris: str, text: str = "x") -> None:
@@ -73,7 +73,7 @@ def test_names_that_no_path_can_carry_are_skipped(
     assert uris(found) == ["ok.md"]
     assert [(skipped.uri, skipped.reason) for skipped in found.skipped] == [(top, "bad_name")]
     assert found.unreadable == ()
-    hinted = glance(Root.open(docs), Policy(), [name, "ok.md"])  # As the watcher names them.
+    hinted = examine_files(Root.open(docs), Policy(), [name, "ok.md"])  # As the watcher names them.
     assert (uris(hinted), hinted.unreadable) == (["ok.md"], ())
     assert hinted.skipped_counts == {"bad_name": 1}
     chosen = {"embed.provider": "hash"}
@@ -104,13 +104,13 @@ def test_reasons_are_counted_and_named(tmp_path: Path) -> None:
         Skipped("a.png", "binary", "*.png"),
         Skipped("bad\ufffd.md", "bad_name", "not UTF-8"),
         Skipped("big.md", "too_large", "11 bytes, limit 10"),
-        Skipped("hard.md", "hard_link", "2 names lead to it"),
+        Skipped("hard.md", "hard_link", "it has 2 hard links"),
         Skipped("ign.txt", "ignored", ".gitignore:1: ign.txt"),
         Skipped("link.md", "symlink"),
         Skipped("loop", "not_included", "include"),
         Skipped("no.rst", "not_included", "include"),
         Skipped("node_modules", "denied", "node_modules/"),
-        Skipped("ok.md", "hard_link", "2 names lead to it"),
+        Skipped("ok.md", "hard_link", "it has 2 hard links"),
         Skipped("pipe.md", "not_a_file"),
         Skipped("x.tmp", "excluded", "*.tmp"),
     )
@@ -145,7 +145,7 @@ def test_planted_secrets_are_never_admitted(tmp_path: Path) -> None:
     policy = Policy(include=("**", *secrets), exclude=())
     assert uris(walk(Root.open(tmp_path), policy)) == [".gitignore", ".lookfarignore", "ok.md"]
     for uri in secrets:
-        assert verdict_on(Root.open(tmp_path), policy, uri) is not None
+        assert judge_file(Root.open(tmp_path), policy, uri) is not None
 
 
 def test_depth_limit(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_depth_limit(tmp_path: Path) -> None:
     assert uris(found) == ["0.md", "a/1.md", "a/b/2.md"]
     assert found.skipped == (Skipped("a/b/c", "too_deep", "limit 2"),)
     assert uris(walk(Root.open(tmp_path), Policy(max_depth=0))) == ["0.md"]
-    assert verdict_on(Root.open(tmp_path), Policy(max_depth=2), "a/b/c/3.md") is not None
+    assert judge_file(Root.open(tmp_path), Policy(max_depth=2), "a/b/c/3.md") is not None
     plant(tmp_path, "/".join("d" * 20) + "/in.md", "/".join("d" * 21) + "/out.md")
     assert uris(walk(Root.open(tmp_path), Policy()))[-1].endswith("in.md")
 

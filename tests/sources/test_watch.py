@@ -19,7 +19,7 @@ from lookfar.ports import Batch
 from lookfar.sources.confine import Root
 from lookfar.sources.folder import mounts, watch
 from lookfar.sources.folder.policy import Policy
-from lookfar.sources.folder.watch import FolderWatcher, Hints, topmost
+from lookfar.sources.folder.watch import FolderWatcher, Hints, drop_nested
 
 LINUX = sys.platform == "linux"
 only_linux = pytest.mark.skipif(not LINUX, reason="needs inotify")
@@ -562,7 +562,7 @@ def test_where_others_write_from_elsewhere_a_fence_proves_nothing(
     table = tmp_path / "mounts"
     where = str(root.resolve()).replace(" ", "\\040")
     table.write_text(f"/dev/x / ext4 rw 0 0\nserver:/x {where} {kind} rw 0 0\n")
-    monkeypatch.setattr(mounts.mounted, "__defaults__", (table,))
+    monkeypatch.setattr(mounts.file_system_type, "__defaults__", (table,))
     seen = Seen(root, exact=True)
     assert seen.watcher.fence(DEADLINE) is proves
     assert seen.watcher.healthy
@@ -630,4 +630,4 @@ def test_too_many_names_are_everything() -> None:
 
 
 def test_a_folder_stands_for_what_lies_below_it() -> None:
-    assert topmost({"a/", "a/b.md", "a/c/", "ab.md", "d.md"}) == {"a/", "ab.md", "d.md"}
+    assert drop_nested({"a/", "a/b.md", "a/c/", "ab.md", "d.md"}) == {"a/", "ab.md", "d.md"}

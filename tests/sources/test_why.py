@@ -11,9 +11,9 @@ import pytest
 
 from lookfar.model import Ruling
 from lookfar.sources.confine import Root
-from lookfar.sources.folder.outer_ignore import ignores_around
+from lookfar.sources.folder.outer_ignore import load_outer_ignores
 from lookfar.sources.folder.policy import Policy
-from lookfar.sources.folder.walk import verdict_on, walk
+from lookfar.sources.folder.walk import judge_file, walk
 from lookfar.sources.folder.why import why
 from lookfar.text.parse.formats import parser_for
 
@@ -60,9 +60,9 @@ TABLE: list[tuple[str, str, str, str, str]] = [
     ("large.md", "too_large", "200 bytes, limit 100", "sources.max_file_bytes", ""),
     ("a/b/c/d.md", "admitted", "", "", ""),
     ("a/b/c/d/e.md", "too_deep", "limit 3", "sources.max_depth", "a/b/c/d"),
-    ("thing.xyz", "no_parser", "no format claims this name", "built in", ""),
+    ("thing.xyz", "no_parser", "no known format has this name", "built in", ""),
     ("absent.md", "gone", "no such file", "", ""),
-    ("guide.md/x.md", "gone", "this is no folder", "", "guide.md"),
+    ("guide.md/x.md", "gone", "this is not a folder", "", "guide.md"),
     ("absent/.env", "denied", ".env", "built in", ""),
     ("src", "admitted", "", "", ""),
 ]
@@ -198,10 +198,10 @@ def test_a_folder_in_a_repository_heeds_the_rules_above_it(tmp_path: Path) -> No
     assert ignored == {"keep.md", "local.md", "deep/c.txt"}
     walked = walk(sub, policy)
     assert {file.uri for file in walked.files} == {"a.md", "deep/b.md"}
-    assert {uri for uri in ("a.md", *ignored) if verdict_on(sub, policy, uri)} == ignored
+    assert {uri for uri in ("a.md", *ignored) if judge_file(sub, policy, uri)} == ignored
     assert ruling(tmp_path / "sub", "keep.md", policy).place.endswith("/.gitignore:1")
     # The same object, by which the next walk sees that nothing changed.
-    assert ignores_around(sub.path) is ignores_around(sub.path) is not None
+    assert load_outer_ignores(sub.path) is load_outer_ignores(sub.path) is not None
     again = walk(sub, policy, before=walked)
     assert again.files == walked.files
     plant(tmp_path, {".gitignore": "/sub/a.md\n"})

@@ -395,13 +395,13 @@ class Folder(Collection):
 
         Empty for one that is; ``OutsideRoot`` for a path that leaves the folder.
         """
-        from lookfar.sources.folder.walk import verdict_on
+        from lookfar.sources.folder.walk import judge_file
 
         try:
             raw, _ = self.root.read(uri, self.settings.sources.max_file_bytes)
         except Refused as refusal:
             return refusal.reason
-        verdict = verdict_on(self.root, policy_from(self.settings, self.root.path), uri)
+        verdict = judge_file(self.root, policy_from(self.settings, self.root.path), uri)
         if verdict is not None:
             return verdict.reason
         if parser_for(uri) is None:
@@ -884,10 +884,10 @@ class Folder(Collection):
         if not self.settings.git.history or self.sealed:
             return {}
         from lookfar.collections.commits import Commits
-        from lookfar.sources.git.repositories import is_there, repository_around
+        from lookfar.sources.git.repositories import find_repository, is_there
 
         trusted = self.settings.git.trusted
-        around = repository_around(self.root.path, trusted)
+        around = find_repository(self.root.path, trusted)
         if around is None and look:
             self._look_below()
         gone: list[Commits] = []

@@ -11,7 +11,7 @@ from lookfar.errors import InvalidArgument, LookfarError, PermissionDenied
 from lookfar.model import Document
 from lookfar.sources.confine import components
 from lookfar.sources.folder.policy import Policy
-from lookfar.sources.folder.walk import verdict_on
+from lookfar.sources.folder.walk import judge_file
 from lookfar.text.normalise import normalise
 from lookfar.text.parse.formats import format_of
 from lookfar.text.parse.markdown import parse
@@ -90,7 +90,7 @@ class Workspace:
                 hint="Only files that end in .md can be edited by section.",
                 details={"uri": uri, "reason": "format"},
             )
-        verdict = verdict_on(self.documents.root, self.policy, uri)
+        verdict = judge_file(self.documents.root, self.policy, uri)
         if verdict is not None:
             raise PermissionDenied(
                 f"{uri!r} is excluded by the rule {verdict.rule!r} ({verdict.reason}).",

@@ -28,7 +28,7 @@ from lookfar.index.worker import Outcome, Preparer, Recipe, Unchanged, WorkerPoo
 from lookfar.model import Failure, Fingerprint, IndexReport, Lane, Skipped
 from lookfar.ports import LeftOut, Version
 from lookfar.sources.fingerprints import settled
-from lookfar.sources.folder.walk import Walk, glance, walk
+from lookfar.sources.folder.walk import Walk, examine_files, walk
 
 if TYPE_CHECKING:
     from lookfar.config import Settings
@@ -112,7 +112,7 @@ class Build:
             seen = (
                 walk(self._root, policy, before=before)
                 if only is None
-                else glance(self._root, policy, only)
+                else examine_files(self._root, policy, only)
             )
             known = writer.known(only)
             left_out = writer.left_out()

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from lookfar.errors import InvalidArgument
 from lookfar.ports import Batch
-from lookfar.sources.folder.watch import MOST_NAMED, topmost
+from lookfar.sources.folder.watch import MOST_NAMED, drop_nested
 from lookfar.sources.git.metadata import line_of
-from lookfar.sources.git.repositories import repository_around
+from lookfar.sources.git.repositories import find_repository
 from lookfar.store.ground import files
 from lookfar.store.ground.records import pack_record, unpack_record
 from lookfar.text.parse.formats import format_of
@@ -115,7 +115,7 @@ class Dirty:
         """All that waits or is being indexed, by name."""
         with self._lock:
             taken = self._taken.only if self._taken else None
-            return topmost(self._uris | (taken or frozenset()))
+            return drop_nested(self._uris | (taken or frozenset()))
 
     def add(self, uris: Iterable[str] = (), *, everything: bool = False) -> bool:
         """Add names of files that could be documents; True when one was new."""
@@ -138,7 +138,7 @@ class Dirty:
         """What there is to do; it stays known, and on disk, until ``done``."""
         with self._lock:
             if self._taken is None and (self._uris or self._everything):
-                self._taken = Work(None if self._everything else topmost(self._uris))
+                self._taken = Work(None if self._everything else drop_nested(self._uris))
                 self._uris.clear()
                 self._everything = False
             return self._taken
@@ -200,7 +200,7 @@ def head_of(root: Root) -> str:
     That repository may have its top folder above the root, or be a worktree whose head
     is elsewhere. What is read there is only ever compared, never shown.
     """
-    repository = repository_around(root.path)
+    repository = find_repository(root.path)
     head = line_of(repository.own, "HEAD") if repository and repository.own else ""
     if repository is None or not head:
         return _NO_HEAD

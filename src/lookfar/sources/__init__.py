@@ -1,6 +1,4 @@
-"""What may be read, and what changed: policy, confined opening, walking and fingerprints.
+"""Sources of documents: which files may be read, their contents, and what changed.
 
-Takes: a folder and the rules for it. Gives: the files that may be indexed,
-their bytes, and enough about them to see a change. Refuses: everything outside
-the folder, everything secret by name, and every kind of link.
+Everything outside the folder, files whose names mark them as secret, and links are rejected.
 """

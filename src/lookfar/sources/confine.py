@@ -1,20 +1,13 @@
-"""The one door through which user files are read: nothing outside a root comes in.
+"""Read files inside a root folder, and nothing outside it. All user files are read here.
 
-Takes: the folder to serve, and URIs relative to it. Gives: bytes with the
-fingerprint of exactly those bytes. Refuses: URIs that are absolute or climb
-(``OutsideRoot``), and with ``Refused`` every link, special file, oversized or
-vanished file.
+Each path component is opened relative to the one before it and without following links, so a
+folder that is replaced with a link between two steps is not followed. No directory descriptor
+outlives a call: a cached one would still read a folder that was moved out of the root. That
+costs about 15 µs per file. A hard link may share a file with a path outside the root, so files
+with several names are rejected unless the caller allows them.
 
-Each component is opened relative to the one before it and without following
-links, so a folder swapped for a link between two steps is met as a link and
-not followed. No directory descriptor outlives a call: a cached one would go on
-reading a folder that has since been moved out of the root. That costs about
-15 µs per file. A second name of a file (a hard link) may lie outside the root and
-cannot be told from the first, so files with several names are refused unless
-the caller allows them.
-
-Where the system cannot open relative to a descriptor (Windows), every component
-is examined first, and after the open the system is asked where the file lies.
+On systems that cannot open relative to a descriptor (Windows), every component is checked
+first, and after opening the system is asked for the real path of the file.
 """
 
 from __future__ import annotations
@@ -29,10 +22,10 @@ from typing import ClassVar, Final
 
 from lookfar.errors import InvalidArgument, OutsideRoot, RootNotFound, from_os_error
 from lookfar.model import Fingerprint
-from lookfar.sources.fingerprints import fingerprint_of
+from lookfar.sources.fingerprints import make_fingerprint
 
 Handle = int | str
-"""An open folder: a descriptor, or its path where descriptors cannot be opened from."""
+"""An open folder: a descriptor, or its path on systems that cannot open relative to one."""
 
 ON_WINDOWS: Final = os.name == "nt"
 
@@ -40,7 +33,7 @@ _ATTEMPTS: Final = 3
 _MAX_URI_BYTES: Final = 4096
 _CLOSED_ON_EXEC: Final = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _FOLDER_FLAGS: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _CLOSED_ON_EXEC
-# O_NONBLOCK: opening a FIFO must not wait for its writer. O_NOCTTY: nor may a terminal adopt us.
+# O_NONBLOCK: opening a FIFO must not wait for a writer. O_NOCTTY: a terminal must not become ours.
 _FILE_FLAGS: Final = (
     os.O_RDONLY
     | _CLOSED_ON_EXEC
@@ -57,11 +50,10 @@ _SPECIAL: Final = frozenset((errno.ENXIO, errno.ENODEV, errno.EISDIR, errno.EOPN
 
 
 class Refused(Exception):
-    """A file inside the root that must not or cannot be read.
+    """Raised for a file inside the root that must not or cannot be read.
 
-    ``reason`` is one of ``gone``, ``symlink``, ``hard_link``, ``not_a_file``,
-    ``too_large`` and ``changing``; callers make it the reason of a ``Skipped``
-    or the code of a ``Failure``.
+    ``reason`` is one of ``gone``, ``symlink``, ``hard_link``, ``not_a_file``, ``too_large`` and
+    ``changing``; callers use it as the reason of a ``Skipped`` or the code of a ``Failure``.
     """
 
     def __init__(self, uri: str, reason: str, detail: str = "") -> None:
@@ -71,8 +63,8 @@ class Refused(Exception):
         self.detail = detail
 
 
-def refused_as_path(uri: str) -> str:
-    """Why a text is not a relative POSIX path that can be opened; empty where it is one."""
+def path_problem(uri: str) -> str:
+    """Return why a text is not a relative POSIX path that can be opened; empty if it is one."""
     parts = uri.split("/")
     if any(part in ("", ".", "..") for part in parts) or "\0" in uri:
         return "not a plain path"
@@ -85,8 +77,8 @@ def refused_as_path(uri: str) -> str:
 
 
 def components(uri: str) -> list[str]:
-    """The parts of a relative POSIX path; ``OutsideRoot`` for anything that is not one."""
-    if refused_as_path(uri):
+    """Split a relative POSIX path; ``OutsideRoot`` for anything else."""
+    if path_problem(uri):
         raise OutsideRoot(
             f"{uri[:200]!r} is not a path inside the folder.",
             hint="Give a path relative to the folder, like docs/guide.md, without '..'.",
@@ -95,42 +87,41 @@ def components(uri: str) -> list[str]:
 
 
 def open_child(parent: Handle, name: str) -> Handle:
-    """Open a folder by its name in an open folder, never through a link."""
+    """Open a subfolder of an open folder, without following links."""
     if isinstance(parent, int):
         return os.open(name, _FOLDER_FLAGS, dir_fd=parent)
     path = os.path.join(parent, name)
     if not stat.S_ISDIR(os.lstat(path).st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
-    if not _free_of_links(path):
+    if not _has_no_links(path):
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
     return path
 
 
 def close_folder(folder: Handle) -> None:
-    """Give back what ``open_child`` or ``Root.open_folder`` gave."""
+    """Close a folder opened by ``open_child`` or ``Root.open_folder``."""
     if isinstance(folder, int):
         os.close(folder)
 
 
 def lstat_in(folder: Handle, name: str) -> os.stat_result:
-    """Stat an entry of an open folder without following it."""
+    """Stat an entry of an open folder without following links."""
     if isinstance(folder, int):
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     return os.lstat(os.path.join(folder, name))
 
 
 def read_in(folder: Handle, name: str, uri: str, limit: int) -> bytes:
-    """The bytes of a regular file of an open folder; ``Refused`` under its ``uri`` for all else.
+    """Return the bytes of a regular file in an open folder; ``Refused`` for anything else.
 
-    Unlike ``Root.read``, it allows further names of the file, and ``FileNotFoundError`` says that
-    there is none.
+    Unlike ``Root.read``, it allows hard links, and raises ``FileNotFoundError`` for a missing file.
     """
     try:
         if isinstance(folder, int):
             file = os.open(name, _FILE_FLAGS, dir_fd=folder)
         else:
             path = os.path.join(folder, name)
-            if not stat.S_ISREG(os.lstat(path).st_mode) or not _free_of_links(path):
+            if not stat.S_ISREG(os.lstat(path).st_mode) or not _has_no_links(path):
                 raise Refused(uri, "symlink", "its path leads through a link or another spelling")
             file = os.open(path, _FILE_FLAGS)
     except OSError as error:
@@ -150,33 +141,33 @@ def read_in(folder: Handle, name: str, uri: str, limit: int) -> bytes:
         os.close(file)
 
 
-def _free_of_links(path: str) -> bool:
+def _has_no_links(path: str) -> bool:
     try:
         return os.path.realpath(path) == path
-    except OSError:  # a link was swapped away while it was resolved
+    except OSError:  # A link was removed while it was resolved.
         return False
 
 
-def _place_of(file: int) -> str:
-    """The real path of an open file, from the system and not from how it was opened."""
+def _real_path(file: int) -> str:
+    """Ask the system for the real path of an open file."""
     if sys.platform == "win32":
         import ctypes
         import msvcrt
 
-        room = ctypes.create_unicode_buffer(1 << 15)
+        buffer = ctypes.create_unicode_buffer(1 << 15)
         handle = ctypes.c_void_p(msvcrt.get_osfhandle(file))
-        if not ctypes.windll.kernel32.GetFinalPathNameByHandleW(handle, room, len(room), 0):
+        if not ctypes.windll.kernel32.GetFinalPathNameByHandleW(handle, buffer, len(buffer), 0):
             raise ctypes.WinError()
         share = "\\\\?\\UNC\\"
-        if room.value.startswith(share):
-            return "\\\\" + room.value[len(share) :]
-        return room.value.removeprefix("\\\\?\\")
+        if buffer.value.startswith(share):
+            return "\\\\" + buffer.value[len(share) :]
+        return buffer.value.removeprefix("\\\\?\\")
     else:
         return os.readlink(f"/proc/self/fd/{file}")
 
 
 class Root:
-    """A folder that may be read. Holds no descriptor: safe to share, pickle and forget."""
+    """A folder that may be read. Holds no descriptor, so it can be shared and pickled."""
 
     __slots__ = ("_identity", "allow_hard_links", "path")
 
@@ -184,7 +175,7 @@ class Root:
 
     def __init__(self, path: str, identity: tuple[int, int], allow_hard_links: bool) -> None:
         self.path = path
-        """The real path, without links, as it was when the root was opened."""
+        """The real path at the time the root was opened."""
         self.allow_hard_links = allow_hard_links
         self._identity = identity
 
@@ -193,32 +184,32 @@ class Root:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, allow_hard_links: bool = False) -> Root:
-        """Resolve the folder once. Links on the way *to* it are the user's own business."""
-        shown = os.fspath(path)
+        """Resolve the folder once; links in the path *to* it are followed."""
+        given = os.fspath(path)
         try:
-            real = os.path.realpath(shown, strict=True)
+            real = os.path.realpath(given, strict=True)
             info = os.stat(real)
         except (FileNotFoundError, NotADirectoryError, ValueError) as error:
             raise RootNotFound(
-                f"The folder {shown!r} does not exist.",
-                hint="Check the spelling; a folder is never created for you.",
+                f"The folder {given!r} does not exist.",
+                hint="Check the spelling; folders are not created automatically.",
             ) from error
         except OSError as error:
-            raise from_os_error(error, f"opening the folder {shown!r}") from error
+            raise from_os_error(error, f"opening the folder {given!r}") from error
         if not stat.S_ISDIR(info.st_mode):
             raise InvalidArgument(
-                f"{shown!r} is not a folder.",
-                hint=f"Give the folder it lies in: {os.path.dirname(real)}",
+                f"{given!r} is not a folder.",
+                hint=f"Give the folder that contains it: {os.path.dirname(real)}",
             )
         return cls(real, (info.st_dev, info.st_ino), allow_hard_links)
 
     @classmethod
     def absent(cls, path: str | os.PathLike[str]) -> Root:
-        """A folder that lies on another machine, by the name that it has there: nothing is read."""
+        """Return a root for a folder on another machine, which cannot be read."""
         return cls(os.path.abspath(path), (0, 0), False)
 
     def read(self, uri: str, limit: int) -> tuple[bytes, Fingerprint]:
-        """All bytes of a file of at most ``limit`` bytes, and the fingerprint they go with."""
+        """Return the bytes of a file of at most ``limit`` bytes, with their fingerprint."""
         parts = components(uri)
         try:
             for _ in range(_ATTEMPTS):
@@ -230,9 +221,9 @@ class Root:
         raise Refused(uri, "changing", f"written to during each of {_ATTEMPTS} readings")
 
     def stat(self, uri: str) -> Fingerprint | None:
-        """The fingerprint of a file that ``read`` would open, or None when there is none.
+        """Return the fingerprint of a file that ``read`` would open, or None.
 
-        A link, a folder or a special file in its place counts as none.
+        Links, folders and special files give None, too.
         """
         parts = components(uri)
         try:
@@ -248,17 +239,17 @@ class Root:
             if error.errno in _GONE:
                 return None
             raise from_os_error(error, f"examining {uri!r}") from error
-        return fingerprint_of(info)
+        return make_fingerprint(info)
 
     def contains(self, uri: str) -> bool:
-        """True when ``uri`` names a readable kind of file inside the root."""
+        """Whether ``uri`` is a readable regular file inside the root."""
         try:
             return self.stat(uri) is not None
         except OutsideRoot:
             return False
 
     def uri_of(self, path: str | os.PathLike[str]) -> str:
-        """The URI of an absolute path below the root, by its spelling; ``OutsideRoot`` if none."""
+        """Convert an absolute path below the root to a URI, without touching the disk."""
         below = os.path.relpath(os.fspath(path), self.path) if os.path.isabs(path) else ".."
         uri = below.replace(os.sep, "/")
         components(uri)
@@ -269,39 +260,39 @@ class Root:
         return self._enter(uri, components(uri) if uri else [])
 
     def _top(self) -> Handle:
-        """The root itself, opened anew and recognised.
+        """Open the root itself, and check that it is the same folder.
 
-        The path was free of links once. A checkout may since have put a link in
-        it, so a folder that is not the one we know is accepted only if the
-        path is still free of links (the folder was deleted and made again).
+        The path had no links when the root was opened. A checkout may have put one in it since,
+        so another folder is accepted only if the path still has no links: the folder was deleted
+        and created again.
         """
         try:
             if not self.by_descriptor:
                 os.lstat(self.path)
-                return self.path if _free_of_links(self.path) else self._lost()
+                return self.path if _has_no_links(self.path) else self._raise_lost()
             top = os.open(self.path, _FOLDER_FLAGS)
         except OSError as error:
             if error.errno in (*_GONE, errno.ENOTDIR, errno.ELOOP):
-                self._lost(error)
+                self._raise_lost(error)
             raise
         info = os.fstat(top)
         identity = (info.st_dev, info.st_ino)
         if identity != self._identity:
-            if not _free_of_links(self.path):
+            if not _has_no_links(self.path):
                 os.close(top)
-                self._lost()
+                self._raise_lost()
             self._identity = identity
         return top
 
-    def _lost(self, cause: OSError | None = None) -> str:
+    def _raise_lost(self, cause: OSError | None = None) -> str:
         raise RootNotFound(
             f"The folder {self.path!r} is gone or has become a link.",
-            hint="Put the folder back, or index its new place.",
+            hint="Restore the folder, or index its new location.",
             details={"path": self.path},
         ) from cause
 
     def _enter(self, uri: str, folders: Sequence[str]) -> Handle:
-        """The open folder at the end of a chain of names."""
+        """Open the folder at the end of a chain of names."""
         here = self._top()
         for name in folders:
             try:
@@ -328,11 +319,11 @@ class Root:
             close_folder(folder)
 
     def _open_by_path(self, uri: str, path: str) -> int:
-        """Open, then ask the system where the open file lies: no swap can change that answer."""
+        """Open a file, then compare its real path, which no later change of the path can alter."""
         self._check(uri, os.lstat(path))
         file = os.open(path, _FILE_FLAGS)
         try:
-            if os.path.normcase(_place_of(file)) == os.path.normcase(path):
+            if os.path.normcase(_real_path(file)) == os.path.normcase(path):
                 return file
         except OSError:
             os.close(file)
@@ -343,7 +334,7 @@ class Root:
     def _read_once(
         self, uri: str, parts: Sequence[str], limit: int
     ) -> tuple[bytes, Fingerprint] | None:
-        """The content, or None when it changed under the reading."""
+        """Return the content, or None if it changed while it was read."""
         file = self._open_file(uri, parts)
         try:
             before = os.fstat(file)
@@ -351,31 +342,31 @@ class Root:
             size = before.st_size
             if size > limit:
                 raise Refused(uri, "too_large", f"{size} bytes, limit {limit}")
-            # One byte more than expected: a file that grew shows it at once.
+            # One byte more than expected shows that the file grew.
             data = os.read(file, size + 1)
             while len(data) < size and (more := os.read(file, size + 1 - len(data))):
                 data += more
             after = os.fstat(file)
         finally:
             os.close(file)
-        fingerprint = fingerprint_of(before)
-        if len(data) != size or fingerprint_of(after) != fingerprint:
+        fingerprint = make_fingerprint(before)
+        if len(data) != size or make_fingerprint(after) != fingerprint:
             return None
         return data, fingerprint
 
     def _check(self, uri: str, info: os.stat_result) -> None:
-        """Refuse what is not a plain file with one name."""
+        """Raise unless it is a regular file with one name."""
         if stat.S_ISLNK(info.st_mode):
             raise Refused(uri, "symlink")
         if not stat.S_ISREG(info.st_mode):
             raise Refused(uri, "not_a_file", "a folder, pipe, socket or device")
         if info.st_nlink > 1 and not self.allow_hard_links:
-            raise Refused(uri, "hard_link", f"{info.st_nlink} names lead to it")
+            raise Refused(uri, "hard_link", f"it has {info.st_nlink} hard links")
 
     def _refuse(self, uri: str, error: OSError, folder: Handle, name: str) -> None:
-        """Raise what a failed open says about the file; return if the system is to blame."""
+        """Raise ``Refused`` if a failed open is about the file; return for other system errors."""
         if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR):
-            # Where a directory was asked for, the system reports a link as "not a directory".
+            # With O_DIRECTORY the system reports a link as "not a directory".
             try:
                 linked = stat.S_ISLNK(lstat_in(folder, name).st_mode)
             except OSError:

@@ -1,9 +1,4 @@
-"""How a file is known to be the same as before, and whether it is text.
-
-Takes: stat results and bytes. Gives: fingerprints, content hashes and the
-answers to "did it change?", "can that answer be trusted?" and "is it binary?".
-Refuses: to touch the disk; whoever holds the stat result or the bytes asks here.
-"""
+"""Compare files by fingerprint, hash their content, and tell binary from text."""
 
 from __future__ import annotations
 
@@ -13,23 +8,23 @@ from hashlib import sha256
 from lookfar.model import Fingerprint
 
 HEAD_BYTES = 8192
-"""How much of a file is looked at to tell text from binary."""
+"""How many bytes are checked to tell text from binary."""
 
 SETTLING_NS = 2_000_000_000
-"""The coarsest timestamp step in common use (FAT): two writes may share one stamp for so long."""
+"""The coarsest timestamp resolution in use (FAT): writes this close can share a timestamp."""
 
 _MOST = (1 << 63) - 1
-"""The largest number that a catalogue can keep."""
+"""The largest integer that SQLite can store."""
 
 _WIDE_TEXT = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
-"""Byte-order marks of UTF-16 and UTF-32, whose ASCII half is full of zero bytes."""
+"""Byte-order marks of UTF-16 and UTF-32, which contain many null bytes."""
 
 
-def fingerprint_of(info: os.stat_result) -> Fingerprint:
-    """What a stat result says about a file's content.
+def make_fingerprint(info: os.stat_result) -> Fingerprint:
+    """Build the fingerprint of a file from its stat result.
 
-    Inode and ctime are part of it because an edit can keep size and mtime. Disks give inodes
-    of 64 bits, and times beyond the year 2262; what is stored has 63 and a sign.
+    It includes inode and ctime because an edit can preserve size and mtime. Inodes may have 64
+    bits and times may be after the year 2262, so they are limited to signed 64-bit integers.
     """
     return Fingerprint(
         info.st_size,
@@ -40,25 +35,24 @@ def fingerprint_of(info: os.stat_result) -> Fingerprint:
 
 
 def unchanged(old: Fingerprint, new: Fingerprint) -> bool:
-    """True when the disk shows no difference. Trust it only if ``old`` had settled."""
+    """Whether the fingerprints are equal; reliable only if ``old`` was settled."""
     return old == new
 
 
 def settled(fingerprint: Fingerprint, read_at_ns: int) -> bool:
-    """True when a later edit must show up in the fingerprint.
+    """Whether any later edit changes the fingerprint.
 
-    A file written within a timestamp step of being read can be written again
-    under the same stamp. Such a file (or one from the future, by a wrong clock)
-    has to be hashed again next time, whatever its fingerprint says.
+    A file written just before it was read can be written again with the same timestamp. Such a
+    file, or one with a timestamp in the future, must be hashed again next time.
     """
     return max(fingerprint.mtime_ns, fingerprint.ctime_ns) + SETTLING_NS <= read_at_ns
 
 
 def content_hash(data: bytes) -> bytes:
-    """The SHA-256 digest of a file's bytes as they are on disk."""
+    """Return the SHA-256 digest of a file's bytes."""
     return sha256(data).digest()
 
 
 def is_binary(head: bytes) -> bool:
-    """True when the start of a file holds a zero byte that no text encoding explains."""
+    """Whether the start of a file contains a null byte and no UTF-16 or UTF-32 mark."""
     return b"\0" in head[:HEAD_BYTES] and not head.startswith(_WIDE_TEXT)

@@ -1,20 +1,15 @@
-"""File patterns of users, compiled so that no pattern can be slow.
+"""Compile users' glob patterns so that no pattern can be slow.
 
-Takes: globs with ``*``, ``**``, ``?``, ``[...]`` and ``{a,b}``. Gives: matchers
-for relative POSIX paths. Refuses: patterns that are malformed, too long or too
-many, with ``InvalidPattern`` and the way out.
+Supports ``*``, ``**``, ``?``, ``[...]`` and ``{a,b}``, as in gitignore: a pattern without ``/``
+matches the last component at any depth (``*.md``); one with ``/`` matches the whole path from the
+root (``docs/*.md``); ``**`` as a component matches any number of components; ``docs/`` and
+``docs/**`` match everything below ``docs``. Wildcards match a leading dot, case matters, and both
+sides are compared in NFC, because macOS writes decomposed names. Malformed or too long patterns
+raise ``InvalidPattern``.
 
-Meaning, as in gitignore: a pattern without ``/`` is compared with the last
-component at any depth (``*.md``); one with ``/`` is compared with the whole path
-from the root (``docs/*.md``); ``**`` as a component stands for any number of
-components; ``docs/`` and ``docs/**`` mean everything below ``docs``. Wildcards
-match a leading dot, case counts, and both sides are compared in NFC, because
-macOS writes decomposed names.
-
-Why matching is linear in practice: a glob is fixed-width pieces between stars,
-and for each piece the leftmost place is always as good as any later one. So
-every piece becomes an atomic group, which the regular-expression engine never
-re-enters: the worst case is pattern length times path length, never a power.
+Matching is linear in practice: a glob consists of fixed-width pieces between stars, and the
+leftmost match of each piece is as good as any later one. So every piece is an atomic group, which
+the regular-expression engine never re-enters: the worst case is pattern length times path length.
 """
 
 from __future__ import annotations
@@ -31,7 +26,7 @@ MAX_LENGTH: Final = 1_000
 MAX_PATTERNS: Final = 1_000
 MAX_ALTERNATIVES: Final = 64
 MAX_COMPILED: Final = 16_000
-"""Characters of one pattern after its braces are expanded; compiling costs time per character."""
+"""Characters of one pattern after brace expansion, because compiling takes time per character."""
 
 _MAX_NESTING: Final = 8
 _STAR: Final = "*"
@@ -54,11 +49,11 @@ _POSIX: Final = {
 
 
 class Malformed(ValueError):
-    """A pattern that means nothing; its text says why. Ignore files drop such a line."""
+    """Raised for a pattern that cannot be compiled; ignore files skip such a line."""
 
 
 def _character_class(pattern: str, start: int) -> tuple[str, int]:
-    """The expression for the ``[...]`` at ``start`` and the position after it."""
+    """Return the expression for the ``[...]`` at ``start``, and the position after it."""
     at = start + 1
     negated = pattern[at : at + 1] in ("!", "^")
     at += negated
@@ -90,7 +85,7 @@ def _character_class(pattern: str, start: int) -> tuple[str, int]:
 
 
 def _class_member(pattern: str, at: int) -> tuple[str, int]:
-    """One character inside ``[...]``, unescaped, and the position after it."""
+    """Return one character inside ``[...]``, unescaped, and the position after it."""
     if pattern[at] == "\\":
         at += 1
         if at == len(pattern):
@@ -99,7 +94,7 @@ def _class_member(pattern: str, at: int) -> tuple[str, int]:
 
 
 def _tokens(pattern: str) -> Iterator[str]:
-    """One token per character matched: ``*``, ``/`` or an expression of width one."""
+    """Yield the tokens of a pattern: ``*``, ``/`` or an expression of width one."""
     at = 0
     while at < len(pattern):
         char = pattern[at]
@@ -123,7 +118,7 @@ def _tokens(pattern: str) -> Iterator[str]:
 
 
 def _component(tokens: Sequence[str]) -> str:
-    """The expression for one path component."""
+    """Return the expression for one path component."""
     pieces: list[list[str]] = [[]]
     for token in tokens:
         if token == _STAR:
@@ -133,15 +128,15 @@ def _component(tokens: Sequence[str]) -> str:
     if len(pieces) == 1:
         return "".join(pieces[0])
     middle = "".join(f"(?>[^/]*?{''.join(piece)})" for piece in pieces[1:-1] if piece)
-    # The last piece must end the component, so only its last place can do.
+    # The last piece must end the component, so only its last match counts.
     last = f"(?>[^/]*{''.join(pieces[-1])})"
     return "".join(pieces[0]) + middle + last
 
 
 def translate(pattern: str) -> str:
-    """The expression that fully matches the paths a brace-free pattern means.
+    """Return the expression for a pattern without braces, relative to the root.
 
-    The pattern is taken from the root on: no leading or trailing slash.
+    The pattern has no leading or trailing slash.
     """
     components: list[list[str]] = [[]]
     for token in _tokens(pattern):
@@ -167,8 +162,8 @@ def translate(pattern: str) -> str:
     return start + middle + end
 
 
-def literal_of(pattern: str) -> str | None:
-    """The plain text a pattern stands for, or None when it has a wildcard."""
+def as_literal(pattern: str) -> str | None:
+    """Return the text that a pattern matches literally, or None if it has a wildcard."""
     if "\\" not in pattern:
         return None if any(char in pattern for char in "*?[") else pattern
     if re.search(r"(?<!\\)(?:\\\\)*[*?[]", pattern) or re.search(r"(?<!\\)(?:\\\\)*\\$", pattern):
@@ -177,7 +172,7 @@ def literal_of(pattern: str) -> str | None:
 
 
 def _expand_braces(pattern: str, nesting: int = 0) -> list[str]:
-    """All patterns that ``{a,b}`` stands for, in the order written."""
+    """Expand ``{a,b}`` to a list of patterns, in the order written."""
     if nesting > _MAX_NESTING:
         raise Malformed(f"its braces are nested more than {_MAX_NESTING} deep")
     results = [""]
@@ -194,16 +189,16 @@ def _expand_braces(pattern: str, nesting: int = 0) -> list[str]:
             choices = [pattern[at:end]]
         elif char == "{":
             parts, end = _alternatives(pattern, at)
-            choices = [each for part in parts for each in _expand_braces(part, nesting + 1)]
+            choices = [text for part in parts for text in _expand_braces(part, nesting + 1)]
         if len(results) * len(choices) > MAX_ALTERNATIVES:
-            raise Malformed(f"its braces stand for more than {MAX_ALTERNATIVES} patterns")
+            raise Malformed(f"its braces expand to more than {MAX_ALTERNATIVES} patterns")
         results = [head + choice for head in results for choice in choices]
         at = end
     return results
 
 
 def _alternatives(pattern: str, start: int) -> tuple[list[str], int]:
-    """The parts of the ``{...}`` at ``start`` and the position after it."""
+    """Return the parts of the ``{...}`` at ``start``, and the position after it."""
     parts: list[str] = []
     depth, at, begin = 0, start, start + 1
     while at < len(pattern):
@@ -225,8 +220,8 @@ def _alternatives(pattern: str, start: int) -> tuple[list[str], int]:
     raise Malformed("a '{' is never closed")
 
 
-def rooted(pattern: str) -> tuple[bool, str]:
-    """Whether a pattern means the last component only, and its text for ``translate``."""
+def split_anchor(pattern: str) -> tuple[bool, str]:
+    """Return whether a pattern matches the last component only, and its text for ``translate``."""
     body = pattern.removeprefix("./")
     anchored = body.startswith("/")
     body = body.removeprefix("/")
@@ -237,24 +232,24 @@ def rooted(pattern: str) -> tuple[bool, str]:
 
 
 def _invalid(pattern: str, why: str, hint: str) -> InvalidPattern:
-    shown = pattern if len(pattern) <= 80 else pattern[:77] + "..."
+    short = pattern if len(pattern) <= 80 else pattern[:77] + "..."
     return InvalidPattern(
-        f"The pattern {shown!r} cannot be used: {why}.", hint=hint, details={"pattern": shown}
+        f"The pattern {short!r} cannot be used: {why}.", hint=hint, details={"pattern": short}
     )
 
 
 def _compile(pattern: str) -> tuple[list[str], list[str]]:
-    """Expressions for the last component and for the whole path that a user's glob means."""
+    """Return the expressions of a glob for the last component and for the whole path."""
     if not pattern:
-        raise _invalid(pattern, "it is empty", "Leave it out, or write ** for every file.")
+        raise _invalid(pattern, "it is empty", "Omit it, or write ** for every file.")
     if len(pattern) > MAX_LENGTH or "\0" in pattern:
-        why = f"it is longer than {MAX_LENGTH} characters or holds a zero byte"
+        why = f"it is longer than {MAX_LENGTH} characters or contains a null byte"
         raise _invalid(pattern, why, "Write several shorter patterns instead.")
     if pattern.startswith("!"):
         raise _invalid(
             pattern,
             "'!' does not negate here",
-            "Use the opposite list (include or exclude), or write \\! for a name that starts so.",
+            "Use the opposite list (include or exclude), or write \\! for a literal one.",
         )
     if re.search(r"(?<!\\)(?:\\\\)*\\[\w. ]", pattern):
         raise _invalid(
@@ -266,8 +261,8 @@ def _compile(pattern: str) -> tuple[list[str], list[str]]:
         expanded = _expand_braces(normalize("NFC", pattern))
         if sum(map(len, expanded)) > MAX_COMPILED:
             raise Malformed("its braces expand to too much text")
-        for each in expanded:
-            last_only, body = rooted(each)
+        for choice in expanded:
+            last_only, body = split_anchor(choice)
             if ".." in body.split("/") or "." in body.split("/"):
                 raise Malformed("'.' and '..' have no meaning in it")
             (names if last_only else paths).append(translate(body))
@@ -279,15 +274,15 @@ def _compile(pattern: str) -> tuple[list[str], list[str]]:
 
 
 class GlobSet:
-    """Several globs asked at once: which of them, if any, matches a path?"""
+    """Matches a path against several globs at once."""
 
     __slots__ = ("_in_names", "_in_paths", "_names", "_paths", "patterns")
 
     def __init__(self, patterns: Sequence[str]) -> None:
         if len(patterns) > MAX_PATTERNS:
             raise InvalidPattern(
-                f"There are {len(patterns)} patterns, more than the {MAX_PATTERNS} allowed.",
-                hint="Join patterns with wildcards, or list folders instead of files.",
+                f"There are {len(patterns)} patterns; the limit is {MAX_PATTERNS}.",
+                hint="Combine patterns with wildcards, or list folders instead of files.",
             )
         self.patterns = tuple(patterns)
         names: list[tuple[str, str]] = []
@@ -296,29 +291,29 @@ class GlobSet:
             for_name, for_path = _compile(pattern)
             names.extend((expression, pattern) for expression in for_name)
             paths.extend((expression, pattern) for expression in for_path)
-        # One capturing group per glob, so that one match also says which glob it was.
+        # One capturing group per glob tells which glob matched.
         self._names = [pattern for _, pattern in names]
         self._paths = [pattern for _, pattern in paths]
-        self._in_names = re.compile("|".join(f"({each})" for each, _ in names)) if names else None
-        self._in_paths = re.compile("|".join(f"({each})" for each, _ in paths)) if paths else None
+        self._in_names = re.compile("|".join(f"({regex})" for regex, _ in names)) if names else None
+        self._in_paths = re.compile("|".join(f"({regex})" for regex, _ in paths)) if paths else None
 
     def match(self, uri: str) -> str | None:
-        """The first glob that matches (those for the last component first), or None."""
+        """Return the first glob that matches (those for the last component first), or None."""
         if not uri.isascii():
             uri = normalize("NFC", uri)
         if self._in_names is not None:
-            found = self._in_names.fullmatch(uri, uri.rfind("/") + 1)
-            if found is not None and found.lastindex is not None:
-                return self._names[found.lastindex - 1]
+            match = self._in_names.fullmatch(uri, uri.rfind("/") + 1)
+            if match is not None and match.lastindex is not None:
+                return self._names[match.lastindex - 1]
         if self._in_paths is not None:
-            found = self._in_paths.fullmatch(uri)
-            if found is not None and found.lastindex is not None:
-                return self._paths[found.lastindex - 1]
+            match = self._in_paths.fullmatch(uri)
+            if match is not None and match.lastindex is not None:
+                return self._paths[match.lastindex - 1]
         return None
 
 
 @lru_cache(maxsize=256)
 def glob_matcher(pattern: str) -> Callable[[str], bool]:
-    """A test of relative POSIX paths against one glob; ``InvalidPattern`` if it means nothing."""
+    """Return a function that tests relative POSIX paths; ``InvalidPattern`` if it is malformed."""
     globs = GlobSet((pattern,))
     return lambda uri: globs.match(uri) is not None

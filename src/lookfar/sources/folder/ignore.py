@@ -1,18 +1,13 @@
-"""``.gitignore`` and ``.lookfarignore``: what they say about a path.
+"""Match paths against ``.gitignore`` and ``.lookfarignore`` files.
 
-Takes: the bytes of ignore files and the folders they lie in. Gives: for a path,
-the line that ignores it. Refuses: lines beyond the limits, which are named in
-``problems`` so that a walk can report them instead of guessing.
+As in git, the last matching line decides, and a deeper file overrides an outer one. Nothing below
+an ignored folder can be included again, because a walk does not enter it. Of two files in one
+folder, ``.lookfarignore`` wins. Lines beyond the limits are skipped and listed in ``problems``.
 
-We match these lines ourselves. pathspec's default matcher can be held for
-seconds by one line, its re2 backend is one more native wheel, and both would
-need a cap that refuses lines git accepts; on top of ``globs.translate`` git's
-rules are these few lines, linear for every pattern, and tested against git.
-One known difference: ``?`` is one character here and one byte in git.
-
-As in git, the last line that matches decides, a deeper file beats an outer one,
-and what lies below an ignored folder cannot be brought back: a walk never enters
-that folder, so nobody asks. Of two files in one folder ``.lookfarignore`` wins.
+The matching is our own: pathspec's default matcher can take seconds for one line, its re2 backend
+is another native wheel, and both would need a limit that rejects lines git accepts. On top of
+``globs.translate``, git's rules need little code, are linear for every pattern, and are tested
+against git. One known difference: ``?`` is one character here and one byte in git.
 """
 
 from __future__ import annotations
@@ -22,20 +17,20 @@ from dataclasses import dataclass
 from typing import Final
 from unicodedata import normalize
 
-from lookfar.sources.globs import Malformed, literal_of, translate
+from lookfar.sources.globs import Malformed, as_literal, translate
 
 IGNORE_FILES: Final = (".gitignore", ".lookfarignore")
-"""In rising order of precedence."""
+"""The later one takes precedence."""
 
 MAX_BYTES: Final = 1 << 20
 MAX_LINES: Final = 5_000
 MAX_LINE: Final = 1_000
 MAX_WILDCARDS: Final = 32_000
-"""Characters of one file's lines that need an expression: compiling costs time per character."""
+"""Limit for the characters of lines with wildcards in one file, which must be compiled."""
 
 
-def _trimmed(line: str) -> str:
-    """A line without trailing spaces, save one that a backslash protects."""
+def _trim(line: str) -> str:
+    """Remove trailing spaces, except one that is escaped with a backslash."""
     text = line.rstrip(" ")
     backslashes = len(text) - len(text.rstrip("\\"))
     return text + " " if backslashes % 2 and len(text) < len(line) else text
@@ -43,21 +38,21 @@ def _trimmed(line: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One line: where it stands, what it does and how it is compared."""
+    """One line of an ignore file."""
 
     number: int
     text: str
     negated: bool
     folders_only: bool
     tail: str = ""
-    """For ``*.log`` and its like: the end of the name."""
+    """The end of the name, for lines like ``*.log``."""
     expression: re.Pattern[str] | None = None
     last_only: bool = False
     """The expression is compared with the last component, not with the path."""
 
 
 class IgnoreFile:
-    """The rules of one ignore file, sorted so that common lines cost one look-up each."""
+    """The rules of one ignore file, indexed so that common lines cost one lookup each."""
 
     __slots__ = ("_names", "_others", "_paths", "_tails", "_wildcards", "problems", "uri")
 
@@ -72,7 +67,7 @@ class IgnoreFile:
         text = data.decode("utf-8", "replace").removeprefix("\ufeff")
         lines = text.split("\n")
         if len(lines) > MAX_LINES + 1:
-            problems.append(f"lines after {MAX_LINES} are not read")
+            problems.append(f"only the first {MAX_LINES} lines are read")
         for number, line in enumerate(lines[:MAX_LINES], 1):
             try:
                 self._add(number, line.removesuffix("\r"))
@@ -89,7 +84,7 @@ class IgnoreFile:
             return
         if len(line) > MAX_LINE:
             raise Malformed(f"longer than {MAX_LINE} characters")
-        text = _trimmed(line)
+        text = _trim(line)
         body = normalize("NFC", text)
         negated = body.startswith("!")
         body = body.removeprefix("!") if negated else body
@@ -100,11 +95,11 @@ class IgnoreFile:
         last_only = "/" not in body
         body = body.removeprefix("/")
         rule = Rule(number, text, negated, folders_only)
-        plain = literal_of(body)
+        plain = as_literal(body)
         if plain is not None:
             (self._names if last_only else self._paths).setdefault(plain, []).append(rule)
             return
-        tail = literal_of(body[1:]) if last_only and body.startswith("*") else None
+        tail = as_literal(body[1:]) if last_only and body.startswith("*") else None
         if tail is not None and "." in tail:
             rule = Rule(number, text, negated, folders_only, tail=tail)
             self._tails.setdefault(tail[tail.rindex(".") :], []).append(rule)
@@ -118,7 +113,7 @@ class IgnoreFile:
         )
 
     def decide(self, path: str, name: str, is_dir: bool) -> Rule | None:
-        """The last line that matches a path relative to this file's folder."""
+        """Return the last line that matches a path relative to this file's folder."""
         best: Rule | None = None
         ending = name[name.rfind(".") :] if "." in name else ""
         for rules in (self._names.get(name), self._paths.get(path), self._tails.get(ending)):
@@ -141,23 +136,25 @@ class IgnoreFile:
 
 @dataclass(frozen=True, slots=True)
 class Ignores:
-    """The ignore files in force in one folder: its own, then those of the folders around it."""
+    """The ignore files that apply in one folder: its own, then those of its parents."""
 
     base: str
     """URI of the folder with a trailing slash; empty for the root."""
     file: IgnoreFile
     outer: Ignores | None
     above: str = ""
-    """Where the file lies above the root: the way from it to the root, with a trailing slash."""
+    """Path from the file's folder down to the root, with a trailing slash, if it is above it."""
 
     def rule_for(self, uri: str, name: str, is_dir: bool) -> str | None:
-        """``file:line: text`` of the line that ignores an entry, or None."""
-        found = self.decision_for(uri, name, is_dir)
-        return found[1] if found is not None and found[0] else None
+        """Return ``file:line: text`` of the line that ignores an entry, or None."""
+        decision = self.find_decision(uri, name, is_dir)
+        return decision[1] if decision is not None and decision[0] else None
 
-    def decision_for(self, uri: str, name: str, is_dir: bool) -> tuple[bool, str] | None:
-        """Whether an entry is ignored or brought back, and ``file:line: text`` of the line that
-        says so; None where no line is about it."""
+    def find_decision(self, uri: str, name: str, is_dir: bool) -> tuple[bool, str] | None:
+        """Return whether an entry is ignored, and ``file:line: text`` of the line that decides.
+
+        None if no line matches.
+        """
         if not uri.isascii():
             uri, name = normalize("NFC", uri), normalize("NFC", name)
         here: Ignores | None = self

@@ -1,9 +1,4 @@
-"""Which kind of file system a folder lies on, and whether its files are elsewhere.
-
-Takes: a path, which exists. Gives: the name that the kernel has for what is mounted there, and
-which of them are far away: the system hears of what is done there only if it does it itself.
-Refuses: to guess; where the kernel does not say, nothing is known.
-"""
+"""Find the file system that a folder is on, and whether it is remote."""
 
 from __future__ import annotations
 
@@ -13,31 +8,31 @@ from pathlib import Path
 from typing import Final
 
 MOUNTS: Final = Path("/proc/self/mounts")
-FAR: Final = frozenset(
+REMOTE: Final = frozenset(
     (
         *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre"),
         *("fuse.sshfs", "fuse.rclone", "fuse.s3fs", "fuse.glusterfs", "davfs", "virtiofs"),
     )
 )
-"""File systems whose files are elsewhere."""
+"""Remote file systems: other machines can change files without an event here."""
 
 
-def mounted(path: Path, mounts: Path = MOUNTS) -> str:
-    """The kind of file system that a path lies on, as the kernel calls it; empty if unknown."""
+def file_system_type(path: Path, mounts: Path = MOUNTS) -> str:
+    """Return the kernel's name for the file system of a path; empty if unknown."""
     real = Path(os.path.realpath(path))
     best, kind = -1, ""
     for line in mounts.read_text("utf-8", "surrogateescape").splitlines():
         with suppress(IndexError):
-            _, where, found, *_ = line.split(" ")
+            _, where, name, *_ = line.split(" ")
             point = Path(where.encode().decode("unicode_escape"))
             if (point == real or point in real.parents) and len(point.parts) >= best:
-                best, kind = len(point.parts), found
+                best, kind = len(point.parts), name
     return kind
 
 
-def is_far(path: str) -> bool:
-    """Whether others may change what lies there without the system's knowledge."""
+def is_remote(path: str) -> bool:
+    """Whether other machines may change files there without an event on this one."""
     try:
-        return mounted(Path(path)) in FAR
+        return file_system_type(Path(path)) in REMOTE
     except (OSError, ValueError):
         return False

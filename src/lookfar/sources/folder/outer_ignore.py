@@ -1,12 +1,11 @@
-"""Ignore rules about a folder that lie outside it: those of the repository that it is part of.
+"""Ignore rules from outside a root: those of the repository that contains it.
 
-Takes: the path of a root. Gives: what ``.git/info/exclude`` and the ``.gitignore`` files above
-the root say of what lies below it, as git would apply them. Refuses: to apply them to a root
-that they ignore as a whole, since whoever chose it wants it; those of a repository that is the
-user's home, which are about settings and would hide every folder there; and the user's own
-``core.excludesFile``, since an index must not depend on who made it.
+Reads ``.git/info/exclude`` and the ``.gitignore`` files above the root, as git applies them. They
+do not apply if they ignore the root itself, since the user chose it, nor if the repository is the
+user's home folder, whose rules would hide every folder there. The user's ``core.excludesFile`` is
+not read: an index must not depend on who built it.
 
-The same rules are the same object each time, by which a walk sees that nothing changed.
+The same rules are the same object each time, so a walk can see that nothing changed.
 """
 
 from __future__ import annotations
@@ -17,33 +16,34 @@ from functools import lru_cache
 from lookfar.errors import LookfarError
 from lookfar.sources.confine import Refused, Root
 from lookfar.sources.folder.ignore import MAX_BYTES, IgnoreFile, Ignores
-from lookfar.sources.git.repositories import repository_around
+from lookfar.sources.git.repositories import find_repository
 
 _EXCLUDE = "info/exclude"
 
 
-def ignores_around(path: str) -> Ignores | None:
-    """The rules in force at a root before its own files are read, or None."""
-    found = repository_around(path)
-    if found is None or found.top == os.path.expanduser("~") or found.top == found.git_dir:
+def load_outer_ignores(path: str) -> Ignores | None:
+    """Return the rules that apply at a root before its own ignore files, or None."""
+    repository = find_repository(path)
+    if repository is None or repository.top in (os.path.expanduser("~"), repository.git_dir):
         return None
-    below = found.below.split("/") if found.below else []
-    # Rules only hide, so those of a repository whose history is not read count all the same.
-    ignores = _read(found.git_dir, _EXCLUDE, found.below, None) if found.git_dir else None
+    git_dir = repository.git_dir
+    below = repository.below.split("/") if repository.below else []
+    # Rules can only hide files, so they apply even if the history is not read.
+    ignores = _read(git_dir, _EXCLUDE, repository.below, None) if git_dir else None
     for depth in range(len(below)):
         if depth and _ignored(ignores, below, depth):
             return None
         folder = "/".join(below[:depth])
         inner = "/".join(below[depth:])
-        ignores = _read(os.path.join(found.top, folder), ".gitignore", inner, ignores)
+        ignores = _read(os.path.join(repository.top, folder), ".gitignore", inner, ignores)
     return None if below and _ignored(ignores, below, len(below)) else ignores
 
 
 def _ignored(ignores: Ignores | None, below: list[str], depth: int) -> bool:
-    """Whether the folder ``depth`` levels down, which the root is or lies in, is ignored."""
+    """Whether the root, or the folder above it at ``depth``, is ignored."""
     here = ignores
     while here is not None:
-        # Seen from each file the path begins at another place.
+        # The path is relative to the folder of each ignore file.
         inner = here.above.strip("/").split("/") if here.above else []
         passed = len(below) - len(inner)
         path = "/".join(below[passed:depth])
@@ -58,7 +58,7 @@ def _read(folder: str, name: str, below: str, outer: Ignores | None) -> Ignores 
     try:
         data, _ = Root.open(folder).read(name, MAX_BYTES)
     except (Refused, LookfarError):
-        return outer  # There is none, or none that can be applied.
+        return outer  # It does not exist or cannot be read.
     return _rules(os.path.join(folder, name), data, f"{below}/" if below else "", outer)
 
 

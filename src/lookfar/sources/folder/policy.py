@@ -1,19 +1,13 @@
-"""Which paths may be indexed, decided by name alone.
+"""Decide by name alone which paths may be indexed.
 
-Takes: a user's include and exclude globs, the limits, and the ignore files in
-force. Gives: None for an admitted path, or a ``Verdict`` with a stable reason
-and the rule that said so. Refuses: to be overridden where it denies: secrets
-(:mod:`lookfar.sources.secrets.screen`), dependencies, build output and the like stay
-out whatever a project's settings say.
+The rules, in order: denied, excluded, ignored, binary (by extension), not_included. Secrets
+(:mod:`lookfar.sources.secrets.screen`), dependencies and build output are denied whatever the
+settings say. Size and content need the disk, so the walk and the reader check those. Only the
+part of a path *below* the root counts: ``/home/me/build`` can be indexed, ``build/`` inside it
+cannot.
 
-Rules in order: denied, excluded, ignored, binary (by its extension), then
-not_included. Size and content need the disk, so the walk and the reader judge
-those. Rules see only what lies *below* the root: indexing ``/home/me/build``
-is fine, indexing ``build/`` inside it is not.
-
-A name is compared without regard to case, in NFC, and without invisible
-characters, on every system: an index may travel, and ``.ENV`` holds secrets
-on Linux too.
+Names are compared case-folded, in NFC and without invisible characters on every system, because
+an index may be copied to another one, and ``.ENV`` contains secrets on Linux, too.
 """
 
 from __future__ import annotations
@@ -23,7 +17,7 @@ from typing import Final
 
 from lookfar.errors import InvalidConfig
 from lookfar.sources.folder.ignore import Ignores
-from lookfar.sources.globs import GlobSet, rooted
+from lookfar.sources.globs import GlobSet, split_anchor
 from lookfar.sources.secrets.screen import NO_EXCEPTIONS, Secrets, folded
 
 DENIED_FOLDERS: Final = frozenset(
@@ -42,7 +36,7 @@ DENIED_NAMES: Final = frozenset(
         *("package-lock.json", "yarn.lock", "pnpm-lock.yaml", "gemfile.lock", "poetry.lock"),
     )
 )
-"""Denied as files and as folders: in a git worktree ``.git`` is a file."""
+"""Denied as files and as folders; in a git worktree ``.git`` is a file."""
 
 DENIED_ENDINGS: Final = (".log", ".lock", ".swp", ".swo")
 
@@ -67,69 +61,69 @@ BINARY_EXTENSIONS: Final = frozenset(
         *("blend", "fbx", "glb", "stl", "3ds", "dwg", "swf", "fla"),
     )
 )
-"""Formats that are never text, so that they are not even opened."""
+"""Formats that are never text; such files are not opened."""
 
 DEFAULT_EXCLUDE: Final = (".obsidian", ".trash", "*.tmp", "*~")
-"""What editors leave behind; a starting value that a user may replace."""
+"""Files left by editors; users may replace this default."""
 
 HIDDEN: Final = (".*",)
-"""Every hidden file and folder, for those who want them out (MSRL's default)."""
+"""All hidden files and folders; MSRL excludes them by default."""
 
 _DEEPEST: Final = 200
-"""A walk holds one descriptor and one stack frame per level."""
+"""A walk uses one descriptor and one stack frame per level."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Why a path stays out."""
+    """Why a path is skipped."""
 
     reason: str
     """``denied``, ``excluded``, ``ignored``, ``binary`` or ``not_included``."""
     rule: str
 
 
-def denial(name: str, is_dir: bool) -> str | None:
-    """The rule of the hard deny list that one path component meets, or None."""
+def denied_by(name: str, is_dir: bool) -> str | None:
+    """Return the rule of the deny list that matches one path component, or None."""
     # Windows drops trailing dots and spaces, so `.git ` opens `.git` there.
-    seen = folded(name).rstrip(". ")
-    if seen in DENIED_NAMES:
-        return seen
-    if is_dir and seen in DENIED_FOLDERS:
-        return f"{seen}/"
-    if seen.endswith(DENIED_ENDINGS):
-        return f"*{next(ending for ending in DENIED_ENDINGS if seen.endswith(ending))}"
+    key = folded(name).rstrip(". ")
+    if key in DENIED_NAMES:
+        return key
+    if is_dir and key in DENIED_FOLDERS:
+        return f"{key}/"
+    if key.endswith(DENIED_ENDINGS):
+        return f"*{next(ending for ending in DENIED_ENDINGS if key.endswith(ending))}"
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """One collection's rules. Equal rules make equal policies."""
+    """The rules of one collection. Policies with equal rules are equal."""
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = DEFAULT_EXCLUDE
     respect_ignore_files: bool = True
     max_file_bytes: int = 1 << 20
     max_depth: int = 20
-    """How many folders a path may lie below the root."""
+    """How many folders deep a path may be below the root."""
     max_files: int = 50_000
     secrets: Secrets = NO_EXCEPTIONS
-    """Which files hold credentials; those of which the name leaves doubt are admitted here, and
-    judged when they are read."""
+    """Which files contain credentials. Files whose names leave that open are admitted here and
+    checked when they are read."""
     own: str = ""
-    """URI of the folder that holds indexes, where it lies below the root. Indexed, it would
-    change by being indexed, and show the texts of other folders."""
+    """URI of the index folder if it is below the root. Indexing it would change it, and show
+    the texts of other folders."""
     _include: GlobSet | None = field(init=False, repr=False, compare=False)
     _exclude: GlobSet | None = field(init=False, repr=False, compare=False)
     _emptied: GlobSet | None = field(init=False, repr=False, compare=False)
-    """Folders of which ``x/**`` excludes all: no need to enter them."""
+    """Folders whose whole content is excluded by ``x/**``, so they are not entered."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.max_depth <= _DEEPEST or self.max_file_bytes < 0 or self.max_files < 0:
             raise InvalidConfig(
-                f"Limits must not be negative, and the depth at most {_DEEPEST}.",
+                f"Limits must not be negative, and max_depth is at most {_DEEPEST}.",
                 hint="Correct max_depth, max_file_bytes or max_files.",
             )
-        bodies = (rooted(each)[1] for each in self.exclude)
+        bodies = (split_anchor(pattern)[1] for pattern in self.exclude)
         folders = ["/" + body[:-3] for body in bodies if body.endswith("/**") and body != "/**"]
         for name, globs in (
             ("_include", self.include),
@@ -141,8 +135,8 @@ class Policy:
     def judge(
         self, uri: str, name: str, is_dir: bool, ignores: Ignores | None = None
     ) -> Verdict | None:
-        """Decide one entry of a folder that is itself admitted; ``name`` ends ``uri``."""
-        rule = f"{name}/" if self.own and uri == self.own else denial(name, is_dir)
+        """Judge one entry of an admitted folder; ``name`` is the last part of ``uri``."""
+        rule = f"{name}/" if self.own and uri == self.own else denied_by(name, is_dir)
         secret = self.secrets.rule_for(uri, is_dir) if rule is None else None
         if secret is not None and not secret.by_content:
             rule = secret.name
@@ -168,15 +162,15 @@ class Policy:
             return Verdict("not_included", "include")
         return None
 
-    def included_by(self, uri: str) -> str | None:
-        """The glob of ``include`` that a file matches, where only such are wanted."""
+    def find_include(self, uri: str) -> str | None:
+        """Return the glob of ``include`` that a file matches, if there are any."""
         return self._include.match(uri) if self._include is not None else None
 
     def verdict(self, uri: str, is_dir: bool = False) -> Verdict | None:
-        """Decide a path and every folder above it; ignore files need the disk and are not asked."""
+        """Judge a path and every folder above it, without ignore files."""
         parts = uri.split("/")
         for depth in range(1, len(parts)):
-            found = self.judge("/".join(parts[:depth]), parts[depth - 1], True)
-            if found is not None:
-                return found
+            verdict = self.judge("/".join(parts[:depth]), parts[depth - 1], True)
+            if verdict is not None:
+                return verdict
         return self.judge(uri, parts[-1], is_dir)

@@ -1,16 +1,12 @@
-"""One pass over a root: which files are there, and what stayed out and why.
+"""Walk over a root: find the files that may be indexed, and record what was skipped and why.
 
-Takes: a root, a policy and, where there is one, the walk before. Gives: admitted
-files in URI order with their fingerprints, counts of what was skipped, and the
-places that could not be seen. Refuses: to follow links, and to take a folder it
-cannot list for an empty one: nothing under ``Walk.unreadable`` may be thought
-deleted.
+Links are not followed. A folder that cannot be listed is not treated as empty: nothing below
+``Walk.unreadable`` may be considered deleted.
 
-The walk is also the freshness check of every query, so it remembers. A folder
-whose own timestamps have not moved still has the same entries; then only its
-files are examined again, which is half the work. That trusts the file system to
-stamp a folder when an entry comes or goes, as all local ones do; a walk without
-``before`` trusts nothing.
+Every query walks to check whether the index is up to date, so a walk reuses the one before it. A
+folder whose timestamps are unchanged has the same entries, and only its files are examined again,
+which is half the work. That relies on the file system to update a folder's timestamps when an
+entry is added or removed, as all local ones do; without ``before`` nothing is assumed.
 """
 
 from __future__ import annotations
@@ -36,17 +32,17 @@ from lookfar.sources.confine import (
     components,
     lstat_in,
     open_child,
-    refused_as_path,
+    path_problem,
 )
-from lookfar.sources.fingerprints import SETTLING_NS, fingerprint_of, settled
+from lookfar.sources.fingerprints import SETTLING_NS, make_fingerprint, settled
 from lookfar.sources.folder.ignore import IGNORE_FILES, MAX_BYTES, IgnoreFile, Ignores
-from lookfar.sources.folder.outer_ignore import ignores_around
+from lookfar.sources.folder.outer_ignore import load_outer_ignores
 from lookfar.sources.folder.policy import Policy, Verdict
 
 _LONG: Final = 1_000
-"""Characters of a URI that may be too many bytes for a path."""
+"""A longer URI may have too many bytes for a path."""
 MAX_SKIPPED: Final = 1_000
-"""How many skipped entries are named; the rest are counted."""
+"""How many skipped entries are listed; the rest are only counted."""
 
 _NOWHERE: Final = (0, 0, 0, 0)
 _NAME: Final = attrgetter("name")
@@ -56,10 +52,10 @@ _VANISHED: Final = frozenset((errno.ENOENT, errno.ENOTDIR))
 
 @dataclass(slots=True)
 class _Folder:
-    """What one folder held, kept for the next walk."""
+    """The entries of one folder, for the next walk."""
 
     stamp: tuple[int, int, int, int]
-    """What tells that no entry came or went: ctime, mtime, inode and device."""
+    """Unchanged if no entry was added or removed: ctime, mtime, inode and device."""
     listed_at: int
     outer: Ignores | None
     ignores: Ignores | None = None
@@ -68,7 +64,7 @@ class _Folder:
     """By name; None for a file that was too large or hard-linked."""
     folders: list[str] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
-    """What stays out by its name or kind, whatever happens inside it."""
+    """Entries skipped by their name or type, whatever their content."""
     counts: dict[str, int] = field(default_factory=dict)
 
     def skip(self, uri: str, reason: str, detail: str = "") -> None:
@@ -87,29 +83,29 @@ class _Memory:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """What a walk found."""
+    """The result of a walk."""
 
     files: tuple[SourceFile, ...]
     """Admitted files, sorted by URI."""
     skipped: tuple[Skipped, ...]
-    """The first ``MAX_SKIPPED`` entries that stayed out, sorted by URI."""
+    """The first ``MAX_SKIPPED`` skipped entries, sorted by URI."""
     skipped_counts: Mapping[str, int]
     unreadable: tuple[str, ...]
     """URIs that could not be examined (folders, rarely files; empty for the root itself)."""
     over_limit: bool
     """More files than ``Policy.max_files`` were admitted; all of them are listed."""
     memory: _Memory = field(repr=False, compare=False)
-    """For the next walk; of no use to anyone else."""
+    """Internal state for the next walk."""
 
     def unseen(self, uri: str) -> bool:
-        """True when the walk could not look at ``uri``, so its absence means nothing."""
+        """Whether ``uri`` could not be examined, so it may exist although it is not listed."""
         return any(not at or uri == at or uri.startswith(f"{at}/") for at in self.unreadable)
 
 
 def walk(root: Root, policy: Policy, *, before: Walk | None = None) -> Walk:
-    """Examine the whole root; ``before`` (the last walk) makes it about twice as fast.
+    """Examine the whole root; passing the last walk as ``before`` makes it about twice as fast.
 
-    ``RootNotFound`` when the root is gone; other failures are in ``unreadable``.
+    ``RootNotFound`` if the root is gone; other failures are in ``unreadable``.
     """
     known: Mapping[str, _Folder] = {}
     if before is not None:
@@ -129,18 +125,18 @@ def walk(root: Root, policy: Policy, *, before: Walk | None = None) -> Walk:
     )
 
 
-def glance(root: Root, policy: Policy, uris: Collection[str]) -> Walk:
-    """What a walk would find at these URIs alone, without looking at anything else."""
+def examine_files(root: Root, policy: Policy, uris: Collection[str]) -> Walk:
+    """Examine only these files, as a walk would."""
     files: list[SourceFile] = []
     skipped: list[Skipped] = []
     unreadable: list[str] = []
     for uri in sorted(uris):
-        why = refused_as_path(uri)
-        if why:
-            skipped.append(Skipped(_printable(uri), "bad_name", why))
+        problem = path_problem(uri)
+        if problem:
+            skipped.append(Skipped(_printable(uri), "bad_name", problem))
             continue
         try:
-            verdict = verdict_on(root, policy, uri)
+            verdict = judge_file(root, policy, uri)
             disk = root.stat(uri) if verdict is None else None
         except LookfarError:
             unreadable.append(uri)
@@ -154,57 +150,57 @@ def glance(root: Root, policy: Policy, uris: Collection[str]) -> Walk:
     return Walk(
         files=tuple(files),
         skipped=tuple(skipped),
-        skipped_counts=dict(Counter(each.reason for each in skipped)),
+        skipped_counts=dict(Counter(entry.reason for entry in skipped)),
         unreadable=tuple(unreadable),
         over_limit=False,
         memory=_Memory(root.path, root.allow_hard_links, policy, {}),
     )
 
 
-def verdict_on(root: Root, policy: Policy, uri: str) -> Verdict | None:
-    """Decide one file as a walk would, by reading the ignore files on its way."""
+def judge_file(root: Root, policy: Policy, uri: str) -> Verdict | None:
+    """Judge one file as a walk would, with the ignore files of its folders."""
     *folders, name = components(uri)
-    ignores, found = rules_in(root, policy, "/".join(folders))
-    return found or policy.judge(uri, name, False, ignores)
+    ignores, verdict = load_rules(root, policy, "/".join(folders))
+    return verdict or policy.judge(uri, name, False, ignores)
 
 
-def rules_in(root: Root, policy: Policy, folder: str) -> tuple[Ignores | None, Verdict | None]:
-    """The ignore rules in force in a folder, or the verdict that keeps all of it out."""
+def load_rules(root: Root, policy: Policy, folder: str) -> tuple[Ignores | None, Verdict | None]:
+    """Return the ignore rules that apply in a folder, or the verdict that skips all of it."""
     parts = components(folder) if folder else []
-    ignores, found = rules_of(root, policy, "", _around(root, policy))
+    ignores, verdict = load_folder_rules(root, policy, "", _outer_rules(root, policy))
     for depth in range(1, len(parts) + 1):
-        if found is None:
-            ignores, found = rules_of(root, policy, "/".join(parts[:depth]), ignores)
-    return ignores, found
+        if verdict is None:
+            ignores, verdict = load_folder_rules(root, policy, "/".join(parts[:depth]), ignores)
+    return ignores, verdict
 
 
-def rules_of(
+def load_folder_rules(
     root: Root,
     policy: Policy,
     folder: str,
     outer: Ignores | None,
     names: tuple[str, ...] = IGNORE_FILES,
 ) -> tuple[Ignores | None, Verdict | None]:
-    """The same for a folder of which the rules above it are known, and its ignore files."""
+    """Like ``load_rules``, with the known rules of the parent and the folder's ignore files."""
     if folder:
         if folder.count("/") >= policy.max_depth:
             return None, Verdict("too_deep", f"limit {policy.max_depth}")
-        found = policy.judge(folder, folder.rpartition("/")[2], True, outer)
-        if found is not None:
-            return None, found
+        verdict = policy.judge(folder, folder.rpartition("/")[2], True, outer)
+        if verdict is not None:
+            return None, verdict
     if not policy.respect_ignore_files or not names:
         return outer, None
     walker = _Walker(root, policy, {})
     return walker.load_ignores(_Folder(_NOWHERE, 0, outer), folder, names), None
 
 
-def _around(root: Root, policy: Policy) -> Ignores | None:
-    """The rules that hold before the first of the root's own ignore files is read."""
-    return ignores_around(root.path) if policy.respect_ignore_files else None
+def _outer_rules(root: Root, policy: Policy) -> Ignores | None:
+    """Return the rules from outside the root."""
+    return load_outer_ignores(root.path) if policy.respect_ignore_files else None
 
 
 class _Walker:
-    """The state of one pass."""
+    """The state of one walk."""
 
     def __init__(self, root: Root, policy: Policy, known: Mapping[str, _Folder]) -> None:
         self.root = root
@@ -224,16 +220,16 @@ class _Walker:
             self.unreadable.append("")
             return
         try:
-            self._visit("", self.top, _around(self.root, self.policy), 0)
+            self._visit("", self.top, _outer_rules(self.root, self.policy), 0)
         finally:
             close_folder(self.top)
 
     def _visit(self, uri: str, handle: Handle, outer: Ignores | None, depth: int) -> None:
-        """List an open folder and go through what it holds."""
+        """List an open folder and visit its entries."""
         try:
             folder = self._list(uri, handle, outer)
         except OSError as error:
-            self._unlisted(uri, error)
+            self._note_failure(uri, error)
             return
         self._keep(uri, folder)
         prefix = f"{uri}/" if uri else ""
@@ -247,7 +243,7 @@ class _Walker:
             try:
                 inner = open_child(handle, name)
             except OSError as error:
-                self._unlisted(child, error)
+                self._note_failure(child, error)
                 continue
             try:
                 self._visit(child, inner, folder.ignores, depth + 1)
@@ -255,8 +251,8 @@ class _Walker:
                 close_folder(inner)
 
     def _revisit(self, uri: str, outer: Ignores | None, depth: int) -> bool:
-        """Go through a folder by what is known of it; False when it must be listed."""
-        folder = self._still(uri, outer)
+        """Visit a folder by its known entries; False if it must be listed again."""
+        folder = self._known_folder(uri, outer)
         if folder is None:
             return False
         self._reexamine(uri, folder)
@@ -271,21 +267,21 @@ class _Walker:
         return True
 
     def _reopen(self, uri: str, outer: Ignores | None, depth: int) -> None:
-        """List a folder whose parents were not opened in this walk."""
+        """List a folder whose parent was not opened in this walk."""
         try:
             handle = self.root.open_folder(uri)
         except Refused:
             return
         except OSError as error:
-            self._unlisted(uri, error)
+            self._note_failure(uri, error)
             return
         try:
             self._visit(uri, handle, outer, depth)
         finally:
             close_folder(handle)
 
-    def _still(self, uri: str, outer: Ignores | None) -> _Folder | None:
-        """What is known of a folder, if that is certainly still so."""
+    def _known_folder(self, uri: str, outer: Ignores | None) -> _Folder | None:
+        """Return what the last walk saw of a folder, if it is certainly unchanged."""
         folder = self.known[uri]
         if folder.outer is not outer:
             return None
@@ -306,14 +302,14 @@ class _Walker:
             if then is None or not settled(then, folder.listed_at):
                 return False
             try:
-                if fingerprint_of(lstat_in(self.top, prefix + name)) != then:
+                if make_fingerprint(lstat_in(self.top, prefix + name)) != then:
                     return False
             except OSError:
                 return False
         return True
 
     def _reexamine(self, uri: str, folder: _Folder) -> None:
-        """Stat the files of a folder whose entries are known; edits leave the folder unstamped."""
+        """Stat the files of an unchanged folder: editing a file does not touch its folder."""
         prefix = f"{uri}/" if uri else ""
         top = self.top
         files = folder.files
@@ -328,16 +324,16 @@ class _Walker:
                 continue
             if then is not None:
                 was = then.fingerprint
-                # By hand first: to make a fingerprint takes as long as to ask the disk.
+                # Compare the fields first: building a fingerprint takes as long as the stat.
                 if (
                     info.st_ctime_ns == was.ctime_ns
                     and info.st_mtime_ns == was.mtime_ns
                     and info.st_size == was.size
                     and info.st_ino == was.inode
-                ) or fingerprint_of(info) == was:
+                ) or make_fingerprint(info) == was:
                     self.files.append(then)
                     continue
-            files[name] = self._weigh(path, info)
+            files[name] = self._admit(path, info)
 
     def _keep(self, uri: str, folder: _Folder) -> None:
         self.folders[uri] = folder
@@ -346,16 +342,16 @@ class _Walker:
             self.skipped.extend(folder.skipped[: MAX_SKIPPED - len(self.skipped)])
 
     def _list(self, uri: str, handle: Handle, outer: Ignores | None) -> _Folder:
-        """Read a folder's entries and sort them into files, folders and the rest."""
+        """Read a folder's entries, and sort them into files, folders and skipped ones."""
         info = os.stat(handle)
         stamp = (info.st_ctime_ns, info.st_mtime_ns, info.st_ino, info.st_dev)
         folder = _Folder(stamp, time.time_ns(), outer)
-        # Sorted, so that which entries are named among the skipped does not depend on the disk.
+        # Sorted, so that the list of skipped entries does not depend on the file system.
         entries = sorted(os.scandir(handle), key=_NAME)
         folder.ignores = outer
         if self.policy.respect_ignore_files:
             present = [entry.name for entry in entries]
-            names = tuple([each for each in IGNORE_FILES if each in present])
+            names = tuple([name for name in IGNORE_FILES if name in present])
             if names:
                 folder.ignores = self.load_ignores(folder, uri, names)
         prefix = f"{uri}/" if uri else ""
@@ -364,10 +360,10 @@ class _Walker:
         for entry in entries:
             name = entry.name
             path = prefix + name
-            # Asked of few: the rest is a plain path whatever it is called.
+            # Only these can be invalid, and the check is slow.
             suspect = not name.isascii() or (":" in name and not uri) or len(path) > _LONG
-            if suspect and (why := refused_as_path(path)):
-                folder.skip(_printable(path), "bad_name", why)
+            if suspect and (problem := path_problem(path)):
+                folder.skip(_printable(path), "bad_name", problem)
                 continue
             try:
                 is_dir = entry.is_dir(follow_symlinks=False)
@@ -378,17 +374,17 @@ class _Walker:
                     folder.folders.append(name)
                 elif entry.is_file(follow_symlinks=False):
                     # The stat of a Windows directory entry lacks inode and link count.
-                    found = os.lstat(entry) if ON_WINDOWS else entry.stat(follow_symlinks=False)
-                    folder.files[name] = self._weigh(path, found)
+                    info = os.lstat(entry) if ON_WINDOWS else entry.stat(follow_symlinks=False)
+                    folder.files[name] = self._admit(path, info)
                 else:
                     folder.skip(path, "symlink" if entry.is_symlink() else "not_a_file")
             except OSError as error:
-                self._unlisted(path, error)
-                folder.listed_at = 0  # never trusted: the next walk has to look again
+                self._note_failure(path, error)
+                folder.listed_at = 0  # The next walk must list it again.
         return folder
 
     def load_ignores(self, folder: _Folder, uri: str, names: tuple[str, ...]) -> Ignores | None:
-        """The ignore rules in force in a folder that holds the ignore files ``names``."""
+        """Return the ignore rules of a folder that contains the ignore files ``names``."""
         known = self.known.get(uri)
         if (
             known is not None
@@ -396,7 +392,7 @@ class _Walker:
             and tuple(name for name, _ in known.ignore_files) == names
             and self._same_ignores(uri, known)
         ):
-            # The same object, so that the folders below see that nothing changed.
+            # The same object, so that subfolders see that nothing changed.
             folder.ignore_files = known.ignore_files
             return known.ignores
         ignores = folder.outer
@@ -423,17 +419,17 @@ class _Walker:
         folder.ignore_files = tuple(seen)
         return ignores
 
-    def _weigh(self, uri: str, info: os.stat_result) -> SourceFile | None:
-        """Admit a file that its name admits, unless its size or links forbid it."""
+    def _admit(self, uri: str, info: os.stat_result) -> SourceFile | None:
+        """Add a file unless its type, size or hard links exclude it."""
         if not stat.S_ISREG(info.st_mode):
             self._skip(uri, "symlink" if stat.S_ISLNK(info.st_mode) else "not_a_file")
         elif info.st_nlink > 1 and not self.root.allow_hard_links:
-            self._skip(uri, "hard_link", f"{info.st_nlink} names lead to it")
+            self._skip(uri, "hard_link", f"it has {info.st_nlink} hard links")
         elif info.st_size > self.policy.max_file_bytes:
             limit = self.policy.max_file_bytes
             self._skip(uri, "too_large", f"{info.st_size} bytes, limit {limit}")
         else:
-            file = SourceFile(uri, fingerprint_of(info))
+            file = SourceFile(uri, make_fingerprint(info))
             self.files.append(file)
             return file
         return None
@@ -443,8 +439,8 @@ class _Walker:
         if len(self.skipped) < MAX_SKIPPED:
             self.skipped.append(Skipped(uri, reason, detail))
 
-    def _unlisted(self, uri: str, error: OSError) -> None:
-        """A place that did not open: gone or turned into a link is a fact, the rest is unknown."""
+    def _note_failure(self, uri: str, error: OSError) -> None:
+        """Record a path that did not open, unless it is gone."""
         if error.errno == errno.ELOOP:
             self._skip(uri, "symlink", "became a link during the walk")
         elif error.errno not in _VANISHED:
@@ -452,5 +448,5 @@ class _Walker:
 
 
 def _printable(uri: str) -> str:
-    """A name whose bytes may not be UTF-8, as text."""
+    """Return a name as valid text even if its bytes are not UTF-8."""
     return os.fsencode(uri).decode("utf-8", "replace")

@@ -25,9 +25,9 @@ from lookfar.errors import LookfarError, OutsideRoot
 from lookfar.ports import Batch
 from lookfar.sources.confine import components
 from lookfar.sources.folder.ignore import IGNORE_FILES
-from lookfar.sources.folder.mounts import is_far
-from lookfar.sources.folder.outer_ignore import ignores_around
-from lookfar.sources.folder.walk import rules_of
+from lookfar.sources.folder.mounts import is_remote
+from lookfar.sources.folder.outer_ignore import load_outer_ignores
+from lookfar.sources.folder.walk import load_folder_rules
 
 if TYPE_CHECKING:
     from lookfar.sources.confine import Root
@@ -96,17 +96,17 @@ class Hints:
 
     def peek(self) -> Batch:
         with self._lock:
-            return Batch(topmost(self._uris), self._everything, self._git)
+            return Batch(drop_nested(self._uris), self._everything, self._git)
 
     def take(self) -> Batch:
         with self._lock:
-            batch = Batch(topmost(self._uris), self._everything, self._git)
+            batch = Batch(drop_nested(self._uris), self._everything, self._git)
             self._uris.clear()
             self._everything = self._git = False
             return batch
 
 
-def topmost(uris: set[str] | frozenset[str]) -> frozenset[str]:
+def drop_nested(uris: set[str] | frozenset[str]) -> frozenset[str]:
     """The names without those that a folder among them stands for."""
     folders = {uri for uri in uris if uri.endswith("/")}
     if not folders:
@@ -159,7 +159,7 @@ class FolderWatcher:
         self._rules: dict[str, tuple[Ignores | None, Verdict | None]] = {}
         self._far = False
         """Whether others may change it without an event here, so that no fence proves anything."""
-        self._around: Ignores | None = None
+        self._outer_rules: Ignores | None = None
         """The rules that lie outside the root, as they were when they were last looked at."""
 
     # -- its life ------------------------------------------------------------
@@ -210,9 +210,9 @@ class FolderWatcher:
         """Rules that lie outside the root have no events of their own, so they are compared."""
         if not self._policy.respect_ignore_files:
             return
-        found = ignores_around(self._root.path)
+        found = load_outer_ignores(self._root.path)
         with self._ruling:
-            before, self._around = self._around, found
+            before, self._outer_rules = self._outer_rules, found
         if found is not before:
             self._everything()
 
@@ -240,8 +240,8 @@ class FolderWatcher:
             self._problem = ROOT_GONE
             return
         self._problem = ""
-        self._far = is_far(self._root.path)
-        self._around = ignores_around(self._root.path)
+        self._far = is_remote(self._root.path)
+        self._outer_rules = load_outer_ignores(self._root.path)
         try:
             self._watch = self._observe()
         except OSError as error:
@@ -385,7 +385,7 @@ class FolderWatcher:
         at = os.path.join(self._root.path, folder)
         names = tuple(name for name in IGNORE_FILES if os.path.lexists(os.path.join(at, name)))
         try:
-            return rules_of(self._root, self._policy, folder, outer, names)
+            return load_folder_rules(self._root, self._policy, folder, outer, names)
         except (LookfarError, OSError):  # A name that is no text, or a root that went away.
             return None, None
 

@@ -1,10 +1,8 @@
-"""Why a path is indexed or not: the one rule that decides, and where it stands.
+"""Explain why a path is indexed or skipped: the deciding rule, and where it is defined.
 
-Takes: a root, its policy and a path below it. Gives: a ``Ruling``, by the rules of the walk in
-their order, from the root down to the path. Refuses: to follow a link, and to look inside what
-a rule keeps out.
-
-A path that is not there is judged by its name alone, and so are the folders above it.
+Applies the rules of the walk in their order, from the root down to the path. Links are not
+followed, and nothing inside a skipped folder is read. A path that does not exist is judged by
+its name alone, and so are its parents.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from lookfar.sources.confine import Refused, Root, close_folder, components, lst
 from lookfar.sources.fingerprints import is_binary
 from lookfar.sources.folder.ignore import Ignores
 from lookfar.sources.folder.policy import DEFAULT_EXCLUDE, Policy, Verdict
-from lookfar.sources.folder.walk import rules_in
+from lookfar.sources.folder.walk import load_rules
 
 BUILT_IN: Final = "built in"
 _PLACES: Final = {
@@ -51,13 +49,15 @@ def why(
     understood: bool,
     decode: Callable[[bytes], str] = _decode,
 ) -> Ruling:
-    """The rule that decides on ``uri``; ``understood`` says that a parser knows its format, and
-    ``decode`` gives the text that such a parser would get."""
+    """Return the rule that decides on ``uri``.
+
+    ``understood`` says whether a parser knows its format; ``decode`` returns the text for it.
+    """
     parts = components(uri)
     ignores: Ignores | None = None
     for depth in range(len(parts)):
         inside = "/".join(parts[:depth])
-        ignores, verdict = rules_in(root, policy, inside)
+        ignores, verdict = load_rules(root, policy, inside)
         here = "/".join(parts[: depth + 1])
         kind = _kind(root, here)
         last = depth == len(parts) - 1
@@ -71,7 +71,7 @@ def why(
         if kind is not None and stat.S_ISLNK(kind):
             return _refused(uri, here, Verdict("symlink", "links are not followed"))
         if kind is not None and not last and not stat.S_ISDIR(kind):
-            return _refused(uri, here, Verdict("gone", "this is no folder"))
+            return _refused(uri, here, Verdict("gone", "this is not a folder"))
     kind = _kind(root, uri)
     if kind is not None and stat.S_ISDIR(kind):
         return _admitted(uri, parts[-1], True, policy, ignores)
@@ -80,7 +80,7 @@ def why(
 
 
 def _kind(root: Root, uri: str) -> int | None:
-    """The mode of what stands at ``uri``, itself and not what it leads to; None for nothing."""
+    """Return the mode of an entry without following links; None if it does not exist."""
     *folders, name = components(uri)
     try:
         handle = root.open_folder("/".join(folders))
@@ -97,7 +97,7 @@ def _kind(root: Root, uri: str) -> int | None:
 def _by_content(
     root: Root, policy: Policy, uri: str, understood: bool, decode: Callable[[bytes], str]
 ) -> Ruling | None:
-    """What speaks against a file that its name admits, or against passages of it."""
+    """Return a ruling if the content of a file excludes it or parts of it."""
     try:
         raw, _ = root.read(uri, policy.max_file_bytes)
     except Refused as refusal:
@@ -106,7 +106,7 @@ def _by_content(
     except LookfarError as error:
         return _refused(uri, uri, Verdict("unreadable", error.message))
     if not understood:
-        return _refused(uri, uri, Verdict("no_parser", "no format claims this name"))
+        return _refused(uri, uri, Verdict("no_parser", "no known format has this name"))
     if is_binary(raw):
         return _refused(uri, uri, Verdict("binary", "it contains NUL bytes"))
     screened = policy.secrets.screen(uri, decode(raw))
@@ -130,18 +130,18 @@ def _refused(uri: str, decided: str, verdict: Verdict) -> Ruling:
 
 
 def _admitted(uri: str, name: str, is_dir: bool, policy: Policy, ignores: Ignores | None) -> Ruling:
-    """The rule that lets a path in although another would have kept it out, if there is one."""
-    found = ignores.decision_for(uri, name, is_dir) if ignores is not None else None
-    if found is not None:
-        place, line = _place_and_line(found[1])
+    """Return the ruling for an admitted path, with the rule that includes it, if any."""
+    decision = ignores.find_decision(uri, name, is_dir) if ignores is not None else None
+    if decision is not None:
+        place, line = _place_and_line(decision[1])
         return Ruling(uri, True, "not_ignored", line, place, uri)
-    glob = policy.included_by(uri) if not is_dir else None
+    glob = policy.find_include(uri) if not is_dir else None
     if glob is not None:
         return Ruling(uri, True, "included", glob, "sources.include", uri)
     return Ruling(uri, True, "admitted", "", "", uri)
 
 
 def _place_and_line(rule: str) -> tuple[str, str]:
-    """``file:line: text`` in two: where it stands, and what it says."""
+    """Split ``file:line: text`` into location and text."""
     place, _, line = rule.partition(": ")
     return place, line

@@ -101,7 +101,7 @@ def refuse(repository: Repository, refusal: Refusal | Refused) -> RepositoryRefu
 # --- finding them -------------------------------------------------------------------------------
 
 
-def repository_around(path: str, trusted: Sequence[str] = ()) -> Repository | None:
+def find_repository(path: str, trusted: Sequence[str] = ()) -> Repository | None:
     """Return the repository that a folder is, or is in.
 
     As git does, the search stays on one disk; and it ends at the user's home.

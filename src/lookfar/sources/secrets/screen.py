@@ -33,7 +33,7 @@ from typing import Final, NamedTuple
 from unicodedata import category, normalize
 
 from lookfar.common.hidden_characters import is_hidden
-from lookfar.sources.globs import GlobSet, rooted
+from lookfar.sources.globs import GlobSet, split_anchor
 from lookfar.sources.secrets.assignments import find_settings, holds_credentials
 from lookfar.sources.secrets.token_shapes import Finding, find_tokens, joined
 from lookfar.sources.secrets.values import MASK
@@ -234,7 +234,7 @@ class Secrets:
             return False
         if self._allowed.match(uri) is not None:
             return True
-        return is_dir and any(rooted(glob)[1].startswith(f"{uri}/") for glob in self.allow)
+        return is_dir and any(split_anchor(glob)[1].startswith(f"{uri}/") for glob in self.allow)
 
     def screen(self, uri: str, text: str) -> Screened:
         """The text with its credentials masked, or refused where it is made of them."""

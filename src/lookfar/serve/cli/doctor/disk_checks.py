@@ -14,7 +14,7 @@ from lookfar.common.folders import list_folder
 from lookfar.config import data_dir
 from lookfar.serve.cli.doctor.findings import Finding, Subject
 from lookfar.serve.cli.options import quote
-from lookfar.sources.folder.mounts import FAR, mounted
+from lookfar.sources.folder.mounts import REMOTE, file_system_type
 
 _MIN_FREE_BYTES: Final = 200_000_000
 _LOW_FREE_BYTES: Final = 1_000_000_000
@@ -74,13 +74,13 @@ def check_file_system(subject: Subject) -> Iterator[Finding]:
     if not _MOUNTS.exists():
         return
     home, root = _file_system(subject.index_home), _file_system(Path(subject.path))
-    if home in FAR:
+    if home in REMOTE:
         yield Finding(
             "file system", "error",
             f"Indexes are on a network file system ({home}), where SQLite cannot lock them.",
             "Choose a folder on this machine: lookfar config set index.dir DIR",
         )  # fmt: skip
-    if root in FAR:
+    if root in REMOTE:
         yield Finding(
             "file system", "warning",
             f"The folder is on a network file system ({root}), which does not report changes made"
@@ -88,7 +88,7 @@ def check_file_system(subject: Subject) -> Iterator[Finding]:
             "They are found every watch.reconcile_seconds, or by: lookfar index"
             f" {subject.shell_path}",
         )  # fmt: skip
-    if home not in FAR and root not in FAR:
+    if home not in REMOTE and root not in REMOTE:
         yield Finding("file system", "ok", f"Index ({home}) and folder ({root}) are local.")
 
 
@@ -153,4 +153,4 @@ def _nearest_folder(path: Path) -> Path:
 
 
 def _file_system(path: Path) -> str:
-    return mounted(_nearest_folder(path), _MOUNTS)
+    return file_system_type(_nearest_folder(path), _MOUNTS)
