@@ -1,15 +1,9 @@
-"""The one door to git: where repositories stand, and what their commits say.
+"""Run git: read branches, tags and commits. All access to git objects is in this module.
 
-Takes: repositories as ``repositories.py`` finds them. Gives: the tips of branches and tags, the
-commits that one set of tips has and another has not, and commits as a stream with the paths they
-touch and the beginning of their diff. Refuses: to run anything but git, to let a repository
-choose what git runs or reads, to reach for the network, to wait for ever, and to hold a diff
-that does not fit.
-
-A repository comes with whatever was cloned or unpacked, so nothing in it is trusted. Git runs in
-an empty repository of ours, made for one question, and is given the other's objects and nothing
-else: no configuration, hook, attribute, reference or index of it. References are read by
-``git_metadata.py``, and git is asked for objects, by their hash, on its standard input.
+Nothing in a repository is trusted. Git runs in an empty repository of ours, created for one call,
+and gets only the objects of the other: none of its configuration, hooks, attributes, references
+or index. References are read by ``metadata.py``, and git is asked for objects by hash on its
+standard input. It cannot use the network, and its time, memory and output are limited.
 """
 
 from __future__ import annotations
@@ -38,7 +32,7 @@ from lookfar.sources.git.metadata import (
     SETTLING_NS,
     Objects,
     checked_objects,
-    has_promises,
+    is_promisor,
     line_of,
     open_git_folder,
     read_config,
@@ -53,25 +47,25 @@ if TYPE_CHECKING:
     import subprocess
 
 _SECONDS: Final = 60.0
-"""That git may take to answer, or to say the next thing of a long answer."""
+"""How long git may be silent."""
 _MOST_ANSWER_BYTES: Final = 64_000_000
 _PIECE: Final = 1 << 16
 _PIPE_BYTES: Final = 1 << 20
-"""That git may be ahead of whoever reads, where the system lets it."""
+"""Requested size of the output pipe, which lets git run ahead of the reader."""
 _PIPE_HOLDS: Final = 1 << 14
-"""That can be written to a new pipe on every system before anybody reads it."""
+"""What fits into a new pipe on every system before it is read."""
 _KEPT_BYTES: Final = 2_000_000
-"""Of one commit's record; what is behind is counted, not kept."""
+"""Limit for one commit's record; lines beyond it are only counted."""
 _MOST_RECORD_BYTES: Final = 256 << 20
-"""Of one commit's record that are waited for."""
+"""Git is stopped at a commit with a larger record."""
 _MOST_ERROR_BYTES: Final = 1 << 20
 _MOST_OVERWHELMED: Final = 200
-"""Commits that git could not show, after which no further diffs are asked for."""
+"""After this many commits that git could not show, diffs are no longer requested."""
 _MOST_FOLDERS: Final = 2_000
 _MOST_ENTRIES: Final = 200_000
 _LEAST_MEMORY: Final = 192 << 20
 _MEMORY_PER_BYTE: Final = 4
-"""What git may hold: more for a repository that takes more room on the disk."""
+"""Git's memory limit grows with the size of the repository on disk."""
 _PROMISED: Final = re.compile(r"(?im)^\s*(?:partialclone|promisor)\s*=")
 _SHA256: Final = re.compile(r"(?im)^\s*objectformat\s*=\s*\"?sha256\b")
 _SETTLING_NS: Final = SETTLING_NS
@@ -110,7 +104,7 @@ _CONFIG: Final = """[core]
 \tauto = 0
 [extensions]
 """
-"""All the configuration that git gets."""
+"""The whole configuration for git."""
 _SHOWN: Final = (
     *("--no-ext-diff", "--no-textconv", "--no-color", "--no-notes", "--no-decorate"),
     *("--no-show-signature", "--no-mailmap", "--submodule=short", "-O/dev/null", "--no-relative"),
@@ -120,11 +114,11 @@ _FIELDS: Final = ("%H", "%P", "%an <%ae>", "%at", "%cn <%ce>", "%ct", "%B")
 
 
 class _Overwhelmed(Exception):
-    """Raised where git has more to say, or needs more memory, than it is allowed."""
+    """Raised if git exceeds its output or memory limit."""
 
 
 class Ref(NamedTuple):
-    """A branch or tag and the commit that it means."""
+    """A branch or tag, and its commit."""
 
     name: str
     commit: str
@@ -137,12 +131,12 @@ class Touched(NamedTuple):
     """One letter: ``A``, ``M``, ``D``, ``R``, ``C`` or ``T``."""
     path: str
     before: str = ""
-    """For what was renamed or copied, its path before."""
+    """The old path if it was renamed or copied."""
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What git says of one commit."""
+    """One commit."""
 
     hash: str
     parents: tuple[str, ...]
@@ -156,22 +150,21 @@ class Commit:
     body: str
     files: tuple[Touched, ...]
     diff: str
-    """Its first lines; empty where it was not asked for, or there is none."""
+    """Its first lines; empty if it was not requested or there is none."""
     omitted: int
-    """How many lines of the diff are left out."""
+    """How many lines of the diff are omitted."""
 
 
-# --- where a repository stands ------------------------------------------------------------------
+# --- references ---------------------------------------------------------------------------------
 
 
 def stamp_of(repository: Repository) -> tuple[str, bool]:
-    """What changes whenever a branch, a tag or the head moves, without asking git.
+    """Return a value that changes whenever a branch, a tag or HEAD moves, without running git.
 
-    And whether it can be relied on: not where something moved so lately that one more move
-    might not show.
+    The second value is False if something moved so recently that another move might not show.
     """
     shared = Path(repository.git_dir)
-    seen = sha256(line_of(repository.git_dir, "HEAD").encode())
+    state_hash = sha256(line_of(repository.git_dir, "HEAD").encode())
     newest = 0
     names = ("packed-refs", "reftable/tables.list", "shallow", "HEAD")
     for path in (*(str(shared / name) for name in names), *_ref_folders(str(shared / "refs"))):
@@ -181,31 +174,31 @@ def stamp_of(repository: Repository) -> tuple[str, bool]:
             continue
         newest = max(newest, info.st_mtime_ns, info.st_ctime_ns)
         state = (path, info.st_mtime_ns, info.st_ctime_ns, info.st_size, info.st_ino)
-        seen.update(repr(state).encode("utf-8", "surrogateescape"))
-    return seen.hexdigest()[:32], newest + _SETTLING_NS <= time.time_ns()
+        state_hash.update(repr(state).encode("utf-8", "surrogateescape"))
+    return state_hash.hexdigest()[:32], newest + _SETTLING_NS <= time.time_ns()
 
 
 def _ref_folders(top: str) -> Iterator[str]:
-    """A ref is replaced by renaming, which stamps the folder that it is in."""
-    waiting = [top] if not os.path.islink(top) else []
+    """Yield the folders of references; replacing a reference changes its folder's timestamps."""
+    pending = [top] if not os.path.islink(top) else []
     left = _MOST_ENTRIES
     for _ in range(_MOST_FOLDERS):
-        if not waiting:
+        if not pending:
             return
-        folder = waiting.pop()
+        folder = pending.pop()
         yield folder
         try:
             with os.scandir(folder) as entries:
                 for entry in islice(entries, left):
                     left -= 1
                     if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
+                        pending.append(entry.path)
         except OSError:
             continue
 
 
 def refs_of(repository: Repository, branches: Sequence[str] = ()) -> list[Ref]:
-    """Branches, tags and the head, by name; with ``branches`` only those that match a glob."""
+    """Return branches, tags and HEAD by name; with ``branches``, only those that match a glob."""
     wanted = GlobSet([checked_branch(name) for name in branches]) if branches else None
 
     def is_wanted(name: str) -> bool:
@@ -224,7 +217,7 @@ def refs_of(repository: Repository, branches: Sequence[str] = ()) -> list[Ref]:
 
 
 def _read_tables(repository: Repository, tables: Mapping[str, bytes]) -> list[tuple[str, str]]:
-    """The references in a store of tables, which only git can read: it is given a copy."""
+    """Return the references of a reftable store, which only git can read, from a copy."""
     command = ("for-each-ref", "--format=%(refname) %(objectname)", *PLACES)
     answer = _ask(repository, command, tables=tables).decode("utf-8", "replace")
     head = ("rev-parse", "--verify", "--quiet", "--end-of-options", "HEAD")
@@ -234,29 +227,29 @@ def _read_tables(repository: Repository, tables: Mapping[str, bytes]) -> list[tu
 
 
 def _peel(repository: Repository, hashes: set[str]) -> dict[str, str]:
-    """The commit that each hash of a commit or tag means; what a tag means may be no commit."""
-    asked = sorted(hashes)
-    if not asked:
+    """Map the hashes of commits and tags to commits; a tag may point to something else."""
+    names = sorted(hashes)
+    if not names:
         return {}
-    lines = [f"{name}^{{commit}}" for name in asked]
+    lines = [f"{name}^{{commit}}" for name in names]
     form = "--batch-check=%(objectname) %(objecttype)"
     answers = _ask(repository, ("cat-file", form), given=lines).decode("ascii", "replace")
     commits: dict[str, str] = {}
     missing = []
-    for name, answer in zip(asked, answers.split("\n"), strict=False):
+    for name, answer in zip(names, answers.split("\n"), strict=False):
         value, _, kind = answer.partition(" ")
         if kind == "commit":
             commits[name] = value
         else:
             missing.append(name)
-    # A tag of a file means no commit; but an object that is not there is damage.
+    # A tag may point to a file, but a missing object means damage.
     if len(present(repository, missing, "")) < len(missing):
         raise _failed(repository, ("cat-file",), "a reference leads to an object that is missing")
     return commits
 
 
 def refusal_of(repository: Repository) -> RepositoryRefused | None:
-    """Why a repository would not be read now, without asking git; None where it would be."""
+    """Return why a repository would not be read now, without running git; None if it would."""
     try:
         with _raise_refusals(repository), checked_objects(repository.git_dir, repository.allows):
             folder = open_git_folder(repository.git_dir)
@@ -269,7 +262,7 @@ def refusal_of(repository: Repository) -> RepositoryRefused | None:
 
 
 def checked_branch(name: str) -> str:
-    """A name or glob of a branch; one that reads like an option is nobody's branch."""
+    """Return a branch name or glob; ``InvalidArgument`` if it could be read as an option."""
     if not name or name.startswith("-") or "\0" in name or "\n" in name:
         raise InvalidArgument(
             f"{name[:100]!r} cannot be a branch.", hint="Name a branch, like main or release/*."
@@ -278,56 +271,53 @@ def checked_branch(name: str) -> str:
 
 
 def shallow_of(repository: Repository) -> str:
-    """Where a shallow clone ends; changes when it is deepened. Empty for a whole one."""
+    """Return a value that changes when a shallow clone is deepened; empty for a full clone."""
     with _raise_refusals(repository):
         commits = read_shallow(open_git_folder(repository.git_dir))
     return sha256("\n".join(commits).encode()).hexdigest()[:32] if commits else ""
 
 
 def is_partial(repository: Repository) -> bool:
-    """Whether it is a clone that lacks contents until somebody needs them: what changed between
-    two of them cannot be told, and they are not fetched for it."""
+    """Whether it is a partial clone. Missing contents are not fetched, so it has no diffs."""
     with _raise_refusals(repository):
         folder = open_git_folder(repository.git_dir)
-        return _PROMISED.search(read_config(folder)) is not None or has_promises(folder)
+        return _PROMISED.search(read_config(folder)) is not None or is_promisor(folder)
 
 
 def commits_of(
     repository: Repository, tips: Iterable[str], but: Iterable[str] = (), most: int = 0
 ) -> list[str]:
-    """The commits that lead to ``tips`` and not to ``but``, the newest first."""
-    asked = [_checked_hash(each) for each in tips]
-    if not asked:
+    """Return the commits reachable from ``tips`` and not from ``but``, newest first."""
+    revisions = [_check_hash(tip) for tip in tips]
+    if not revisions:
         return []
-    asked += (f"^{_checked_hash(each)}" for each in but)
+    revisions += (f"^{_check_hash(tip)}" for tip in but)
     command = ["rev-list", "--stdin", "--date-order"]
     if most:
         command.append(f"--max-count={most}")
     if repository.below:
         command += ["--full-history", "--", repository.below]
-    answer = _ask(repository, command, given=asked)
+    answer = _ask(repository, command, given=revisions)
     return [line for line in answer.decode("ascii", "replace").split("\n") if HASH.fullmatch(line)]
 
 
 def present(repository: Repository, objects: Iterable[str], kind: str = "commit") -> set[str]:
-    """Those of ``objects`` that the repository has; without ``kind`` also those of others."""
-    asked = [_checked_hash(name) for name in objects]
-    if not asked:
+    """Return those of ``objects`` that exist with type ``kind``, or with any type if empty."""
+    names = [_check_hash(name) for name in objects]
+    if not names:
         return set()
-    answer = _ask(repository, ("cat-file", "--batch-check"), given=asked).decode("ascii", "replace")
+    answer = _ask(repository, ("cat-file", "--batch-check"), given=names).decode("ascii", "replace")
     lines = (line.split() for line in answer.split("\n"))
     return {line[0] for line in lines if len(line) == 3 and line[1] == (kind or line[1])}
 
 
-def _checked_hash(text: str) -> str:
+def _check_hash(text: str) -> str:
     if HASH.fullmatch(text) is None:
-        raise InvalidArgument(
-            f"{text[:100]!r} is not the name of a commit.", hint="Give its full hash."
-        )
+        raise InvalidArgument(f"{text[:100]!r} is not a commit hash.", hint="Give the full hash.")
     return text
 
 
-# --- what commits say ---------------------------------------------------------------------------
+# --- commits ------------------------------------------------------------------------------------
 
 
 def read_commits(
@@ -338,45 +328,45 @@ def read_commits(
     hidden: Callable[[str], bool] = lambda _: False,
     mask: Callable[[str], str] = lambda text: text,
 ) -> Iterator[Commit]:
-    """These commits, as one stream in their order; with 0 ``diff_lines`` without diffs.
+    """Yield these commits in their order, each with the first ``diff_lines`` lines of its diff.
 
-    Paths that are ``hidden`` are named, and their diff is not shown; messages and other diffs are
-    shown as ``mask`` leaves them. Of a partial clone there are no diffs, and what was renamed has
-    come and gone: git ends at the first missing content.
+    Diffs of ``hidden`` paths are omitted; messages and other diffs pass through ``mask``. In a
+    partial clone there are no diffs, and a rename is a deletion and an addition, because git
+    stops at the first missing content.
     """
     screen = _Screen(hidden, mask)
-    waiting = [_checked_hash(name) for name in commits]
-    if not waiting:
+    pending = [_check_hash(name) for name in commits]
+    if not pending:
         return
     partial = is_partial(repository)
     how = _Detail(0 if partial else diff_lines, renames=not partial)
     for failures in count(1):
         done = 0
         try:
-            for commit in _stream(repository, waiting, how, screen):
-                done = waiting.index(commit.hash, done) + 1
+            for commit in _stream(repository, pending, how, screen):
+                done = pending.index(commit.hash, done) + 1
                 yield commit
             return
         except _Overwhelmed:
-            waiting = waiting[done:]
-            if not waiting:
+            pending = pending[done:]
+            if not pending:
                 raise
-        yield _read_less(repository, waiting.pop(0), how, screen)
+        yield _read_less(repository, pending.pop(0), how, screen)
         if failures >= _MOST_OVERWHELMED:
             how = replace(how, lines=0)
 
 
 def _read_less(repository: Repository, commit: str, how: _Detail, screen: _Screen) -> Commit:
-    """One commit with as much of its diff and paths as git can hold."""
+    """Return one commit with as much of its diff and paths as the limits allow."""
     for less in (how, replace(how, lines=0), replace(how, lines=0, paths=False)):
         with suppress(_Overwhelmed):
             return next(_stream(repository, [commit], less, screen))
-    raise _failed(repository, ("log",), f"{commit} does not fit")
+    raise _failed(repository, ("log",), f"{commit} exceeds the limits")
 
 
 @dataclass(frozen=True, slots=True)
 class _Detail:
-    """How much is asked of each commit."""
+    """How much to read of each commit."""
 
     lines: int
     renames: bool = True
@@ -384,7 +374,7 @@ class _Detail:
 
 
 class _Screen(NamedTuple):
-    """What of a commit is not shown."""
+    """What to hide in a commit."""
 
     hidden: Callable[[str], bool]
     mask: Callable[[str], str]
@@ -393,10 +383,10 @@ class _Screen(NamedTuple):
 def _stream(
     repository: Repository, commits: Sequence[str], how: _Detail, screen: _Screen
 ) -> Iterator[Commit]:
-    """The commits as git tells of them; the last one only when git has ended well."""
+    """Yield commits from ``git log``; the last one only after git has succeeded."""
     import secrets
 
-    # No commit can know it, so nothing in one can be taken for the beginning of another.
+    # A random mark, so that no commit can contain text that looks like the start of another.
     mark = secrets.token_hex(16)
     command = [
         *("log", "--no-walk=unsorted", "--stdin", *_SHOWN),
@@ -407,71 +397,71 @@ def _stream(
         *(["--", repository.below] if repository.below else []),
     ]
     last: Commit | None = None
-    with _running(repository, command, commits) as pieces:
-        for record, lines_behind in _records(pieces, mark.encode()):
+    with _run_git(repository, command, commits) as pieces:
+        for record, omitted in _records(pieces, mark.encode()):
             if last is not None:
                 yield last
-            last = _commit(record, lines_behind, how.lines, screen)
+            last = _parse_commit(record, omitted, how.lines, screen)
     if last is not None:
         yield last
 
 
 def _records(pieces: Iterable[bytes], mark: bytes) -> Iterator[tuple[bytes, int]]:
-    """What is between marks, as far as it is kept, and the number of lines behind that."""
+    """Yield the start of each record between marks, and the number of lines omitted from it."""
     record = bytearray()
-    behind = size = 0
+    omitted = size = 0
     begun = False
     rest = b""
     for piece in pieces:
         data = rest + piece
         at = 0
         while True:
-            found = data.find(mark, at)
-            # A mark may be cut in two: what could be its beginning waits for the next piece.
-            end = found if found >= 0 else max(at, len(data) - len(mark) + 1)
+            mark_at = data.find(mark, at)
+            # A mark may be split over two pieces, so its possible start is carried over.
+            end = mark_at if mark_at >= 0 else max(at, len(data) - len(mark) + 1)
             room = _KEPT_BYTES - len(record)
             record += data[at : min(end, at + room)]
             size += end - at
             if end - at > room:
-                behind += data.count(b"\n", at + room, end)
+                omitted += data.count(b"\n", at + room, end)
             if size > _MOST_RECORD_BYTES:
                 raise _Overwhelmed
-            if found < 0:
+            if mark_at < 0:
                 rest = data[end:]
                 break
             if begun:
-                yield bytes(record), behind
+                yield bytes(record), omitted
             record.clear()
-            begun, behind, size, at = True, 0, 0, found + len(mark)
+            begun, omitted, size, at = True, 0, 0, mark_at + len(mark)
     if begun:
         record += rest[: max(0, _KEPT_BYTES - len(record))]
-        yield bytes(record), behind
+        yield bytes(record), omitted
 
 
-def _commit(record: bytes, behind: int, diff_lines: int, screen: _Screen) -> Commit | None:
+def _parse_commit(record: bytes, omitted: int, diff_lines: int, screen: _Screen) -> Commit | None:
     parts = record.split(b"\0", len(_FIELDS))
     if len(parts) < len(_FIELDS):
         return None
-    told = [each.decode("utf-8", "replace") for each in parts[: len(_FIELDS)]]
-    name, parents, author, authored, committer, committed, message = told
+    fields = [part.decode("utf-8", "replace") for part in parts[: len(_FIELDS)]]
+    name, parents, author, authored, committer, committed, message = fields
     if HASH.fullmatch(name) is None:
         return None
     rest = parts[len(_FIELDS)] if len(parts) > len(_FIELDS) else b""
-    files, at = _touched(rest)
-    # What is renamed out of hiding shows in its diff what it hid.
-    out = [
-        screen.hidden(each.path) or bool(each.before and screen.hidden(each.before))
-        for each in files
+    files, at = _parse_files(rest)
+    # The diff of a renamed file shows its old content, so the old path counts, too.
+    hidden = [
+        screen.hidden(file.path) or bool(file.before and screen.hidden(file.before))
+        for file in files
     ]
-    diff, omitted = _beginning(rest, at, behind, diff_lines, out, screen.mask)
+    diff, omitted = _cut_diff(rest, at, omitted, diff_lines, hidden, screen.mask)
     title, _, body = screen.mask(message).strip("\n").partition("\n")
     return Commit(
         hash=name,
         parents=tuple(parents.split()),
         author=author,
-        authored=_second(authored),
+        authored=_parse_time(authored),
         committer=committer,
-        committed=_second(committed),
+        committed=_parse_time(committed),
         title=title.strip(),
         body=body.strip("\n"),
         files=files,
@@ -480,16 +470,16 @@ def _commit(record: bytes, behind: int, diff_lines: int, screen: _Screen) -> Com
     )
 
 
-def _second(text: str) -> int:
-    """A time as git writes it, within what an index can hold; hostile ones are clamped."""
+def _parse_time(text: str) -> int:
+    """Parse a Unix time, clamped to the range that an index can store."""
     try:
         return max(-(1 << 33), min(int(text), 1 << 33))
     except ValueError:
         return 0
 
 
-def _touched(rest: bytes) -> tuple[tuple[Touched, ...], int]:
-    """The raw entries behind a message, and where the diff begins."""
+def _parse_files(rest: bytes) -> tuple[tuple[Touched, ...], int]:
+    """Parse the raw entries after a message; also return where the diff starts."""
     files: list[Touched] = []
     at = 0
     while at < len(rest) and rest[at : at + 1] in (b"\0", b"\n"):
@@ -512,25 +502,25 @@ def _touched(rest: bytes) -> tuple[tuple[Touched, ...], int]:
     return tuple(files), at
 
 
-def _beginning(
+def _cut_diff(
     rest: bytes,
     at: int,
-    behind: int,
+    omitted: int,
     most: int,
     hidden: Sequence[bool],
     mask: Callable[[str], str],
 ) -> tuple[str, int]:
-    """The first lines of a diff, and how many there are beyond them."""
+    """Return the first lines of a diff, and how many are omitted."""
     end = len(rest.rstrip(b"\0\n"))
     if not most or at >= end:
         return "", 0
     if any(hidden):
         patches = rest[at:end].split(b"\ndiff --")
         if len(patches) != len(hidden):
-            return "", 0  # Which diff is whose cannot be told, so none is shown.
-        shown = (each for each, out in zip(patches, hidden, strict=True) if not out)
-        joined = b"\n".join(each if each.startswith(b"diff --") else b"diff --" + each
-                            for each in shown)  # fmt: skip
+            return "", 0  # The diffs cannot be matched with the files, so none is shown.
+        visible = (patch for patch, hide in zip(patches, hidden, strict=True) if not hide)
+        joined = b"\n".join(patch if patch.startswith(b"diff --") else b"diff --" + patch
+                            for patch in visible)  # fmt: skip
         rest, at, end = joined, 0, len(joined)
         if not joined:
             return "", 0
@@ -539,26 +529,26 @@ def _beginning(
         following = rest.find(b"\n", stop, end)
         stop = end if following < 0 else following + 1
         lines += 1
-    # Masked before lines are cut: what is left of a token would not be recognised.
+    # Mask before lines are cut: a cut token would not be recognised.
     text = mask(rest[at:stop].decode("utf-8", "replace").replace("\0", "\ufffd"))
-    kept = "\n".join(
+    diff = "\n".join(
         line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + "…"
         for line in text.removesuffix("\n").split("\n")
     )
-    # The last line kept ends with the first line end behind it, or with the diff.
-    return kept, rest.count(b"\n", stop, end) + (behind or stop < end)
+    # The last line may have no newline, so it is counted separately.
+    return diff, rest.count(b"\n", stop, end) + (omitted or stop < end)
 
 
 # --- running git --------------------------------------------------------------------------------
 
 
 def installed() -> bool:
-    """Whether there is a git to ask."""
+    """Whether git is installed."""
     return shutil.which("git", path=_environment().get("PATH")) is not None
 
 
 def _environment() -> dict[str, str]:
-    """Nothing of ours but where programs and temporary files are."""
+    """Return the environment for git: only the paths of programs and temporary files."""
     own = child_environment({})
     return {**{k: v for k, v in own.items() if k.upper() in _KEPT_VARIABLES}, **_ENVIRONMENT}
 
@@ -575,20 +565,20 @@ def _command(arguments: Sequence[str]) -> list[str]:
 
 @contextmanager
 def _raise_refusals(repository: Repository) -> Iterator[None]:
-    """Raise the typed error for whatever of a repository must not be read."""
+    """Convert ``Refused`` to the error that users see."""
     if repository.refused is not None:
         raise refuse(repository, repository.refused)
     try:
         yield
     except Refused as refusal:
-        # Whoever keeps the error must not keep what was read so far.
+        # A stored error must not keep what was read so far alive.
         clear_frames(refusal.__traceback__)
         raise refuse(repository, refusal) from refusal
 
 
 @contextmanager
 def _make_workplace(repository: Repository, tables: Mapping[str, bytes]) -> Iterator[str]:
-    """An empty repository of ours, of the same format and with the same shallow boundary."""
+    """Create an empty repository of the same format and with the same shallow boundary."""
     from tempfile import TemporaryDirectory
 
     folder = open_git_folder(repository.git_dir)
@@ -615,26 +605,26 @@ def _make_workplace(repository: Repository, tables: Mapping[str, bytes]) -> Iter
 
 
 def _locate_objects(objects: Objects) -> tuple[str, tuple[int, ...]]:
-    """How git is told where objects are: by the descriptor that was checked, where it can be."""
+    """Return the path of the objects for git: by the checked descriptor, if possible."""
     if isinstance(objects.handle, int) and sys.platform == "linux":
         return f"/proc/self/fd/{objects.handle}", (objects.handle,)
     return objects.path, ()
 
 
 def _limit_memory(process: subprocess.Popen[bytes], objects: Objects) -> None:
-    """Bound what git may hold: a small object may say that it is a large one."""
+    """Limit git's memory: a small object may claim to be huge."""
     if sys.platform == "linux":
         import resource
 
         most = _LEAST_MEMORY + _MEMORY_PER_BYTE * objects.disk_bytes
-        with suppress(OSError, ValueError):  # It has ended already.
+        with suppress(OSError, ValueError):  # It has already ended.
             hard = resource.prlimit(process.pid, resource.RLIMIT_DATA)[1]
             most = most if hard == resource.RLIM_INFINITY else min(most, hard)
             resource.prlimit(process.pid, resource.RLIMIT_DATA, (most, most))
 
 
 @contextmanager
-def _running(
+def _run_git(
     repository: Repository,
     arguments: Sequence[str],
     given: Sequence[str] = (),
@@ -642,13 +632,13 @@ def _running(
     refusable: bool = False,
     tables: Mapping[str, bytes] | None = None,
 ) -> Iterator[Iterator[bytes]]:
-    """What git says, piece by piece. It ends with the block, or when it says nothing for long."""
-    # Here: most questions need no git, and these take longer to load than to answer some.
+    """Run git and yield its output in pieces; kill it after the block or a long silence."""
+    # Imported late: most calls need no git, and the import is slow.
     import subprocess
     from tempfile import TemporaryFile
 
     command = _command(arguments)
-    questions = "".join(f"{line}\n" for line in given).encode()
+    stdin = "".join(f"{line}\n" for line in given).encode()
     with (
         TemporaryFile() as errors,
         _raise_refusals(repository),
@@ -672,10 +662,10 @@ def _running(
             raise _failed(repository, arguments, f"{type(error).__name__}: {error}") from error
         assert process.stdin is not None
         assert process.stdout is not None
-        # Git reads no object before it is asked for one, so the limit comes in time.
+        # Git reads no object before its input, so the limit is set in time.
         _limit_memory(process, objects)
-        feeder = Thread(target=_feed, args=(process.stdin, questions), daemon=True)
-        if len(questions) <= _PIPE_HOLDS:
+        feeder = Thread(target=_feed, args=(process.stdin, stdin), daemon=True)
+        if len(stdin) <= _PIPE_HOLDS:
             feeder.run()
         else:
             feeder.start()
@@ -683,12 +673,12 @@ def _running(
         try:
             yield guard.pieces(process.stdout)
             if process.wait(_SECONDS) and not refusable:
-                if _NO_MEMORY in guard.last_words():
+                if _NO_MEMORY in guard.read_errors():
                     raise _Overwhelmed
-                why = "it was silent for too long" if guard.ended else f"exit {process.returncode}"
+                why = "it was silent too long" if guard.ended else f"exit {process.returncode}"
                 raise _failed(repository, arguments, why)
         finally:
-            guard.leave()
+            guard.stop()
             process.kill()
             process.stdout.close()
             process.wait()
@@ -696,47 +686,47 @@ def _running(
                 feeder.join()
 
 
-def _feed(stream: IO[bytes], questions: bytes) -> None:
-    # Git may have ended before it read everything.
+def _feed(stream: IO[bytes], data: bytes) -> None:
+    # Git may end before it has read everything.
     with suppress(OSError), stream:
-        stream.write(questions)
+        stream.write(data)
 
 
 class _Guard:
-    """Ends a process that says nothing for too long, or complains without end."""
+    """Kills a process that is silent too long or writes too many errors."""
 
     def __init__(self, process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
         self.ended = False
         self._process = process
         self._errors = errors
-        self._heard = time.monotonic()
-        self._left = Event()
+        self._last_output = time.monotonic()
+        self._stopped = Event()
         self._thread = Thread(target=self._watch, name="lookfar-git", daemon=True)
         self._thread.start()
 
     def pieces(self, stream: IO[bytes]) -> Iterator[bytes]:
         while piece := stream.read1(_PIECE):  # type: ignore[attr-defined]
-            # While whoever reads does its part git waits: that is not its time.
-            self._heard = float("inf")
+            # Git waits while the caller handles a piece, which does not count as silence.
+            self._last_output = float("inf")
             yield piece
-            self._heard = time.monotonic()
+            self._last_output = time.monotonic()
 
     def _watch(self) -> None:
-        while not self._left.wait(1.0):
-            noise = os.fstat(self._errors.fileno()).st_size
-            if time.monotonic() - self._heard > _SECONDS or noise > _MOST_ERROR_BYTES:
+        while not self._stopped.wait(1.0):
+            error_bytes = os.fstat(self._errors.fileno()).st_size
+            if time.monotonic() - self._last_output > _SECONDS or error_bytes > _MOST_ERROR_BYTES:
                 self.ended = True
                 self._process.kill()
                 return
 
-    def last_words(self) -> bytes:
-        """The end of what the process complained of."""
+    def read_errors(self) -> bytes:
+        """Return the end of the process's error output."""
         size = os.fstat(self._errors.fileno()).st_size
         self._errors.seek(max(0, size - _PIECE))
         return self._errors.read(_PIECE)
 
-    def leave(self) -> None:
-        self._left.set()
+    def stop(self) -> None:
+        self._stopped.set()
         self._thread.join()
 
 
@@ -748,23 +738,23 @@ def _ask(
     refusable: bool = False,
     tables: Mapping[str, bytes] | None = None,
 ) -> bytes:
-    """All that git says; ``refusable`` lets it say no."""
+    """Return the whole output of git; ``refusable`` allows it to fail."""
     answer = bytearray()
     try:
-        with _running(repository, arguments, given, refusable=refusable, tables=tables) as pieces:
+        with _run_git(repository, arguments, given, refusable=refusable, tables=tables) as pieces:
             for piece in pieces:
                 answer += piece
                 if len(answer) > _MOST_ANSWER_BYTES:
                     raise _Overwhelmed
     except _Overwhelmed as error:
-        raise _failed(repository, arguments, "too much to hold") from error
+        raise _failed(repository, arguments, "its output is too large") from error
     return bytes(answer)
 
 
 def _failed(repository: Repository, arguments: Sequence[str], why: str) -> IOFailed:
     return IOFailed(
         f"git could not read the repository {repository.top!r}.",
-        hint="Run git fsck there, or leave it out with git.history = false.",
+        hint="Run git fsck there, or turn history off: git.history = false.",
         developer=f"git {arguments[0]} in {repository.git_dir}: {why}",
         details={"path": repository.git_dir},
     )

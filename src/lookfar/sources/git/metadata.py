@@ -1,14 +1,10 @@
-"""What a git folder says, read without following a link, waiting, or holding more than fits.
+"""Read a git folder without git: references, shallow boundary, configuration and objects.
 
-Takes: the path of a git folder, and a test for paths that may be read for it. Gives: its lines,
-references, shallow boundary and reference tables as data, and its object database as an open
-folder that was checked. Refuses, with ``Refused``: links, pipes, sockets and devices, files and
-numbers beyond a limit, and alternates that lead to where nothing may be read.
-
-A repository comes with whatever was cloned or unpacked, and git follows what it finds there:
-links, alternates, ``commondir`` and included files lead it anywhere on the disk, and a pipe keeps
-it waiting. So git is given nothing of a git folder but its objects, and those only after every
-entry that git might open was seen to be a regular file in a real folder.
+A repository may come from anywhere, and git follows what it finds there: links, alternates,
+``commondir`` and included files can lead it anywhere on the disk, and a pipe can block it. So git
+gets only the objects of a git folder, after every entry it might open was found to be a regular
+file in a real folder. Links, pipes, sockets, devices, files beyond a size limit, and alternates
+that lead to a forbidden path raise ``Refused``.
 """
 
 from __future__ import annotations
@@ -35,7 +31,7 @@ from lookfar.sources.confine import (
 HASH: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 PLACES: Final = ("refs/heads", "refs/remotes", "refs/tags")
 SETTLING_NS: Final = 2 * 10**9
-"""So long after a change, one more change might not show in the times of a folder."""
+"""Within this time after a change, another change may not alter a folder's timestamps."""
 
 _MOST_LINE: Final = 4096
 _MOST_CONFIG: Final = 1 << 20
@@ -48,7 +44,7 @@ _MOST_REFERENCES: Final = 200_000
 _MOST_OBJECT_FILES: Final = 2_000_000
 _DEEPEST: Final = 32
 _LONGEST_CHAIN: Final = 5
-"""Symbolic references that lead to one another; as many as git follows."""
+"""Symbolic references are followed this far, as by git."""
 
 _FAN_OUT: Final = re.compile(r"[0-9a-f]{2}|pack")
 _TABLE: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]*\.ref")
@@ -63,7 +59,7 @@ Allowed = Callable[[str], bool]
 
 
 def open_git_folder(path: str) -> Root:
-    """The folder at a real path; ``Refused`` where a link has come into it since."""
+    """Open the folder at a real path; ``Refused`` if the path now contains a link."""
     try:
         root = Root.open(path, allow_hard_links=True)
     except RootNotFound as error:
@@ -74,7 +70,7 @@ def open_git_folder(path: str) -> Root:
 
 
 def read_file(folder: Root, name: str, limit: int) -> bytes | None:
-    """The bytes of a regular file, or None where there is none."""
+    """Return the bytes of a regular file, or None if it does not exist."""
     try:
         return folder.read(name, limit)[0]
     except Refused as refusal:
@@ -84,13 +80,13 @@ def read_file(folder: Root, name: str, limit: int) -> bytes | None:
 
 
 def read_line(folder: Root, name: str, limit: int = _MOST_LINE) -> str:
-    """The first line of a small file; empty where there is no such file."""
+    """Return the first line of a small file; empty if it does not exist."""
     data = read_file(folder, name, limit) or b""
     return data.partition(b"\n")[0].decode("utf-8", "replace").strip()
 
 
 def line_of(path: str, name: str) -> str:
-    """The same below a path, and empty also for what must not be read: only to compare."""
+    """Like ``read_line`` for a path, but empty for anything unreadable; only for comparing."""
     try:
         return read_line(open_git_folder(path), name)
     except (Refused, IOFailed, OutsideRoot):
@@ -98,21 +94,21 @@ def line_of(path: str, name: str) -> str:
 
 
 def read_config(folder: Root) -> str:
-    """The repository's own configuration, with that of its worktree; nothing in it is obeyed."""
+    """Return the configuration of a repository and its worktree. It is inspected, never applied."""
     names = ("config", "config.worktree")
     parts = (read_file(folder, name, _MOST_CONFIG) or b"" for name in names)
     return b"\n".join(parts).decode("utf-8", "replace")
 
 
 def read_shallow(folder: Root) -> tuple[str, ...]:
-    """The commits at which a shallow clone ends; none for a whole one."""
+    """Return the boundary commits of a shallow clone; empty for a full one."""
     data = read_file(folder, "shallow", _MOST_SHALLOW) or b""
     lines = data.decode("ascii", "replace").split("\n")
     return tuple(line for line in lines if HASH.fullmatch(line))
 
 
 def read_tables(folder: Root) -> dict[str, bytes]:
-    """The files of a reference store in tables, by name; none where references are files."""
+    """Return the files of a reftable store by name; empty if references are files."""
     data = read_file(folder, "reftable/tables.list", _MOST_ALTERNATES)
     if data is None:
         return {}
@@ -131,7 +127,7 @@ def read_tables(folder: Root) -> dict[str, bytes]:
 
 
 def read_references(folder: Root) -> list[tuple[str, str]]:
-    """Branches, tags and the head by name, each with the hash of an object, which may be a tag."""
+    """Return branches, tags and HEAD, each with the hash of a commit or tag object."""
     values = _read_packed(folder)
     for place in PLACES:
         try:
@@ -164,7 +160,7 @@ def _read_packed(folder: Root) -> dict[str, str]:
     if sum(map(data.count, needles)) > _MOST_REFERENCES:
         raise Refused("packed-refs", "too_many", f"limit {_MOST_REFERENCES:,} references")
     for needle in needles:
-        # Most lines of a mirror are of other places, so they are not looked at one by one.
+        # Most lines of a mirror are other references, so searching is faster than splitting.
         at = data.find(needle)
         while at >= 0:
             start, end = data.rfind(b"\n", 0, at) + 1, data.find(b"\n", at)
@@ -176,13 +172,13 @@ def _read_packed(folder: Root) -> dict[str, str]:
 
 
 def _add_loose(handle: Handle, place: str, values: dict[str, str], depth: int = 2) -> None:
-    """Add the references that are files below an open folder, which is closed."""
+    """Add the loose references below an open folder, and close it."""
     try:
         if depth > _DEEPEST:
             raise Refused(_printable(place), "too_deep", f"limit {_DEEPEST} folders")
         with os.scandir(handle) as entries:
             for entry in entries:
-                # As git does: those are files that somebody writes.
+                # As in git: these are files being written.
                 if entry.name.startswith(".") or entry.name.endswith(".lock"):
                     continue
                 name = f"{place}/{entry.name}"
@@ -191,7 +187,7 @@ def _add_loose(handle: Handle, place: str, values: dict[str, str], depth: int = 
                     continue
                 try:
                     values[_printable(name)] = _read_value(handle, entry.name, name)
-                except FileNotFoundError:  # It moved into packed-refs, or was deleted.
+                except FileNotFoundError:  # Moved to packed-refs, or deleted.
                     continue
                 if len(values) > _MOST_REFERENCES:
                     raise Refused("refs", "too_many", f"limit {_MOST_REFERENCES:,} references")
@@ -201,20 +197,20 @@ def _add_loose(handle: Handle, place: str, values: dict[str, str], depth: int = 
         close_folder(handle)
 
 
-def _read_value(handle: Handle, name: str, shown: str) -> str:
-    """What a reference file says: a hash, or the name of another reference."""
+def _read_value(handle: Handle, name: str, path: str) -> str:
+    """Return the content of a reference file: a hash, or the name of another reference."""
     if isinstance(handle, int) and stat.S_ISLNK(lstat_in(handle, name).st_mode):
-        # An old form of a symbolic reference, of which git reads only the text of the link.
+        # The old form of a symbolic reference; git reads only the target of the link.
         target = os.readlink(name, dir_fd=handle)
         if target.startswith("refs/"):
             return _SYMBOLIC + target
-        raise Refused(_printable(shown), "symlink")
-    data = read_in(handle, name, _printable(shown), _MOST_LINE)
+        raise Refused(_printable(path), "symlink")
+    data = read_in(handle, name, _printable(path), _MOST_LINE)
     return data.partition(b"\n")[0].decode("utf-8", "replace").strip()
 
 
 def _resolve(value: str, values: dict[str, str]) -> str:
-    """The hash that a value means, through other references; empty where there is none."""
+    """Follow symbolic references to a hash; empty if there is none."""
     for _ in range(_LONGEST_CHAIN):
         if not value.startswith(_SYMBOLIC):
             break
@@ -230,20 +226,19 @@ def _printable(name: str) -> str:
 
 
 class Objects(NamedTuple):
-    """An object database that git may be given."""
+    """A checked object database that git may read."""
 
     handle: Handle
     path: str
     disk_bytes: int
-    """On the disk, those of its alternates included."""
+    """Size on disk, with its alternates."""
 
 
 @contextmanager
 def checked_objects(git_dir: str, allowed: Allowed) -> Iterator[Objects]:
-    """Open and check the objects of a git folder; check again when the block has ended well.
+    """Open and check the objects of a git folder, and check again after the block.
 
-    The folder stays open meanwhile: what is put in its place does not reach whoever reads it by
-    the descriptor.
+    The folder stays open, so a process that uses its descriptor does not see a replacement.
     """
     path = os.path.join(git_dir, "objects")
     try:
@@ -258,12 +253,12 @@ def checked_objects(git_dir: str, allowed: Allowed) -> Iterator[Objects]:
 
 
 def _check_databases(handle: Handle, path: str, allowed: Allowed) -> int:
-    """Check a database and the alternates that git would open with it; give their size."""
+    """Check a database and its alternates, and return their size."""
     size = _check_database(handle, path)
     seen = {path}
-    waiting = list(_list_alternates(handle, path, allowed))
-    while waiting:
-        alternate = waiting.pop()
+    pending = list(_list_alternates(handle, path, allowed))
+    while pending:
+        alternate = pending.pop()
         if alternate in seen:
             continue
         seen.add(alternate)
@@ -272,14 +267,14 @@ def _check_databases(handle: Handle, path: str, allowed: Allowed) -> int:
         inner = open_git_folder(alternate).open_folder()
         try:
             size += _check_database(inner, alternate)
-            waiting += _list_alternates(inner, alternate, allowed)
+            pending += _list_alternates(inner, alternate, allowed)
         finally:
             close_folder(inner)
     return size
 
 
 def _list_alternates(handle: Handle, path: str, allowed: Allowed) -> Iterator[str]:
-    """The databases that git would read besides, by their real paths."""
+    """Yield the alternate databases that git would read."""
     name = "objects/info/alternates"
     try:
         info = open_child(handle, "info")
@@ -295,18 +290,18 @@ def _list_alternates(handle: Handle, path: str, allowed: Allowed) -> Iterator[st
         if not line or line.startswith("#"):
             continue
         target = os.path.normpath(os.path.join(path, line))
-        there = "\0" not in line and os.path.lexists(target)
+        exists = "\0" not in line and os.path.lexists(target)
         if line.startswith('"') or "\0" in line or not allowed(os.path.realpath(target)):
-            # Only a path is shown: a file with further names may hold anything.
-            shown = f"it leads to {_printable(line)[:200]!r}" if there else "no folder of it"
-            raise Refused(name, "outside", shown)
-        if not there:
-            continue  # As git does: what it misses for that, it says itself.
+            # Show the line only if it is a path: a hard link may contain any private text.
+            detail = f"to {_printable(line)[:200]!r}" if exists else "not to a folder"
+            raise Refused(name, "outside", detail)
+        if not exists:
+            continue  # As in git, which reports missing objects itself.
         yield target
 
 
-def has_promises(folder: Root) -> bool:
-    """Whether a pack of a git folder says that some of its objects are elsewhere."""
+def is_promisor(folder: Root) -> bool:
+    """Whether a pack is marked as incomplete, with objects that a remote promises."""
     try:
         handle = folder.open_folder("objects/pack")
     except Refused as refusal:
@@ -321,28 +316,28 @@ def has_promises(folder: Root) -> bool:
 
 
 _clean: dict[tuple[int, int], tuple[tuple[int, int], int, int]] = {}
-"""Folders of objects in which nothing was wrong, with their times then, files and bytes.
+"""Object folders that passed the check, with their timestamps, number of files and bytes.
 
-A file is put into a folder, or replaced by a link, only with a change of the folder's times.
+Adding a file to a folder, or replacing one with a link, changes the folder's timestamps.
 """
-_MOST_REMEMBERED: Final = 20_000
+_MAX_CLEAN: Final = 20_000
 
 
 def _check_database(handle: Handle, path: str) -> int:
-    """Check every entry that git might open for an object; give the bytes they take."""
+    """Check every entry that git might open for an object, and return their total size."""
     size = count = 0
     with os.scandir(handle) as entries:
         names = [entry.name for entry in entries if _FAN_OUT.fullmatch(entry.name)]
     for name in (*names, "info", "info/commit-graphs"):
-        files, taken = _check_folder(handle, name)
-        size, count = size + taken, count + files
+        files, folder_size = _check_folder(handle, name)
+        size, count = size + folder_size, count + files
         if count > _MOST_OBJECT_FILES:
             raise Refused(path, "too_many", f"limit {_MOST_OBJECT_FILES:,} files")
     return size
 
 
 def _check_folder(handle: Handle, name: str) -> tuple[int, int]:
-    shown = f"objects/{name}"
+    path = f"objects/{name}"
     above, _, last = name.rpartition("/")
     try:
         outer = open_child(handle, above) if above else handle
@@ -351,7 +346,7 @@ def _check_folder(handle: Handle, name: str) -> tuple[int, int]:
     try:
         info = lstat_in(outer, last)
         if not stat.S_ISDIR(info.st_mode):
-            raise Refused(shown, *_name_kind(info.st_mode))
+            raise Refused(path, *_name_kind(info.st_mode))
         times = (info.st_mtime_ns, info.st_ctime_ns)
         known = _clean.get((info.st_dev, info.st_ino))
         if known is not None and known[0] == times:
@@ -360,7 +355,7 @@ def _check_folder(handle: Handle, name: str) -> tuple[int, int]:
         inner = open_child(outer, last)
         try:
             same = not isinstance(inner, int) or os.fstat(inner).st_ino == info.st_ino
-            files, size = _check_files(inner, shown)
+            files, size = _check_files(inner, path)
         finally:
             close_folder(inner)
     except FileNotFoundError:
@@ -369,28 +364,28 @@ def _check_folder(handle: Handle, name: str) -> tuple[int, int]:
         if above:
             close_folder(outer)
     if same and max(times) + SETTLING_NS <= now:
-        if len(_clean) >= _MOST_REMEMBERED:
+        if len(_clean) >= _MAX_CLEAN:
             _clean.clear()
         _clean[info.st_dev, info.st_ino] = (times, files, size)
     return files, size
 
 
-def _check_files(handle: Handle, shown: str) -> tuple[int, int]:
+def _check_files(handle: Handle, path: str) -> tuple[int, int]:
     count = size = 0
     with os.scandir(handle) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                continue  # Git opens none of them for an object, or it is checked by itself.
+                continue  # Git opens no objects there, or the folder is checked separately.
             try:
                 info = entry.stat(follow_symlinks=False)
             except FileNotFoundError:
                 continue
             if not stat.S_ISREG(info.st_mode):
-                raise Refused(f"{shown}/{_printable(entry.name)}", *_name_kind(info.st_mode))
+                raise Refused(f"{path}/{_printable(entry.name)}", *_name_kind(info.st_mode))
             count += 1
             size += getattr(info, "st_blocks", -(-info.st_size // _BLOCK)) * _BLOCK
             if count > _MOST_OBJECT_FILES:
-                raise Refused(shown, "too_many", f"limit {_MOST_OBJECT_FILES:,} files")
+                raise Refused(path, "too_many", f"limit {_MOST_OBJECT_FILES:,} files")
     return count, size
 
 

@@ -1,13 +1,9 @@
-"""Which git repositories there are at, above and below a folder, and which may be read.
+"""Find the git repositories at, above and below a folder, and decide which may be read.
 
-Takes: a folder, the folders a walk found in it, and the folders that the user trusts. Gives: a
-``Repository`` for each, with the reason where it must not be read. Refuses: a repository of
-another user, as git does; a ``.git`` that is a link; a ``.git`` file, or a ``commondir``, that
-leads to a repository which does not point back.
-
-Whoever packs an archive writes what its ``.git`` says. Only the repository that it names can say
-that this working tree is one of its own: by ``worktrees/NAME/gitdir`` for a worktree, by
-``core.worktree`` for a submodule.
+As in git, a repository of another user is not read. Neither is a ``.git`` that is a link, nor a
+``.git`` file or ``commondir`` that leads to a repository which does not point back: an archive can
+contain any ``.git`` file, and only the repository it names can confirm that the working tree is
+its own, by ``worktrees/NAME/gitdir`` for a worktree or ``core.worktree`` for a submodule.
 """
 
 from __future__ import annotations
@@ -41,7 +37,7 @@ _REASONS: Final = {
     "too_large": "{entry} is too large ({detail})",
     "too_many": "{entry} has too many entries ({detail})",
     "too_deep": "{entry} is nested too deeply ({detail})",
-    "changing": "{entry} is being written to",
+    "changing": "{entry} is being written",
     "gone": "{entry} is gone",
     "outside": "{entry} leads outside ({detail})",
     "owner": "{entry} belongs to another user ({detail})",
@@ -50,9 +46,9 @@ _TRUST: Final = "If you trust it, add the folder to git.trusted in your own sett
 _HINTS: Final = {
     "owner": _TRUST,
     "outside": _TRUST,
-    "changing": "Ask again when git has finished.",
+    "changing": "Try again when git has finished.",
 }
-_HINT: Final = "Clone it again with git, or turn its history off: git.history = false."
+_HINT: Final = "Clone it again with git, or turn history off: git.history = false."
 
 
 class Refusal(NamedTuple):
@@ -66,18 +62,18 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A repository by the folder that all its worktrees share."""
+    """A repository, identified by the git folder that its worktrees share."""
 
     git_dir: str
-    """Empty where it is refused before that folder is known."""
+    """Empty if it was rejected before that folder was known."""
     top: str
-    """The working tree that it was found by; the repository itself where it is bare."""
+    """Its working tree, or the repository itself if it is bare."""
     below: str = ""
-    """The folder in it that may be shown, where the root is inside; empty for all of it."""
+    """The folder in it that may be shown, if the root is inside it; empty for all of it."""
     within: str = ""
-    """The folder that alternates must not leave; empty where the user trusts the repository."""
+    """The folder that alternates must be in; empty if the user trusts the repository."""
     own: str = ""
-    """The git folder of this worktree alone, which has its head; else ``git_dir``."""
+    """The git folder of this worktree, which has its HEAD; else ``git_dir``."""
     refused: Refusal | None = None
 
     def allows(self, path: str) -> bool:
@@ -87,7 +83,7 @@ class Repository:
 
 
 def refuse(repository: Repository, refusal: Refusal | Refused) -> RepositoryRefused:
-    """Make the error that says why a repository is not read."""
+    """Build the error that says why a repository is not read."""
     entry = refusal.entry if isinstance(refusal, Refusal) else refusal.uri
     why = _REASONS.get(refusal.reason, "{entry}: {detail}")
     why = why.format(entry=entry or repository.top, detail=refusal.detail).replace(" ()", "")
@@ -98,13 +94,13 @@ def refuse(repository: Repository, refusal: Refusal | Refused) -> RepositoryRefu
     )
 
 
-# --- finding them -------------------------------------------------------------------------------
+# --- finding ------------------------------------------------------------------------------------
 
 
 def find_repository(path: str, trusted: Sequence[str] = ()) -> Repository | None:
-    """Return the repository that a folder is, or is in.
+    """Return the repository at a folder or around it.
 
-    As git does, the search stays on one disk; and it ends at the user's home.
+    As in git, the search stays on one file system; it ends at the user's home folder.
     """
     start = Path(path)
     bare = _examine(start, start, trusted, bare=True)
@@ -124,7 +120,7 @@ def find_repository(path: str, trusted: Sequence[str] = ()) -> Repository | None
 def repositories_in(
     path: str, folders: Iterable[str], trusted: Sequence[str] = ()
 ) -> list[tuple[str, Repository]]:
-    """Return the repositories among admitted folders, by URI; none from inside another."""
+    """Return the repositories among admitted folders by URI, without nested ones."""
     repositories: list[tuple[str, Repository]] = []
     known: set[str] = set()
     for uri in sorted(uri for uri in folders if uri):
@@ -138,12 +134,12 @@ def repositories_in(
 
 
 def is_there(repository: Repository, path: str, trusted: Sequence[str] = ()) -> bool:
-    """Whether a repository that was found below the folder ``path`` is still the one there."""
+    """Whether a repository found below the folder ``path`` is still the same."""
     return _repository_at(Path(repository.top), path, trusted) == repository
 
 
 def _repository_at(folder: Path, within: str, trusted: Sequence[str]) -> Repository | None:
-    """The repository checked out in a folder; ``within`` bounds what is read for it."""
+    """Return the repository checked out in a folder; ``within`` limits what is read for it."""
     entry = folder / ".git"
     try:
         mode = os.lstat(entry).st_mode
@@ -167,7 +163,7 @@ def _repository_at(folder: Path, within: str, trusted: Sequence[str]) -> Reposit
 def _examine(
     git_dir: Path, folder: Path, trusted: Sequence[str], *, bare: bool = False
 ) -> Repository | None:
-    """The repository whose shared git folder is ``git_dir``, or None if that is not one."""
+    """Return the repository whose shared git folder is ``git_dir``, or None."""
     if not all(os.path.lexists(git_dir / name) for name in ("HEAD", "objects", "refs")):
         return None
     top = os.path.realpath(folder) if bare else str(folder)
@@ -181,7 +177,7 @@ def _examine(
                 link = os.path.islink(git_dir / name)
                 raise Refused(name, "symlink" if link else "not_a_file", "a file or device")
         _check_head(root)
-        # A main repository has none; git would take all that is shared from where it leads.
+        # A main repository has none; git would read all shared data from where it leads.
         if read_file(root, "commondir", 1 << 16) is not None:
             raise Refused("commondir", "outside", "a main repository has none")
         if within:
@@ -194,14 +190,14 @@ def _examine(
 
 
 def _check_head(root: Root) -> None:
-    """Refuse a head that is neither a file nor the old form of a symbolic reference."""
+    """Raise unless HEAD is a file or the old form of a symbolic reference."""
     path = os.path.join(root.path, "HEAD")
     if not (os.path.islink(path) and os.readlink(path).startswith("refs/")):
         read_line(root, "HEAD")
 
 
 def _resolve_gitfile(entry: Path, trust: bool, trusted: Sequence[str]) -> Repository | None:
-    """The repository that a ``.git`` file names, if that knows of it."""
+    """Return the repository that a ``.git`` file names, if it points back."""
     line = line_of(str(entry.parent.resolve()), ".git")
     if not line.startswith(_GITFILE) or "\0" in line:
         return None
@@ -215,7 +211,7 @@ def _resolve_gitfile(entry: Path, trust: bool, trusted: Sequence[str]) -> Reposi
         if back:
             shared = Path(os.path.realpath(own / read_line(root, "commondir")))
             mutual = os.path.realpath(own / back) == os.path.realpath(entry)
-            # Its own folder may be part of the archive, so it must be one of the shared folder.
+            # The worktree's git folder may come with the archive, so it must be in the shared one.
             if not trust and not (mutual and own.parent == shared / "worktrees"):
                 return Repository("", top, refused=elsewhere)
         else:
@@ -243,7 +239,7 @@ def _is_its_worktree(git_dir: Root, folder: Path) -> bool:
     return os.path.realpath(os.path.join(git_dir.path, value)) == os.path.realpath(folder)
 
 
-# --- whose they are -----------------------------------------------------------------------------
+# --- ownership ----------------------------------------------------------------------------------
 
 
 def is_trusted(top: str, trusted: Sequence[str]) -> bool:
@@ -260,7 +256,7 @@ def is_trusted(top: str, trusted: Sequence[str]) -> bool:
 
 
 def _check_owners(*paths: str) -> None:
-    """Refuse what another user owns; whoever runs us by sudo is not another."""
+    """Raise if another user owns a path; the user who called sudo is accepted."""
     if not hasattr(os, "geteuid"):
         return
     user = os.geteuid()
@@ -270,4 +266,4 @@ def _check_owners(*paths: str) -> None:
     for path in paths:
         owner = os.lstat(path).st_uid
         if owner not in accepted:
-            raise Refused(path, "owner", f"user {owner}, and this is user {user}")
+            raise Refused(path, "owner", f"user {owner}, not {user}")
