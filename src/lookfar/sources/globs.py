@@ -291,7 +291,7 @@ class GlobSet:
             for_name, for_path = _compile(pattern)
             names.extend((expression, pattern) for expression in for_name)
             paths.extend((expression, pattern) for expression in for_path)
-        # One capturing group per glob tells which glob matched.
+        # One capturing group per glob identifies the glob that matched.
         self._names = [pattern for _, pattern in names]
         self._paths = [pattern for _, pattern in paths]
         self._in_names = re.compile("|".join(f"({regex})" for regex, _ in names)) if names else None

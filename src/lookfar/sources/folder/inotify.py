@@ -1,12 +1,12 @@
-"""Linux: every event of a folder tree in the order in which it happened, and none lost unnoticed.
+"""Watch a folder tree on Linux: every event in order, and no lost event goes unnoticed.
 
-Takes: a folder and which of its folders to watch. Gives: each changed path to a
-sink, the loss of the root or of events as a word, and fences: a fence passed
-means that every write finished before it has been told. Refuses: to watch folders
-that nobody wants (their number is limited), and to hide that the limit is reached.
+Reports each changed path, the loss of the root, lost events and the limit of watched folders. A
+fence tells that every write before it was reported. Only wanted folders are watched, because
+their number is limited.
 
-It stands on watchdog's inotify reader. The parts above that reader pair moves by
-waiting half a second, keep overflows and limits to themselves and have no fence.
+Builds on watchdog's private inotify reader. The public classes above it delay events by half a
+second to pair moves, hide overflows and limits, and have no fence. The version of watchdog is
+bounded for this reason.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ _LEFT: Final = (
 
 @dataclass
 class _Tree(InotifyWatchGroup):
-    """The watches below one root, adjusted as folders come, go and move."""
+    """The watches below one root, updated as folders are added, removed and moved."""
 
-    told: Callable[[str, bool], None] = lambda _path, _is_dir: None
-    troubled: Callable[[Trouble], None] = lambda _: None
+    report: Callable[[str, bool], None] = lambda _path, _is_dir: None
+    report_trouble: Callable[[Trouble], None] = lambda _: None
     wanted: Callable[[str], bool] = lambda _: True
     _leaving: tuple[int, bytes] | None = None
-    """A folder that was moved away, until the next event says where to."""
+    """A moved folder, until the next event gives its new path."""
     _identities: dict[WatchDescriptor, tuple[int, int]] = field(default_factory=dict)
-    """Which folder each watch is on: one that is removed and held open keeps its watch."""
+    """The folder of each watch: a deleted folder that is still open keeps its watch."""
     _refused: set[bytes] = field(default_factory=set)
-    """Folders that may not be read; whoever lets us in changes their attributes first."""
+    """Unreadable folders; a change of their attributes may make them readable."""
 
     def on_event(self, event: InotifyEvent) -> None:
         with self._lock:
@@ -72,12 +72,12 @@ class _Tree(InotifyWatchGroup):
                 return
             self._follow(event, path)
         if path == self.path and event.mask & _LEFT:
-            self.troubled("root")
+            self.report_trouble("root")
         else:
-            self.told(os.fsdecode(path), event.is_directory or not event.name)
+            self.report(os.fsdecode(path), event.is_directory or not event.name)
 
     def _follow(self, event: InotifyEvent, path: bytes) -> None:
-        """Move, drop or add watches, before anyone is told: later writes then have events."""
+        """Update the watches before the event is reported, so that no later write is lost."""
         leaving, self._leaving = self._leaving, None
         if event.is_moved_to and leaving is not None and leaving[0] == event.cookie:
             if self._move_watches(leaving[1], path):
@@ -88,13 +88,13 @@ class _Tree(InotifyWatchGroup):
             self._leaving = event.cookie, path
         elif event.is_directory and (event.is_create or event.is_moved_to):
             self._add_all_callbacks(path)
-        elif event.is_directory and event.is_attrib and self._let_in(path):
-            with suppress(OSError):  # A root that is gone is told by its own event.
+        elif event.is_directory and event.is_attrib and self._was_refused(path):
+            with suppress(OSError):  # The loss of the root has its own event.
                 self._add_all_callbacks(path)
 
-    def _let_in(self, path: bytes) -> bool:
+    def _was_refused(self, path: bytes) -> bool:
         below = path + b"/"
-        return any(each == path or each.startswith(below) for each in self._refused)
+        return any(folder == path or folder.startswith(below) for folder in self._refused)
 
     def _forget(self, path: bytes) -> None:
         below = path + b"/"
@@ -120,12 +120,12 @@ class _Tree(InotifyWatchGroup):
         if known is not None:
             if here is None or here == self._identities.get(known):
                 return
-            # Another folder under that name; the kernel keeps the watch on the former one for
-            # as long as somebody holds it open.
+            # Another folder with that name; the old watch stays while a process has the old
+            # folder open.
             self._remove_callbacks([known])
         try:
             wd = self._inotify_fd.add_callback(path, self.event_mask, self, self._id)
-            if wd < 0:  # So watchdog says that it may not be read.
+            if wd < 0:  # watchdog's sign for a folder that cannot be read.
                 self._inotify_fd.remove_callbacks([(wd, self._id)])
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         except OSError as error:
@@ -134,7 +134,7 @@ class _Tree(InotifyWatchGroup):
             if error.errno == errno.EACCES:
                 self._refused.add(path)
             if error.errno in (errno.ENOSPC, errno.ENOMEM):
-                self.troubled("limit")
+                self.report_trouble("limit")
             return
         self._refused.discard(path)
         self._active_callbacks_by_path[path] = wd
@@ -147,8 +147,8 @@ class _Tree(InotifyWatchGroup):
         super()._remove_watch_internally(wd)
 
     def extend(self) -> None:
-        """Watch the folders that are wanted now and were not before."""
-        # A root that is gone is told by its own event.
+        """Watch folders that are wanted now and were not before."""
+        # The loss of the root has its own event.
         with self._lock, suppress(OSError):
             if self.is_active:
                 self._add_all_callbacks(self.path)
@@ -160,7 +160,7 @@ class _Tree(InotifyWatchGroup):
 
     def on_queue_overflow(self) -> None:
         super().on_queue_overflow()
-        self.troubled("overflow")
+        self.report_trouble("overflow")
 
 
 def _identity(path: bytes) -> tuple[int, int] | None:
@@ -172,7 +172,7 @@ def _identity(path: bytes) -> tuple[int, int] | None:
 
 
 class _Fence(WatchCallback):
-    """A watch that is removed at once: the kernel says so after all that happened before."""
+    """A watch that is removed at once: the kernel reports that after all earlier events."""
 
     def __init__(self) -> None:
         self.passed = Event()
@@ -188,16 +188,16 @@ class _Fence(WatchCallback):
 
 
 class Tree:
-    """A watched folder tree. One thread, one inotify instance; both go with ``close``."""
+    """A watched folder tree, with one thread and one inotify instance until ``close``."""
 
     def __init__(
         self,
         path: str,
-        told: Callable[[str, bool], None],
-        troubled: Callable[[Trouble], None],
+        report: Callable[[str, bool], None],
+        report_trouble: Callable[[Trouble], None],
         wanted: Callable[[str], bool],
     ) -> None:
-        """``OSError`` where the root cannot be watched."""
+        """Raises ``OSError`` if the root cannot be watched."""
         self._reader = InotifyFD()
         self._reader.name = "lookfar-watch"
         self._reader.start()
@@ -207,8 +207,8 @@ class Tree:
                 os.fsencode(path),
                 _MASK,
                 True,
-                told=told,
-                troubled=troubled,
+                report=report,
+                report_trouble=report_trouble,
                 wanted=wanted,
             )
         except BaseException:
@@ -220,11 +220,11 @@ class Tree:
         return self._reader.is_alive()
 
     def extend(self) -> None:
-        """Watch the folders that are wanted now and were not before."""
+        """Watch folders that are wanted now and were not before."""
         self._tree.extend()
 
     def fence(self, timeout: float) -> bool:
-        """Wait until all that was written before has been told."""
+        """Wait until everything written before this call was reported."""
         fence = _Fence()
         try:
             descriptor = self._reader.add_callback(

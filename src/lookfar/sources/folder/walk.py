@@ -252,7 +252,7 @@ class _Walker:
 
     def _revisit(self, uri: str, outer: Ignores | None, depth: int) -> bool:
         """Visit a folder by its known entries; False if it must be listed again."""
-        folder = self._known_folder(uri, outer)
+        folder = self._reuse_folder(uri, outer)
         if folder is None:
             return False
         self._reexamine(uri, folder)
@@ -280,7 +280,7 @@ class _Walker:
         finally:
             close_folder(handle)
 
-    def _known_folder(self, uri: str, outer: Ignores | None) -> _Folder | None:
+    def _reuse_folder(self, uri: str, outer: Ignores | None) -> _Folder | None:
         """Return what the last walk saw of a folder, if it is certainly unchanged."""
         folder = self.known[uri]
         if folder.outer is not outer:

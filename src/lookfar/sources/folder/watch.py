@@ -1,12 +1,9 @@
-"""What changed in a folder, as hints: names to look at, never facts about them.
+"""Watch a folder and collect hints: names to look at, which say nothing about their state.
 
-Takes: a root, its policy and how long a pause ends a batch. Gives: batches of
-changed URIs (folders end in ``/``), or "everything" where names would not do: too
-many of them, events lost, rules changed, the root replaced. Refuses: to wake
-anyone for what policy or ignore files keep out, and to call itself healthy when
-events may be missing.
-
-Whoever takes a hint looks at the disk; an event that lies costs one look.
+Changed URIs are reported in batches (folders end in ``/``), or as "everything" if there are too
+many, events were lost, rules changed or the root was replaced. Files that policy or ignore files
+exclude are not reported, and the watcher is not healthy if events may be missing. The reader of
+a hint checks the disk, so a wrong event costs one check.
 """
 
 from __future__ import annotations
@@ -35,25 +32,25 @@ if TYPE_CHECKING:
     from lookfar.sources.folder.policy import Policy, Verdict
 
 MOST_NAMED: Final = 1_000
-"""Distinct names in a batch; more of them mean "everything"."""
+"""A batch with more names becomes "everything"."""
 
 LONGEST_WAIT: Final = 2.0
-"""Seconds after which a batch is due although someone is still writing."""
+"""Seconds after which a batch is due even if writes continue."""
 
 ROOT_GONE: Final = "the folder is gone"
 _LIMIT: Final = "the system's limit of watched folders is reached (fs.inotify.max_user_watches)"
 _INSTANCES: Final = "the system's limit of watchers is reached (fs.inotify.max_user_instances)"
 _RETRY_SECONDS: Final = 10.0
 _LIMIT_SECONDS: Final = 60.0
-"""Until it is seen whether the limit was raised, which takes a look at every folder."""
+"""Pause before checking whether the limit was raised, which examines every folder."""
 _STORE: Final = re.compile(r".*-[0-9a-f]{16}", re.DOTALL)
-"""How the folder of an index is called, among those of other collections."""
+"""The name of an index folder."""
 _GIT: Final = ".git"
 _GIT_REFS: Final = ("HEAD", "packed-refs", "refs", "logs")
 
 
 class Hints:
-    """Names gathered until there is a pause, or until they have waited long enough."""
+    """Collects names until there is a pause, or until they have waited long enough."""
 
     def __init__(
         self,
@@ -70,7 +67,7 @@ class Hints:
         self._first = self._last = 0.0
 
     def add(self, uri: str = "", *, everything: bool = False, git: bool = False) -> bool:
-        """Remember a name; True when there was nothing before it."""
+        """Add a name; return whether it is the first."""
         with self._lock:
             now = self._clock()
             was_empty = not (self._uris or self._everything or self._git)
@@ -90,7 +87,7 @@ class Hints:
         with self._lock:
             if not (self._uris or self._everything or self._git):
                 return None
-            # Never less patient than one pause, however long the pause was chosen.
+            # At least one pause, however long it is configured.
             longest = self._first + max(self._longest, self.quiet)
             return max(0.0, min(self._last + self.quiet, longest) - self._clock())
 
@@ -107,7 +104,7 @@ class Hints:
 
 
 def drop_nested(uris: set[str] | frozenset[str]) -> frozenset[str]:
-    """The names without those that a folder among them stands for."""
+    """Drop the names below a folder that is in the set itself."""
     folders = {uri for uri in uris if uri.endswith("/")}
     if not folders:
         return frozenset(uris)
@@ -124,7 +121,7 @@ def drop_nested(uris: set[str] | frozenset[str]) -> frozenset[str]:
 
 
 class FolderWatcher:
-    """The watcher of one root, on watchdog."""
+    """Watches one root, with watchdog."""
 
     def __init__(
         self,
@@ -135,16 +132,16 @@ class FolderWatcher:
         apart: str = "",
         exact: bool = True,
     ) -> None:
-        """``apart`` is the real path of the folder of indexes: if it lies inside, nothing is told
-        of the indexes in it. What else lies there, memories for one, is as good as any other.
+        """``apart`` is the real path of the index folder. If it is inside the root, changes of
+        indexes are ignored, but not of other files in it, such as memories.
 
-        Without ``exact``, or where the system has no inotify, there are no fences.
+        Without ``exact``, or on a system without inotify, there are no fences.
         """
         below = f"{root.path.rstrip(os.sep)}{os.sep}"
         self._apart = apart if f"{apart}{os.sep}".startswith(below) else ""
         self._retry_at = 0.0
         self._refusals = 0
-        """How often the limit of watched folders was met."""
+        """How often the limit of watched folders was reached."""
         self._root = root
         self._policy = policy
         self._exact = exact
@@ -158,11 +155,11 @@ class FolderWatcher:
         self._ruling = RLock()
         self._rules: dict[str, tuple[Ignores | None, Verdict | None]] = {}
         self._far = False
-        """Whether others may change it without an event here, so that no fence proves anything."""
+        """Whether other machines may change files without an event, so fences prove nothing."""
         self._outer_rules: Ignores | None = None
-        """The rules that lie outside the root, as they were when they were last looked at."""
+        """Ignore rules from outside the root, as last read."""
 
-    # -- its life ------------------------------------------------------------
+    # -- start and stop ------------------------------------------------------
 
     @property
     def healthy(self) -> bool:
@@ -194,40 +191,40 @@ class FolderWatcher:
             if now is None:
                 if self._watch is not None or self._problem != ROOT_GONE:
                     self._end(ROOT_GONE)
-            elif now != self._identity or self._problem == ROOT_GONE or self._retried():
-                # Gone and back between two looks leaves the same folder and a watch
-                # that said so: that watch has missed what happened on the way.
+            elif now != self._identity or self._problem == ROOT_GONE or self._should_retry():
+                # A root that was away between two checks may be the same folder again, but its
+                # watch has missed events.
                 self._end("")
                 self._begin()
                 if self._watch is not None:
                     self._everything()
             elif self._problem == _LIMIT and time.monotonic() >= self._retry_at:
-                self._try_the_limit()
+                self._retry_limit()
             if self._watch is not None:
-                self._look_around()
+                self._check_outer_rules()
 
-    def _look_around(self) -> None:
-        """Rules that lie outside the root have no events of their own, so they are compared."""
+    def _check_outer_rules(self) -> None:
+        """Compare the rules from outside the root, which have no events."""
         if not self._policy.respect_ignore_files:
             return
-        found = load_outer_ignores(self._root.path)
+        rules = load_outer_ignores(self._root.path)
         with self._ruling:
-            before, self._outer_rules = self._outer_rules, found
-        if found is not before:
+            before, self._outer_rules = self._outer_rules, rules
+        if rules is not before:
             self._everything()
 
-    def _try_the_limit(self) -> None:
-        """Watch the folders that had no room, if somebody made some."""
+    def _retry_limit(self) -> None:
+        """Watch the folders beyond the limit, if it was raised."""
         watch, before = self._watch, self._refusals
         self._retry_at = time.monotonic() + _LIMIT_SECONDS
         if watch is not None:
             watch.extend()
             if self._refusals == before:
-                self._everything()  # What happened in them meanwhile was told to nobody.
+                self._everything()  # Changes in them were not reported until now.
                 self._problem = ""
 
-    def _retried(self) -> bool:
-        """Whether a watch that is not there is worth another attempt."""
+    def _should_retry(self) -> bool:
+        """Whether to start a missing watch again."""
         if self._watch is not None:
             return not self._watch.alive
         return time.monotonic() >= self._retry_at
@@ -247,17 +244,17 @@ class FolderWatcher:
         except OSError as error:
             self._retry_at = time.monotonic() + _RETRY_SECONDS
             self._problem = {errno.ENOSPC: _LIMIT, errno.EMFILE: _INSTANCES}.get(
-                error.errno or 0, f"this folder cannot be watched: {error.strerror or error}"
+                error.errno or 0, f"the folder cannot be watched: {error.strerror or error}"
             )
 
     def _observe(self) -> _Observing:
         if self._exact:
-            # Not on this system, or a watchdog whose inside is not the one we know.
+            # Not on this system, or watchdog has other private classes.
             with suppress(ImportError, AttributeError, TypeError):
                 from lookfar.sources.folder.inotify import Tree
 
-                return Tree(self._root.path, self._told, self._troubled, self._watched)
-        return _Observer(self._root.path, self._told)
+                return Tree(self._root.path, self._on_change, self._on_trouble, self._wants)
+        return _Observer(self._root.path, self._on_change)
 
     def _end(self, why: str) -> None:
         watch, self._watch = self._watch, None
@@ -265,7 +262,7 @@ class FolderWatcher:
         if watch is not None:
             watch.close()
 
-    # -- what it noticed ------------------------------------------------------
+    # -- hints ----------------------------------------------------------------
 
     def ready_in(self) -> float | None:
         return self._hints.ready_in()
@@ -285,18 +282,18 @@ class FolderWatcher:
         watch = self._watch
         if watch is None or self._far:
             return False
-        self._look_around()
+        self._check_outer_rules()
         return self.healthy and watch.fence(timeout) and self.healthy
 
     # -- called by the watching thread ------------------------------------------
 
-    def _told(self, path: str, is_dir: bool) -> None:
+    def _on_change(self, path: str, is_dir: bool) -> None:
         uri = self._uri(path)
         if not uri or self._is_apart(path):
             return
         try:
             components(uri)
-        except OutsideRoot:  # A name that is no text; walks leave it out, too.
+        except OutsideRoot:  # A name that is not valid text; walks skip it, too.
             return
         parent, _, name = uri.rpartition("/")
         if uri == _GIT or uri.startswith(f"{_GIT}/"):
@@ -311,21 +308,21 @@ class FolderWatcher:
             self._add(f"{uri}/" if is_dir else uri)
 
     def _forget_rules(self, folder: str) -> None:
-        """It may be another folder under the same name, with rules of its own."""
+        """Forget cached rules: it may be another folder with the same name."""
         with self._ruling:
             if self._rules.pop(folder, None) is not None:
                 below = f"{folder}/"
-                for known in [each for each in self._rules if each.startswith(below)]:
+                for known in [uri for uri in self._rules if uri.startswith(below)]:
                     del self._rules[known]
 
-    def _troubled(self, what: str) -> None:
-        if what == "root":
+    def _on_trouble(self, trouble: str) -> None:
+        if trouble == "root":
             self._problem = ROOT_GONE
             self._wake()
-        elif what == "limit":
+        elif trouble == "limit":
             self._refusals += 1
             if self._problem == _LIMIT:
-                return  # It was told: looking at everything brings us here again.
+                return  # Already reported; examining everything leads here again.
             self._problem = _LIMIT
             self._retry_at = time.monotonic() + _LIMIT_SECONDS
         self._everything()
@@ -339,8 +336,8 @@ class FolderWatcher:
         if self._hints.add(uri, everything=everything, git=git):
             self._wake()
 
-    def _watched(self, path: str) -> bool:
-        """Whether a folder is worth a watch."""
+    def _wants(self, path: str) -> bool:
+        """Whether a folder should be watched."""
         uri = self._uri(path)
         if self._is_apart(path):
             return False
@@ -349,7 +346,7 @@ class FolderWatcher:
         return self._admits(uri)
 
     def _uri(self, path: str) -> str:
-        """The name of a path below the root; empty for the root itself."""
+        """Return the URI of a path; empty for the root itself."""
         below = path.removeprefix(self._root.path).replace(os.sep, "/")
         return below.strip("/")
 
@@ -368,8 +365,8 @@ class FolderWatcher:
         return self._rules_in(folder)[1] is None
 
     def _rules_in(self, folder: str) -> tuple[Ignores | None, Verdict | None]:
-        """Kept until a file of rules changes: a watch is asked for every folder at its start."""
-        # The lock: rules read before a change must not be kept after it.
+        """Return the rules of a folder, cached because every folder is checked at the start."""
+        # Locked, so that rules read before a change are not cached after it.
         with self._ruling:
             known = self._rules.get(folder)
             if known is None:
@@ -386,7 +383,7 @@ class FolderWatcher:
         names = tuple(name for name in IGNORE_FILES if os.path.lexists(os.path.join(at, name)))
         try:
             return load_folder_rules(self._root, self._policy, folder, outer, names)
-        except (LookfarError, OSError):  # A name that is no text, or a root that went away.
+        except (LookfarError, OSError):  # An invalid name, or the root is gone.
             return None, None
 
 
@@ -414,9 +411,9 @@ class _Observing(Protocol):
 
 
 class _Observer:
-    """What watchdog offers on every system."""
+    """watchdog's portable observer."""
 
-    def __init__(self, path: str, told: Callable[[str, bool], None]) -> None:
+    def __init__(self, path: str, report: Callable[[str, bool], None]) -> None:
         from watchdog.events import FileSystemEvent, FileSystemEventHandler
         from watchdog.observers import Observer
 
@@ -426,9 +423,9 @@ class _Observer:
                     return
                 if event.is_directory and event.event_type == "modified":
                     return  # Its entries have events of their own.
-                for each in (event.src_path, event.dest_path):
-                    if each:
-                        told(os.fsdecode(each), event.is_directory)
+                for changed in (event.src_path, event.dest_path):
+                    if changed:
+                        report(os.fsdecode(changed), event.is_directory)
 
         self._observer: Any = Observer()
         try:
@@ -441,11 +438,11 @@ class _Observer:
     @property
     def alive(self) -> bool:
         return bool(self._observer.is_alive()) and any(
-            each.is_alive() for each in self._observer.emitters
+            emitter.is_alive() for emitter in self._observer.emitters
         )
 
     def extend(self) -> None:
-        """It watches everything as it is."""
+        """Do nothing: it already watches everything."""
 
     def fence(self, timeout: float) -> bool:  # noqa: ARG002
         return False

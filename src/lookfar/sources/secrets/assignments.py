@@ -1,9 +1,7 @@
-"""Credentials in settings: which assignments of a configuration file hold one.
+"""Find credentials in settings files: JSON, YAML, TOML, INI, properties, HCL, XML and PHP.
 
-Takes: the text of a file in a format of settings (JSON, YAML, TOML, INI, properties, HCL, XML,
-PHP). Gives: the values that are credentials by the name of their key, and for a file whose name
-promises credentials whether it holds any. Refuses: to parse; files with placeholders of templates
-parse as nothing, and a line with a key is enough.
+Values are judged by the name of their key. Files are not parsed, because templates with
+placeholders would not parse; a line with a key is enough.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from typing import Final, NamedTuple
 
 from lookfar.sources.secrets.token_shapes import Finding
 from lookfar.sources.secrets.values import (
-    decoded,
+    decode_base64,
     entropy,
     is_opaque,
     is_placeholder,
@@ -47,7 +45,7 @@ _STILL_SECRET: Final = re.compile(
     r"(?:api|access|secret|private|encryption|signing|master|license|app|auth|account)[-_]?keys?$",
     re.IGNORECASE,
 )
-"""Names that end in ``key`` and mean one."""
+"""Names that end in ``key`` and are credentials."""
 
 _KEY: Final = r"[A-Za-z_][\w.$/-]{0,100}"
 _ASSIGNED: Final = re.compile(
@@ -76,18 +74,18 @@ _LINE: Final = 400
 _PAGE: Final = 150
 _LONG_LINES: Final = 5
 _PIECE: Final = 4_000
-"""Of a long line, as minified files have: what is searched at once."""
+"""How much of a long line, as in minified files, is searched at once."""
 _DIGITS: Final = bytes(
     0x30 if chr(code) in "0123456789" else 0x20 if chr(code) in " \t\n\r\"'<>=:,{}[]" else 0x2E
     for code in range(256)
 )
-"""Characters by what they are in a word: a digit, its end, or any other."""
+"""Classes of characters: digit, separator, or other."""
 _HINT: Final = re.compile(r"(?i)pass|pwd|secret|token|credential|key|auth|webhook|conn|dsn|bearer")
-"""Parts of the names that ``_SENSITIVE`` means."""
+"""Parts of the names that ``_SENSITIVE`` matches."""
 
 
 class Assigned(NamedTuple):
-    """A key with its value, and where that is."""
+    """A key, its value, and the span of the value."""
 
     key: str
     value: str
@@ -96,59 +94,60 @@ class Assigned(NamedTuple):
 
 
 def find_settings(text: str) -> list[Finding]:
-    """Values of sensitive keys that look generated, and what a Kubernetes Secret holds."""
+    """Find generated values of sensitive keys, and the values of Kubernetes Secrets."""
     findings = [
-        Finding(each.start, each.end, "assigned-credential")
-        for each in _hinted(text)
-        if is_sensitive(each.key) and _is_generated(each.value)
+        Finding(item.start, item.end, "assigned-credential")
+        for item in _hinted(text)
+        if is_sensitive(item.key) and _is_generated(item.value)
     ]
     findings += (
-        Finding(each.start, each.end, "kubernetes-secret")
-        for each in _kubernetes(text)
-        if _is_generated(decoded(each.value)) or len(each.value) > 60
+        Finding(item.start, item.end, "kubernetes-secret")
+        for item in _kubernetes(text)
+        if _is_generated(decode_base64(item.value)) or len(item.value) > 60
     )
     return findings
 
 
 def holds_credentials(text: str) -> bool:
-    """Whether a file whose name promises credentials has any: it has unless all is harmless.
+    """Whether a file whose name suggests credentials contains any.
 
-    Harmless are comments, templates, placeholders, references, numbers, names and prose.
+    It does unless everything is harmless: comments, templates, placeholders, references, numbers,
+    names and prose.
     """
     bare = _COMMENT.sub("", text)
     loose = _unstructured_lines(bare)
     if loose:
-        # A page of documentation with such a name has paragraphs; a list of passwords has none.
+        # Documentation has paragraphs; a list of passwords does not.
         words = sum(len(line.split()) for line in loose)
         if words >= max(_PAGE, _LONG_LINES * len(loose)):
             return False
-    for each in (*assignments(bare), *_kubernetes(bare)):
-        value = decoded(each.value)
+    for item in (*find_assignments(bare), *_kubernetes(bare)):
+        value = decode_base64(item.value)
         if is_prose(value) or is_placeholder(value):
             continue
-        if is_sensitive(each.key) or is_opaque(value, each.key):
+        if is_sensitive(item.key) or is_opaque(value, item.key):
             return True
-    # Who can tell what a note says of a password?
+    # A note that mentions a password may contain it.
     return any(map(_WORDS.search, loose))
 
 
 def _unstructured_lines(text: str) -> list[str]:
-    """The lines that are not settings, where those are most of them; else none."""
+    """Return the lines that are not settings if they are the majority; else none."""
     lines = [line for line in _TEMPLATE.sub(" ", text).split("\n") if line.strip()]
     loose = [line for line in lines if not _STRUCTURE.match(line[:_LINE])]
     return loose if 2 * len(loose) >= len(lines) else []
 
 
 def is_sensitive(key: str) -> bool:
-    """Whether a key names a credential, and not something about one (``secretName``)."""
+    """Whether a key names a credential itself, unlike ``secretName``."""
     last = key.rpartition(".")[2]
     if _SENSITIVE.search(last) is None:
         return False
     return _STILL_SECRET.search(last) is not None or _ABOUT.search(last) is None
 
 
-def assignments(text: str, start: int = 0, end: int | None = None) -> Iterator[Assigned]:
-    """Keys and values, in every notation that settings have."""
+def find_assignments(text: str, start: int = 0, end: int | None = None) -> Iterator[Assigned]:
+    """Yield keys and values in all supported notations."""
     end = len(text) if end is None else end
     for match in _ASSIGNED.finditer(text, start, end):
         group = "double" if match["double"] else "single" if match["single"] else "plain"
@@ -159,8 +158,8 @@ def assignments(text: str, start: int = 0, end: int | None = None) -> Iterator[A
 
 
 def _hinted(text: str) -> Iterator[Assigned]:
-    """Those of lines with a long word that has a digit, as all that is generated, and a hint."""
-    # One byte for each character, so that offsets agree.
+    """Yield assignments of lines with a long word that has a digit, and a hint before it."""
+    # One byte per character, so that offsets agree.
     classes = text.encode("ascii", "replace").translate(_DIGITS)
     at = classes.find(b"0")
     while at >= 0:
@@ -172,12 +171,12 @@ def _hinted(text: str) -> Iterator[Assigned]:
                 end = text.find("\n", end)
                 end = len(text) if end < 0 else end
                 for piece in range(start, end, _PIECE):
-                    yield from assignments(text, piece, min(piece + _PIECE, end))
+                    yield from find_assignments(text, piece, min(piece + _PIECE, end))
         at = classes.find(b"0", end)
 
 
 def _kubernetes(text: str) -> Iterator[Assigned]:
-    """What the Secrets in a manifest hold; every key of theirs is one of a credential."""
+    """Yield the values of the Secrets in a Kubernetes manifest, whatever their keys."""
     if "Secret" not in text or not _KUBERNETES.search(text):
         return
     starts = [0, *(match.start() for match in _DOCUMENT.finditer(text)), len(text)]
@@ -189,7 +188,7 @@ def _kubernetes(text: str) -> Iterator[Assigned]:
 
 
 def _entries(text: str, block: re.Match[str], end: int) -> Iterator[Assigned]:
-    """The keys right below ``data``: those that are as far indented as the first of them."""
+    """Yield the direct children of ``data``: keys with the indentation of the first."""
     indent, own = len(block[1]), -1
     at = block.end() + 1
     while at < end:

@@ -1,26 +1,22 @@
-"""Secrets: which files hold credentials, and which characters of a text are one.
+"""Decide which files contain credentials, and mask credentials in texts.
 
-Takes: a path, and a text. Gives: the rule by which a path is skipped, the spans of credentials in
-a text, and the text with those masked. Refuses: to read anything, and to be told by a project that
-its secrets are harmless; only the user's own settings allow a path (``sources.allow_secrets``).
+The same rules apply to everything that is read: the working tree, the history, archives and
+extracted text. A project cannot relax them; only the user's own settings can allow a path
+(``sources.allow_secrets``). There are three steps.
 
-There is one list for everything that is read: the working tree, the history, archives and what is
-extracted from other formats. It works in three steps.
-
-1. *By path.* A name that means credentials and nothing else (``.env``, ``id_rsa``,
-   ``.docker/config.json``), any copy of it (``.env.bak``, ``id_rsa (1)``), and every file in a
-   folder of keys are skipped unread.
-2. *By path and content.* A name that others use too (``secrets.yaml``, ``auth.json``,
-   ``prod.tfvars``) is skipped unless everything in it is harmless: templates, placeholders,
-   references, names. Templates (``.env.example``) and code or prose with such a name
-   (``credentials.py``, ``secrets.md``) are read like any other file.
+1. *By path.* Names that are only used for credentials (``.env``, ``id_rsa``,
+   ``.docker/config.json``), copies of them (``.env.bak``, ``id_rsa (1)``), and all files in key
+   folders are skipped without being read.
+2. *By path and content.* Names that are also used otherwise (``secrets.yaml``, ``auth.json``,
+   ``prod.tfvars``) are skipped unless everything in them is harmless: templates, placeholders,
+   references, names. Templates (``.env.example``), and code or prose with such a name
+   (``credentials.py``, ``secrets.md``), are read like any other file.
 3. *By content.* In every file that is read, private keys and tokens are masked: each character of
    the credential becomes ``\u2588``, and everything else stays.
 
-Why a mask and not a gap: a page with one token in it is still the page that answers. A mask keeps
-every offset, line and heading where it is on the disk, and because the same mask is applied
-whenever the file is read again, the hashes of citations agree. So the index, its exports, answers,
-diffs and citations are made of masked text, and no reader further on has to remember anything.
+Credentials are masked and not removed, because a page with one token in it is still useful. A mask
+keeps all offsets, lines and headings as on the disk, and because it is the same each time, hashes
+of citations agree. The index, exports, answers, diffs and citations contain only masked text.
 """
 
 from __future__ import annotations
@@ -35,12 +31,11 @@ from unicodedata import category, normalize
 from lookfar.common.hidden_characters import is_hidden
 from lookfar.sources.globs import GlobSet, split_anchor
 from lookfar.sources.secrets.assignments import find_settings, holds_credentials
-from lookfar.sources.secrets.token_shapes import Finding, find_tokens, joined
+from lookfar.sources.secrets.token_shapes import Finding, find_tokens, merge_findings
 from lookfar.sources.secrets.values import MASK
 
 VERSION: Final = 1
-"""Raise whenever a rule is added or changed: every index is then built again, without what the new
-rule finds."""
+"""Increase it whenever a rule is added or changed; every index is then rebuilt."""
 
 FOLDERS: Final = (
     *(".ssh", ".gnupg", ".aws", ".azure", ".gcloud", ".kube", ".terraform.d", ".password-store"),
@@ -48,7 +43,7 @@ FOLDERS: Final = (
     *(".local/share/keyrings", "library/keychains", ".aliyun", ".bluemix", ".oci", ".step"),
     *(".ngrok2", ".1password"),
 )
-"""Every file below them."""
+"""All files below these are skipped."""
 
 NAMES: Final = (
     *(".env", ".envrc", "*.env", ".env.*", ".env-*", ".env_*", ".flaskenv"),
@@ -77,7 +72,7 @@ NAMES: Final = (
     *("**/{.,}netlify/config.json", "**/.snowsql/config", "**/.config/stripe/config.toml"),
     *("**/.config/configstore/*.json", "**/.jupyter/*_config.json", "**/.expo/state.json"),
 )
-"""Files that are nothing but credentials, or hold some by habit."""
+"""Files that consist of credentials or usually contain some."""
 
 _SETTINGS: Final = frozenset(
     (
@@ -90,7 +85,7 @@ STEMS: Final = (
     *("{,*[-_.]}{password,token,apikey,api-key,api_key}{,s}",),
     *("{,*[-_.]}kubeconfig{,[-_.]*}", "wp-config", "wp-config[-_.]*"),
 )
-"""Before one of the endings of settings: these hold credentials in some projects, in others not."""
+"""Stems of settings files that contain credentials in some projects."""
 MAYBE: Final = (
     *("credential{,s}", "secret{,s}", "secret*.y{a,}ml", "{,*[-_.]}service{-,_,}account*.json"),
     *("client[-_]secret*.json", "gcp{-,_,}key*.json", "oauth*.json", "auth.json", "auth.toml"),
@@ -98,15 +93,15 @@ MAYBE: Final = (
     *(".yarnrc.y{a,}ml", "nuget.config", "settings.xml", "settings-security.xml"),
     *("my.cnf", "pip.conf", "{,*[-_. ]}{password,passwd,credential,secret}{,s}.{txt,text}"),
 )
-"""The same, by the whole name."""
+"""Whole names of such files."""
 
 _READ_AS_SETTINGS: Final = re.compile(
     r".*\.(?:json|jsonc|json5|ya?ml|toml|ini|cfg|conf|config|properties|xml|plist|tfvars|hcl|env|php"
     r"|cnf|rc|env[-_.].*|example|sample|template|dist)|\.[a-z-]+rc|\.env.*"
 )
-"""In these, a value is judged by the name of its key."""
+"""In these files a value is judged by the name of its key."""
 _MANIFESTS: Final = re.compile(r"(?:package|composer|tsconfig|jsconfig|manifest|openapi|swagger).*")
-"""Settings of tools, with keys like ``token`` and no secrets; they are large and many."""
+"""Settings of tools: large, frequent, with keys like ``token`` but no secrets."""
 
 _TEMPLATE: Final = re.compile(
     r"(?:.*[-_. ])?(?:examples?|samples?|templates?|tmpl|tpl|dist|defaults?|skel(?:eton)?|stub"
@@ -122,7 +117,7 @@ _READ_ANYWAY: Final = frozenset(
         *("po", "pot", "bats", "nix", "zig", "el", "vim", "fs", "vb", "pub"),
     )
 )
-"""Prose and code about credentials is not a file of them."""
+"""Prose and code that may be about credentials but does not consist of them."""
 _COPIED: Final = re.compile(
     r"(?:[-_. ](?:bak|backup|bkp|bk|old|orig|original|save[d]?|copy|prev|previous|tmp|temp|disabled"
     r"|off|rej|mine|rpmsave|rpmnew|rpmorig|dpkg-(?:old|new|dist)|ucf-(?:old|dist)|sw[a-p]|pre|before"
@@ -134,7 +129,7 @@ _COPY_OF: Final = re.compile(
 )
 _MOST_COPIES: Final = 4
 _DEEPEST_RULE: Final = 2
-"""Folders that a rule names before the last component."""
+"""How many folders a rule may name before the last component."""
 _BRACES: Final = re.compile(r"\{([^{}]*)\}")
 _WILD: Final = re.compile(r"[*?\[]")
 
@@ -143,45 +138,45 @@ class Rule(NamedTuple):
     """Why a path is skipped."""
 
     name: str
-    """As shown: a folder, a path or a glob."""
+    """A folder, a path or a glob, for display."""
     by_content: bool = False
-    """The name alone does not decide: see ``Secrets.screen``."""
+    """The content decides, too: see ``Secrets.screen``."""
 
 
 class Screened(NamedTuple):
-    """A text as it may be stored and shown."""
+    """A text with its credentials masked."""
 
     text: str
     findings: tuple[Finding, ...] = ()
     refused: str = ""
-    """The rule by which nothing of it may be shown."""
+    """The rule that forbids showing any of it."""
 
     def warnings(self) -> tuple[str, ...]:
-        """One sentence for each rule, with the lines that are masked."""
+        """Return one message per rule, with the masked lines."""
         return tuple(
             f"masked, because it looks like a secret ({rule}): line {lines}"
             for rule, lines in self.masked_lines().items()
         )
 
     def masked_lines(self) -> dict[str, str]:
-        """Which lines each rule masks."""
+        """Return the lines that each rule masks."""
         lines: dict[str, dict[int, None]] = {}
         for finding in self.findings:
             line = self.text.count("\n", 0, finding.start) + 1
             lines.setdefault(finding.rule, {})[line] = None
-        return {rule: _listed(list(numbers)) for rule, numbers in lines.items()}
+        return {rule: _format_lines(list(numbers)) for rule, numbers in lines.items()}
 
 
 def folded(name: str) -> str:
-    """A name as rules see it: NFC, no invisible characters, no case."""
+    """Case-fold a name, normalise it to NFC and remove invisible characters."""
     if name.isascii():
         return name.lower()
-    seen = (char for char in name if category(char) != "Cf" and not is_hidden(char))
-    return normalize("NFC", "".join(seen)).casefold()
+    visible = (char for char in name if category(char) != "Cf" and not is_hidden(char))
+    return normalize("NFC", "".join(visible)).casefold()
 
 
 def secret_by_path(uri: str, is_dir: bool = False) -> Rule | None:
-    """The rule that a path or a folder above it meets."""
+    """Return the rule that matches a path or a folder above it."""
     parts = uri.split("/")
     for depth in range(1, len(parts)):
         rule = _entry_rule("/".join(parts[:depth]), True)
@@ -191,16 +186,16 @@ def secret_by_path(uri: str, is_dir: bool = False) -> Rule | None:
 
 
 def secret_by_content(text: str, uri: str = "") -> list[Finding]:
-    """The credentials in a text; ``uri`` says whether it is a file of settings."""
+    """Find the credentials in a text; some rules apply only if ``uri`` is a settings file."""
     findings = find_tokens(text)
     name = folded(uri.rpartition("/")[2])
     if _READ_AS_SETTINGS.fullmatch(name) and not _MANIFESTS.fullmatch(name):
         findings += find_settings(text)
-    return joined(findings)
+    return merge_findings(findings)
 
 
 def mask(text: str, findings: list[Finding]) -> str:
-    """A text of the same length, in which only the line ends of credentials are left."""
+    """Mask findings in a text; its length and line ends stay the same."""
     parts: list[str] = []
     at = 0
     for finding in findings:
@@ -212,7 +207,7 @@ def mask(text: str, findings: list[Finding]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """The rules, and the paths that the user excepts from them. Equal exceptions, equal rules."""
+    """The rules, and the paths that the user exempts from them."""
 
     allow: tuple[str, ...] = ()
     _allowed: GlobSet | None = field(init=False, repr=False, compare=False)
@@ -221,15 +216,15 @@ class Secrets:
         object.__setattr__(self, "_allowed", GlobSet(self.allow) if self.allow else None)
 
     def rule_for(self, uri: str, is_dir: bool = False) -> Rule | None:
-        """The rule for an entry of a folder that is itself admitted, unless it is allowed."""
+        """Return the rule for an entry of an admitted folder, unless the user allows it."""
         if self._allowed is None:
             return _entry_rule(uri, is_dir)
-        # A folder of keys is entered for one file in it; the others stay out by its rule.
+        # A key folder is entered for an allowed file; its rule still skips the others.
         rule = secret_by_path(uri, is_dir)
         return None if rule is None or self.allows(uri, is_dir) else rule
 
     def allows(self, uri: str, is_dir: bool = False) -> bool:
-        """Whether the user excepts a path, or something in a folder."""
+        """Whether the user allows a path, or something in a folder."""
         if self._allowed is None:
             return False
         if self._allowed.match(uri) is not None:
@@ -237,14 +232,14 @@ class Secrets:
         return is_dir and any(split_anchor(glob)[1].startswith(f"{uri}/") for glob in self.allow)
 
     def screen(self, uri: str, text: str) -> Screened:
-        """The text with its credentials masked, or refused where it is made of them."""
+        """Return a text with its credentials masked, or refused if it consists of them."""
         rule = self.rule_for(uri)
         if rule is not None and (not rule.by_content or holds_credentials(text)):
             return Screened("", (), rule.name)
         return self.masked(uri, text)
 
     def masked(self, uri: str, text: str) -> Screened:
-        """The text with its credentials masked, whatever its name promises."""
+        """Return a text with its credentials masked, whatever its name."""
         findings = [] if self.allows(uri) else secret_by_content(text, uri)
         return Screened(mask(text, findings), tuple(findings)) if findings else Screened(text)
 
@@ -254,17 +249,17 @@ _SHORTEST_MASK: Final = 4
 
 
 def copies_mask(before: str, after: str) -> bool:
-    """Whether a text has masked characters that the one before it really had not.
+    """Whether a new text contains masks that the old one did not.
 
-    Whoever copies what they read into what they write would replace a secret by its mask.
+    Writing masked text back would overwrite a secret with its mask.
     """
     run = MASK * _SHORTEST_MASK
     return after.count(run) > before.count(run)
 
 
 def mask_diff(text: str) -> str:
-    """The same for the diff or the message of a commit, which may show the middle of a key."""
-    return mask(text, joined([*find_tokens(text), *_key_lines(text), *find_settings(text)]))
+    """Mask the diff or the message of a commit, which may show only part of a key."""
+    return mask(text, merge_findings([*find_tokens(text), *_key_lines(text), *find_settings(text)]))
 
 
 _KEY_LINE: Final = re.compile(r"(?m)^[-+ ][ \t\"']{0,40}([A-Za-z0-9+/=]{60,})[\"',\\n+ ]{0,8}$")
@@ -275,44 +270,44 @@ _CUT_SHORT: Final = re.compile(r"[\w+/=.-]{20,}")
 
 
 def _key_lines(text: str) -> list[Finding]:
-    """Lines of base64: whether they are a key's cannot be told where its beginning is missing.
+    """Find lines of base64, which may be the middle of a key.
 
-    git repeats a line above each hunk and cuts it short, so a token in it has no shape.
+    git repeats a line in each hunk header and truncates it, so a token in it has no known shape.
     """
-    found = [Finding(*match.span(1), "encoded-line") for match in _KEY_LINE.finditer(text)]
+    findings = [Finding(*match.span(1), "encoded-line") for match in _KEY_LINE.finditer(text)]
     for hunk in _HUNK_LINE.finditer(text):
-        found += (
+        findings += (
             Finding(*match.span(), "cut-short")
             for match in _CUT_SHORT.finditer(text, *hunk.span(1))
             if any(map(str.isdigit, match[0]))
         )
-    return found
+    return findings
 
 
 def _entry_rule(uri: str, is_dir: bool) -> Rule | None:
-    """The rule for the last component of a path; those above it are not asked."""
+    """Return the rule for the last component of a path, without those above it."""
     folder, _, name = uri.rpartition("/")
     if not is_dir and name[name.rfind(".") + 1 :].lower() in _READ_ANYWAY:
         return Rule(".mongorc.js") if folded(name) == ".mongorc.js" else None
-    above = "/".join(map(_seen, folder.split("/")[-_DEEPEST_RULE:])) if folder else ""
+    above = "/".join(map(_key, folder.split("/")[-_DEEPEST_RULE:])) if folder else ""
     return _rule(above, name, is_dir)
 
 
 @lru_cache(maxsize=20_000)
 def _rule(above: str, name: str, is_dir: bool) -> Rule | None:
-    seen = _seen(name)
+    key = _key(name)
     prefix = f"{above}/" if above else ""
     if is_dir:
-        rule = _folders().match(prefix + seen)
-        # A folder that is called like a file of keys, as `.env/`, is denied as ever.
-        return Rule(f"{rule}/") if rule else _certain(prefix + seen)
-    for original in _originals(seen):
+        folder = _folders().match(prefix + key)
+        # A folder with the name of a credentials file, like `.env/`, is skipped, too.
+        return Rule(f"{folder}/") if folder else _certain(prefix + key)
+    for original in _originals(key):
         path = prefix + original
-        # A whole name is no template, though it may hold the word: application_default_...
+        # An exact name is not a template even if it contains such a word: application_default_...
         if not _TEMPLATE.fullmatch(original) or original in _names().exact:
-            found = _certain(path) or _doubtful(original)
-            if found is not None:
-                return found
+            rule = _certain(path) or _doubtful(original)
+            if rule is not None:
+                return rule
     return None
 
 
@@ -330,13 +325,13 @@ def _doubtful(name: str) -> Rule | None:
     return Rule(rule, by_content=True) if rule else None
 
 
-def _seen(name: str) -> str:
+def _key(name: str) -> str:
     # Windows drops trailing dots and spaces, so `.env ` opens `.env` there.
     return folded(name).rstrip(". ")
 
 
 def _originals(name: str) -> list[str]:
-    """A name, and the names that it may be a copy of."""
+    """Return a name and the names it may be a copy of."""
     names = [name]
     for known in names:
         if len(names) > _MOST_COPIES:
@@ -353,13 +348,13 @@ def _originals(name: str) -> list[str]:
 
 
 class _Rules:
-    """Globs for folded paths. Most are whole names, which need no matching one by one."""
+    """Globs for folded paths. Most are whole names and found by one lookup."""
 
     def __init__(self, globs: Iterable[str]) -> None:
         self.exact: dict[str, str] = {}
         self._endings: dict[str, str] = {}
         rest: list[str] = []
-        for glob in _spelled_out(globs):
+        for glob in _expand(globs):
             literal = glob.removeprefix("**/")
             if not _WILD.search(literal):
                 self.exact[literal] = literal
@@ -370,7 +365,7 @@ class _Rules:
         self._rest = GlobSet(rest)
 
     def match(self, path: str) -> str | None:
-        """The glob that matches the last component, or with folders before it."""
+        """Return the glob that matches the last component, with or without folders before it."""
         parts = path.split("/")
         name = parts[-1]
         rule = self.exact.get(name) or self._endings.get(name[name.rfind(".") + 1 :])
@@ -397,24 +392,24 @@ def _maybe() -> _Rules:
 
 @cache
 def _stems() -> GlobSet:
-    return GlobSet(_spelled_out(STEMS))
+    return GlobSet(_expand(STEMS))
 
 
-def _spelled_out(globs: Iterable[str]) -> list[str]:
-    """Globs without braces, so that the rule that is shown is the one that matched."""
-    found: list[str] = []
+def _expand(globs: Iterable[str]) -> list[str]:
+    """Expand braces, so that the displayed rule is exactly the one that matched."""
+    expanded: list[str] = []
     for glob in globs:
         match = _BRACES.search(glob)
         if match is None:
-            found.append(glob)
+            expanded.append(glob)
             continue
         choices = (
             glob[: match.start()] + word + glob[match.end() :] for word in match[1].split(",")
         )
-        found += _spelled_out(choices)
-    return found
+        expanded += _expand(choices)
+    return expanded
 
 
-def _listed(numbers: list[int]) -> str:
-    shown = ", ".join(str(number) for number in numbers[:10])
-    return shown if len(numbers) <= 10 else f"{shown} and {len(numbers) - 10} more"
+def _format_lines(numbers: list[int]) -> str:
+    listed = ", ".join(str(number) for number in numbers[:10])
+    return listed if len(numbers) <= 10 else f"{listed} and {len(numbers) - 10} more"

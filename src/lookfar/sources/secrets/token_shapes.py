@@ -1,9 +1,8 @@
-"""Private keys and tokens in a text, by their shapes, as public rules of scanners describe them.
+"""Find private keys and tokens in a text by their shapes, as public secret scanners do.
 
-Takes: a text of any kind. Gives: the spans that hold credentials, with the name of the rule.
-Refuses: what is made up (``AKIAIOSFODNN7EXAMPLE``), and to take long: a token is a run of at least
-20 letters and digits, so those runs are looked for first, at the speed of a table look-up, and
-only they are compared with the rules. Time is linear in the text.
+Made-up tokens (``AKIAIOSFODNN7EXAMPLE``) are ignored. A token has a run of at least 20 letters and
+digits, so those runs are searched first with a lookup table, and only they are compared with the
+rules. Time is linear in the text.
 """
 
 from __future__ import annotations
@@ -118,7 +117,7 @@ _SHAPES: Final = (
     ("azure-key", r"SharedAccessKey=[A-Za-z0-9+/]{40,88}={0,2}"),
     ("jwt", r"eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{20,}"),
 )  # fmt: skip
-"""Rules and shapes. A shape begins with a letter, and its alternatives are in parentheses."""
+"""Rules and shapes. A shape starts with a letter, and its alternatives are in parentheses."""
 
 _ANCHORED: Final = tuple(
     (rule, anchor, re.compile(rf"(?<![A-Za-z0-9]){shape}"), offsets)
@@ -131,8 +130,7 @@ _ANCHORED: Final = tuple(
         ("terraform-token", ".atlasv1.", r"[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{60,}", (14,)),
     )
 )
-"""Shapes that begin with anything: found by what is in their middle, and how far that is behind
-their beginning."""
+"""Shapes without a fixed start: found by a fixed part, and its distance from the start."""
 
 _WORD, _JOINT, _OTHER = b"a. "
 _TABLE: Final = bytes(
@@ -140,10 +138,10 @@ _TABLE: Final = bytes(
     else _JOINT if chr(code) in ".:/~+=@%" else _OTHER
     for code in range(256)
 )  # fmt: skip
-"""Characters by what they may be in a token: part of a run, between two runs, or neither."""
+"""Classes of characters: part of a run, allowed between two runs, or neither."""
 _RUN: Final = b"a" * 20
 _FARTHEST: Final = 2_000
-"""Characters before and behind a run that may belong to the same token."""
+"""How many characters before and after a run may belong to the same token."""
 _LEAST_ENTROPY: Final = 2.5
 
 _KEY_BEGINS: Final = re.compile(r"-----BEGIN[ A-Z0-9_-]{0,60}PRIVATE KEY(?: BLOCK)?-----")
@@ -172,8 +170,8 @@ _KNOWN_PAYLOADS: Final = re.compile(
 
 @cache
 def _tokens() -> re.Pattern[str]:
-    """Compiled when the first text is read: most commands read none."""
-    # By the first letter, because an expression tries its alternatives one after the other.
+    """Compile the shapes at first use, because most commands need none."""
+    # Grouped by first letter, because alternatives are tried one after the other.
     by_letter: dict[str, list[str]] = {}
     for _, shape in _SHAPES:
         by_letter.setdefault(shape[0], []).append(shape[1:])
@@ -181,13 +179,13 @@ def _tokens() -> re.Pattern[str]:
     return re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(branches)})")
 
 
-def _named(token: str) -> str:
-    """The rule that a token meets; asked of the few that meet one."""
+def _rule_of(token: str) -> str:
+    """Return the rule that a token matches."""
     return next(name for name, shape in _SHAPES if re.match(shape, token))
 
 
 def find_tokens(text: str) -> list[Finding]:
-    """Private keys and tokens, in their order and without overlaps."""
+    """Return private keys and tokens in order and without overlaps."""
     findings = list(_runs(text))
     if "PRIVATE KEY" in text:
         findings += _private_keys(text)
@@ -197,13 +195,13 @@ def find_tokens(text: str) -> list[Finding]:
         findings += _urls(text)
     findings += _aws_secrets(text)
     findings += _aws_neighbours(text, findings)
-    return joined(findings)
+    return merge_findings(findings)
 
 
-def joined(findings: list[Finding]) -> list[Finding]:
-    """Sorted, with those that overlap made one."""
+def merge_findings(findings: list[Finding]) -> list[Finding]:
+    """Sort findings and merge those that overlap."""
     result: list[Finding] = []
-    # Of two that begin alike the one that was found first names the rule: tokens, then settings.
+    # The sort is stable: of two with the same start, the first one names the rule.
     for finding in sorted(findings, key=lambda finding: finding.start):
         if result and finding.start < result[-1].end:
             end = max(result[-1].end, finding.end)
@@ -214,8 +212,8 @@ def joined(findings: list[Finding]) -> list[Finding]:
 
 
 def _runs(text: str) -> Iterator[Finding]:
-    """Tokens that hold a long run of letters and digits."""
-    # One byte for each character, so that offsets agree.
+    """Find tokens that contain a long run of letters and digits."""
+    # One byte per character, so that offsets agree.
     classes = text.encode("ascii", "replace").translate(_TABLE)
     search = _tokens().search
     at, end = classes.find(_RUN), 0
@@ -226,7 +224,7 @@ def _runs(text: str) -> Iterator[Finding]:
         match = search(text, start, end)
         while match is not None:
             if _is_real(match[0]):
-                yield Finding(*match.span(), _named(match[0]))
+                yield Finding(*match.span(), _rule_of(match[0]))
             match = search(text, match.end(), end)
         yield from _anchored(text, start, end)
         at = classes.find(_RUN, end)
@@ -268,7 +266,7 @@ def _private_keys(text: str) -> Iterator[Finding]:
 
 
 def _is_key(body: str) -> bool:
-    """Whether most of what stands between the marks is base64, and no ellipsis or template."""
+    """Whether most of the text between the marks is base64, without an ellipsis."""
     written = [match[0] for match in _KEY_TEXT.finditer(body)]
     dense = sum(map(len, written))
     rest = len("".join(body.split())) - dense
@@ -284,7 +282,7 @@ def _urls(text: str) -> Iterator[Finding]:
 
 
 def _aws_secrets(text: str) -> Iterator[Finding]:
-    """Forty characters that are called a secret."""
+    """Find values of forty characters after the word "secret"."""
     for word in ("ecret", "ECRET"):
         at = text.find(word)
         while at >= 0:
@@ -295,7 +293,7 @@ def _aws_secrets(text: str) -> Iterator[Finding]:
 
 
 def _aws_neighbours(text: str, findings: list[Finding]) -> Iterator[Finding]:
-    """The secret that belongs to an access key stands near it, under whatever name."""
+    """Find the secret near an access key, whatever its name."""
     for key in [finding for finding in findings if finding.rule == "aws-access-key"]:
         around = max(0, key.start - _NEAR), min(key.end + _NEAR, len(text))
         for match in _LONE_SECRET.finditer(text, *around):

@@ -1,8 +1,7 @@
-"""Whether a value is a credential or only stands for one: placeholders, references, weak words.
+"""Tell credentials from placeholders, references and weak words.
 
-Takes: the value of an assignment, or a token that has the shape of a credential. Gives: True for
-what a reader would recognise as made up (``changeme``, ``<your-token>``, ``${TOKEN}``,
-``AKIAIOSFODNN7EXAMPLE``). Refuses: nothing.
+Values that a reader would recognise as made up (``changeme``, ``<your-token>``, ``${TOKEN}``,
+``AKIAIOSFODNN7EXAMPLE``) are placeholders.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from math import log2
 from typing import Final
 
 MASK: Final = "\u2588"
-"""What each character of a secret is shown as. The analyser takes it for punctuation, so it is not
-a word that could be found."""
+"""Replaces each character of a secret. The text analyser treats it as punctuation, so it cannot be
+searched."""
 
 _WEAK_WORDS: Final = frozenset(
     """
@@ -87,14 +86,14 @@ _LONGEST_JOINED: Final = 40
 
 
 def entropy(value: str) -> float:
-    """Shannon's entropy of the characters, in bits for each."""
+    """Return the Shannon entropy in bits per character."""
     total = len(value)
     return -sum(n / total * log2(n / total) for n in Counter(value).values()) if total else 0.0
 
 
 @lru_cache(maxsize=4_096)
 def _is_weak(word: str) -> bool:
-    """Whether it is a word that stands for others, or some of them joined: ``badpass``."""
+    """Whether it is a weak word, or several of them joined, like ``badpass``."""
     if word in _WEAK_WORDS:
         return len(word) > 2
     return 6 <= len(word) <= _LONGEST_JOINED and any(
@@ -103,39 +102,39 @@ def _is_weak(word: str) -> bool:
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether a value only stands for a credential, or is one that nobody could mean to keep."""
+    """Whether a value is a placeholder, or too weak to be a real credential."""
     plain = value.strip()
     if len(plain) < _FEW or MASK in plain or _SCALAR.fullmatch(plain):
         return True
     if _TELLING.search(plain) or _REFERENCE.search(plain) or _CONSTANT.fullmatch(plain):
         return True
-    if len(set(plain)) <= max(2, len(plain) // 8) or _climbs(plain):
+    if len(set(plain)) <= max(2, len(plain) // 8) or _is_sequence(plain):
         return True
     if plain.lower() in _WEAK_WORDS:
         return True
     words = [word.lower() for word in _WORDS.findall(plain) if not word.isdigit()]
     known = sum(len(word) for word in words if _is_weak(word))
-    # What is generated has pieces that are words by chance, and more that are none.
+    # A generated value has some pieces that are words by chance, and more that are not.
     return 2 * known >= len(plain) and all(len(word) < 3 or _is_weak(word) for word in words)
 
 
 def is_made_up(token: str) -> bool:
-    """The same for a token whose shape is known: words in it are no sign, since it is random."""
+    """Whether a token of a known shape is made up; weak words in it may be chance."""
     return (
         _TELLING.search(token) is not None
         or MASK in token
         or len(set(token)) <= max(4, len(token) // 8)
-        or _climbs(token)
+        or _is_sequence(token)
     )
 
 
 def is_prose(value: str) -> bool:
-    """Several words, as in a message for people."""
+    """Whether a value has several words, like a message."""
     return len(value.split()) > 1
 
 
 def is_opaque(value: str, key: str = "") -> bool:
-    """Whether a value looks generated: no word, number, path, version or name of a resource."""
+    """Whether a value looks generated: not a word, number, path, version or resource name."""
     plain = value.strip()
     if is_prose(plain) or is_placeholder(plain):
         return False
@@ -149,15 +148,15 @@ def is_opaque(value: str, key: str = "") -> bool:
     )
 
 
-def decoded(value: str) -> str:
-    """What a value of a Kubernetes Secret says, without its base64; itself where it is none."""
+def decode_base64(value: str) -> str:
+    """Decode a base64 value of a Kubernetes Secret; return other values unchanged."""
     if len(value) % 4 or not _BASE64.fullmatch(value):
         return value
-    said = b64decode(value)
-    return said.decode("ascii") if _PRINTABLE.fullmatch(said) else value
+    raw = b64decode(value)
+    return raw.decode("ascii") if _PRINTABLE.fullmatch(raw) else value
 
 
-def _climbs(value: str) -> bool:
-    """Whether most characters follow the one before, as in ``123456`` and ``abcdef``."""
+def _is_sequence(value: str) -> bool:
+    """Whether most characters follow their predecessor, as in ``123456`` and ``abcdef``."""
     steps = sum(0 <= ord(after) - ord(before) <= 1 for before, after in pairwise(value))
     return len(value) >= 6 and steps >= 0.6 * (len(value) - 1)
