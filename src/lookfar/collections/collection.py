@@ -63,7 +63,7 @@ from lookfar.model import (
     Status,
     Verified,
     Watching,
-    shown_path,
+    display_path,
 )
 from lookfar.retrieve.locate.notes import is_link, resolve_note
 from lookfar.retrieve.locate.symbols import find_definitions, find_only_definition
@@ -981,7 +981,7 @@ def _chunks(places: Iterable[Place], sections: Iterable[Section]) -> Iterator[Pa
         level = next(here, called[0]).level if called else 0
         yield PageChunk(
             id=place.id.hex(),
-            heading_path=shown_path(place.path, place.part, place.parts),
+            heading_path=display_path(place.path, place.part, place.parts),
             level=level,
             start=start,
             end=place.end,

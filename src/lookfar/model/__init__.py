@@ -52,7 +52,7 @@ from lookfar.model.documents import (
     Symbol as Symbol,
     SymbolKind as SymbolKind,
     Visibility as Visibility,
-    shown_path as shown_path,
+    display_path as display_path,
 )
 from lookfar.model.editing import (
     Edit as Edit,

@@ -10,7 +10,7 @@ from lookfar.model.documents import Lane, Span
 
 Mode = Literal["hybrid", "vector", "keyword"]
 LineMode = Literal["literal", "regex"]
-"""How :meth:`lookfar.Library.grep` reads its pattern."""
+"""How :meth:`lookfar.Library.grep` interprets its pattern."""
 Case = Literal["sensitive", "insensitive", "smart"]
 State = Literal["same", "moved", "changed", "gone"]
 Likeness = Literal["text", "words", "meaning"]
@@ -18,7 +18,7 @@ Likeness = Literal["text", "words", "meaning"]
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What may be in an answer; applied before the best are chosen."""
+    """Restricts an answer; applied before the best hits are chosen."""
 
     prefix: str = ""
     uris: tuple[str, ...] = ()
@@ -29,19 +29,19 @@ class Filters:
     languages: tuple[str, ...] = ()
     """Formats or programming languages: ``markdown``, ``python``."""
     after: int | None = None
-    """Modified at or after this moment, in nanoseconds since 1970."""
+    """Modified at or after this time, in nanoseconds since 1970."""
     before: int | None = None
-    """Modified before this moment."""
+    """Modified before this time."""
     authors: tuple[str, ...] = ()
-    """Of commits: one of these stands in the author's name or address."""
+    """Commits only: the author's name or address contains one of these."""
     touches: str = ""
-    """Of commits: a glob that a path matches which they changed."""
+    """Commits only: a glob that matches a changed path."""
     branch: str = ""
-    """Of commits: the branch or tag that they lead to."""
+    """Commits only: reachable from this branch or tag."""
     phrases: tuple[str, ...] = ()
-    """Passages that hold each of these, its words beside each other."""
+    """Passages that contain each of these phrases."""
     without: tuple[str, ...] = ()
-    """Passages that hold none of these words and phrases."""
+    """Passages that contain none of these words and phrases."""
 
     def __bool__(self) -> bool:
         return self != _NO_FILTERS
@@ -52,7 +52,7 @@ _NO_FILTERS = Filters()
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """What one stage did to one score, in words a person can follow."""
+    """What one stage contributed to a score."""
 
     stage: str
     value: float
@@ -61,21 +61,21 @@ class Contribution:
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """A place that was folded into a hit, because it says the same or nearly."""
+    """A passage that was folded into a hit because it says the same."""
 
     collection: str
     uri: str
     span: Span
     sha256: str
-    """Of the UTF-8 bytes of what stands there."""
+    """SHA-256 of its text as UTF-8."""
     state: State
     by: Likeness
-    """Equal in every character, in nearly all words, or in meaning."""
+    """Whether the text is identical, the words nearly so, or the meaning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A cited span of one document."""
+    """A cited passage of a document."""
 
     collection: str
     uri: str
@@ -83,44 +83,44 @@ class Hit:
     heading_path: tuple[str, ...]
     span: Span
     sha256: str
-    """Of the UTF-8 bytes of the cited text, whole even when ``text`` is cut."""
+    """SHA-256 of the whole cited text as UTF-8, even if ``text`` is cut."""
     lane: Lane
     score: float
     text: str
     truncated: bool
-    """``text`` was cut to the excerpt limit; the span still names all of it."""
+    """``text`` was cut to the excerpt limit; ``span`` is still that of the whole passage."""
     state: State
-    """How the cited text compares with the disk at the moment of answering."""
+    """How the cited text compares with the file on disk at the time of the answer."""
     chunk_id: str
     explanation: tuple[Contribution, ...] = ()
     path: tuple[str, ...] = ()
-    """The headings of the best chunk as they are written; empty where none stands above it."""
+    """The headings above the best chunk, as written; may be empty."""
     part: int = 1
     parts: int = 1
-    """How many the section was split into; 1 where several chunks answer as one."""
+    """Number of parts the section was split into; 1 if several chunks were merged."""
     stale: tuple[str, ...] = ()
-    """Of a memory: the documents it links to that changed or went since it was written."""
+    """Memories only: linked documents that changed or were removed since it was written."""
     comment: bool = False
-    """It is a comment or docstring of source code that answers as documentation."""
+    """A comment or docstring of source code, returned as documentation."""
     also: tuple[Alike, ...] = ()
-    """Where else it stands, or nearly; the best few."""
+    """The best few passages that were folded into this hit."""
     also_more: int = 0
-    """How many more of those there are."""
+    """Number of further folded passages."""
     focus: tuple[Span, ...] = ()
-    """The sentences or lines of ``text`` that answer best, best first, where that was asked for."""
+    """The sentences or lines of ``text`` that answer best, best first, if requested."""
     focus_path: tuple[str, ...] = ()
-    """Of code: the definition that holds the best of these lines, from the outermost in."""
+    """Code only: the definition around the best of these lines, outermost name first."""
     focus_lines: tuple[int, int] = (0, 0)
-    """The first and last line of that definition."""
+    """First and last line of that definition."""
     document_chars: int = 0
-    """The length of the whole document on the disk; 0 where it is gone."""
+    """Length of the whole document on disk; 0 if it is gone."""
     uses: tuple[tuple[int, str], ...] = ()
-    """Of code, beside ``focus``: the constants and imports of its file that it uses, by line."""
+    """Code with ``focus`` only: the constants and imports that it uses, by line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Incomplete:
-    """Why an answer may be missing something."""
+    """Why an answer may be incomplete."""
 
     reason: str
     detail: str
@@ -135,44 +135,44 @@ class Answer:
     mode: Mode
     hits: tuple[Hit, ...]
     generations: Mapping[str, int]
-    """Which state of each collection answered."""
+    """The generation of each collection that was searched."""
     took_ms: float
     incomplete: tuple[Incomplete, ...] = ()
     documents: tuple[Listed, ...] = ()
-    """What the filters admit, where there were filters and no words."""
+    """The matching documents, if there were filters but no query."""
     total: int = 0
-    """How many documents the filters admit, of which these are the first."""
+    """Number of documents that match the filters; ``documents`` has the first of them."""
 
     @property
     def generation(self) -> int:
-        """The state of the only collection that was asked; 0 where several were."""
+        """The generation of the collection, if only one was searched; otherwise 0."""
         return next(iter(self.generations.values())) if len(self.generations) == 1 else 0
 
 
 @dataclass(frozen=True, slots=True)
 class MatchedLine:
-    """A line that matches a pattern, as a citation of its own."""
+    """A line that matches a pattern; a citation of its own."""
 
     number: int
     text: str
-    """The line without its line break; of a very long one the part around the first match."""
+    """The line without its line break; if very long, the part around the first match."""
     column: int
-    """Where ``text`` begins in the line: 0 unless it was cut."""
+    """Where ``text`` starts in the line; 0 unless it was cut."""
     spans: tuple[tuple[int, int], ...]
-    """The matches as half-open columns of the line, counted in characters from 0."""
+    """The matches as half-open ranges of columns, in characters from 0."""
     heading_path: tuple[str, ...]
-    """The headings above the line, or in code the definitions around it; may be empty."""
+    """The headings above the line, or the definitions around it in code; may be empty."""
     span: Span
-    """The whole line with its line break, as ``read URI:NUMBER`` gives it."""
+    """The whole line with its line break, as returned by ``read URI:NUMBER``."""
     sha256: str
-    """Of the UTF-8 bytes of that span."""
+    """SHA-256 of that span as UTF-8."""
     state: State
-    """How the line compares with the disk at the moment of answering."""
+    """How the line compares with the file on disk at the time of the answer."""
     before: tuple[str, ...] = ()
-    """Context lines that directly precede it and are not shown with the line before."""
+    """Context lines before it, without those already shown for the previous match."""
     after: tuple[str, ...] = ()
     truncated: bool = False
-    """``text`` is not the whole line, or ``spans`` are not all its matches."""
+    """``text`` is not the whole line, or ``spans`` does not have all matches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,27 +185,27 @@ class FileMatches:
     lane: Lane
     language: str
     count: int
-    """How many of its lines match; ``lines`` may be fewer."""
+    """Number of matching lines; ``lines`` may have fewer."""
     lines: tuple[MatchedLine, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """The lines that match a pattern, by collection and then by URI."""
+    """The lines that match a pattern, ordered by collection and URI."""
 
     pattern: str
     mode: LineMode
     case: Literal["sensitive", "insensitive"]
-    """How it was matched, after ``smart`` was decided."""
+    """How it was matched, with ``smart`` resolved."""
     files: tuple[FileMatches, ...]
-    """As many as were asked for, from ``offset`` on."""
+    """At most as many as requested, starting at ``offset``."""
     matches: int
-    """Lines that match in all documents, shown or not."""
+    """Number of matching lines in all documents."""
     matched_files: int
-    """Documents with such lines, shown or not."""
+    """Number of documents with matching lines."""
     offset: int
     generations: Mapping[str, int]
-    """Which state of each collection answered."""
+    """The generation of each collection that was searched."""
     took_ms: float
     incomplete: tuple[Incomplete, ...] = ()
 
@@ -221,19 +221,19 @@ class WhyNot:
     uri: str
     verdict: Verdict
     detail: str
-    """The same in a sentence, and what would change it."""
+    """The verdict as a sentence, and what would change it."""
     rank: int = 0
-    """Its place among the documents that were ranked, from 1; 0 where it was not."""
+    """Its rank among all ranked documents, from 1; 0 if it was not ranked."""
     of: int = 0
     score: float = 0.0
     needed: float = 0.0
-    """The score of the last hit."""
+    """Score of the last hit."""
     explanation: tuple[Contribution, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What a list of documents says of one of them."""
+    """A document in a listing."""
 
     collection: str
     uri: str
@@ -245,23 +245,23 @@ class Listed:
     size: int = 0
     """In bytes."""
     lines: int = 0
-    """0 where nobody counted them."""
+    """0 if not counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The documents that filters admit: some of them, and how many there are."""
+    """A page of the documents that match filters, and their total number."""
 
     documents: tuple[Listed, ...]
     total: int
     generations: Mapping[str, int]
-    """Which state of each collection was listed."""
+    """The generation of each collection that was listed."""
     incomplete: tuple[Incomplete, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class CommitInfo:
-    """What a list of commits says of one of them."""
+    """A commit in a listing."""
 
     collection: str
     hash: str
@@ -269,4 +269,4 @@ class CommitInfo:
     author: str
     committed_at: str
     files: int
-    """How many it changed."""
+    """Number of changed files."""

@@ -1,4 +1,4 @@
-"""What a summary of a source file consists of."""
+"""Summaries of source files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lookfar.model.documents import SymbolKind, Visibility
 
 @dataclass(frozen=True, slots=True)
 class LineCounts:
-    """Every line is one of code, blank and comments; docstrings are comments."""
+    """Every line is code, blank or a comment; docstrings are comments."""
 
     total: int
     code: int
@@ -19,7 +19,7 @@ class LineCounts:
 
 @dataclass(frozen=True, slots=True)
 class FunctionSummary:
-    """A function or method, and how hard it is to follow."""
+    """A function or method with its complexity."""
 
     name: str
     kind: SymbolKind
@@ -31,9 +31,9 @@ class FunctionSummary:
     is_exported: bool
     param_count: int
     complexity: int
-    """Cyclomatic: one more than the decision points that no function inside it has."""
+    """Cyclomatic complexity, without that of nested functions."""
     nesting: int
-    """How deep control structures stand in one another."""
+    """Maximum nesting of control structures."""
     parent: str = ""
     visibility: Visibility = ""
     decorators: tuple[str, ...] = ()
@@ -51,12 +51,12 @@ class ClassSummary:
     docstring: str
     is_exported: bool
     methods: tuple[str, ...]
-    """Names, in the order of the file."""
+    """Names, in file order."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportSummary:
-    """What a file takes from elsewhere."""
+    """An import of a file."""
 
     source: str
     specifiers: tuple[str, ...]
@@ -65,7 +65,7 @@ class ImportSummary:
 
 @dataclass(frozen=True, slots=True)
 class ExportSummary:
-    """What a file offers."""
+    """An export of a file."""
 
     name: str
     kind: SymbolKind
@@ -73,21 +73,21 @@ class ExportSummary:
 
 @dataclass(frozen=True, slots=True)
 class Complexity:
-    """How hard a file is to follow."""
+    """The complexity of a file."""
 
     cyclomatic: int
-    """Decision points, and one for each function (at least one)."""
+    """Decision points, plus one for each function (at least one)."""
     max_nesting: int
     average: float
-    """Of its functions; 0 where it has none."""
+    """Average over its functions; 0 without functions."""
     decision_points: int
     score: int
-    """0 to 100, higher is simpler."""
+    """0 to 100; higher is simpler."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileSummary:
-    """What is in a source file, for whoever does not want to read it."""
+    """A summary of a source file."""
 
     uri: str
     language: str
@@ -98,6 +98,6 @@ class FileSummary:
     exports: tuple[ExportSummary, ...]
     complexity: Complexity
     size: int
-    """Bytes of the normalised text."""
+    """Size of the normalised text in bytes."""
     full_support: bool
-    """Imports, exports and metrics are known for its language."""
+    """Whether imports, exports and metrics are supported for its language."""

@@ -26,20 +26,20 @@ SymbolKind = Literal[
 Visibility = Literal["", "public", "private", "protected"]
 BlockKind = Literal["fence", "indented", "table", "html", "list", "quote"]
 ROOT_HEADING = "(root)"
-"""Heading path shown for text that stands under no heading."""
+"""Heading path of text without a heading above it."""
 
 
-def shown_path(path: tuple[str, ...], part: int, parts: int) -> tuple[str, ...]:
-    """A heading path as people see it: never empty, with ``[part N/M]`` where it was split."""
-    shown = path or (ROOT_HEADING,)
+def display_path(path: tuple[str, ...], part: int, parts: int) -> tuple[str, ...]:
+    """Return a heading path for display: never empty, with ``[part N/M]`` if it was split."""
+    path = path or (ROOT_HEADING,)
     if parts == 1:
-        return shown
-    return (*shown[:-1], f"{shown[-1]} [part {part}/{parts}]")
+        return path
+    return (*path[:-1], f"{path[-1]} [part {part}/{parts}]")
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """``text[start:end]``, which covers lines ``start_line``..``end_line``."""
+    """``text[start:end]``, on lines ``start_line`` to ``end_line``."""
 
     start: int
     end: int
@@ -49,7 +49,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A node of the heading tree. Its span covers its heading and all below it."""
+    """A node of the heading tree. Its span covers its heading and everything below it."""
 
     ordinal: int
     """Position in document order, from 0."""
@@ -67,7 +67,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A region that must not be cut (fence, table) or that is code."""
+    """A region that must not be split (fence, table) or that is code."""
 
     kind: BlockKind
     start: int
@@ -77,7 +77,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """An outgoing edge as written. Whether it resolves is the graph's business."""
+    """A link as written, not yet resolved."""
 
     kind: LinkKind
     target: str
@@ -85,21 +85,21 @@ class Link:
     anchor: str
     """The part after ``#`` (heading or ``^block``), or empty."""
     text: str
-    """What the reader sees: the alias or the link text."""
+    """The visible text: the alias or the link text."""
     start: int
     end: int
 
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """What source code defines at one place: the meaning of a section of a code document."""
+    """A definition in source code. Each belongs to one section of a code document."""
 
     section: int
-    """Ordinal of the section that spans it, its decorators and comments above included."""
+    """Ordinal of its section, which includes decorators and the comments above."""
     kind: SymbolKind
     name: str
     signature: str
-    """As written, in one line, without the body."""
+    """As written, on one line, without the body."""
     docstring: str = ""
     decorators: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
@@ -111,18 +111,18 @@ class Symbol:
     returns: str = ""
     generics: tuple[str, ...] = ()
     complexity: int = 1
-    """Cyclomatic: one more than its decision points."""
+    """Cyclomatic complexity: decision points plus one."""
     nesting: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One parsed text with its structure."""
+    """A parsed text with its structure."""
 
     uri: str
     text: str
     title: str
-    """From front matter or the first heading; empty when the text names itself nowhere."""
+    """From front matter or the first heading; empty if there is neither."""
     lane: Lane
     language: str
     """Format or programming language: ``markdown``, ``rst``, ``python``."""
@@ -132,7 +132,7 @@ class Document:
     blocks: tuple[Block, ...] = ()
     links: tuple[Link, ...] = ()
     symbols: tuple[Symbol, ...] = ()
-    """Of source code: what its sections define, in their order."""
+    """For source code: the definitions, in the order of their sections."""
     tags: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -141,23 +141,23 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """A comment, or neighbouring ones, or a docstring: an exact slice of source code."""
+    """A comment, a run of adjacent comments, or a docstring: an exact slice of source code."""
 
     span: Span
     docstring: bool
-    """It is documentation by the rules of its language, and not only a remark."""
+    """Whether it is documentation by the rules of its language."""
     section: int
-    """Ordinal of the innermost section that it stands in, or -1."""
+    """Ordinal of the innermost section around it, or -1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The span that is embedded and searched; its text is a slice of the document."""
+    """The part of a document that is embedded and searched; its text is a slice."""
 
     id: str
-    """32 hex digits from URI, content and occurrence; unchanged when only neighbours change."""
+    """32 hex digits of a hash of URI, content and occurrence; stable when neighbours change."""
     content: bytes
-    """16 bytes naming what is embedded (context and text): equal content, equal vector."""
+    """16-byte hash of what is embedded (context and text): equal content, equal vector."""
     ordinal: int
     section: int
     """Ordinal of the section that the chunk starts in."""
@@ -170,5 +170,5 @@ class Chunk:
 
     @property
     def heading_path(self) -> tuple[str, ...]:
-        """The breadcrumb, with ``[part N/M]`` where a section was split."""
-        return shown_path(self.path, self.part, self.parts)
+        """The heading path for display, with ``[part N/M]`` if a section was split."""
+        return display_path(self.path, self.part, self.parts)

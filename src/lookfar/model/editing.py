@@ -15,33 +15,33 @@ EditAction = Literal["created", "changed", "removed", "unchanged"]
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One change to one document, as somebody asks for it."""
+    """A requested change to one document."""
 
     op: EditOp
     target: str
-    """A document or a part of it, in any way that ``read`` takes."""
+    """A document or a part of it, in any form that ``read`` accepts."""
     path: str | Sequence[str] = ()
-    """The heading path of a section, from the root and with case; ``target`` is then a URI."""
+    """Heading path of a section, from the root and case-sensitive; ``target`` is then a URI."""
     text: str = ""
     heading: str = ""
-    """Of the new section or document; of ``rename``, the new title."""
+    """Heading of the new section or document; for ``rename``, the new title."""
     level: int = 0
-    """Of the new heading; 0 is one below its parent."""
+    """Level of the new heading; 0 means one below its parent."""
     to: str | Sequence[str] = ()
-    """Of ``move``: the heading path of the new parent; empty for the top level."""
+    """For ``move``: heading path of the new parent; empty for the top level."""
     position: Position = "last"
-    """Of ``insert`` and ``move``: among the parent's sections, or beside the section named."""
+    """For ``insert`` and ``move``: among the parent's sections, or next to the named section."""
     whole: bool = False
-    """Of ``replace``: the section with its heading and subsections, as ``read`` gives it."""
+    """For ``replace``: including the heading and subsections, as returned by ``read``."""
     template: str = ""
     overwrite: bool = False
     expected: str = ""
-    """The hash of the document or of the part, from the reading that came before; or none."""
+    """Hash of the document or the part from an earlier ``read``; may be empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A heading that breaks a rule, and what would mend it."""
+    """A heading that breaks a rule, and how to fix it."""
 
     rule: str
     message: str
@@ -49,24 +49,24 @@ class Violation:
     end_line: int
     suggested_fix: str
     fixable: bool
-    """Whether ``fix`` mends it; where it would have to invent a title, a person has to."""
+    """Whether ``fix`` can correct it; it cannot invent a title."""
     uri: str = ""
-    """Of the document."""
+    """URI of the document."""
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """What the rules say about a document."""
+    """The result of checking a document against the rules."""
 
     collection: str
     uri: str
     violations: tuple[Violation, ...]
     sha256: str
-    """Of the document's text, to be expected by the edit that follows."""
+    """Hash of the document's text, for ``expected`` of a following edit."""
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there are no violations."""
         return not self.violations
 
 
@@ -75,56 +75,56 @@ class LinkChange:
     """A link to a heading that an edit renames, moves or removes."""
 
     uri: str
-    """The document that has the link."""
+    """URI of the document with the link."""
     line: int
     written: str
-    """The link as it stands."""
+    """The link as written."""
     anchor: str
     heading_path: tuple[str, ...]
-    """The heading that it meant."""
+    """The heading that it pointed to."""
     becomes: str
-    """The anchor that means the same heading now; empty where there is none."""
+    """The new anchor of that heading; empty if it was removed."""
     rewritten: bool
 
 
 @dataclass(frozen=True, slots=True)
 class EditedDocument:
-    """What an edit made of one document."""
+    """What an edit did to one document."""
 
     collection: str
     uri: str
     action: EditAction
     before: str
-    """The hash of the text as it was; empty for one that was not there."""
+    """Hash of the text before; empty for a new document."""
     after: str
-    """The hash of the text as it is now; empty for one that is gone."""
+    """Hash of the text after; empty for a removed document."""
     diff: str
     heading_path: tuple[str, ...] = ()
     span: Span | None = None
-    """Where the edited part stands now; none where it is gone."""
+    """Where the edited part is now; None if it was removed."""
     section_sha256: str = ""
-    """The hash that ``read`` now gives of that part."""
+    """Hash of that part, as returned by ``read``."""
 
 
 @dataclass(frozen=True, slots=True)
 class EditResult:
-    """What a transaction changed, or in a dry run would change."""
+    """What a transaction changed, or would change in a dry run."""
 
     transaction: int
-    """Its number; 0 where nothing was written."""
+    """Its number; 0 if nothing was written."""
     dry_run: bool
     documents: tuple[EditedDocument, ...]
     links: tuple[LinkChange, ...] = ()
     violations: tuple[Violation, ...] = ()
-    """What breaks a rule now and did not before."""
+    """Violations that the edit introduced."""
     warnings: tuple[str, ...] = ()
     indexed: bool = False
-    """Whether a search finds what was written already."""
+    """Whether the change is already searchable."""
 
 
 @dataclass(frozen=True, slots=True)
 class UndoStep:
-    """A transaction that can be taken back."""
+    """A transaction that can be undone."""
 
     transaction: int
     collection: str

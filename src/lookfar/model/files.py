@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What the disk says about a file without reading it."""
+    """File metadata from ``stat``, to detect changes without reading the file."""
 
     size: int
     mtime_ns: int
@@ -17,7 +17,7 @@ class Fingerprint:
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file that policy admits."""
+    """A file that may be indexed."""
 
     uri: str
     fingerprint: Fingerprint
@@ -25,11 +25,11 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A file or folder that was not indexed, and the rule that said so."""
+    """A file or folder that is not indexed, and why."""
 
     uri: str
     reason: str
-    """A stable word: ``denied``, ``secret``, ``excluded``, ``ignored``, ``symlink``, ..."""
+    """A stable identifier: ``denied``, ``secret``, ``excluded``, ``ignored``, ``symlink``, ..."""
     detail: str = ""
 
 
@@ -40,22 +40,22 @@ class Ruling:
     uri: str
     admitted: bool
     reason: str
-    """That of ``Skipped``; of what is admitted ``admitted``, ``included``, ``not_ignored``
-    or, where passages of it are not shown, ``masked``."""
+    """As in ``Skipped``; for admitted paths ``admitted``, ``included``, ``not_ignored`` or, if
+    passages are hidden, ``masked``."""
     rule: str
-    """The rule as it is written, or what the disk says; empty where no rule is about it."""
+    """The rule as written, or the state of the file; empty if no rule applies."""
     place: str
-    """Where the rule stands: a file and line, a setting, or ``built in``."""
+    """Where the rule is defined: a file and line, a setting, or ``built in``."""
     decided: str
-    """The path that the rule is about: the one asked for, or a folder above it."""
+    """The path that the rule matched: the one asked for, or a folder above it."""
     indexed: bool = False
-    """The index has it now."""
+    """Whether it is in the index now."""
     collection: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A file that could not be indexed; its earlier state, if any, still serves."""
+    """A file that could not be indexed; its earlier version, if any, is still searched."""
 
     uri: str
     code: str

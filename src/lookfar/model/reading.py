@@ -1,4 +1,4 @@
-"""Documents as they are read: a part, an outline, or a page with its chunks."""
+"""Documents for reading: a part, an outline, or a page with its chunks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lookfar.model.documents import Section, Span, Symbol
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A document or a part of it, as the disk has it now."""
+    """A document or a part of it, as it is on disk now."""
 
     collection: str
     uri: str
@@ -20,12 +20,12 @@ class Reading:
     sha256: str
     text: str
     state: State
-    """Whether the file is the one that was indexed; of a citation, whether it still holds."""
+    """Whether the file changed since it was indexed; for a citation, whether it still holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """The heading tree of one document, as the disk has it now."""
+    """The heading tree of a document, as it is on disk now."""
 
     collection: str
     uri: str
@@ -35,48 +35,48 @@ class Outline:
     tags: tuple[str, ...]
     sections: tuple[Section, ...]
     symbols: tuple[Symbol, ...] = ()
-    """Of source code: what these sections define."""
+    """For source code: the definitions of these sections."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageChunk:
-    """A chunk in its place: ``text[start:end]`` of its page, without what it repeats."""
+    """A chunk of a page: ``text[start:end]``, without its overlap."""
 
     id: str
     heading_path: tuple[str, ...]
-    """As people see it: never empty, with ``[part N/M]`` where a section was split."""
+    """For display: never empty, with ``[part N/M]`` if a section was split."""
     level: int
-    """Of the heading that it is named after; 0 where it is named after none."""
+    """Level of the heading that it is named after; 0 without a heading."""
     start: int
     end: int
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A document as it is indexed, whole and cut."""
+    """An indexed document: its whole text and its chunks."""
 
     collection: str
     uri: str
     text: str
     modified_ns: int
-    """When the file was last changed, in nanoseconds since 1970."""
+    """Modification time in nanoseconds since 1970."""
     sections: tuple[Section, ...]
     chunks: tuple[PageChunk, ...]
-    """In document order; joined they are the text after the front matter."""
+    """In document order; together they are the text after the front matter."""
     incomplete: tuple[Incomplete, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PageInfo:
-    """What a list of pages says of one of them."""
+    """A page in a listing."""
 
     uri: str
     language: str
     modified_ns: int
     chunks: int
     chars: int
-    """Of all its chunks, without what they repeat."""
+    """Length of all chunks, without overlaps."""
     heading: str
-    """The first of level 1, or empty."""
+    """The first heading of level 1, or empty."""
     headings: tuple[tuple[str, ...], ...]
-    """Paths of levels 1 and 2, in document order."""
+    """Heading paths of levels 1 and 2, in document order."""

@@ -32,85 +32,85 @@ Relation = Literal[
 
 @dataclass(frozen=True, slots=True)
 class RelatedEntry:
-    """A document that has to do with another, and how."""
+    """A document related to another, and how."""
 
     kind: RelatedKind
     uri: str
-    """Empty where a link leads to what is not there: a ghost, until it appears."""
+    """Empty if the link target does not exist."""
     title: str
     target: str
-    """For a link, its target as it is written."""
+    """For a link, its target as written."""
     resolved: bool
-    """Whether there is such a document."""
+    """Whether the document exists."""
     relation: Relation | None
-    """What kind of link the first one is; none where nothing is linked."""
+    """Kind of the first link; None without links."""
     count: int
-    """How many links there are; 0 where nothing is linked."""
+    """Number of links."""
     score: float
-    """Comparable within one kind only."""
+    """Comparable only within one kind."""
     anchor: str
-    """The heading or block that the first link points to."""
+    """Heading or block that the first link points to."""
     heading_path: tuple[str, ...]
-    """The headings above the first link, or above the passage that is similar."""
+    """Headings above the first link or above the similar passage."""
     line: int
-    """Where the first link or the passage stands, in the document that has it; or 0."""
+    """Line of the first link or of the passage, in the document that contains it; or 0."""
     text: str
-    """What the first link reads like."""
+    """Text of the first link."""
     context: str
-    """About a hundred characters around it, or the beginning of the passage."""
+    """About a hundred characters around it, or the start of the passage."""
     collection: str = ""
-    """Where it stands, if not beside the document that was asked about."""
+    """Its collection, if it differs from that of the queried document."""
 
 
 @dataclass(frozen=True, slots=True)
 class Related:
-    """What has to do with one document or a part of it, by kind and then the best first."""
+    """What is related to a document or a part of it, by kind and then best first."""
 
     collection: str
     uri: str
     title: str
     heading_path: tuple[str, ...]
-    """Of the section that was asked about; empty for a whole document."""
+    """Heading path of the queried section; empty for a whole document."""
     entries: tuple[RelatedEntry, ...]
     totals: Mapping[RelatedKind, int]
-    """How many there are of each kind that was asked for; entries may be fewer."""
+    """Number of each requested kind; ``entries`` may have fewer."""
     generation: int
     incomplete: tuple[Incomplete, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
-    """A document of a drawn graph."""
+    """A document in a link graph for display."""
 
     uri: str
     title: str
     community: int
-    """Equal numbers belong together; 0 is the largest community."""
+    """Number of its community; 0 is the largest."""
     links: int
-    """How many documents it is linked with, drawn or not."""
+    """Number of documents linked with it, shown or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Community:
-    """Documents that are linked among each other more than with others."""
+    """Documents that are linked more with each other than with the rest."""
 
     number: int
     size: int
     title: str
-    """Of its most linked document."""
+    """Title of its most linked document."""
     uri: str
 
 
 @dataclass(frozen=True, slots=True)
 class LinkGraph:
-    """As much of a collection's link graph as can be drawn."""
+    """The part of a collection's link graph that is small enough to draw."""
 
     collection: str
     generation: int
     nodes: tuple[GraphNode, ...]
     edges: tuple[tuple[int, int], ...]
-    """Pairs of places in ``nodes``."""
+    """Pairs of positions in ``nodes``."""
     communities: tuple[Community, ...]
-    """The largest first; also those of which no document is drawn."""
+    """Largest first, including those without a document in ``nodes``."""
     documents: int
-    """How many documents have links, drawn or not."""
+    """Number of documents with links, shown or not."""

@@ -11,7 +11,7 @@ from lookfar.model.files import Failure
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """What one indexing pass found and did."""
+    """What an indexing pass did."""
 
     collection: str
     root: str
@@ -23,20 +23,20 @@ class IndexReport:
     chunks_embedded: int
     failures: tuple[Failure, ...]
     skipped: Mapping[str, int]
-    """How many entries stayed out, by reason."""
+    """Number of skipped entries, by reason."""
     skipped_examples: Mapping[str, tuple[str, ...]]
-    """The first few of each reason."""
+    """The first few skipped entries, by reason."""
     seconds: float
     text_bytes: int
     masked: int = 0
-    """How many of the files that were read have passages that are masked as secrets."""
+    """Number of files with passages that are masked as secrets."""
     masked_examples: tuple[str, ...] = ()
-    """The first few of them."""
+    """The first few of these files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How much a generation holds."""
+    """The size of a generation."""
 
     documents: int = 0
     sections: int = 0
@@ -46,17 +46,17 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class GenerationInfo:
-    """One kept state of an index, and what its manifest says of it."""
+    """A retained generation of an index, described by its manifest."""
 
     number: int
     created_at: str
     active: bool
-    """It is the one that questions are answered from."""
+    """Whether it is the one that is searched."""
     pinned: bool
-    """Retention leaves it alone."""
+    """Whether it is exempt from pruning."""
     counts: Counts
     content: str
-    """A hash over every document's URI and text: equal for equal libraries."""
+    """Hash of every document's URI and text: equal for equal contents."""
     model: str
     model_fingerprint: str
     added: int
@@ -68,10 +68,10 @@ class GenerationInfo:
 
 @dataclass(frozen=True, slots=True)
 class DocumentChange:
-    """A document that two generations have with different texts, and where they differ.
+    """A document whose text differs between two generations, and the sections that differ.
 
-    Sections are named by their heading path, and compared by their own text: that
-    up to the next heading. The text before the first heading has an empty path.
+    Sections are identified by their heading path and compared by their own text, up to the next
+    heading. The text before the first heading has an empty path.
     """
 
     uri: str
@@ -82,7 +82,7 @@ class DocumentChange:
 
 @dataclass(frozen=True, slots=True)
 class GenerationDiff:
-    """What one generation has that another has not."""
+    """The differences between two generations."""
 
     older: int
     newer: int
@@ -93,27 +93,27 @@ class GenerationDiff:
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What retention let go of."""
+    """What pruning removed."""
 
     generations: int
     documents: int
-    """Versions of documents that no kept generation shows."""
+    """Versions of documents that no retained generation contains."""
     kept: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """How the keeper of a collection is doing."""
+    """The state of a collection's file watcher."""
 
     running: bool = False
     healthy: bool = False
     reason: str = ""
-    """Why changes may be missed; empty when none will be."""
+    """Why changes may be missed; empty if the watcher is healthy."""
     strategy: str = ""
     queued: int = 0
-    """Names of files and folders that changed and are not indexed yet."""
+    """Number of changed files and folders that are not indexed yet."""
     everything: bool = False
-    """A comparison of the whole folder is due: names do not say what changed."""
+    """Whether the whole folder must be compared, because the changed names are not known."""
     last_error: str = ""
     last_pass: str = ""
     passes: int = 0
@@ -121,61 +121,61 @@ class Watching:
 
 @dataclass(frozen=True, slots=True)
 class VectorPass:
-    """How the nearest vectors are found among all."""
+    """How the nearest vectors are searched."""
 
     rows: int
     method: Literal["exact", "coarse"]
-    """Every vector is compared, or those that their bits put forward."""
+    """``exact``: every vector is compared. ``coarse``: candidates are preselected by their bits."""
     kept: int
-    """How many are compared with a question."""
+    """Number of vectors compared with a query."""
     recall: float | None = None
-    """The share of the true ten nearest that are found, measured on a sample of stored vectors
-    when the index last grew; None where all are compared or nothing was measured yet."""
+    """Recall of the true ten nearest, measured on a sample of stored vectors when the index last
+    grew; None if all vectors are compared or nothing was measured yet."""
     sample: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """One thing in an index that is not as it was written."""
+    """One damaged part of an index."""
 
     artefact: str
     """``catalogue``, ``texts``, ``vectors``, ``keywords`` or ``signatures``; ``beside`` for the
-    small files beside the index, and ``index`` where it cannot be opened."""
+    small files next to the index, ``index`` if it cannot be opened."""
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
 class Salvaged:
-    """What a repair saved of a database whose own rows were damaged."""
+    """What a repair recovered from a database whose documents were damaged."""
 
     saved: int
-    """Documents that fit their hashes, and are in the new epoch."""
+    """Number of documents that match their hashes and were recovered."""
     lost: int
-    """Documents of which no intact copy was found, as far as their number is known."""
+    """Number of documents without an intact copy, as far as known."""
     lost_ids: tuple[str, ...]
-    """Their names, as far as they are known; at most a hundred."""
+    """Their IDs, as far as known; at most a hundred."""
     kept_aside: str
-    """Where the damaged files are. Nothing but deleting documents removes them."""
+    """Path of the damaged files. They are kept until documents are deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What checking every row and file of one index against its hash came to."""
+    """The result of checking every row and file of an index against its hash."""
 
     collection: str
     index_dir: str
     found: tuple[Damage, ...]
     repaired: bool = False
-    """Whether something was damaged, was made anew and is sound now."""
+    """Whether damage was found and repaired."""
     left: tuple[Damage, ...] = ()
-    """What is damaged still."""
+    """Damage that could not be repaired."""
     salvaged: Salvaged | None = None
-    """What was saved of inserted documents that were damaged themselves."""
+    """What was recovered of damaged inserted documents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Receipts:
-    """What answers cost whoever read them, and what the files they cite would have cost."""
+    """Tokens in answers given to agents, and in the whole documents that these answers cite."""
 
     answers: int = 0
     tokens: int = 0
@@ -191,7 +191,7 @@ class Receipts:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What is indexed, where, and how well."""
+    """The status of a collection's index."""
 
     collection: str
     root: str
@@ -201,22 +201,22 @@ class Status:
     generations: tuple[int, ...]
     created_at: str
     held: int | None
-    """The generation that a roll-back holds the index at, until it is indexed again."""
+    """The generation the index was rolled back to, until the next indexing pass."""
     counts: Counts
     model: str
     dimensions: int
     current: bool
-    """The index was made with the settings now in force."""
+    """Whether the index was built with the current settings."""
     disk_bytes: int
     damage: str
-    """When and how the index was last found damaged and built anew; empty if never."""
+    """When and how the index was last found damaged and rebuilt; empty if never."""
     failures: tuple[Failure, ...]
     stale: tuple[str, ...]
-    """Files that were added, changed or removed since; at most a hundred are named."""
+    """Files that were added, changed or removed since; at most a hundred."""
     stale_count: int
     watcher: Watching | None = None
-    """None where nobody watches in this process."""
+    """None if this process does not watch the folder."""
     vectors: VectorPass | None = None
-    """None where there are no vectors."""
+    """None without vectors."""
     receipts: Receipts | None = None
-    """Of the answers given to agents; None where none are counted."""
+    """None if answers are not counted."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
-from lookfar.model import Alike, Contribution, Hit, Incomplete, Span, State, shown_path
+from lookfar.model import Alike, Contribution, Hit, Incomplete, Span, State, display_path
 from lookfar.retrieve.answer.focus import FocusQuery, find_best_sentences
 from lookfar.retrieve.locate.moved import find_moved
 
@@ -53,7 +53,7 @@ def cite(
                 collection=asked[passage.source].collection,
                 uri=place.uri,
                 title=place.title,
-                heading_path=shown_path(path, part, parts),
+                heading_path=display_path(path, part, parts),
                 span=span,
                 sha256=_digest(text),
                 lane=place.lane,
