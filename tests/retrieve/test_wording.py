@@ -373,7 +373,7 @@ def test_synonyms_bring_in_other_documents_that_are_not_too_far(opened: Open, mo
     )  # fmt: skip
     with store_of(library).snapshot() as snapshot:
         (wide,), _ = ground_plans([(plan, snapshot)], settings)
-        assert wide.alike == {"folder": ("directori", "dir")[: len(wide.alike["folder"])]}
+        assert wide.synonyms == {"folder": ("directori", "dir")[: len(wide.synonyms["folder"])]}
         before = gather_candidates(plan, snapshot, settings).candidates
         after = gather_candidates(wide, snapshot, settings).candidates
     assert {each.place.uri for each in before} == {"f0.md", "f1.md", "f2.md", "long.md"}

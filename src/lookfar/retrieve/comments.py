@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _MOST_FILES = 8
 """Files parsed for one question."""
 _MOST_CHUNKS = 32
-_KEPT_FILES = 64
+_CACHED_FILES = 64
 """Files whose comments are cached for the next questions."""
 _FEWEST_WORDS = 4
 """Minimum length of a comment that is cited; docstrings may be shorter."""
@@ -41,10 +41,10 @@ def search_with_comments(
     sources: Sequence[Source], settings: SearchSettings, explain: bool
 ) -> tuple[list[Hit], list[Incomplete]]:
     """Return cited hits from documents and from comments in code, ranked together."""
-    beside = [_ask_for_code(source) for source in sources]
-    asked = [*sources, *beside]
+    code_sources = [_ask_for_code(source) for source in sources]
+    asked = [*sources, *code_sources]
     ranking = collect_candidates(sources, settings)
-    code = rank(beside, settings)
+    code = rank(code_sources, settings)
     chunks = [code.candidates[at] for at in code.order()[:_MOST_CHUNKS]]
     chunks = [chunk._replace(source=chunk.source + len(sources)) for chunk in chunks]
     most = settings.per_document or len(chunks)
@@ -122,18 +122,18 @@ def _read_comments(source: Source, uri: str) -> tuple[str, tuple[Comment, ...], 
 def _parse_comments(document: Document) -> tuple[Comment, ...]:
     """Parse the comments of a document, with a cache: files of thousands of lines are slow."""
     key = (document.uri, hash(document.text))
-    parsed = _remembered.get(key)
+    parsed = _cache.get(key)
     if parsed is None:
         parsed = comments(document)
-        with _remembering:
-            while len(_remembered) >= _KEPT_FILES:
-                del _remembered[next(iter(_remembered))]
-            _remembered[key] = parsed
+        with _cache_lock:
+            while len(_cache) >= _CACHED_FILES:
+                del _cache[next(iter(_cache))]
+            _cache[key] = parsed
     return parsed
 
 
-_remembered: dict[tuple[str, int], tuple[Comment, ...]] = {}
-_remembering = Lock()
+_cache: dict[tuple[str, int], tuple[Comment, ...]] = {}
+_cache_lock = Lock()
 
 
 def _score_comments(

@@ -46,9 +46,9 @@ class Plan:
     hypothesis: bool = False
     """Whether the vector is that of a hypothetical answer instead of the question."""
     embedder: Embedder | None = None
-    instead: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    replacements: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Replacements for terms that do not occur in any document."""
-    alike: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    synonyms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Synonyms of terms that do occur."""
     concepts: tuple[str, ...] = ()
     """Terms of the corpus whose meaning is close to the question."""
@@ -70,7 +70,7 @@ class Plan:
         """Describe for the reader how the question was understood."""
         parts = [self.kind, *(f'"{phrase}"' for phrase in self.filters.phrases)]
         parts += [f"without {word}" for word in self.filters.without]
-        for sign, words in (("instead of", self.instead), ("as well as", self.alike)):
+        for sign, words in (("instead of", self.replacements), ("as well as", self.synonyms)):
             parts += [f"{' '.join(others)} {sign} {term}" for term, others in words.items()]
         if self.concepts:
             parts.append(f"related terms: {' '.join(self.concepts)}")
@@ -218,12 +218,12 @@ def within_reach(ranking: Ranking, lift: float) -> list[Candidate]:
     reach: later stages demote tests and repeated files, so a chunk behind a hundred others may
     still be the answer.
     """
-    lanes: dict[str, list[float]] = defaultdict(list)
+    scores_by_kind: dict[str, list[float]] = defaultdict(list)
     for candidate, score in zip(ranking.candidates, ranking.scores, strict=True):
-        lanes[candidate.place.lane].append(score)
+        scores_by_kind[candidate.place.lane].append(score)
     least = {
-        lane: -math.inf if lane == "code" else sorted(scores, reverse=True)[:DEPTH][-1] - lift
-        for lane, scores in lanes.items()
+        kind: -math.inf if kind == "code" else sorted(scores, reverse=True)[:DEPTH][-1] - lift
+        for kind, scores in scores_by_kind.items()
     }
     scored = zip(ranking.candidates, ranking.scores, strict=True)
     return [candidate for candidate, score in scored if score >= least[candidate.place.lane]]

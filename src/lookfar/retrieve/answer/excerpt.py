@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lookfar.model import Alike, Contribution, Hit, Incomplete, Span, State, display_path
 from lookfar.retrieve.answer.focus import FocusQuery, find_best_sentences
 from lookfar.retrieve.locate.moved import find_moved
+from lookfar.retrieve.locate.sections import find_innermost
 
 if TYPE_CHECKING:
     from lookfar.model import Likeness, Section
@@ -143,10 +144,7 @@ class _Reader:
         key = (passage.source, place.uri)
         if key not in self._sections:
             self._sections[key] = self._asked[passage.source].snapshot.sections(place.uri)
-        innermost = None
-        for section in self._sections[key]:
-            if section.span.start <= line.start < section.span.end:
-                innermost = section
+        innermost = find_innermost(self._sections[key], line.start)
         if innermost is None:
             return None
         span = innermost.span

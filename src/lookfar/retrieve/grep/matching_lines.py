@@ -6,7 +6,6 @@ the documents on the requested page again. Each line is compared with the file o
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -16,6 +15,7 @@ from lookfar.common.lines import Lines
 from lookfar.errors import InvalidArgument
 from lookfar.model import FileMatches, Incomplete, MatchedLine, Span, State
 from lookfar.retrieve.locate.moved import find_moved
+from lookfar.retrieve.locate.sections import find_path
 from lookfar.retrieve.question.admission import resolve_globs
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ class _DocumentLines:
             text=text,
             column=column,
             spans=spans,
-            heading_path=_find_headings(sections, start),
+            heading_path=find_path(sections, start),
             span=span,
             sha256=sha256(whole.encode()).hexdigest(),
             state=state,
@@ -281,12 +281,3 @@ def _compare(line: str, span: Span, stored: str, disk: str | None) -> tuple[Span
         return span, "changed"
     number = disk.count("\n", 0, moved) + 1
     return Span(moved, moved + len(line), number, number), "moved"
-
-
-def _find_headings(sections: Sequence[Section], offset: int) -> tuple[str, ...]:
-    """Return the headings of the innermost section that contains an offset."""
-    at = bisect_right([section.span.start for section in sections], offset)
-    for section in reversed(sections[:at]):
-        if offset < section.span.end:
-            return section.path
-    return ()

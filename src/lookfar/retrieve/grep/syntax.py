@@ -9,21 +9,22 @@ one line. Errors report the position and what to write instead.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import lru_cache
-from itertools import chain
+from dataclasses import dataclass
 from typing import Final, Literal, NoReturn
 
 from lookfar.errors import InvalidArgument
+from lookfar.retrieve.grep.character_classes import (
+    LAST_CODE_POINT,
+    NEWLINE,
+    POSIX_CLASSES,
+    ClassMembers,
+    invert,
+)
 
 LONGEST: Final = 10_000
 _DEEPEST: Final = 100
 _MOST_REPEATS: Final = 1_000
-_LAST: Final = 0x10FFFF
-_NEWLINE: Final = 0x0A
 
-Ranges = tuple[tuple[int, int], ...]
 Boundary = Literal["line_start", "line_end", "word", "not_word", "word_start", "word_end"]
 """``word_start`` and ``word_end`` only require that no word continues before or after."""
 
@@ -92,22 +93,6 @@ _WORD: Final = (
 )
 WORD_CHARACTER: Final = f"[{_WORD}]"
 _CLASSES: Final = {"d": _DIGIT, "s": _SPACE, "w": _WORD}
-_POSIX: Final[dict[str, Ranges]] = {
-    "alnum": ((0x30, 0x39), (0x41, 0x5A), (0x61, 0x7A)),
-    "alpha": ((0x41, 0x5A), (0x61, 0x7A)),
-    "ascii": ((0, 0x7F),),
-    "blank": ((0x09, 0x09), (0x20, 0x20)),
-    "cntrl": ((0, 0x1F), (0x7F, 0x7F)),
-    "digit": ((0x30, 0x39),),
-    "graph": ((0x21, 0x7E),),
-    "lower": ((0x61, 0x7A),),
-    "print": ((0x20, 0x7E),),
-    "punct": ((0x21, 0x2F), (0x3A, 0x40), (0x5B, 0x60), (0x7B, 0x7E)),
-    "space": ((0x09, 0x0D), (0x20, 0x20)),
-    "upper": ((0x41, 0x5A),),
-    "word": ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)),
-    "xdigit": ((0x30, 0x39), (0x41, 0x46), (0x61, 0x66)),
-}
 _CATEGORIES: Final = {
     "letter": "L", "lowercaseletter": "Ll", "uppercaseletter": "Lu", "titlecaseletter": "Lt",
     "modifierletter": "Lm", "otherletter": "Lo", "mark": "M", "nonspacingmark": "Mn",
@@ -437,10 +422,10 @@ class _Reader:
             value = int(written, 16) if written.isalnum() else -1
         except ValueError:
             value = -1
-        if not 0 <= value <= _LAST or 0xD800 <= value <= 0xDFFF:
+        if not 0 <= value <= LAST_CODE_POINT or 0xD800 <= value <= 0xDFFF:
             self.fail("this is not a code point", r"Write \x41 or \x{1F600}.", start)
         self.at = after
-        if value == _NEWLINE:
+        if value == NEWLINE:
             self.fail("a line break cannot match, since lines are matched one by one",
                       "Search for one of the lines.", start)  # fmt: skip
         return chr(value)
@@ -456,13 +441,13 @@ class _Reader:
                       "Search for one of the lines.", start)  # fmt: skip
         return CharSet(source, flags.fold, "" if negated else members.few())
 
-    def _class(self, fold: bool, depth: int) -> tuple[bool, _Members]:
+    def _class(self, fold: bool, depth: int) -> tuple[bool, ClassMembers]:
         """Parse a class after its ``[``; return whether it is negated, and its members."""
         start = self.at - 1
         if depth > _DEEPEST:
             self.fail("its classes are nested too deeply", f"Nest at most {_DEEPEST}.", start)
         negated = self.take("^")
-        members = _Members(fold)
+        members = ClassMembers(fold)
         first = True
         while self.peek() != "]" or first:
             if not self.peek():
@@ -470,7 +455,7 @@ class _Reader:
             operation = self.peek(2)
             if operation in ("&&", "--", "~~") and not first:
                 self.at += 2
-                other = _Members(fold)
+                other = ClassMembers(fold)
                 self._rest_of_class(other, depth, start)
                 return negated, members.combined(operation, other)
             first = False
@@ -478,7 +463,7 @@ class _Reader:
         self.at += 1
         return negated, members
 
-    def _rest_of_class(self, members: _Members, depth: int, start: int) -> None:
+    def _rest_of_class(self, members: ClassMembers, depth: int, start: int) -> None:
         """Parse the operand of ``&&`` and the like, up to the end of the class."""
         while self.peek() != "]":
             if not self.peek():
@@ -489,21 +474,21 @@ class _Reader:
             self._member(members, depth)
         self.at += 1
 
-    def _member(self, members: _Members, depth: int) -> None:
+    def _member(self, members: ClassMembers, depth: int) -> None:
         start = self.at
         if self.take("[:"):
             end = self.text.find(":]", self.at)
             name = self.text[self.at : max(end, self.at)]
-            ranges = _POSIX.get(name.lstrip("^"))
+            ranges = POSIX_CLASSES.get(name.lstrip("^"))
             if ranges is not None:
                 self.at = end + 2
-                members.ranges += _invert(ranges) if name.startswith("^") else ranges
+                members.ranges += invert(ranges) if name.startswith("^") else ranges
                 return
             self.at = start
         if self.take("["):
             negated, inner = self._class(members.fold, depth + 1)
             if negated:
-                members.ranges += _invert(inner.expanded())
+                members.ranges += invert(inner.expanded())
             else:
                 members.ranges += inner.ranges
                 members.sources += inner.sources
@@ -522,7 +507,7 @@ class _Reader:
         else:
             members.ranges.append((ord(low), ord(low)))
 
-    def _class_char(self, members: _Members | None) -> str | None:
+    def _class_char(self, members: ClassMembers | None) -> str | None:
         """Parse one character of a class; return ``None`` if it was a class, which is added."""
         start = self.at
         char = self.peek()
@@ -540,136 +525,6 @@ class _Reader:
         if members is not None:
             members.sources.append(known)
         return None
-
-
-@dataclass(slots=True)
-class _Members:
-    """The members of a class: character ranges, and sets that RE2 has a name for."""
-
-    fold: bool
-    ranges: list[tuple[int, int]] = field(default_factory=list)
-    sources: list[str] = field(default_factory=list)
-    """Beginning with ``^`` if negated."""
-
-    def spelt(self, negated: bool) -> str:
-        """Return the class in RE2 syntax without the line break; empty if nothing else is in it."""
-        if any(source.startswith("^") for source in self.sources):
-            if len(self.sources) == 1 and not self.ranges:
-                inside = self.sources[0][1:]
-                return f"[{inside}]" if negated else f"[^{inside}\\n]"
-            # RE2 does not allow a negated set in a set.
-            self.ranges, self.sources = self.expanded(), []
-        ranges = _merge(self.ranges)
-        inside = "".join(self.sources)
-        if negated:
-            return f"[^{inside}{''.join(map(_range_to_re2, ranges))}\\n]"
-        ranges = _drop_newline(ranges)
-        inside += "".join(map(_range_to_re2, ranges))
-        if not inside and not self.ranges:
-            return r"[^\x00-\x{10ffff}]"  # An empty intersection.
-        return f"[{inside}]" if inside else ""
-
-    def few(self) -> str:
-        """Return its characters, if they are few and it has no named set."""
-        ranges = _drop_newline(_merge(self.ranges))
-        if self.sources or sum(high - low + 1 for low, high in ranges) > _FEW:
-            return ""
-        return "".join(map(chr, _iterate_points(ranges)))
-
-    def expanded(self) -> list[tuple[int, int]]:
-        """Return all its characters as ranges; with other cases if case is ignored."""
-        if not self.sources and not self.fold:
-            return _merge(self.ranges)
-        named = [(f"[{source}]", self.fold) for source in self.sources]
-        listed = "".join(map(_range_to_re2, _merge(self.ranges)))
-        named += [(f"[{listed}]", self.fold)] if listed else []
-        return _merge([pair for source, fold in named for pair in _list_members(source, fold)])
-
-    def combined(self, sign: str, other: _Members) -> _Members:
-        """Return the intersection (&&), difference (--) or symmetric difference (~~)."""
-        own, others = self.expanded(), other.expanded()
-        both = _invert(_merge([*_invert(own), *_invert(others)]))
-        if sign == "&&":
-            return _Members(self.fold, both)
-        first = _invert(_merge([*_invert(own), *others]))
-        if sign == "--":
-            return _Members(self.fold, first)
-        second = _invert(_merge([*_invert(others), *own]))
-        return _Members(self.fold, _merge([*first, *second]))
-
-
-@lru_cache(maxsize=32)
-def _list_members(source: str, fold: bool) -> tuple[tuple[int, int], ...]:
-    """Return all characters of an RE2 class as ranges, by matching it against all characters."""
-    import re2
-
-    matches = re2.finditer(f"(?i:{source})+" if fold else f"{source}+", _all_characters())
-    return tuple(
-        (low, high)
-        for match in matches
-        for low, high in _split_at_surrogates(match.group())
-    )  # fmt: skip
-
-
-@lru_cache(maxsize=1)
-def _all_characters() -> bytes:
-    return "".join(map(chr, chain(range(0xD800), range(0xE000, _LAST + 1)))).encode()
-
-
-def _split_at_surrogates(encoded: bytes) -> Iterator[tuple[int, int]]:
-    """Split a run of characters at the surrogates, which are not characters."""
-    text = encoded.decode()
-    low, high = ord(text[0]), ord(text[-1])
-    if low < 0xD800 and high > 0xDFFF:
-        yield low, 0xD7FF
-        yield 0xE000, high
-    else:
-        yield low, high
-
-
-_FEW: Final = 8
-
-
-def _merge(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    merged: list[tuple[int, int]] = []
-    for low, high in sorted(ranges):
-        if merged and low <= merged[-1][1] + 1:
-            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
-        else:
-            merged.append((low, high))
-    return merged
-
-
-def _invert(ranges: Ranges | list[tuple[int, int]]) -> list[tuple[int, int]]:
-    inverted, after = [], 0
-    for low, high in _merge(list(ranges)):
-        if low > after:
-            inverted.append((after, low - 1))
-        after = high + 1
-    if after <= _LAST:
-        inverted.append((after, _LAST))
-    return inverted
-
-
-def _drop_newline(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    remaining: list[tuple[int, int]] = []
-    for low, high in ranges:
-        if low <= _NEWLINE <= high:
-            remaining += [pair for pair in ((low, _NEWLINE - 1), (_NEWLINE + 1, high))
-                     if pair[0] <= pair[1]]  # fmt: skip
-        else:
-            remaining.append((low, high))
-    return remaining
-
-
-def _iterate_points(ranges: list[tuple[int, int]]) -> Iterator[int]:
-    for low, high in ranges:
-        yield from range(low, high + 1)
-
-
-def _range_to_re2(pair: tuple[int, int]) -> str:
-    low, high = pair
-    return rf"\x{{{low:x}}}" if low == high else rf"\x{{{low:x}}}-\x{{{high:x}}}"
 
 
 def to_re2(node: Node, *, boundaries: bool = True) -> str:

@@ -8,7 +8,7 @@ several sections have the heading, the error lists them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from hashlib import sha256
 
@@ -17,6 +17,7 @@ from lookfar.common.target import Target
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound
 from lookfar.model import Document, Section, Span, State
 from lookfar.retrieve.locate.moved import find_moved
+from lookfar.retrieve.locate.sections import find_path
 from lookfar.retrieve.locate.symbols import match_sections
 from lookfar.store.catalogue.heading_paths import called, shown
 
@@ -29,7 +30,7 @@ _SEPARATOR = re.compile(r"\s*(?:>|→)\s*")
 def parse_target(text: str, exists: bool, known: Callable[[str], bool] | None = None) -> Target:
     """Parse a target; with ``exists``, all of ``text`` is the URI of a document.
 
-    A path may contain a ``#``, as in ``C#/notes.md``. If ``known`` tells which URIs exist, the
+    A path may contain a ``#``, as in ``C#/notes.md``. If ``known`` reports which URIs exist, the
     longest one before a ``#`` or before line numbers is meant. Otherwise the heading begins at the
     first ``#``.
     """
@@ -80,7 +81,7 @@ def locate(document: Document, target: Target) -> tuple[tuple[str, ...], Span]:
         start, end = lines.start_of(first), lines.start_of(last + 1)
         if last == len(lines):
             end = len(document.text)
-        return _path_at(document.sections, start), lines.span(start, end)
+        return find_path(document.sections, start), lines.span(start, end)
     return (), lines.span(0, len(document.text))
 
 
@@ -102,7 +103,7 @@ def check_citation(
         return sha256(cited.encode("utf-8")).hexdigest().startswith(target.sha256)
 
     if holds(text, start) and end <= len(text):
-        return _path_at(document.sections, start), lines.span(start, end), "same"
+        return find_path(document.sections, start), lines.span(start, end), "same"
     position = -1
     if indexed is not None and holds(indexed, start):
         position = find_moved(indexed[start:end], start, text, indexed)
@@ -118,9 +119,9 @@ def check_citation(
         )
     if position >= 0:
         span = lines.span(position, position + end - start)
-        return _path_at(document.sections, position), span, "moved"
+        return find_path(document.sections, position), span, "moved"
     start = min(start, len(text))
-    return _path_at(document.sections, start), lines.span(start, min(end, len(text))), "changed"
+    return find_path(document.sections, start), lines.span(start, min(end, len(text))), "changed"
 
 
 def _find_section(document: Document, target: Target) -> Section:
@@ -155,11 +156,3 @@ def _find_definitions(named: Sequence[Section], name: str) -> list[Section]:
     sections = match_sections(named, name)
     whole = [section for section in sections if len(section.path) == len(_SEPARATOR.split(name))]
     return whole if len(whole) == 1 else sections
-
-
-def _path_at(sections: Iterable[Section], offset: int) -> tuple[str, ...]:
-    path: tuple[str, ...] = ()
-    for section in sections:
-        if section.span.start <= offset < section.span.end:
-            path = section.path
-    return path

@@ -50,22 +50,19 @@ def ground_plans(asked: Asked, settings: SearchSettings) -> tuple[list[Plan], li
             )
             others = find_synonyms(widened, settings.synonyms, settings.max_expansions)
             others = _keep_known(others, snapshots)
-        instead = {
-            term: spelt
-            for term in unknown
-            if (
-                spelt := tuple(
-                    o for o in others.get(term, ()) if o in find_spellings(term, settings.synonyms)
-                )
-            )
-        }
+        instead = {}
+        for term in unknown:
+            spellings = find_spellings(term, settings.synonyms)
+            known = tuple(other for other in others.get(term, ()) if other in spellings)
+            if known:
+                instead[term] = known
         others = {term: synonyms for term, synonyms in others.items() if term not in instead}
         if settings.typos:
             # A word with synonyms is not a typo.
             left = [term for term in unknown if term not in instead and term not in others]
             instead |= _correct_typos(first, left, snapshots)
         notes += _note_replacements(instead, first.text, snapshots)
-        plans = [replace(plan, instead=instead, alike=others) for plan in plans]
+        plans = [replace(plan, replacements=instead, synonyms=others) for plan in plans]
     if settings.concepts and not first.hypothesis:
         plans = [_add_concepts(p, s, settings) for p, s in zip(plans, snapshots, strict=True)]
     if settings.adaptive:
@@ -121,7 +118,7 @@ def _drop_unknown_phrases(
         return plans, []
     filters = [resolve_globs(p.filters, s) for p, s in zip(plans, snapshots, strict=True)]
 
-    def held(phrase: str, *others: str) -> bool:
+    def occurs(phrase: str, *others: str) -> bool:
         """Return whether any admitted passage contains all of these."""
         return any(
             snapshot.holding(phrase, replace(admitted, phrases=others))
@@ -131,14 +128,14 @@ def _drop_unknown_phrases(
     phrases = list(dict.fromkeys(asked))
     notes: list[Incomplete] = []
     for phrase in tuple(phrases):
-        if not held(phrase):
+        if not occurs(phrase):
             phrases.remove(phrase)
             notes.append(
                 Incomplete(
                     "no_phrase", f'no passage contains "{phrase}"; searched its words instead'
                 )
             )
-    if len(phrases) > 1 and not held(*phrases):
+    if len(phrases) > 1 and not occurs(*phrases):
         listed = ", ".join(f'"{phrase}"' for phrase in phrases)
         notes.append(
             Incomplete(

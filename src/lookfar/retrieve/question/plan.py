@@ -82,7 +82,7 @@ def make_plan(
         parse_question(text) if text != hypothesis else Question(text, (), (), (), "question")
     )
     terms = terms_of(question.text)
-    telling = [term for term in terms if not is_stop_word(term)] or terms
+    significant = [term for term in terms if not is_stop_word(term)] or terms
     embedded = hypothesis or question.text
     return Plan(
         text=question.text,
@@ -93,7 +93,7 @@ def make_plan(
             phrases=(*filters.phrases, *question.phrases),
             without=(*filters.without, *question.without),
         ),
-        terms=tuple(telling[:_MOST_TERMS]),
+        terms=tuple(significant[:_MOST_TERMS]),
         names=names_in(question.text),
         vector=_embed(embedded, embedder, bool(hypothesis)) if mode != "keyword" else None,
         vector_trust=_measure_trust(embedded, embedder) if embedder else 0.0,

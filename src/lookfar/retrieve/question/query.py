@@ -64,31 +64,31 @@ def parse_question(text: str) -> Question:
     without: list[str] = []
     dashed: list[str] = []
 
-    def quoted(match: re.Match[str]) -> str:
+    def take_phrase(match: re.Match[str]) -> str:
         inside = (match["plain"] or match["curly"]).strip()
         if not terms_of(inside):
             return match[0]
         (without if match["no"] else phrases).append(inside)
         return " " if match["no"] else inside
 
-    def refused(match: re.Match[str]) -> str:
+    def take_exclusion(match: re.Match[str]) -> str:
         shouting = _CAPITALS.search(match.string[: match.start()])
         if shouting or (match["word"].isupper() and len(match["word"]) > 1):
             return match[0]
         without.append(match["word"])
         return " "
 
-    def optional(match: re.Match[str]) -> str:
+    def take_dashed(match: re.Match[str]) -> str:
         dashed.append(match["word"])
         return " "
 
     outside = _QUOTED.sub(" ", text)
     if len(outside.split()) > _FEW or _ERROR.search(outside):
         return Question(text, (), (), (), classify_question(text))
-    bare = _QUOTED.sub(quoted, text)
-    bare = _NOT.sub(refused, bare)
+    bare = _QUOTED.sub(take_phrase, text)
+    bare = _NOT.sub(take_exclusion, bare)
     if len(bare.split()) <= _FEW:
-        bare = _DASHED.sub(optional, bare)
+        bare = _DASHED.sub(take_dashed, bare)
     if not (phrases or without or dashed):
         return Question(text, (), (), (), classify_question(text))
     bare = " ".join(bare.split())

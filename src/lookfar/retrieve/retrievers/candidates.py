@@ -47,15 +47,15 @@ def share_statistics(sources: Sequence[tuple[Plan, Snapshot]], counted: Sequence
     BM25 counts within one collection: the same match in ten notes would weigh a fraction of what it
     weighs among a hundred thousand pages. With ``counted``, only those sources are counted.
     """
-    telling = [sources[at] for at in counted] or sources
-    statistics = [snapshot.statistics(_list_terms(plan)) for plan, snapshot in telling]
+    counted_sources = [sources[at] for at in counted] or sources
+    statistics = [snapshot.statistics(_list_terms(plan)) for plan, snapshot in counted_sources]
     frequency: Counter[tuple[str, str]] = Counter()
     for counted_here in statistics:
         frequency.update(counted_here.frequency)
     shared = Statistics(sum(counted_here.entries for counted_here in statistics), frequency)
     for plan_and_snapshot in sources:
         # If only one source is counted, its own statistics already apply to it.
-        if len(telling) > 1 or plan_and_snapshot is not telling[0]:
+        if len(counted_sources) > 1 or plan_and_snapshot is not counted_sources[0]:
             plan_and_snapshot[1].score_with(shared)
 
 
@@ -88,15 +88,15 @@ def gather_candidates(
     terms = _weigh_terms(plan, snapshot)
     if plan.mode != "vector":
         page = dict(snapshot.page_search(terms, of_pages, limit, filters))
-        places_found = snapshot.keyword_search(terms, of_chunks, limit, filters)
-        covered = {place.document for place, _ in places_found}
+        matches = snapshot.keyword_search(terms, of_chunks, limit, filters)
+        covered = {place.document for place, _ in matches}
         bare = [document for document in page if document not in covered]
-        places_found += snapshot.best_of_each(terms, of_chunks, bare, filters)
+        matches += snapshot.best_of_each(terms, of_chunks, bare, filters)
         path = extract_path(plan.text)
         named = snapshot.ending_in(path, filters) if path else []
-        places_found += [(place, 0.0) for place in named if place.document not in covered]
-        keyword = {place.key: score for place, score in places_found}
-        places.update((place.key, place) for place, _ in places_found)
+        matches += [(place, 0.0) for place in named if place.document not in covered]
+        keyword = {place.key: score for place, score in matches}
+        places.update((place.key, place) for place, _ in matches)
     defining, leads = find_named_places(plan, snapshot, filters)
     brought = defining.keys() - places.keys()
     places.update(defining)
@@ -144,7 +144,10 @@ def _find_by_expansion(
     Documents with a lower cosine than all others are dropped: scores are scaled between the lowest
     and the highest, and the additions must not change that scale.
     """
-    others = (*(synonym for matches in plan.alike.values() for synonym in matches), *plan.concepts)
+    others = (
+        *(synonym for synonyms in plan.synonyms.values() for synonym in synonyms),
+        *plan.concepts,
+    )
     if not others or plan.mode == "vector":
         return []
     present = {place.document for place in places.values()}
@@ -166,7 +169,7 @@ def _find_by_expansion(
 
 def _list_terms(plan: Plan) -> list[str]:
     """Return all terms that a plan looks up in the index."""
-    others = (*plan.instead.values(), *plan.alike.values(), plan.concepts)
+    others = (*plan.replacements.values(), *plan.synonyms.values(), plan.concepts)
     return list(dict.fromkeys((*plan.terms, *(term for terms in others for term in terms))))
 
 
@@ -178,17 +181,17 @@ def _weigh_terms(plan: Plan, snapshot: Snapshot) -> dict[str, float]:
     they count more.
     """
     weights = dict.fromkeys(plan.terms, 1.0)
-    for replacements in plan.instead.values():
+    for replacements in plan.replacements.values():
         for term in replacements:
             weights.setdefault(term, _INSTEAD / math.sqrt(len(replacements)))
     for name, parts in plan.names.items():
-        if not snapshot.knows(name) and name not in plan.instead:
+        if not snapshot.knows(name) and name not in plan.replacements:
             continue
         words = name.replace("-", "").isalpha() and "-" in name
         for part in parts:
             if part in weights:
                 weights[part] = _PART_OF_WORDS if words else _PART_OF_NAME
-    # All code in a language matches the name of the language, whether or not it contains the word.
+    # All code in a language matches the name of the language, so the word counts little.
     for term in _LANGUAGES.keys() & weights if len(weights) > 1 else ():
         if snapshot.has_code_in(_LANGUAGES[term]):
             weights[term] = _LANGUAGE

@@ -50,9 +50,9 @@ class _Defined(NamedTuple):
 _MAYBE_DECLARED: Final = 3
 _SECONDARY: Final = 4
 _INCIDENTAL: Final = 5
-_LOOKS_SO: Final = 6
-_LOOKS_LOCAL: Final = 7
-_HOLDS_IT: Final = 8
+_LOOKS_DEFINED: Final = 6
+_LOOKS_NESTED: Final = 7
+_ONLY_HOLDER: Final = 8
 
 
 def find_named_places(
@@ -67,7 +67,11 @@ def find_named_places(
             definitions = _find_unrecorded(name, snapshot, filters, definitions or [])
         for defined in definitions:
             places[defined.place.key] = defined.place
-            why = "only this document contains {}" if defined.tier == _HOLDS_IT else "it defines {}"
+            why = (
+                "only this document contains {}"
+                if defined.tier == _ONLY_HOLDER
+                else "it defines {}"
+            )
             match = NamedPlace(number, defined.tier, why.format(".".join(name.parts)))
             named[defined.place.key] = min(named.get(defined.place.key, match), match)
     return places, named
@@ -146,14 +150,14 @@ def _find_unrecorded(
     weights = {"headings": 1.0, "body": 1.0, "code": 1.0}
     matches = snapshot.keyword_search(name.terms, weights, _MOST_HEADED, filters)
     holders = {place.uri: place.lane for place, _ in matches if place.lane != "commits"}
-    code = [uri for uri, lane in holders.items() if lane == "code"]
+    code = [uri for uri, kind in holders.items() if kind == "code"]
     defining: list[_Defined] = []
     lines = compile_definition_pattern(name.last, with_body=bool(declared))
     for uri in code if len(code) <= _MOST_HOLDERS else ():
         match = lines.search(snapshot.text(uri) or "")
         chunk = _chunk_at(match.end() - 1, snapshot.admitted(uri, filters)) if match else None
         if match and chunk is not None and not (declared and _HEADER.search(uri)):
-            tier = _LOOKS_LOCAL if match[0][:1] in " \t" else _LOOKS_SO
+            tier = _LOOKS_NESTED if match[0][:1] in " \t" else _LOOKS_DEFINED
             defining.append(_Defined(chunk, (name.last,), tier))
     defining = [defined for defined in defining if not is_aside(defined.place.uri)] or defining
     if defining or declared or len(holders) != 1:
@@ -167,7 +171,7 @@ def _find_only_holder(name: Name, uri: str, snapshot: Snapshot, filters: Filters
     word = re.compile(rf"(?<![\w$]){re.escape(name.last)}(?![\w$])")
     match = word.search(snapshot.text(uri) or "")
     chunk = _chunk_at(match.start(), snapshot.admitted(uri, filters)) if match else None
-    return [_Defined(chunk, (name.last,), _HOLDS_IT)] if chunk is not None else []
+    return [_Defined(chunk, (name.last,), _ONLY_HOLDER)] if chunk is not None else []
 
 
 def _rate_definition(uri: str, section: Section, kind: str) -> int:

@@ -60,9 +60,9 @@ def find_runs(plan: Plan, rarity: dict[str, float]) -> list[Run]:
     quoted = [_split_words(text) for text in _find_quoted(plan)]
     words = _split_words(plan.text)
     groups = (words[at : at + _WORDS] for at in range(len(words) - _WORDS + 1))
-    telling = [run for group in groups if (run := Run(tuple(group), share(group))).share]
-    best = sorted(telling, key=lambda run: -run.share)[:_MOST_RUNS]
-    first = [Run(tuple(words), share(words)) for words in quoted[:_MOST_RUNS]]
+    significant = [run for group in groups if (run := Run(tuple(group), share(group))).share]
+    best = sorted(significant, key=lambda run: -run.share)[:_MOST_RUNS]
+    first = [Run(tuple(group), share(group)) for group in quoted[:_MOST_RUNS]]
     return list(dict.fromkeys((*first, *best)))
 
 
@@ -128,7 +128,7 @@ def _measure_extent(place: Place, source: Source, plan: Plan, rarity: dict[str, 
     if text is None:
         return 0.0
     written = _normalise(text[place.start : place.end])
-    if any(_normalise(text) in written for text in _find_quoted(plan)):
+    if any(_normalise(quoted) in written for quoted in _find_quoted(plan)):
         return 1.0
     total = sum(rarity.get(term, 0.0) for term in plan.terms)
     best = 0.0

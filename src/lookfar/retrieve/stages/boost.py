@@ -60,16 +60,16 @@ def weigh_commits(weight: float) -> Stage:
     """
 
     def weigh(ranking: Ranking) -> Ranking:
-        lanes = {candidate.place.lane for candidate in ranking.candidates}
+        kinds = {candidate.place.lane for candidate in ranking.candidates}
         plan = ranking.plan
-        if "commits" not in lanes or len(lanes) == 1 or "commits" in plan.filters.lanes:
+        if "commits" not in kinds or len(kinds) == 1 or "commits" in plan.filters.lanes:
             return ranking
-        counts = _IN_HISTORY if asks_for_history(plan.text) else weight
+        factor = _IN_HISTORY if asks_for_history(plan.text) else weight
         added = [
-            (counts - 1) * score if candidate.place.lane == "commits" else 0.0
+            (factor - 1) * score if candidate.place.lane == "commits" else 0.0
             for candidate, score in zip(ranking.candidates, ranking.scores, strict=True)
         ]
-        return ranking.add_step("lane", added, lambda _: f"factor {counts:g} for commits")
+        return ranking.add_step("lane", added, lambda _: f"factor {factor:g} for commits")
 
     return weigh
 

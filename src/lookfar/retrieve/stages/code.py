@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lookfar.retrieve.question.file_names import is_marginal, is_test
+from lookfar.retrieve.question.names import BETWEEN_NAMES
 from lookfar.retrieve.ranking import Candidate, Plan, Ranking, Stage
 from lookfar.store.keywords.analyser import names_in, terms_of
 
@@ -37,7 +38,6 @@ _NAME_ITSELF = 0.5
 """Share of a file's boost that does not depend on how much of the question it names."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|#|->)[A-Za-z_$][\w$]*)*")
-_BETWEEN_NAMES = re.compile(r"\.|::|#|->")
 _COMPOUND = re.compile(r"[a-z][A-Z]|_|\d|\.|::|#|->")
 _ABOUT_TESTS = frozenset(terms_of("test spec mock fixture"))
 
@@ -52,13 +52,13 @@ def boost_file_names(ranking: Ranking) -> Ranking:
     """Boost code in a file, or below a folder, that the question names."""
     if not _has_code(ranking):
         return ranking
-    asked = _NameScorer(ranking)
+    scorer = _NameScorer(ranking)
     lifts: dict[tuple[int, int], tuple[float, float]] = {}
     for candidate in ranking.candidates:
         if candidate.place.lane == "code" and candidate.document not in lifts:
             lifts[candidate.document] = (
-                asked.file(candidate.place.uri),
-                asked.folder(candidate.place.uri),
+                scorer.score_file(candidate.place.uri),
+                scorer.score_folder(candidate.place.uri),
             )
     none = (0.0, 0.0)
     files = [lifts.get(candidate.document, none)[0] for candidate in ranking.candidates]
@@ -86,12 +86,12 @@ def judge_definitions(read: Reader, judges: Sequence[Judge]) -> Stage:
 
 def boost_definitions(ranking: Ranking, defined: Defined) -> Ranking:
     """Boost code that defines something the question names."""
-    asked = _NameScorer(ranking)
+    scorer = _NameScorer(ranking)
     best_names: dict[Place, str] = {}
     added = []
     for candidate in ranking.candidates:
         scored = (
-            (asked.definition(definition.name), definition.name)
+            (scorer.score_definition(definition.name), definition.name)
             for definition in defined.get(candidate, ())
         )
         amount, name = max(scored, default=(0.0, ""))
@@ -119,7 +119,7 @@ def demote_tests(ranking: Ranking) -> Ranking:
         for candidate, score in zip(ranking.candidates, ranking.scores, strict=True)
     ]
     return ranking.add_step("aside", added, lambda c: f"factor {weight(c.place.uri):g}",
-                        whole_document=True)  # fmt: skip
+                            whole_document=True)  # fmt: skip
 
 
 def demote_repeats(ranking: Ranking) -> Ranking:
@@ -136,7 +136,7 @@ def demote_repeats(ranking: Ranking) -> Ranking:
             added[at] = (CROWDING**behind - 1) * ranking.scores[at]
     # Not part of the chunk's own score, so that equally good neighbours still merge.
     return ranking.add_step("crowding", added, lambda _: "its file has a better passage",
-                        whole_document=True)  # fmt: skip
+                            whole_document=True)  # fmt: skip
 
 
 class _NameScorer:
@@ -149,7 +149,7 @@ class _NameScorer:
         self._all = sum(self._rarity.values()) or 1.0
         self._identifiers = find_identifiers(plan)
 
-    def file(self, uri: str) -> float:
+    def score_file(self, uri: str) -> float:
         name = uri.rpartition("/")[2]
         stem = name.rpartition(".")[0] or name
         words = _split_name(stem)
@@ -160,10 +160,10 @@ class _NameScorer:
             lift = FILE_NAME * len(hit) / len(words) * weight
         return lift + (EXACT_FILE if stem.lower() in self._identifiers else 0.0)
 
-    def folder(self, uri: str) -> float:
+    def score_folder(self, uri: str) -> float:
         return FOLDER_NAME * self._share(_split_name(uri.rpartition("/")[0]) & self._terms)
 
-    def definition(self, name: str) -> float:
+    def score_definition(self, name: str) -> float:
         if name.lower() in self._identifiers:
             return EXACT_DEFINITION
         words = _split_name(name)
@@ -189,7 +189,7 @@ def find_identifiers(plan: Plan) -> frozenset[str]:
         part.lower()
         for at, word in enumerate(words)
         if alone or _COMPOUND.search(word) or (at and word[0].isupper())
-        for part in _BETWEEN_NAMES.split(word)
+        for part in BETWEEN_NAMES.split(word)
         if len(part) > 1
     )
 

@@ -37,10 +37,10 @@ def weigh_by_variance(threshold: float, least: float) -> Weigh:
     def weigh(ranking: Ranking, meaning: float, words: float) -> tuple[float, float]:
         if not meaning or not words:
             return meaning, words
-        judges = _scale_makers(ranking)
+        reference = _choose_reference(ranking)
 
         def factor(values: Sequence[float], floor: float | None) -> float:
-            scaled = _scale(values, 1.0, floor, judges=judges)
+            scaled = _scale(values, 1.0, floor, reference=reference)
             mean = sum(scaled) / (len(scaled) or 1)
             spread = sum((value - mean) ** 2 for value in scaled) / (len(scaled) or 1)
             return max(least, spread / threshold) if spread < threshold else 1.0
@@ -66,7 +66,7 @@ def fuse_by_rank(
         meaning, words = weigh(ranking, *_mode_weights(ranking, vector_weight, keyword_weight))
         total = (meaning + words or 1.0) / (k + 1)
 
-        def lane(score: Callable[[Candidate], float], weight: float) -> list[float]:
+        def score_by_rank(score: Callable[[Candidate], float], weight: float) -> list[float]:
             # A retriever without a score for a candidate does not rank it.
             scores = [score(candidate) for candidate in ranking.candidates]
             listed = replace(ranking, scores=tuple(scores)).order()
@@ -78,10 +78,10 @@ def fuse_by_rank(
             ]
 
         if words:
-            added = lane(lambda c: c.keyword or c.page / _BEHIND_CHUNKS, words)
+            added = score_by_rank(lambda c: c.keyword or c.page / _BEHIND_CHUNKS, words)
             ranking = ranking.add_step("keyword", added, lambda c: f"bm25 {c.keyword:.3f}, by rank")
         if meaning and plan.vector is not None:
-            added = lane(lambda c: c.vector, meaning)
+            added = score_by_rank(lambda c: c.vector, meaning)
             ranking = ranking.add_step("vector", added, lambda c: f"cosine {c.vector:.3f}, by rank")
         return ranking
 
@@ -121,7 +121,7 @@ def fuse_by_score(
         # The same weights for code, as shares of 1.
         near_code = code_vector_weight * plan.vector_trust if words and meaning else meaning and 1.0
         own = 1 - _FILE_SHARE
-        scaled = partial(_scale, judges=_scale_makers(ranking))
+        scaled = partial(_scale, reference=_choose_reference(ranking))
         by_words: list[float] = [0.0] * len(candidates)
         by_meaning: list[float] = [0.0] * len(candidates)
         if words:
@@ -226,10 +226,10 @@ def _score_pages(candidates: Sequence[Candidate], nearness: Sequence[float]) -> 
     return [page[candidate.document] for candidate in candidates]
 
 
-def _scale_makers(ranking: Ranking) -> list[int]:
+def _choose_reference(ranking: Ranking) -> list[int]:
     """Return the candidates whose best and worst scores define the scale.
 
-    Commits are left out if there are documents, so that the scores of documents do not depend on
+    Commits are excluded if there are documents, so that the scores of documents do not depend on
     the history.
     """
     plan = ranking.plan
@@ -244,16 +244,16 @@ def _scale(
     share: float,
     floor: float | None = None,
     *,
-    judges: Sequence[int],
+    reference: Sequence[int],
 ) -> list[float]:
-    """Scale ``values`` from 0 (the worst of ``judges``, or ``floor``) to ``share`` (their best)."""
+    """Scale ``values`` from 0 (the worst reference, or ``floor``) to ``share`` (the best)."""
     if not values:
         return []
-    judging = [values[at] for at in judges]
-    low = min(judging) if floor is None else floor
-    width = max(judging) - low
+    reference_values = [values[at] for at in reference]
+    low = min(reference_values) if floor is None else floor
+    width = max(reference_values) - low
     if width <= 0:
         return [share if value > 0 else 0.0 for value in values]
-    if len(judging) == len(values):
+    if len(reference_values) == len(values):
         return [(value - low) * share / width for value in values]
     return [max(0.0, min((value - low) * share / width, share)) for value in values]

@@ -57,13 +57,13 @@ def score_word_pairs(
     pairs_held = _look_up(
         sources, among, lambda snapshot, places: snapshot.adjoining(pairs, places)
     )
-    says = []
+    weights = []
     for at in range(len(pairs)):
-        having = sum(1 for bits in pairs_held.values() if bits >> at & 1)
-        says.append(math.log(1 + (len(among) - having + 0.5) / (having + 0.5)))
-    total = sum(says)
+        count = sum(1 for bits in pairs_held.values() if bits >> at & 1)
+        weights.append(math.log(1 + (len(among) - count + 0.5) / (count + 0.5)))
+    total = sum(weights)
     return {
-        candidate: sum(weight for at, weight in enumerate(says) if bits >> at & 1) / total
+        candidate: sum(weight for at, weight in enumerate(weights) if bits >> at & 1) / total
         for candidate, bits in pairs_held.items()
         if bits
     }
@@ -79,7 +79,7 @@ def boost_synonyms(weight: float, sources: Sequence[Source]) -> Stage:
     def lift(ranking: Ranking) -> Ranking:
         plan = ranking.plan
         groups = [
-            {term: 1.0, **dict.fromkeys(others, _SYNONYM)} for term, others in plan.alike.items()
+            {term: 1.0, **dict.fromkeys(others, _SYNONYM)} for term, others in plan.synonyms.items()
         ]
         if plan.concepts:
             near = dict.fromkeys(plan.concepts, _SYNONYM)
@@ -98,12 +98,12 @@ def boost_synonyms(weight: float, sources: Sequence[Source]) -> Stage:
 
 def find_word_pairs(plan: Plan) -> list[tuple[str, str, int]]:
     """Return the significant words next to each other in a question, and their distance."""
-    telling = frozenset(plan.terms)
+    significant = frozenset(plan.terms)
     positions: list[tuple[int, str]] = []
     position = 0
     for run in plan.text.split():
         terms = analyse(run).split()
-        if len(terms) == 1 and terms[0] in telling:
+        if len(terms) == 1 and terms[0] in significant:
             positions.append((position, terms[0]))
         position += len(terms)
     pairs = dict.fromkeys(
