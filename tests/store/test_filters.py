@@ -215,7 +215,7 @@ def test_times_that_changed_under_one_generation_are_filtered_by(tmp_path: Path)
 
     def seen() -> tuple[list[str], list[int]]:
         with reader.store.snapshot() as snapshot:
-            listed = snapshot.kept("listed", snapshot.facts)
+            listed = snapshot.cached("listed", snapshot.facts)
             found = words(snapshot, "crimson", after=1000)
             return [place.uri for place, _ in found], sorted(each.modified_ns for each in listed)
 
@@ -240,6 +240,6 @@ def test_a_file_that_only_settled_makes_nothing_anew(tmp_path: Path) -> None:
             session.touch(1, Fingerprint(12, 1, ctime, 1), settled=True)
             session.commit_touches()
         with shelf.store.snapshot() as snapshot:
-            snapshot.kept("one", lambda at=ctime: made.append(at))  # type: ignore[misc]
+            snapshot.cached("one", lambda at=ctime: made.append(at))  # type: ignore[misc]
     assert made == [7]
     shelf.store.close()

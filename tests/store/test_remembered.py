@@ -48,7 +48,7 @@ def test_what_was_made_before_times_changed_is_forgotten() -> None:
     for moves in (0, 1, 1):
         kept.scope(State(1, moves), of(1), asked)
     assert asked.times == 2
-    assert [kept.kept(State(1, moves), "one", lambda at=moves: at) for moves in (0, 1)] == [0, 1]
+    assert [kept.cached(State(1, moves), "one", lambda at=moves: at) for moves in (0, 1)] == [0, 1]
 
 
 def test_the_oldest_scopes_go_when_there_are_many() -> None:

@@ -98,7 +98,7 @@ def test_what_a_repair_dropped_is_not_counted_any_more(shelf: Shelf) -> None:
         assert snapshot.counts() == rows.count_rows(snapshot._connection, snapshot.generation)
     shelf.write({uri: TEXTS[uri] for uri in ("1.md", "2.md")})
     with shelf.store.snapshot() as snapshot:
-        told, counted = snapshot.manifest(), generations.totals(snapshot._connection)
+        told, counted = snapshot.manifest(), generations.compute_totals(snapshot._connection)
         assert {key: told[key] for key in counted} == counted
         assert told["documents"] == len(TEXTS)
 
@@ -142,12 +142,12 @@ def test_what_is_remembered_of_two_generations_is_not_mixed() -> None:
         """Compares while the other thread asks."""
 
         def __ne__(self, other: object) -> bool:
-            remembered.kept(State(6, 0), "other", lambda: "of 6")
+            remembered.cached(State(6, 0), "other", lambda: "of 6")
             return tuple(self) != other
 
-    remembered.kept(State(5, 0), "first", lambda: "of 5")
-    assert remembered.kept(Asked(5, 0), "name", lambda: "of 5") == "of 5"
-    assert remembered.kept(State(6, 0), "name", lambda: "of 6") == "of 6"
+    remembered.cached(State(5, 0), "first", lambda: "of 5")
+    assert remembered.cached(Asked(5, 0), "name", lambda: "of 5") == "of 5"
+    assert remembered.cached(State(6, 0), "name", lambda: "of 6") == "of 6"
 
 
 def test_a_large_keyword_file_is_checked_in_little_memory(shelf: Shelf) -> None:

@@ -21,7 +21,7 @@ def told(shelf: Shelf) -> dict[str, object]:
 def counted(shelf: Shelf) -> dict[str, object]:
     """All over again, from every row."""
     with shelf.store.snapshot() as snapshot:
-        found = generations.totals(snapshot._connection)
+        found = generations.compute_totals(snapshot._connection)
         joined = rows.count_rows(snapshot._connection, snapshot.generation)
         assert snapshot.counts() == joined
         assert (found["documents"], found["sections"], found["chunks"], found["links"]) == (

@@ -655,7 +655,7 @@ class Collection(ABC):
         def look() -> list[Listed]:
             with self._store.snapshot() as snapshot:
                 name = collection or self.name
-                found = snapshot.kept("listed", snapshot.facts)
+                found = snapshot.cached("listed", snapshot.facts)
                 made = (
                     Listed(name, f.uri, f.title, f.lane, f.language, f.modified_ns, f.tags)
                     for f in found

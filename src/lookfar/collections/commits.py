@@ -275,7 +275,7 @@ class Commits(Collection):
             found: list[CommitInfo] = []
             with self._store.snapshot() as snapshot:
                 wanted = resolve_globs(narrowed, snapshot)
-                every = snapshot.kept("listed", snapshot.facts)
+                every = snapshot.cached("listed", snapshot.facts)
                 for each in sorted(every, key=lambda fact: (-fact.modified_ns, fact.uri)):
                     if len(found) == limit:
                         break

@@ -17,7 +17,12 @@ from lookfar.common.lines import Lines
 from lookfar.common.target import Target
 from lookfar.errors import Ambiguous, Conflict, InvalidArgument, NotFound
 from lookfar.model import Document, Section, Span
-from lookfar.store.catalogue.heading_paths import called, freed, path_parts, shown
+from lookfar.store.catalogue.heading_paths import (
+    clean_heading,
+    format_path,
+    match_headings,
+    split_path,
+)
 
 _MAX_LISTED = 10
 
@@ -63,19 +68,19 @@ def require_section(place: Place, operation: str) -> Section:
 
 
 def _find_path(document: Document, path: str | Sequence[str]) -> Section:
-    readings = path_parts(path) if isinstance(path, str) else [tuple(map(freed, path))]
+    readings = split_path(path) if isinstance(path, str) else [tuple(map(clean_heading, path))]
     wanted = [_compose_accents(reading) for reading in readings]
     matches = [
         section
         for section in document.sections
         if section.path and _compose_accents(section.path) in wanted
     ]
-    return _only_match(document, matches, path if isinstance(path, str) else shown(path))
+    return _only_match(document, matches, path if isinstance(path, str) else format_path(path))
 
 
 def _find_heading(document: Document, heading: str) -> Section:
     named = [section for section in document.sections if section.path]
-    return _only_match(document, called(named, heading), heading)
+    return _only_match(document, match_headings(named, heading), heading)
 
 
 def _only_match(document: Document, matches: Sequence[Section], wanted: str) -> Section:
@@ -83,7 +88,7 @@ def _only_match(document: Document, matches: Sequence[Section], wanted: str) -> 
         return matches[0]
     details = {"uri": document.uri, "heading_path": wanted}
     if not matches:
-        paths = [shown(section.path) for section in document.sections if section.path]
+        paths = [format_path(section.path) for section in document.sections if section.path]
         paths = list(dict.fromkeys(paths))
         near = get_close_matches(wanted, paths, n=3, cutoff=0.3) or paths[:3]
         raise NotFound(
@@ -92,7 +97,7 @@ def _only_match(document: Document, matches: Sequence[Section], wanted: str) -> 
             details={**details, "candidates": near},
         )
     candidates = [
-        f"{shown(section.path)} (lines {section.span.start_line}-{section.span.end_line})"
+        f"{format_path(section.path)} (lines {section.span.start_line}-{section.span.end_line})"
         for section in matches
     ]
     raise Ambiguous(

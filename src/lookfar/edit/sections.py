@@ -16,7 +16,7 @@ from lookfar.edit.place import Place, require_section
 from lookfar.edit.shape import Change, Piece
 from lookfar.errors import Conflict, InvalidArgument
 from lookfar.model import Document, Link, Position, Section
-from lookfar.store.catalogue.heading_paths import shown
+from lookfar.store.catalogue.heading_paths import format_path
 from lookfar.text.parse.markdown import parse
 
 _NEW: Final = -1
@@ -126,7 +126,8 @@ def insert(
     above = next((s for s in reversed(sections) if s.span.start < at and s.level < level), None)
     if above is not None and below is not None and above.ordinal != below:
         raise InvalidArgument(
-            f"At level {level}, {title.read!r} would become a subsection of {shown(above.path)!r}.",
+            f"At level {level}, {title.read!r} would become a subsection of"
+            f" {format_path(above.path)!r}.",
             hint="Omit the level, or name that heading as the parent.",
             details={"uri": document.uri},
         )
@@ -151,7 +152,8 @@ def move(
     for other in (parent, beside):
         if other is not None and _within(other, moved):
             raise InvalidArgument(
-                f"{shown(moved.path)} cannot be moved into itself.", hint="Name another heading."
+                f"{format_path(moved.path)} cannot be moved into itself.",
+                hint="Name another heading.",
             )
     if beside is not None:
         level = beside.level
@@ -162,7 +164,7 @@ def move(
     shift = _check_level(level, parent) - moved.level
     if max(section.level for section in inside) + shift > DEEPEST:
         raise InvalidArgument(
-            f"{shown(moved.path)} has subsections that would be deeper than level {DEEPEST}.",
+            f"{format_path(moved.path)} has subsections that would be deeper than level {DEEPEST}.",
             hint="Choose a parent at a higher level.",
         )
     if parent is None or parent.ordinal != moved.parent:
@@ -409,7 +411,7 @@ def _replace_own(document: Document, section: Section, new: str, *, keep: bool) 
     text, end = document.text, _own_end(document, section)
     first, last = _core(text, section.body, end)
     inner = _headings(new)
-    _refuse_shallow(inner, section.level, f"{shown(section.path)!r}")
+    _refuse_shallow(inner, section.level, f"{format_path(section.path)!r}")
     follows = ("\n",) if last == end < len(text) else ()
     if not new:
         change = Change(section.body, last)
@@ -438,7 +440,7 @@ def _replace_whole(document: Document, section: Section, new: str) -> Draft:
             f"The text must start with a heading of level {section.level}, like the section.",
             hint="Start with the heading, or replace only the section's own text.",
         )
-    _refuse_shallow(inner, section.level - 1, f"{shown(section.path)!r}")
+    _refuse_shallow(inner, section.level - 1, f"{format_path(section.path)!r}")
     start, end = section.span.start, section.span.end
     last = max(_core(text, section.body, end)[1], section.body)
     follows = ("\n",) if last == end < len(text) else ()
@@ -562,8 +564,8 @@ def _refuse_twin(
         same = section.parent == above and section.level == level and section.title == title
         if same and section is not except_for:
             raise Conflict(
-                f"{document.uri} already has a section {shown(section.path)!r}, on line "
+                f"{document.uri} already has a section {format_path(section.path)!r}, on line "
                 f"{section.span.start_line}.",
                 hint="Append to it or replace it, or choose another heading.",
-                details={"uri": document.uri, "heading_path": shown(section.path)},
+                details={"uri": document.uri, "heading_path": format_path(section.path)},
             )

@@ -245,7 +245,7 @@ class Snapshot(KeywordSearch, PhraseSearch, VectorSearch, Documents, Chunks, Lin
     @property
     def generation(self) -> int: ...
 
-    def kept(self, name: str, make: Callable[[], T]) -> T:
+    def cached(self, name: str, make: Callable[[], T]) -> T:
         """Return the result of ``make``, computed once for this generation."""
         ...
 

@@ -19,7 +19,7 @@ from lookfar.model import Document, Section, Span, State
 from lookfar.retrieve.locate.moved import find_moved
 from lookfar.retrieve.locate.sections import find_path
 from lookfar.retrieve.locate.symbols import match_sections
-from lookfar.store.catalogue.heading_paths import called, shown
+from lookfar.store.catalogue.heading_paths import format_path, match_headings
 
 _LINES = re.compile(r"(?P<uri>.+):(?P<first>\d{1,12})(?:-(?P<last>\d{1,12}))?")
 _MOST_SIGNS = 16
@@ -127,11 +127,11 @@ def check_citation(
 def _find_section(document: Document, target: Target) -> Section:
     named = [section for section in document.sections if section.path]
     sections = _find_definitions(named, target.heading) if document.lane == "code" else []
-    sections = sections or called(named, target.heading)
+    sections = sections or match_headings(named, target.heading)
     if len(sections) == 1:
         return sections[0]
     if not sections:
-        titles = {shown(section.path): None for section in named}
+        titles = {format_path(section.path): None for section in named}
         near = get_close_matches(target.heading, list(titles), n=3, cutoff=0.3)
         raise NotFound(
             f"{document.uri} has no section {target.heading!r}.",
@@ -141,7 +141,7 @@ def _find_section(document: Document, target: Target) -> Section:
             details={"candidates": near},
         )
     candidates = [
-        f"{shown(section.path)} (lines {section.span.start_line}-{section.span.end_line})"
+        f"{format_path(section.path)} (lines {section.span.start_line}-{section.span.end_line})"
         for section in sections
     ]
     raise Ambiguous(

@@ -60,7 +60,7 @@ class Concepts(NamedTuple):
 
 def load_concepts(snapshot: Snapshot, embedder: Embedder) -> Concepts:
     """Return the vocabulary of a generation; it is built on first use."""
-    return snapshot.kept(
+    return snapshot.cached(
         f"concepts {embedder.fingerprint}", lambda: _build_concepts(snapshot, embedder)
     )
 

@@ -23,7 +23,7 @@ from lookfar.model import Edit, EditedDocument, Violation
 from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
 from lookfar.serve.toolsets.common import NotBlank, fit, fit_text, noted
 from lookfar.serve.toolsets.single import only_folder
-from lookfar.store.catalogue.heading_paths import path_parts, shown
+from lookfar.store.catalogue.heading_paths import format_path, split_path
 
 _ARROW: Final = " → "
 _BETWEEN: Final = re.compile(r"\s→\s")
@@ -212,7 +212,7 @@ def _as_asked(error: LookfarError, given: Input, paths: Mapping[str, str]) -> Lo
         (
             name
             for name, path in paths.items()
-            if shown(_titles(path)) == details.get("heading_path")
+            if format_path(_titles(path)) == details.get("heading_path")
         ),
         "",
     )
@@ -226,7 +226,7 @@ def _as_asked(error: LookfarError, given: Input, paths: Mapping[str, str]) -> Lo
         hint = f"Nearest: {'; '.join(near)}." if near else hint
     message = error.message
     if field:
-        message = message.replace(repr(shown(_titles(paths[field]))), repr(paths[field]))
+        message = message.replace(repr(format_path(_titles(paths[field]))), repr(paths[field]))
     blamed = field or ("doc_uri" if "uri" in details else "")
     if blamed and not isinstance(error, NotFound):
         details |= {"field": blamed, "value": getattr(given, blamed), "reason": message}
@@ -235,7 +235,7 @@ def _as_asked(error: LookfarError, given: Input, paths: Mapping[str, str]) -> Lo
 
 def _rewritten(path: str) -> str:
     """A path that was told with ``>`` between its titles, with arrows."""
-    return _written(path_parts(path)[0]) if path.strip() else path
+    return _written(split_path(path)[0]) if path.strip() else path
 
 
 # --- the table ----------------------------------------------------------------------------------

@@ -1,8 +1,6 @@
-"""What changed from one generation to another: documents, and the sections inside them.
+"""Compare two generations: which documents and sections were added, removed or changed.
 
-Takes: a connection and two kept generations. Gives: what the second has and the first
-has not, down to heading paths. Refuses: to read what both show; a version alive in both
-is never opened.
+A version that is live in both generations is not read.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ _Version = tuple[int, bytes]
 
 
 def diff(connection: Connection, older: int, newer: int) -> GenerationDiff:
-    """Documents and sections that came, went or changed; equal texts are no change."""
+    """Return the added, removed and changed documents; equal texts are not a change."""
     before = _only_in(connection, older, newer)
     after = _only_in(connection, newer, older)
     return GenerationDiff(
@@ -30,7 +28,7 @@ def diff(connection: Connection, older: int, newer: int) -> GenerationDiff:
         added=tuple(sorted(after.keys() - before.keys())),
         removed=tuple(sorted(before.keys() - after.keys())),
         changed=tuple(
-            _changed(connection, uri, before[uri], after[uri])
+            _compare_sections(connection, uri, before[uri], after[uri])
             for uri in sorted(before.keys() & after.keys())
             if before[uri][1] != after[uri][1]
         ),
@@ -38,7 +36,7 @@ def diff(connection: Connection, older: int, newer: int) -> GenerationDiff:
 
 
 def _only_in(connection: Connection, this: int, other: int) -> dict[str, _Version]:
-    """The versions alive in ``this`` and not in ``other``, by URI."""
+    """Return the versions that are live in ``this`` and not in ``other``, by URI."""
     rows = connection.execute(
         "SELECT d.uri, d.id, d.text_sha FROM documents d"
         f" WHERE {_ALIVE.format('this')} AND NOT ({_ALIVE.format('other')})",
@@ -47,36 +45,38 @@ def _only_in(connection: Connection, this: int, other: int) -> dict[str, _Versio
     return {uri: (identifier, text_sha) for uri, identifier, text_sha in rows}
 
 
-def _changed(connection: Connection, uri: str, before: _Version, after: _Version) -> DocumentChange:
-    """Sections of one name are paired by their text first, and then in order."""
+def _compare_sections(
+    connection: Connection, uri: str, before: _Version, after: _Version
+) -> DocumentChange:
+    """Pair sections of the same path by text first, and then in order."""
     old, new = _sections(connection, before), _sections(connection, after)
     added: list[Path] = []
     removed: list[Path] = []
     changed: list[Path] = []
     for path in dict.fromkeys((*new, *old)):
-        gone = (old[path] - new[path]).total()
-        come = (new[path] - old[path]).total()
-        changed += [path] * min(gone, come)
-        added += [path] * (come - gone)
-        removed += [path] * (gone - come)
+        missing = (old[path] - new[path]).total()
+        new_texts = (new[path] - old[path]).total()
+        changed += [path] * min(missing, new_texts)
+        added += [path] * (new_texts - missing)
+        removed += [path] * (missing - new_texts)
     return DocumentChange(uri, tuple(added), tuple(removed), tuple(changed))
 
 
 def _sections(connection: Connection, version: _Version) -> defaultdict[Path, Counter[bytes]]:
-    """Hashes of the sections' own texts by heading path; several may share one path."""
-    found: defaultdict[Path, Counter[bytes]] = defaultdict(Counter)
+    """Count the hashes of section texts by heading path; several sections may share a path."""
+    hashes: defaultdict[Path, Counter[bytes]] = defaultdict(Counter)
     for path, text in _own_texts(connection, version):
         if text.strip():
-            found[path][sha256(text.strip().encode("utf-8")).digest()] += 1
-    return found
+            hashes[path][sha256(text.strip().encode("utf-8")).digest()] += 1
+    return hashes
 
 
 def _own_texts(connection: Connection, version: _Version) -> Iterator[tuple[Path, str]]:
-    """The whole text, cut at every heading: what one section gains no other one loses."""
+    """Split the whole text at every heading, so that each part belongs to one section."""
     identifier, text_sha = version
     text = catalog.text(connection, text_sha)
-    headed = [each for each in catalog.sections(connection, identifier) if each.level]
-    starts = [each.span.start for each in headed]
+    headed = [section for section in catalog.sections(connection, identifier) if section.level]
+    starts = [section.span.start for section in headed]
     yield (), text[: starts[0] if starts else len(text)]
     for section, end in zip(headed, [*starts[1:], len(text)][: len(headed)], strict=True):
         yield section.path, text[section.span.start : end]

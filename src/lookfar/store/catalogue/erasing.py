@@ -17,13 +17,13 @@ from lookfar.store.catalogue import rows as catalog
 from lookfar.store.ground.sql import Connection
 
 TRACES = "erasing"
-"""The key in ``meta`` that is there while traces of erased documents are left."""
+"""The key in ``meta`` that exists while traces of erased documents are left."""
 UNSETTLED = -1
 """The checksum of a vector that is about to be overwritten."""
 
 
 class ChunkedDocument(NamedTuple):
-    """A document as the catalogue has it, to make its keyword entries again."""
+    """A document and its chunks, for making its keyword entries again."""
 
     title: str
     metadata: str
@@ -32,7 +32,7 @@ class ChunkedDocument(NamedTuple):
 
 
 class StoredDocument(NamedTuple):
-    """A live document with all that was given for it."""
+    """A live document with everything that the client sent."""
 
     uri: str
     metadata: str
@@ -43,38 +43,39 @@ MakeTerms = Callable[[ChunkedDocument], Streams]
 
 
 def stored_documents(connection: Connection) -> Iterator[StoredDocument]:
-    """The documents of the serving generation, by URI, in the caller's transaction."""
+    """Yield the documents of the serving generation, by URI, in the caller's transaction."""
     rows = connection.execute(
-        # Not by the index, whose names are a copy that no hash is kept of.
+        # The expression avoids the index, whose copies of the URIs have no checksum.
         f"SELECT d.uri, d.metadata, d.text_sha FROM documents d WHERE {catalog.ALIVE}"
         " ORDER BY d.uri || ''",
         {"g": generations.active(connection)},
     )
-    for uri, told, sha in rows:
-        yield StoredDocument(uri, told, catalog.text(connection, sha))
+    for uri, metadata, sha in rows:
+        yield StoredDocument(uri, metadata, catalog.text(connection, sha))
 
 
 def erase_rows(connection: Connection, uris: Sequence[str], dead: bool = False) -> int:
-    """Remove every version of these documents, whichever generation shows it, or only ``dead``
-    ones, inside the caller's transaction; gives how many chunks the live ones had.
+    """Delete every version of these documents, or only ``dead`` ones, from all generations.
+
+    Runs in the caller's transaction. Return how many chunks the live versions had.
     """
     gone = (identifier for uri in uris for identifier, _ in _versions(connection, uri, dead))
-    generations.discount(connection, list(dict.fromkeys(gone)))
+    generations.subtract_from_totals(connection, list(dict.fromkeys(gone)))
     chunks = 0
     for uri in uris:
         versions = _versions(connection, uri, dead)
         rows: set[int] = set()
         for identifier, died in versions:
-            having = connection.execute(
+            vectors = connection.execute(
                 "SELECT vector FROM chunks WHERE document = ?", (identifier,)
             ).fetchall()
-            rows.update(row for (row,) in having if row is not None)
-            chunks += len(having) if died is None else 0
+            rows.update(row for (row,) in vectors if row is not None)
+            chunks += len(vectors) if died is None else 0
         generations.purge(connection, [identifier for identifier, _ in versions])
         for row in rows:
             shared = connection.execute("SELECT 1 FROM chunks WHERE vector = ? LIMIT 1", (row,))
             if shared.fetchone() is None:
-                # The row stays, so that its number is never given to another vector.
+                # The row stays, so that its number is never used for another vector.
                 connection.execute(
                     "UPDATE embeddings SET content = ?, checksum = ? WHERE row = ?",
                     (blank_name(row), UNSETTLED, row),
@@ -84,16 +85,16 @@ def erase_rows(connection: Connection, uris: Sequence[str], dead: bool = False) 
 
 
 def _versions(connection: Connection, uri: str, dead: bool) -> list[tuple[int, int | None]]:
-    """Number and end of each version of a document, or of those that have ended."""
-    found = connection.execute("SELECT id, died FROM documents WHERE uri = ?", (uri,))
-    return [row for row in found.fetchall() if not dead or row[1] is not None]
+    """Return number and end of each version of a document, or only of the dead ones."""
+    rows = connection.execute("SELECT id, died FROM documents WHERE uri = ?", (uri,))
+    return [row for row in rows.fetchall() if not dead or row[1] is not None]
 
 
 def blank_name(row: int) -> bytes:
-    """What the content of an erased vector is called."""
+    """Return the content name of an erased vector."""
     return b"erased" + row.to_bytes(8, "big")
 
 
 def has_traces(connection: Connection) -> bool:
-    """Whether something was erased whose bytes may still lie in the files."""
+    """Whether bytes of erased documents may still be in the files."""
     return catalog.read_number(connection, TRACES) != 0

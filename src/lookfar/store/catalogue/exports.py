@@ -1,8 +1,7 @@
-"""A stored version with all its rows, as it would be given to a store again.
+"""Read a stored version with all its rows, to put it into another store.
 
-Takes: a connection in a snapshot, a live document, and a way to its vectors. Gives: the version
-but for its terms, and a hash of all that it says. Refuses: numbers; which ones a document, a
-chunk or a vector has is each store's own business.
+The keyword terms are not included, nor are the numbers of documents, chunks and vectors, which
+each store assigns itself.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ if TYPE_CHECKING:
     from lookfar.store.ground.sql import Connection
 
 Vectors = Callable[[Sequence["Place"]], Sequence[bytes]]
-"""Places with a vector to its float16 numbers."""
+"""Returns the float16 vector of each place."""
 
 
-def version_of(
+def read_version(
     connection: Connection, generation: int, uri: str, vectors: Vectors
 ) -> Version | None:
-    """A live document; ``None`` where there is none of that name."""
+    """Return a live document, or ``None``."""
     row = connection.execute(
         "SELECT d.id, d.lane, d.language, d.title, d.body, d.raw_sha, d.text_sha, d.metadata,"
         " d.warnings, d.size, d.mtime_ns, d.ctime_ns, d.inode, d.settled, t.body"
@@ -41,7 +40,7 @@ def version_of(
 
     def rows(columns: str, table: str, order: str) -> list[tuple[object, ...]]:
         statement = f"SELECT {columns} FROM {table} WHERE document = ? ORDER BY {order}"
-        return [tuple(each) for each in connection.execute(statement, (document,))]
+        return [tuple(row) for row in connection.execute(statement, (document,))]
 
     places = catalog.neighbours(connection, document, 0, 1 << 62)
     chunks, embedded = _chunks(connection, document, places, vectors)
@@ -65,7 +64,7 @@ def version_of(
             " documented",
             "sections",
             "ordinal",
-        ),  # type: ignore[arg-type]  # Rows as they were given.
+        ),  # type: ignore[arg-type]  # Rows as they were stored.
         chunks=chunks,
         links=rows('kind, target, anchor, text, start, "end", name', "links", "ordinal"),  # type: ignore[arg-type]
         names=rows("name, way, whole", "names", "name, way, whole"),  # type: ignore[arg-type]
@@ -84,24 +83,26 @@ def _chunks(
         " LEFT JOIN embeddings e ON e.row = c.vector WHERE c.document = ? ORDER BY c.ordinal",
         (document,),
     )
-    # What has no vector has no name for it either.
+    # A chunk without a vector has no content name.
     chunks = [(row[0], row[1] or b"", *row[2:]) for row in rows]
-    having = [at for at, place in enumerate(places) if place.vector is not None]
-    numbers = vectors([places[at] for at in having])
-    return chunks, {chunks[at][1]: vector for at, vector in zip(having, numbers, strict=True)}
+    embedded = [position for position, place in enumerate(places) if place.vector is not None]
+    read = vectors([places[position] for position in embedded])
+    return chunks, {
+        chunks[position][1]: vector for position, vector in zip(embedded, read, strict=True)
+    }
 
 
 def digest(version: Version) -> bytes:
-    """Equal for versions that say the same, whichever store has them."""
+    """Return a hash of a version that is the same in every store."""
     disk = version.fingerprint
-    said = (
+    content = (
         version.uri, version.lane, version.language, version.title, version.body,
         json.loads(version.metadata), version.warnings, sorted(version.tags),
         (disk.size, disk.mtime_ns, disk.ctime_ns, disk.inode), version.settled, version.raw_sha,
         version.text_sha, [tuple(map(_plain, row)) for row in version.sections], version.chunks,
         version.links, sorted(version.names), sorted(version.embedded.items()),
     )  # fmt: skip
-    return sha256(repr(said).encode("utf-8", "surrogatepass")).digest()
+    return sha256(repr(content).encode("utf-8", "surrogatepass")).digest()
 
 
 def _plain(value: object) -> object:

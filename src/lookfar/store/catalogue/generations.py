@@ -1,11 +1,9 @@
 """Numbered states of a collection: which one serves, which are kept, what is purged.
 
-Takes: a connection in a write transaction. Gives: activation, roll-back, the list of
-generations, and the rows that no kept generation can see any more. Refuses: to
-purge what is pinned, retained or serving, and to give out a number twice.
+Pinned, retained and serving generations are never purged, and a number is never used twice.
 
-A roll-back moves the pointer and nothing else, so it can be taken back while nobody
-writes. What lies beyond the pointer is dropped by the next write session.
+A rollback only moves the pointer, so it can be undone until the next write session, which drops
+the generations after the pointer.
 """
 
 from __future__ import annotations
@@ -21,26 +19,24 @@ from lookfar.store.catalogue import rows as catalog
 from lookfar.store.ground.sql import Connection
 
 ACTIVE = "active"
-"""The key in ``meta`` of the number that readers get."""
+"""The key in ``meta`` of the serving generation."""
 _HELD = "held"
-"""The number that someone rolled back to, until the next explicit indexing; else absent."""
+"""The generation that a user rolled back to, until the next explicit indexing; else absent."""
 _LAST = "last_generation"
-"""The highest number given out before a roll-back: what is dropped never gives its to another."""
-
-
+"""The highest number used before a rollback, because dropped numbers are not used again."""
 _COUNTED, _WAY = "counted", 2
-"""Says in a manifest how its totals were made: those made so can be added to."""
+"""Marks a manifest whose totals can be updated by adding and subtracting."""
 _MODULUS = 1 << 256
 _TABLES = ("sections", "chunks", "links")
 
 
 class Since(NamedTuple):
-    """Where a write session began."""
+    """The starting point of a write session."""
 
     generation: int
-    """The one that it goes on from."""
+    """The generation it builds on."""
     first_document: int
-    """The first number that it gives to a document."""
+    """The first document number it assigns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +50,14 @@ class Generation:
 
 
 def active(connection: Connection) -> int:
-    """The number that readers get; 0 before the first activation."""
+    """Return the serving generation; 0 before the first activation."""
     return catalog.read_number(connection, ACTIVE)
 
 
 def activate(
     connection: Connection, number: int, created_at: str, manifest: Mapping[str, Any]
 ) -> None:
-    """Record ``number`` and point readers at it; visible when the transaction commits."""
+    """Record a generation and make it the serving one when the transaction commits."""
     connection.execute(
         "INSERT INTO generations (number, created_at, manifest) VALUES (?, ?, ?)",
         (number, created_at, json.dumps(manifest, sort_keys=True)),
@@ -70,7 +66,7 @@ def activate(
 
 
 def never_served(connection: Connection, after: int) -> bool:
-    """Whether all that is stored belongs to the one generation that would follow ``after``."""
+    """Whether every stored row belongs to the generation that would follow ``after``."""
     (others,) = connection.execute(
         "SELECT (SELECT count(*) FROM generations WHERE number != :next)"
         " + (SELECT count(*) FROM documents WHERE born != :next OR died != :next)",
@@ -80,7 +76,7 @@ def never_served(connection: Connection, after: int) -> bool:
 
 
 def withdraw(connection: Connection) -> None:
-    """Take back the activation of an epoch whose writer died before anyone pointed at it."""
+    """Undo the activation of an epoch whose writer died before the epoch began to serve."""
     connection.execute("DELETE FROM generations")
     (born,) = connection.execute("SELECT min(born) FROM documents").fetchone()
     if born is not None:
@@ -88,60 +84,60 @@ def withdraw(connection: Connection) -> None:
 
 
 def highest(connection: Connection) -> int:
-    """The highest number ever given out; the next generation gets the one after it."""
+    """Return the highest number ever used; the next generation gets the one after it."""
     (kept,) = connection.execute("SELECT coalesce(max(number), 0) FROM generations").fetchone()
     return max(int(kept), active(connection), catalog.read_number(connection, _LAST))
 
 
-def totals(connection: Connection, since: Since | None = None) -> dict[str, Any]:
-    """What the generation about to be activated holds, for its manifest.
+def compute_totals(connection: Connection, since: Since | None = None) -> dict[str, Any]:
+    """Count the rows of the generation about to be activated, for its manifest.
 
-    Valid while all that is not dead is part of it. ``content`` names the documents and
-    their texts: two libraries that hold the same have the same. With ``since`` only what
-    changed is counted, so that one edit costs the same however much there is.
+    Every version that has not died is part of it. ``content`` is a hash of the documents and
+    their texts, equal for equal libraries. With ``since``, only changes are counted, so that the
+    cost of an edit does not depend on the size of the collection.
     """
     before = manifest(connection, since.generation) if since else {}
     if since is None or before.get(_COUNTED) != _WAY:
-        # Counting the dead is quicker than counting the living: there are few.
-        every = {table: _rows(connection, table) for table in _TABLES}
-        dead = {table: _rows(connection, table, "died IS NOT NULL") for table in _TABLES}
+        # Counting dead rows is quicker than counting live ones, because they are few.
+        every = {table: _count_rows(connection, table) for table in _TABLES}
+        dead = {table: _count_rows(connection, table, "died IS NOT NULL") for table in _TABLES}
         alive = {table: every[table] - dead[table] for table in _TABLES}
-        return {**_named(connection, "died IS NULL", (), {}), **alive, _COUNTED: _WAY}
-    found = dict(before)
+        return {**_update_content(connection, "died IS NULL", (), {}), **alive, _COUNTED: _WAY}
+    totals = dict(before)
     added = ("id >= ? AND died IS NULL", (since.first_document,), 1)
-    # What was added and replaced in the same session was never counted.
+    # Versions that were added and replaced in the same session were never counted.
     gone = ("died > ? AND id < ?", (since.generation, since.first_document), -1)
     for where, values, sign in (added, gone):
-        found |= _named(connection, where, values, found, sign)
+        totals |= _update_content(connection, where, values, totals, sign)
         for table in _TABLES:
-            found[table] += sign * _rows(connection, table, where, values)
-    return {key: found[key] for key in ("documents", "content", *_TABLES, _COUNTED)}
+            totals[table] += sign * _count_rows(connection, table, where, values)
+    return {key: totals[key] for key in ("documents", "content", *_TABLES, _COUNTED)}
 
 
 def forget_totals(connection: Connection) -> None:
-    """Documents went that were counted, and left no row to tell of it: count all over again."""
-    told = ("documents", "content", *_TABLES, _COUNTED)
-    for each in listed(connection):
-        left = {key: value for key, value in each.manifest.items() if key not in told}
-        _write_manifest(connection, each.number, left)
+    """Drop the recorded totals, after documents were lost without a trace, to count again."""
+    keys = ("documents", "content", *_TABLES, _COUNTED)
+    for generation in list_generations(connection):
+        rest = {key: value for key, value in generation.manifest.items() if key not in keys}
+        _write_manifest(connection, generation.number, rest)
 
 
-def discount(connection: Connection, documents: Sequence[int]) -> None:
-    """These versions are about to go from every generation: what each recorded is less by them."""
-    for each in listed(connection):
-        if each.manifest.get(_COUNTED) != _WAY:
+def subtract_from_totals(connection: Connection, documents: Sequence[int]) -> None:
+    """Subtract versions that are about to be erased from the totals of every generation."""
+    for generation in list_generations(connection):
+        if generation.manifest.get(_COUNTED) != _WAY:
             continue
-        found = dict(each.manifest)
+        totals = dict(generation.manifest)
         for some in catalog.batches(documents):
             where = (
-                f"id IN ({','.join(map(str, some))})"  # Integers of our own.
+                f"id IN ({','.join(map(str, some))})"  # Our own integers.
                 " AND born <= ? AND (died IS NULL OR died > ?)"
             )
-            values = (each.number, each.number)
-            found |= _named(connection, where, values, found, -1)
+            values = (generation.number, generation.number)
+            totals |= _update_content(connection, where, values, totals, -1)
             for table in _TABLES:
-                found[table] -= _rows(connection, table, where, values)
-        _write_manifest(connection, each.number, found)
+                totals[table] -= _count_rows(connection, table, where, values)
+        _write_manifest(connection, generation.number, totals)
 
 
 def _write_manifest(connection: Connection, number: int, manifest: Mapping[str, Any]) -> None:
@@ -151,37 +147,39 @@ def _write_manifest(connection: Connection, number: int, manifest: Mapping[str, 
     )
 
 
-def _rows(connection: Connection, table: str, where: str = "", values: Sequence[int] = ()) -> int:
-    """How many rows of a table are there, or belong to these documents."""
+def _count_rows(
+    connection: Connection, table: str, where: str = "", values: Sequence[int] = ()
+) -> int:
+    """Count the rows of a table, or those of the documents that match ``where``."""
     among = f" WHERE document IN (SELECT id FROM documents WHERE {where})" if where else ""
     (number,) = connection.execute(f"SELECT count(*) FROM {table}{among}", values).fetchone()
     return int(number)
 
 
-def _named(
+def _update_content(
     connection: Connection,
     where: str,
     values: Sequence[int],
     before: Mapping[str, Any],
     sign: int = 1,
 ) -> dict[str, Any]:
-    """How many documents there are and what names them all, with these more, or less."""
+    """Add documents to, or subtract them from, the document count and the content hash."""
     documents, content = int(before.get("documents", 0)), int(before.get("content", "0"), 16)
-    found = connection.execute(f"SELECT uri, text_sha FROM documents WHERE {where}", values)
-    for uri, text_sha in found:
-        named = uri.encode("utf-8", "surrogateescape") + b"\0" + text_sha
+    rows = connection.execute(f"SELECT uri, text_sha FROM documents WHERE {where}", values)
+    for uri, text_sha in rows:
+        document = uri.encode("utf-8", "surrogateescape") + b"\0" + text_sha
         documents += sign
-        # A sum, in whatever order, from which one can be taken away again.
-        content += sign * int.from_bytes(sha256(named).digest(), "big")
+        # A sum does not depend on the order, and documents can be subtracted again.
+        content += sign * int.from_bytes(sha256(document).digest(), "big")
     return {"documents": documents, "content": f"{content % _MODULUS:064x}"}
 
 
 def manifest(connection: Connection, number: int) -> Mapping[str, Any]:
-    """What was recorded of one generation; empty for one that is not kept."""
-    return next((each.manifest for each in listed(connection, number)), {})
+    """Return the manifest of one generation; empty if it is not kept."""
+    return next((kept.manifest for kept in list_generations(connection, number)), {})
 
 
-def listed(connection: Connection, only: int | None = None) -> list[Generation]:
+def list_generations(connection: Connection, only: int | None = None) -> list[Generation]:
     rows = connection.execute(
         "SELECT number, created_at, pinned, manifest FROM generations"
         " WHERE number = coalesce(?, number) ORDER BY number",
@@ -197,63 +195,63 @@ def listed(connection: Connection, only: int | None = None) -> list[Generation]:
 
 
 def resolve(connection: Connection, wanted: int | None) -> int:
-    """The generation to read: the active one, or the one asked for if it is still kept."""
-    return active(connection) if wanted is None else _kept(connection, wanted)
+    """Return the generation to read: the serving one, or the requested one if it is kept."""
+    return active(connection) if wanted is None else _require_kept(connection, wanted)
 
 
-def _kept(connection: Connection, wanted: int) -> int:
-    kept = [row[0] for row in connection.execute("SELECT number FROM generations")]
-    if wanted not in kept:
+def _require_kept(connection: Connection, wanted: int) -> int:
+    numbers = [row[0] for row in connection.execute("SELECT number FROM generations")]
+    if wanted not in numbers:
         raise InvalidArgument(
             f"Generation {wanted} is not kept.",
-            hint=f"Kept generations: {', '.join(map(str, sorted(kept))) or 'none'}.",
-            details={"kept": sorted(kept)},
+            hint=f"Kept generations: {', '.join(map(str, sorted(numbers))) or 'none'}.",
+            details={"kept": sorted(numbers)},
         )
     return wanted
 
 
-# -- moving the pointer ----------------------------------------------------
+# --- moving the pointer ---------------------------------------------------------------------------
 
 
-def held(connection: Connection) -> int | None:
-    """The generation that someone rolled back to, and that no check of the disk replaces."""
+def held_generation(connection: Connection) -> int | None:
+    """Return the generation a user rolled back to, which background passes must not replace."""
     return catalog.read_number(connection, _HELD) or None
 
 
-def refuse_held(connection: Connection) -> None:
-    """Whoever writes unasked leaves alone what someone holds."""
-    number = held(connection)
+def require_not_held(connection: Connection) -> None:
+    """Raise ``IndexHeld`` for a background writer after a rollback."""
+    number = held_generation(connection)
     if number is not None:
         raise IndexHeld(
-            f"The index is held at generation {number} since a roll-back.",
-            hint="Run: lookfar index PATH, which lets go of it and indexes what is there now.",
+            f"The index is held at generation {number} since a rollback.",
+            hint="Run lookfar index PATH to release it and index the current files.",
             details={"held": number},
         )
 
 
 def roll_back(connection: Connection, number: int) -> None:
-    """Point readers at a kept generation and hold it there; the newest needs no holding."""
-    _kept(connection, number)
+    """Make a kept generation the serving one and hold it, unless it is the newest."""
+    _require_kept(connection, number)
     (newest,) = connection.execute("SELECT max(number) FROM generations").fetchone()
     catalog.record(connection, _LAST, highest(connection))
     catalog.record(connection, ACTIVE, number)
     if number == newest:
-        _let_go(connection)
+        _release(connection)
     else:
         catalog.record(connection, _HELD, number)
 
 
-def _let_go(connection: Connection) -> None:
+def _release(connection: Connection) -> None:
     connection.execute("DELETE FROM meta WHERE key = ?", (_HELD,))
 
 
-def settle(connection: Connection) -> None:
-    """Before a write: let go, and drop for good what a roll-back left beyond the pointer.
+def drop_rolled_back(connection: Connection) -> None:
+    """Prepare for a write: release the index and drop the generations after the pointer.
 
-    The keyword entries of what is dropped wait in ``graves`` for the commit after the
-    next: should this session fail, the catalogue still shows what they belong to.
+    The numbers of dropped documents stay in ``graves`` until the commit after the next removes
+    their keyword entries: if this session fails, the catalogue still has those documents.
     """
-    _let_go(connection)
+    _release(connection)
     pointer = active(connection)
     beyond = connection.execute(
         "SELECT number, pinned FROM generations WHERE number > ? ORDER BY number", (pointer,)
@@ -262,10 +260,10 @@ def settle(connection: Connection) -> None:
         return
     pinned = [number for number, is_pinned in beyond if is_pinned]
     if pinned:
-        named = ", ".join(map(str, pinned))
+        numbers = ", ".join(map(str, pinned))
         raise IndexHeld(
             f"The index was rolled back to generation {pointer}, and indexing now would drop"
-            f" generation {named}, which is pinned.",
+            f" generation {numbers}, which is pinned.",
             hint=f"Unpin first (lookfar snapshots unpin {pinned[0]} PATH), or roll forward"
             f" (lookfar snapshots rollback {pinned[-1]} PATH).",
             details={"pinned": pinned},
@@ -276,18 +274,19 @@ def settle(connection: Connection) -> None:
     connection.execute("UPDATE documents SET died = NULL WHERE died > ?", (pointer,))
 
 
-# -- keeping and purging ---------------------------------------------------
+# --- keeping and purging --------------------------------------------------------------------------
 
 
 def pin(connection: Connection, number: int, pinned: bool) -> None:
-    """Keep a generation whatever retention says, or no longer."""
+    """Exempt a generation from retention, or no longer."""
     connection.execute(
-        "UPDATE generations SET pinned = ? WHERE number = ?", (pinned, _kept(connection, number))
+        "UPDATE generations SET pinned = ? WHERE number = ?",
+        (pinned, _require_kept(connection, number)),
     )
 
 
 def retire(connection: Connection, retain: int) -> list[int]:
-    """Forget generations beyond the last ``retain``; gives documents nobody can see any more."""
+    """Drop generations older than the last ``retain``; return documents no longer in any."""
     connection.execute(
         "DELETE FROM generations WHERE pinned = 0 AND number != ? AND number NOT IN"
         " (SELECT number FROM generations ORDER BY number DESC LIMIT ?)",
@@ -302,17 +301,17 @@ def retire(connection: Connection, retain: int) -> list[int]:
 
 
 def prune(connection: Connection, keep: int) -> tuple[int, int]:
-    """Retention now: how many generations and how many document versions went."""
-    before = len(listed(connection))
+    """Apply retention now; return how many generations and document versions were removed."""
+    before = len(list_generations(connection))
     documents = retire(connection, keep)
     purge(connection, documents)
-    return before - len(listed(connection)), len(documents)
+    return before - len(list_generations(connection)), len(documents)
 
 
 def purge(connection: Connection, documents: Sequence[int]) -> None:
-    """Remove every row of these document versions, and the texts that no other version has.
+    """Remove every row of these document versions, and texts that no other version uses.
 
-    Their keyword entries go with a later commit of that index, as ``graves`` tells it.
+    Their numbers go into ``graves``; a later keyword commit removes their entries.
     """
     for identifier in documents:
         (text,) = connection.execute(
@@ -326,14 +325,15 @@ def purge(connection: Connection, documents: Sequence[int]) -> None:
             " AND NOT EXISTS (SELECT 1 FROM documents WHERE text_sha = ?)",
             (text, text),
         )
-    connection.executemany("INSERT INTO graves VALUES (?)", [(each,) for each in documents])
+    connection.executemany("INSERT INTO graves VALUES (?)", [(document,) for document in documents])
 
 
 def graves(connection: Connection) -> list[int]:
-    """Purged documents that still have entries in the keyword index."""
+    """Return purged documents that still have keyword entries."""
     return [identifier for (identifier,) in connection.execute("SELECT document FROM graves")]
 
 
 def close_graves(connection: Connection, emptied: Sequence[int]) -> None:
-    """The keyword index has committed without these."""
-    connection.executemany("DELETE FROM graves WHERE document = ?", [(each,) for each in emptied])
+    """Remove documents from ``graves`` whose keyword entries are gone."""
+    rows = [(document,) for document in emptied]
+    connection.executemany("DELETE FROM graves WHERE document = ?", rows)

@@ -1,11 +1,9 @@
-"""Which section a heading path means: how headings are written, and which are called so.
+"""Find the sections that match a heading, a heading path, or the end of one.
 
-Takes: a heading, or the end of a heading path, as people and web renderings write it, and the
-sections of a document. Gives: the sections that it may mean. Refuses: to choose; where several
-are left, whoever asked says what becomes of that.
+If several sections match, the caller decides what to do.
 
-Headings in a path are joined by `` > `` or `` → ``. Where a heading itself has such a sign, it
-may be written as it is as long as only one section fits, or with a backslash before it.
+Headings in a path are joined by `` > `` or `` → ``. A heading that contains such a sign may be
+written as it is if only one section matches, or with a backslash before the sign.
 """
 
 from __future__ import annotations
@@ -22,50 +20,54 @@ if TYPE_CHECKING:
 
 _SEPARATOR = re.compile(r"(?:(?<=\s)|^)(?:>|→)(?=\s|$)|(?<!\\)→")
 _ESCAPED = re.compile(r"\\([>→\\])")
-_HELD = {">": "\ue000", "→": "\ue001", "\\": "\ue002"}
-"""Stand-ins for signs that were escaped; from an area that no text uses."""
-_FREED = {held: sign for sign, held in _HELD.items()}
+_PLACEHOLDERS = {">": "\ue000", "→": "\ue001", "\\": "\ue002"}
+"""Placeholders for escaped signs, from the private use area of Unicode."""
+_SIGNS = {placeholder: sign for sign, placeholder in _PLACEHOLDERS.items()}
 
 
-def path_parts(path: str) -> list[tuple[str, ...]]:
-    """The ways to take a written path apart: at its separators, or not at all."""
-    held = _ESCAPED.sub(lambda sign: _HELD[sign[1]], path)
+def split_path(path: str) -> list[tuple[str, ...]]:
+    """Return the possible ways to split a written path: at its separators, or not at all."""
+    escaped = _ESCAPED.sub(lambda sign: _PLACEHOLDERS[sign[1]], path)
     ways = [
-        tuple(freed(part) for part in _SEPARATOR.split(held)),
-        tuple(freed(part) for part in held.split("→")),
-        tuple(freed(part) for part in re.split("[>→]", held)),
-        (freed(held),),
+        tuple(clean_heading(part) for part in _SEPARATOR.split(escaped)),
+        tuple(clean_heading(part) for part in escaped.split("→")),
+        tuple(clean_heading(part) for part in re.split("[>→]", escaped)),
+        (clean_heading(escaped),),
     ]
     return [way for way in dict.fromkeys(ways) if all(way)]
 
 
-def shown(path: Sequence[str]) -> str:
-    """A heading path that means the same when it is given back."""
+def format_path(path: Sequence[str]) -> str:
+    """Format a heading path so that ``split_path`` reads it back."""
     return " > ".join(re.sub(r"(?<!\S)>(?!\S)|[→\\]", r"\\\g<0>", title) for title in path)
 
 
-def freed(part: str) -> str:
-    """A heading without what its writing took: blanks around it, and stand-ins for signs."""
-    return " ".join("".join(_FREED.get(sign, sign) for sign in part).split())
+def clean_heading(part: str) -> str:
+    """Strip a heading and restore its escaped signs."""
+    return " ".join("".join(_SIGNS.get(sign, sign) for sign in part).split())
 
 
-def called(sections: Sequence[Section], heading: str) -> list[Section]:
-    """The sections that the end of a path may mean, in any case: one that it names whole, where
-    there is one such, and of several the one in the same case."""
-    written = path_parts(heading)
+def match_headings(sections: Sequence[Section], heading: str) -> list[Section]:
+    """Return the sections whose path ends with ``heading``, in any case.
+
+    If exactly one has this whole path, return only that one; an exact match of case comes first.
+    """
+    written = split_path(heading)
     ways = [tuple(fold(part) for part in way) for way in written]
-    found = [each for each in sections if any(_ends_with(each.path, way) for way in ways)]
-    whole = [
-        each
-        for each in found
-        if any(len(each.path) == len(way) and _ends_with(each.path, way) for way in ways)
+    matches = [
+        section for section in sections if any(_ends_with(section.path, way) for way in ways)
     ]
-    exact = [each for each in whole if each.path in written]
-    return next((some for some in (exact, whole) if len(some) == 1), found)
+    whole = [
+        section
+        for section in matches
+        if any(len(section.path) == len(way) and _ends_with(section.path, way) for way in ways)
+    ]
+    exact = [section for section in whole if section.path in written]
+    return next((some for some in (exact, whole) if len(some) == 1), matches)
 
 
 def slug(title: str) -> str:
-    """The anchor that web renderings give a heading."""
+    """Return the anchor that web renderings give a heading."""
     return re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", title.lower()).strip())
 
 
@@ -77,7 +79,7 @@ def _ends_with(path: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
 
 
 def _anchors(title: str) -> tuple[str, str]:
-    """The anchors of a heading as names are compared; some renderings put one hyphen for a run."""
+    """Return the folded anchors of a heading; some renderings use one hyphen for several spaces."""
     composed = normalize("NFC", title)
     run = re.sub(r"\s+", " ", re.sub(r"[^\w\s-]", "", composed))
     return fold(slug(composed)), fold(slug(run))

@@ -1,14 +1,13 @@
-"""The second copy of inserted documents: a log of frames beside the catalogue.
+"""A second copy of inserted documents: a log of frames next to the catalogue.
 
-Takes: documents as a write session stores them, and the names of those that are erased. Gives:
-every document back whose frame is intact, whatever happened to the catalogue. Refuses: to count a
-frame that differs from its hash; the ones before and behind it stay readable.
+Every document with an intact frame can be recovered, even if the catalogue is lost. A frame that
+does not match its hash is skipped; the frames before and after it stay readable.
 
-A frame is on the disk before the catalogue names it, so the log may run ahead of the catalogue and
-never behind. ``meta`` records where the log ended with the last commit; the next writer cuts off
-what lies behind. Erased documents leave a frame that says so, and once their traces are removed
-the log is written again without them. While it is replaced, the catalogue does not vouch for a log:
-a death in between must not make a sound database look damaged.
+A frame is on disk before the catalogue refers to it, so the log may be ahead of the catalogue but
+never behind it. ``meta`` records where the log ended at the last commit, and the next writer
+truncates the rest. An erased document gets a frame that says so; once its traces are removed, the
+log is rewritten without it. While the log is being replaced, ``meta`` records no end, so that a
+crash in between does not make an intact database look damaged.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ if TYPE_CHECKING:
     from lookfar.ports import Version
 
 JOURNAL = "documents.log"
-"""In the folder of an epoch whose documents have no other home."""
+"""The file in the folder of an epoch that is the only copy of its documents."""
 _END, _LAST, _OF = "journal_end", "journal_last", "journal_of"
-"""Keys in ``meta``: where the log ended, where its last frame began, and with which generation."""
+"""Keys in ``meta``: the end of the log, the start of its last frame, and its generation."""
 _MAGIC = b"\x93Lfd"
 _HEAD = struct.Struct(">4sII16s")
 _BUFFERED = 1 << 20
@@ -47,33 +46,36 @@ class Entry(NamedTuple):
     metadata: str
     text_sha: bytes
     body: bytes
-    """The compressed text; empty where the document was erased."""
+    """The compressed text; empty if the document was erased."""
 
 
-def _packed(uri: str, generation: int, metadata: str, text_sha: bytes, body: bytes) -> bytes:
-    told = json.dumps([uri, generation, metadata, text_sha.hex()], ensure_ascii=False).encode()
-    return _HEAD.pack(_MAGIC, len(told), len(body), _hash(told, body)) + told + body
+def _pack_frame(uri: str, generation: int, metadata: str, text_sha: bytes, body: bytes) -> bytes:
+    fields = json.dumps([uri, generation, metadata, text_sha.hex()], ensure_ascii=False).encode()
+    return _HEAD.pack(_MAGIC, len(fields), len(body), _hash(fields, body)) + fields + body
 
 
-def _hash(told: bytes, body: bytes) -> bytes:
-    hashed = blake2b(len(told).to_bytes(4, "big"), digest_size=16)
-    hashed.update(told)
+def _hash(fields: bytes, body: bytes) -> bytes:
+    hashed = blake2b(len(fields).to_bytes(4, "big"), digest_size=16)
+    hashed.update(fields)
     hashed.update(body)
     return hashed.digest()
 
 
-# -- writing -------------------------------------------------------------------
+# --- writing --------------------------------------------------------------------------------------
 
 
 class JournalWriter:
-    """Appends the frames of one write session; they count once the catalogue has committed."""
+    """Append the frames of one write session; they count once the catalogue commits."""
 
     def __init__(
         self, path: Path, connection: Connection, generation: int, *, served: bool
     ) -> None:
-        """``connection`` is in the session's transaction. Where the epoch has ``served`` and its
-        log is not that of the serving generation (it is absent, cut, or an older program wrote
-        documents without it), it is written anew from the catalogue."""
+        """``connection`` is in the session's transaction.
+
+        If the epoch has ``served`` and its log does not belong to the serving generation (it is
+        missing or truncated, or an older program wrote without it), it is rewritten from the
+        catalogue.
+        """
         self._path = path
         self._generation = generation
         self._buffer: list[bytes] = []
@@ -90,18 +92,20 @@ class JournalWriter:
             return False
         try:
             with self._path.open("rb") as file:
-                found = _frame(file, self._last) if self._end else None
+                frame = _read_frame(file, self._last) if self._end else None
         except OSError:
             return False
-        return not self._end or (found is not None and found.end == self._end)
+        return not self._end or (frame is not None and frame.end == self._end)
 
     def put(self, version: Version) -> None:
         self._add(
-            _packed(version.uri, self._generation, version.metadata, version.text_sha, version.text)
+            _pack_frame(
+                version.uri, self._generation, version.metadata, version.text_sha, version.text
+            )
         )
 
     def erase(self, uri: str) -> None:
-        self._add(_packed(uri, self._generation, "", b"", b""))
+        self._add(_pack_frame(uri, self._generation, "", b"", b""))
 
     def _add(self, frame: bytes) -> None:
         self._buffer.append(frame)
@@ -112,7 +116,7 @@ class JournalWriter:
     def _flush(self) -> None:
         if not self._buffer:
             return
-        # Frames of a session that died would look like frames of this one.
+        # Truncate first: frames of an interrupted session would look like frames of this one.
         files.append(self._path, self._end, b"".join(self._buffer), last=not self._flushed)
         self._flushed = True
         self._last = self._end + self._size - len(self._buffer[-1])
@@ -121,13 +125,13 @@ class JournalWriter:
         self._size = 0
 
     def sync(self) -> None:
-        """Do not return before every frame is on the disk."""
+        """Wait until every frame is on disk."""
         self._flush()
         if self._flushed:
             files.sync(self._path)
 
     def record(self, connection: Connection) -> None:
-        """Say in the session's transaction where the log ends."""
+        """Record the end of the log in the session's transaction."""
         _record(connection, self._last, self._end, self._generation)
 
 
@@ -137,14 +141,16 @@ def _record(connection: Connection, last: int, end: int, generation: int) -> Non
 
 
 def create(path: Path) -> None:
-    """An empty log. Its name is safe once the folder is synced, before anything counts in it."""
+    """Create an empty log; its name is durable once the caller syncs the folder."""
     files.append(path, 0, b"")
 
 
 def rewrite(path: Path, connection: Connection) -> tuple[int, int]:
-    """Write the log anew from the live rows of the catalogue, each checked against its hash;
-    gives where its last frame begins and where it ends. The caller syncs the folder before it
-    commits."""
+    """Rewrite the log from the live rows of the catalogue, each checked against its hash.
+
+    Return where the last frame begins and where it ends. The caller syncs the folder before it
+    commits.
+    """
     number = generations.active(connection)
     rows = connection.execute(
         "SELECT d.uri, d.metadata, d.text_sha, t.body FROM documents d"
@@ -155,7 +161,7 @@ def rewrite(path: Path, connection: Connection) -> tuple[int, int]:
     files.remove(new)
     create(new)
     last = end = 0
-    for frames in _together(_checked(connection, rows, number)):
+    for frames in _batch_frames(_make_frames(connection, rows, number)):
         files.append(new, end, b"".join(frames))
         last, end = end + sum(map(len, frames[:-1])), end + sum(map(len, frames))
     files.sync(new)
@@ -164,47 +170,46 @@ def rewrite(path: Path, connection: Connection) -> tuple[int, int]:
 
 
 def renew(path: Path, connection: Connection) -> None:
-    """The same, and record it in the caller's transaction."""
+    """Rewrite the log and record its end in the caller's transaction."""
     last, end = rewrite(path, connection)
     _record(connection, last, end, generations.active(connection))
 
 
 def disown(connection: Connection) -> None:
-    """Say in the caller's transaction that the log is about to be replaced: until another is
-    recorded, the catalogue does not claim to know where it ends."""
+    """Record in the caller's transaction that the log is being replaced and its end is unknown."""
     connection.execute("DELETE FROM meta WHERE key = ?", (_OF,))
 
 
-def _checked(connection: Connection, rows: Iterable[tuple], number: int) -> Iterator[bytes]:  # type: ignore[type-arg]
+def _make_frames(connection: Connection, rows: Iterable[tuple], number: int) -> Iterator[bytes]:  # type: ignore[type-arg]
     for uri, metadata, text_sha, body in rows:
         catalog.decode_text(connection, text_sha, body)
-        yield _packed(uri, number, metadata, text_sha, body)
+        yield _pack_frame(uri, number, metadata, text_sha, body)
 
 
-def _together(frames: Iterable[bytes]) -> Iterator[list[bytes]]:
-    some: list[bytes] = []
+def _batch_frames(frames: Iterable[bytes]) -> Iterator[list[bytes]]:
+    batch: list[bytes] = []
     size = 0
     for frame in frames:
-        some.append(frame)
+        batch.append(frame)
         size += len(frame)
         if size >= _BUFFERED:
-            yield some
-            some, size = [], 0
-    if some:
-        yield some
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
-# -- reading -------------------------------------------------------------------
+# --- reading --------------------------------------------------------------------------------------
 
 
 class Log:
     """The frames of a log by document, without their texts."""
 
     def __init__(self, path: Path, end: int | None = None) -> None:
-        """Only frames before ``end`` count, where that is known."""
+        """Frames after ``end`` are ignored, if it is known."""
         self.path = path
         self.gaps: list[tuple[int, int]] = []
-        """The bytes that belong to no intact frame."""
+        """Ranges of bytes that are not part of an intact frame."""
         self._places: dict[str, int] = {}
         self.erased: set[str] = set()
         """The documents whose last frame says that they were erased."""
@@ -220,7 +225,7 @@ class Log:
         stop = size if end is None else min(end, size)
         at = 0
         while at < stop:
-            entry = _frame(file, at)
+            entry = _read_frame(file, at)
             if entry is None or entry.end > stop:
                 begin, at = at, _next_magic(file, at + 1, stop)
                 self._note_gap(begin, at)
@@ -245,24 +250,26 @@ class Log:
         return self._places.keys()
 
     def entry(self, uri: str) -> Entry | None:
-        """The last frame of a document; ``None`` where it has none that is intact."""
+        """Return the last intact frame of a document, or ``None``."""
         at = self._places.get(uri)
         if at is None:
             return None
         with self.path.open("rb") as file:
-            return _frame(file, at)
+            return _read_frame(file, at)
 
 
 def recorded_end(connection: Connection) -> int | None:
-    """Where the log ended with the last commit; ``None`` where the catalogue does not keep one
-    of its serving generation."""
+    """Return where the log ended at the last commit.
+
+    Return ``None`` if the catalogue has no log of its serving generation.
+    """
     if catalog.read_number(connection, _OF) != generations.active(connection):
         return None
     return catalog.read_number(connection, _END)
 
 
-def journal_damage(path: Path, connection: Connection) -> list[str]:
-    """What the log lacks of what the catalogue has; nothing where none was kept yet."""
+def describe_journal_damage(path: Path, connection: Connection) -> list[str]:
+    """Describe what the log lacks compared with the catalogue; empty if there is no log yet."""
     end = recorded_end(connection)
     if end is None:
         return []
@@ -272,43 +279,43 @@ def journal_damage(path: Path, connection: Connection) -> list[str]:
         f"SELECT d.uri, d.metadata, d.text_sha FROM documents d WHERE {catalog.ALIVE}",
         {"g": generations.active(connection)},
     )
-    missing = sum(1 for uri, metadata, sha in rows if not _same(log.entry(uri), metadata, sha))
+    missing = sum(1 for uri, metadata, sha in rows if not _matches(log.entry(uri), metadata, sha))
     if missing:
         problems.append(f"{path.name}: {missing:,} documents have no frame")
     return problems
 
 
-def _same(entry: Entry | None, metadata: str, text_sha: bytes) -> bool:
+def _matches(entry: Entry | None, metadata: str, text_sha: bytes) -> bool:
     return entry is not None and (entry.metadata, entry.text_sha) == (metadata, text_sha)
 
 
-def _frame(file: BinaryIO, at: int) -> Entry | None:
-    """The frame that begins at an offset, if it is intact."""
+def _read_frame(file: BinaryIO, at: int) -> Entry | None:
+    """Read the frame at an offset; return ``None`` if it is not intact."""
     file.seek(at)
     head = file.read(_HEAD.size)
     if len(head) < _HEAD.size or not head.startswith(_MAGIC):
         return None
-    _, told_size, body_size, digest = _HEAD.unpack(head)
+    _, fields_size, body_size, digest = _HEAD.unpack(head)
     rest = file.seek(0, 2) - at - _HEAD.size
-    if told_size + body_size > rest:
+    if fields_size + body_size > rest:
         return None
     file.seek(at + _HEAD.size)
-    told, body = file.read(told_size), file.read(body_size)
-    if _hash(told, body) != digest:
+    fields, body = file.read(fields_size), file.read(body_size)
+    if _hash(fields, body) != digest:
         return None
-    uri, _, metadata, sha = json.loads(told)
-    end = at + _HEAD.size + told_size + body_size
+    uri, _, metadata, sha = json.loads(fields)
+    end = at + _HEAD.size + fields_size + body_size
     return Entry(at, end, uri, metadata, bytes.fromhex(sha), body)
 
 
 def _next_magic(file: BinaryIO, at: int, stop: int) -> int:
-    """Where a frame may begin again."""
+    """Return the next offset at which a frame may begin."""
     while at < stop:
         file.seek(at)
         data = file.read(min(_BUFFERED, stop - at))
-        found = data.find(_MAGIC)
-        if found >= 0:
-            return at + found
+        position = data.find(_MAGIC)
+        if position >= 0:
+            return at + position
         if len(data) < _BUFFERED:
             return stop
         at += len(data) - len(_MAGIC) + 1

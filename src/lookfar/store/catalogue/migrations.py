@@ -1,7 +1,6 @@
-"""The catalogue's schema and its history.
+"""The schema of the catalogue, and its migrations.
 
-Takes: a connection. Gives: a catalogue at the current format, each step and its
-record in one transaction. Refuses: a catalogue from a newer Lookfar.
+Each migration and the new format number are written in one transaction.
 """
 
 from __future__ import annotations
@@ -123,7 +122,7 @@ CREATE TABLE left_out (
 ) WITHOUT ROWID;
 """
 
-# Where links lead is found by names: what a link looks for, and what documents answer to.
+# Links are resolved by name: the name a link looks for, and the names of documents.
 _NAMES = """
 ALTER TABLE links ADD COLUMN name TEXT NOT NULL DEFAULT '';
 
@@ -136,20 +135,19 @@ CREATE TABLE names (
 ) WITHOUT ROWID;
 """
 
-# What a section of source code is, so that ranking need not read the source.
+# The kind of a section of source code, so that ranking need not read the source.
 _KINDS = """
 ALTER TABLE sections ADD COLUMN kind TEXT NOT NULL DEFAULT '';
 ALTER TABLE sections ADD COLUMN documented INTEGER NOT NULL DEFAULT 0;
 """
 
-# The communities of the link graph, as they were when links last changed. Where that is, and
-# whether these rows are of it, stands in meta: see graph.py.
+# The communities of the link graph. For which generation they are valid is in meta: see graph.py.
 _COMMUNITIES = """
 CREATE TABLE communities (uri TEXT PRIMARY KEY, community INTEGER NOT NULL) WITHOUT ROWID;
 """
 
-# Hashes of the rows themselves: see seals.py. What changes in a row of documents while it lives
-# (it dies, its file is touched) keeps its own sum, which needs no hash and so no program.
+# Hashes of the rows: see seals.py. The columns of documents that change while a version lives have
+# a sum of their own, which a trigger can update.
 _CHECKS = f"""
 CREATE TABLE checks (document INTEGER PRIMARY KEY, rows BLOB NOT NULL, state INTEGER NOT NULL);
 
@@ -166,7 +164,7 @@ CREATE TRIGGER document_purged AFTER DELETE ON documents BEGIN
 END;
 """
 
-# Apart from the tables, because a first build is quicker when it sorts once at its end.
+# Separate from the tables, because a first build is quicker if it creates these at the end.
 _INDEXES = """
 CREATE INDEX IF NOT EXISTS documents_by_uri ON documents (uri, born);
 CREATE INDEX IF NOT EXISTS documents_by_text ON documents (text_sha);
@@ -183,32 +181,32 @@ _STEPS = (_FIRST, _NAMES, _KINDS, _COMMUNITIES, _CHECKS)
 FORMAT = len(_STEPS)
 """The format this program writes; part of every epoch's fingerprint."""
 FORMAT_WITH_NAMES = 2
-"""The first whose links can be followed."""
+"""The first format whose links can be resolved."""
 FORMAT_WITH_KINDS = 3
-"""The first that tells what sections of code define."""
+"""The first format with the kinds of code sections."""
 FORMAT_WITH_COMMUNITIES = 4
-"""The first that stores them."""
+"""The first format with stored communities."""
 FORMAT_WITH_CHECKS = 5
-"""The first that keeps hashes of its own rows."""
+"""The first format with hashes of its rows."""
 
 
 FORMAT_RECORD = "format"
-"""The key in ``meta`` that says the format once more, for whoever doubts the file's header."""
+"""The key in ``meta`` with a second copy of the format, to detect a damaged file header."""
 
 
-def place_of(connection: Connection) -> str:
-    """Where what is asked through a connection lies, to tell whose damage it is."""
+def locate(connection: Connection) -> str:
+    """Return the file or server of a connection, to report damage."""
     if isinstance(connection, sqlite3.Connection):
         return str(next(iter(connection.execute("PRAGMA database_list")))[2])
     return str(getattr(connection, "place", ""))
 
 
 def check(connection: Connection) -> int:
-    """The format of a catalogue; refuses one that this program is too old to read."""
+    """Return the format of a catalogue; raise ``IndexTooNew`` if this program is too old for it."""
     if not isinstance(connection, sqlite3.Connection):
-        return FORMAT  # A server's tables are brought up to date before they are used.
+        return FORMAT  # The tables of a server are migrated before use.
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version > FORMAT and recorded(connection) != str(FORMAT):
+    if version > FORMAT and recorded_format(connection) != str(FORMAT):
         raise IndexTooNew(
             "This index was made by a newer Lookfar.",
             hint="Upgrade Lookfar, or choose another folder with --index-dir.",
@@ -217,8 +215,8 @@ def check(connection: Connection) -> int:
     return int(version)
 
 
-def recorded(connection: sqlite3.Connection) -> str:
-    """The format that the catalogue was made with, by its own account; empty where it says none."""
+def recorded_format(connection: sqlite3.Connection) -> str:
+    """Return the format recorded in ``meta``; empty if there is none."""
     try:
         row = connection.execute(
             "SELECT value FROM meta WHERE key = ?", (FORMAT_RECORD,)
@@ -229,13 +227,13 @@ def recorded(connection: sqlite3.Connection) -> str:
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Bring a catalogue up to ``FORMAT``."""
+    """Migrate a catalogue to ``FORMAT``."""
     version = check(connection)
     for number, step in enumerate(_STEPS[version:], version + 1):
         connection.executescript(f"BEGIN;{step};PRAGMA user_version={number};COMMIT;")
 
 
 def create_indexes(connection: sqlite3.Connection) -> None:
-    """Everything that makes reading quick; part of the caller's transaction."""
+    """Create the indexes in the caller's transaction."""
     for statement in filter(str.strip, _INDEXES.split(";")):
         connection.execute(statement)

@@ -1,7 +1,6 @@
-"""Whose vector is whose: which rows a wide filter admits, without asking for each document.
+"""Which documents use which vector rows, to apply a wide filter without a query per document.
 
-Takes: the catalogue's chunks. Gives: a mark for every row of the vector file. Refuses: to
-know of generations and spans; whoever filters looks at those once few rows are left.
+Generations and spans are ignored here; the caller checks those once few rows are left.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class Owners:
-    """Which documents have which rows, read once and then as far as there is more.
+    """The documents of each vector row, read once and then extended.
 
-    A row may belong to several documents, and a document that was purged still stands here:
-    nobody asks for it again.
+    A row may belong to several documents. Purged documents stay listed, because no filter admits
+    them.
     """
 
     def __init__(self) -> None:
@@ -32,29 +31,29 @@ class Owners:
         self._last = -1
         self._reading = Lock()
 
-    def rows_of(
+    def find_rows(
         self, connection: Connection, documents: Collection[int], count: int
     ) -> NDArray[np.bool_]:
-        """Of each of the first ``count`` rows, whether one of ``documents`` has it."""
+        """Return for each of the first ``count`` rows whether one of ``documents`` uses it."""
         with self._reading:
-            self._read_on(connection)
+            self._extend(connection)
             owners, rows = self._documents, self._rows
         wanted = np.zeros(int(owners.max(initial=-1)) + 1, dtype=np.bool_)
-        named = np.fromiter(documents, dtype=np.int64, count=len(documents))
-        wanted[named[named < len(wanted)]] = True
+        numbers = np.fromiter(documents, dtype=np.int64, count=len(documents))
+        wanted[numbers[numbers < len(wanted)]] = True
         allowed = np.zeros(count, dtype=np.bool_)
-        mine = rows[wanted[owners]]
-        allowed[mine[mine < count]] = True
+        used = rows[wanted[owners]]
+        allowed[used[used < count]] = True
         return allowed
 
-    def _read_on(self, connection: Connection) -> None:
-        # Numbers of chunks only grow, and what a number stands for never changes.
-        found = connection.execute(
+    def _extend(self, connection: Connection) -> None:
+        # Chunk numbers only grow, and the chunk of a number never changes.
+        chunks = connection.execute(
             "SELECT key, document, vector FROM chunks WHERE key > ? AND vector IS NOT NULL"
             " ORDER BY key",
             (self._last,),
         )
-        read = np.fromiter(chain.from_iterable(found), dtype=np.int64).reshape(-1, 3)
+        read = np.fromiter(chain.from_iterable(chunks), dtype=np.int64).reshape(-1, 3)
         if len(read):
             self._last = int(read[-1, 0])
             self._documents = np.concatenate([self._documents, read[:, 1]])

@@ -1,8 +1,4 @@
-"""What is worth remembering of a collection's generations while a process runs.
-
-Takes: what was made of a generation. Gives: it again, without making it twice. Refuses: to keep
-what is of an earlier generation.
-"""
+"""Cache results computed from the latest generation of a collection, within one process."""
 
 from __future__ import annotations
 
@@ -21,61 +17,61 @@ T = TypeVar("T")
 
 _SCOPES = 64
 _DOCUMENTS = 500_000
-"""Of all scopes together; some 70 bytes each."""
+"""The most documents in all cached scopes together, at about 70 bytes each."""
 
 
 class State(NamedTuple):
-    """What was made of one may be used for the same again."""
+    """Identifies the data that a result was computed from."""
 
     generation: int
     moves: int
-    """How often times of documents have changed in place: a file that was touched, or written
-    anew with the same text, makes no generation."""
+    """How often document times changed in place: a file that is touched, or rewritten with the
+    same text, does not make a new generation."""
 
 
 class Remembered:
-    """Scopes, the link graph, and whatever else is made once for each generation."""
+    """A cache of scopes, the link graph, and other results of one generation."""
 
     def __init__(self) -> None:
         self._scopes: dict[tuple[State, Filters], Scope] = {}
         self._graphs: dict[int, Graph] = {}
-        self._kept: tuple[State, dict[str, object]] = (State(0, 0), {})
+        self._cache: tuple[State, dict[str, object]] = (State(0, 0), {})
 
-    def scope(self, state: State, filters: Filters, resolved: Callable[[Filters], Scope]) -> Scope:
-        """What filters admit, remembered for the next page of the same query."""
-        asked = (state, filters)
-        found = self._scopes.get(asked)
-        if found is None:
-            found = resolved(filters)
-            self._scopes = _bounded({**self._scopes, asked: found}, state)
-        return found
+    def scope(self, state: State, filters: Filters, resolve: Callable[[Filters], Scope]) -> Scope:
+        """Return what the filters admit; cached for the next page of the same query."""
+        key = (state, filters)
+        scope = self._scopes.get(key)
+        if scope is None:
+            scope = resolve(filters)
+            self._scopes = _trim({**self._scopes, key: scope}, state)
+        return scope
 
     def graph(self, connection: Connection, generation: int) -> Graph:
-        """The whole link graph of a generation, made when it is first asked for."""
-        found = self._graphs.get(generation)
-        if found is None:
-            stored = graph.stored_communities(connection, generation)
-            found = graph.build_graph(connection, generation, stored)
-            self._graphs = {generation: found}
-        return found
+        """Return the link graph of a generation, built on first use."""
+        cached = self._graphs.get(generation)
+        if cached is None:
+            communities = graph.stored_communities(connection, generation)
+            cached = graph.build_graph(connection, generation, communities)
+            self._graphs = {generation: cached}
+        return cached
 
-    def kept(self, state: State, name: str, make: Callable[[], T]) -> T:
-        """What was made of a state, made once; that of an earlier one is forgotten."""
-        kept = self._kept  # Once: another thread may ask for another state meanwhile.
-        if kept[0] != state:
-            kept = self._kept = (state, {})
-        made = kept[1]
-        if name not in made:
-            made[name] = make()
-        return cast(T, made[name])
+    def cached(self, state: State, name: str, make: Callable[[], T]) -> T:
+        """Return the named result of a state, computed once; results of other states go."""
+        cache = self._cache  # Read once: another thread may replace it for another state.
+        if cache[0] != state:
+            cache = self._cache = (state, {})
+        results = cache[1]
+        if name not in results:
+            results[name] = make()
+        return cast(T, results[name])
 
 
-def _bounded(
+def _trim(
     scopes: dict[tuple[State, Filters], Scope], state: State
 ) -> dict[tuple[State, Filters], Scope]:
-    """The last ones of this state, and the very last in any case."""
-    here = [(asked, scope) for asked, scope in scopes.items() if asked[0] == state]
-    kept = here[-_SCOPES:]
-    while len(kept) > 1 and sum(len(scope.documents) for _, scope in kept) > _DOCUMENTS:
-        del kept[0]
-    return dict(kept)
+    """Keep the latest scopes of this state, and at least the very last."""
+    current = [(key, scope) for key, scope in scopes.items() if key[0] == state]
+    latest = current[-_SCOPES:]
+    while len(latest) > 1 and sum(len(scope.documents) for _, scope in latest) > _DOCUMENTS:
+        del latest[0]
+    return dict(latest)

@@ -16,8 +16,8 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 from lookfar.errors import IndexCorrupt
 from lookfar.model import Counts, Failure, Fingerprint, PageInfo, Section, Span
 from lookfar.ports import PATH_SEPARATOR, Definition, Facts, Known, LeftOut, Place, Version
-from lookfar.store.catalogue.migrations import FORMAT_WITH_KINDS, check, place_of
-from lookfar.store.catalogue.seals import STATE, of_version, seal
+from lookfar.store.catalogue.migrations import FORMAT_WITH_KINDS, check, locate
+from lookfar.store.catalogue.seals import STATE, hash_version, seal
 from lookfar.store.ground.sql import Connection
 
 ALIVE = "d.born <= :g AND (d.died IS NULL OR d.died > :g)"
@@ -107,7 +107,7 @@ class Inserts:
         rows["links"] += links
         rows["names"] += names
         rows["tags"] += tags
-        rows["checks"].append((of_version(row, sections, chunks, links, names, tags), document))
+        rows["checks"].append((hash_version(row, sections, chunks, links, names, tags), document))
         if len(rows["documents"]) >= _BUFFERED_DOCUMENTS:
             self.flush()
 
@@ -597,7 +597,7 @@ def has_text(connection: Connection, text_sha: bytes) -> bool:
 
 
 def corrupt_row_error(connection: Connection, developer: str) -> IndexCorrupt:
-    return corrupt_place_error(place_of(connection), developer)
+    return corrupt_place_error(locate(connection), developer)
 
 
 def corrupt_place_error(place: str, developer: str) -> IndexCorrupt:

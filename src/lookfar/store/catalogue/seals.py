@@ -1,12 +1,10 @@
-"""Hashes that the catalogue keeps of its own rows, so that one changed bit shows.
+"""Hashes of the catalogue's own rows, so that a single changed bit is detected.
 
-Takes: rows as they are written, and a connection inside the transaction that writes them. Gives:
-a hash of each version's rows, a sum of what may change in them, a hash of each small table; and
-for whoever verifies, what no longer fits. Refuses: to guess; a catalogue of a format without
-hashes has nothing to compare.
+There is a hash of each version's rows, a sum of those columns that may change, and a hash of each
+small table. Catalogues of an older format have no hashes and are not checked.
 
-SQLite notices a broken page, and hardly ever a broken value: of 400 flipped bits its own
-integrity check found 5 %.
+SQLite detects a damaged page but hardly ever a damaged value: its integrity check found 5 % of
+400 flipped bits.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from lookfar.store.ground.sql import Connection
 
 _LENGTH = 16
 _PRIME = 1_000_000_007
-"""No flipped byte changes a number by a multiple of it."""
+"""A flipped byte never changes a number by a multiple of this."""
 STATE = " + ".join(
     f"ifnull({column}, -1) % {_PRIME} * {factor}"
     for column, factor in (
@@ -30,7 +28,7 @@ STATE = " + ".join(
         ("settled", 13),
     )
 )
-"""Of the columns of ``documents`` that change while a version lives; SQLite keeps it itself."""
+"""A sum of the ``documents`` columns that change while a version lives; a trigger updates it."""
 
 _SMALL = {
     "meta": "key, value FROM meta ORDER BY key",
@@ -42,7 +40,7 @@ _SMALL = {
 TABLES = tuple(_SMALL)
 """Tables that are hashed as a whole."""
 _OFTEN = ("meta", "generations", "graves")
-"""Those that nearly every transaction writes to."""
+"""Tables that nearly every transaction changes."""
 
 _FIXED = (
     "id, uri, born, lane, language, title, body, raw_sha, text_sha, metadata, warnings"
@@ -60,48 +58,48 @@ _OF_VERSIONS = (
     "* FROM names WHERE document {} ORDER BY document, name, way, whole",
     "* FROM tags WHERE document {} ORDER BY document, tag",
 )
-"""The rows of versions, table by table, in the order in which they are hashed."""
+"""The rows of versions, by table, in the order of hashing."""
 _ALL = ">= -9223372036854775808"
 
 Rows = Sequence[tuple[Any, ...]]
 
 
-def of_version(
+def hash_version(
     document: tuple[Any, ...], sections: Rows, chunks: Rows, links: Rows, names: Rows, tags: Rows
 ) -> bytes:
-    """The hash of a version from the rows that are inserted for it."""
-    number, uri, born, *told = document
-    fixed = (number, uri, born, *told[:8])
-    # As they are stored, and in the order in which they are read again: True comes back as 1.
-    told_of = [(*row[:-1], int(row[-1])) for row in sections]
-    moved = [(owner, key, *rest) for key, owner, *rest in chunks]
-    return _hash([[fixed], told_of, moved, links, sorted(names), sorted(tags)])
+    """Hash a version from the rows that are inserted for it."""
+    number, uri, born, *rest = document
+    fixed = (number, uri, born, *rest[:8])
+    # Values and order as they are read back: True comes back as 1.
+    section_rows = [(*row[:-1], int(row[-1])) for row in sections]
+    chunk_rows = [(owner, key, *rest) for key, owner, *rest in chunks]
+    return _hash([[fixed], section_rows, chunk_rows, links, sorted(names), sorted(tags)])
 
 
 def _hash(tables: Sequence[Rows]) -> bytes:
     hashed = blake2b(digest_size=_LENGTH)
     for rows in tables:
-        # Which characters repr() shows as they are depends on the version of Python.
+        # Not repr(): which characters it escapes depends on the Python version.
         hashed.update(ascii([*map(tuple, rows)]).encode("ascii"))
     return hashed.digest()
 
 
 def seal(connection: Connection, *tables: str) -> None:
-    """Hash small tables as they are now; without names, those that are written to often."""
+    """Store the current hash of small tables; without names, of those that change often."""
     if not isinstance(connection, sqlite3.Connection):
-        return  # A server checks its own pages.
+        return  # A PostgreSQL server checks its own pages.
     connection.executemany(
         "INSERT OR REPLACE INTO seals VALUES (?, ?)",
-        [(table, _of_table(connection, table)) for table in tables or _OFTEN],
+        [(table, _hash_table(connection, table)) for table in tables or _OFTEN],
     )
 
 
-def _of_table(connection: sqlite3.Connection, table: str) -> bytes:
+def _hash_table(connection: sqlite3.Connection, table: str) -> bytes:
     return _hash([connection.execute(f"SELECT {_SMALL[table]}").fetchall()])
 
 
 def broken(connection: sqlite3.Connection) -> Iterator[str]:
-    """What differs from its hash, in words."""
+    """Describe everything that differs from its hash."""
     for table in broken_tables(connection):
         yield f"the table {table} differs from what was written"
     for _, why in broken_versions(connection):
@@ -109,9 +107,9 @@ def broken(connection: sqlite3.Connection) -> Iterator[str]:
 
 
 def broken_tables(connection: sqlite3.Connection) -> list[str]:
-    """The small tables that differ from their hash."""
+    """Return the small tables that differ from their hash."""
     recorded = dict(connection.execute("SELECT name, hash FROM seals"))
-    return [table for table in _SMALL if recorded.get(table) != _of_table(connection, table)]
+    return [table for table in _SMALL if recorded.get(table) != _hash_table(connection, table)]
 
 
 def broken_version(connection: sqlite3.Connection, document: int) -> bool:
@@ -122,8 +120,10 @@ def broken_version(connection: sqlite3.Connection, document: int) -> bool:
 def broken_versions(
     connection: sqlite3.Connection, since: int | None = None
 ) -> Iterator[tuple[int, str]]:
-    """The number of each version that differs from its hash, and how; 0 for rows of nobody. With
-    ``since``, only of those with a higher number."""
+    """Yield the number of each version that differs from its hash, and how it differs.
+
+    The number is 0 for rows without a document. With ``since``, only higher numbers are checked.
+    """
     return _broken(connection, _ALL if since is None else f"> {int(since)}")
 
 
@@ -133,7 +133,7 @@ def _broken(connection: sqlite3.Connection, which: str) -> Iterator[tuple[int, s
         f" WHERE d.id {which} AND c.state IS NOT {STATE}"
     )
     for document, uri in moved:
-        yield document, f"{uri}: what the disk said of it differs from what was written"
+        yield document, f"{uri}: its file information differs from what was written"
     tables = [
         _Grouped(connection.execute(f"SELECT {statement.format(which)}"))
         for statement in _OF_VERSIONS
@@ -142,17 +142,17 @@ def _broken(connection: sqlite3.Connection, which: str) -> Iterator[tuple[int, s
         f"SELECT document, rows FROM checks WHERE document {which} ORDER BY document"
     )
     for document, expected in checks:
-        rows = [table.of(document) for table in tables]
+        rows = [table.take(document) for table in tables]
         if _hash(rows) != expected:
-            named = rows[0][0][1] if rows[0] else f"document {document}"
-            yield document, f"{named}: its rows differ from what was written"
-    left = sum(table.skipped() for table in tables)
-    if left:
-        yield 0, f"{left} rows belong to no document"
+            name = rows[0][0][1] if rows[0] else f"document {document}"
+            yield document, f"{name}: its rows differ from what was written"
+    orphans = sum(table.skipped() for table in tables)
+    if orphans:
+        yield 0, f"{orphans} rows belong to no document"
 
 
 class _Grouped:
-    """Rows in the order of their first column, taken document by document."""
+    """Rows sorted by their first column, taken document by document."""
 
     def __init__(self, rows: Iterable[tuple[Any, ...]]) -> None:
         self._groups = groupby(rows, key=itemgetter(0))
@@ -161,10 +161,10 @@ class _Grouped:
         self._advance()
 
     def _advance(self) -> None:
-        found = next(self._groups, None)
-        self._next = None if found is None else (found[0], list(found[1]))
+        group = next(self._groups, None)
+        self._next = None if group is None else (group[0], list(group[1]))
 
-    def of(self, document: int) -> list[tuple[Any, ...]]:
+    def take(self, document: int) -> list[tuple[Any, ...]]:
         while self._next is not None and self._next[0] < document:
             self._skipped += len(self._next[1])
             self._advance()
@@ -175,7 +175,7 @@ class _Grouped:
         return rows
 
     def skipped(self) -> int:
-        """How many rows nobody asked for, once every document was asked for."""
+        """Return how many rows were not taken, after the last document."""
         while self._next is not None:
             self._skipped += len(self._next[1])
             self._advance()

@@ -36,7 +36,7 @@ def refuse_miscount(connection: Connection) -> None:
     """Refuse where the serving generation is unknown, or other documents are alive than it
     recorded. Of every store: the statements are those that both databases understand."""
     number = generations.active(connection)
-    kept = [each for each in generations.listed(connection) if each.number == number]
+    kept = [each for each in generations.list_generations(connection) if each.number == number]
     if not kept:
         raise catalog.corrupt_row_error(connection, f"generation {number} serves and is not kept")
     wanted = kept[0].manifest.get("documents")

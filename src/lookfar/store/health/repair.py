@@ -25,7 +25,7 @@ from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.erasing import StoredDocument, blank_name
 from lookfar.store.catalogue.graph import COMMUNITIES_OF
-from lookfar.store.catalogue.journal import JOURNAL, journal_damage, renew
+from lookfar.store.catalogue.journal import JOURNAL, describe_journal_damage, renew
 from lookfar.store.catalogue.seals import TABLES, broken_tables, broken_versions, seal
 from lookfar.store.ground import files
 from lookfar.store.ground.database import CATALOGUE, commit, connect, typed_errors
@@ -202,7 +202,7 @@ def _write(
 
 def _journal(connection: sqlite3.Connection, path: Path) -> None:
     """Write the second copy of documents anew where it lacks some of them."""
-    if journal_damage(path, connection):
+    if describe_journal_damage(path, connection):
         connection.execute("BEGIN IMMEDIATE")
         renew(path, connection)
         files.sync_folder(path.parent)

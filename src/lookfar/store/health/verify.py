@@ -24,14 +24,14 @@ from lookfar.errors import IndexCorrupt, LookfarError
 from lookfar.model import Damage
 from lookfar.store.catalogue import generations, rows, seals
 from lookfar.store.catalogue.erasing import UNSETTLED
-from lookfar.store.catalogue.journal import journal_damage
+from lookfar.store.catalogue.journal import describe_journal_damage
 from lookfar.store.catalogue.migrations import (
     FORMAT,
     FORMAT_WITH_CHECKS,
     check,
     create_indexes,
     migrate,
-    recorded,
+    recorded_format,
 )
 from lookfar.store.ground.database import read_beginning
 from lookfar.store.ground.sql import Connection
@@ -100,7 +100,9 @@ def verify(
             found += [Damage("signatures", f"{path.name}: {each}") for each in damage[:_MOST_TOLD]]
         if journal is not None:
             tell("journal")
-            found += [Damage("journal", why) for why in journal_damage(journal, connection)]
+            found += [
+                Damage("journal", why) for why in describe_journal_damage(journal, connection)
+            ]
         return found
     except FROM_DAMAGE as error:
         return [Damage("catalogue", f"{type(error).__name__}: {error}")]
@@ -186,7 +188,7 @@ def _catalogue(connection: sqlite3.Connection) -> Iterator[Damage]:
 def _schema(connection: sqlite3.Connection) -> Iterator[Damage]:
     """Whether tables, indexes and the format are those of this program."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    said = recorded(connection)
+    said = recorded_format(connection)
     if said and said != str(version):
         yield Damage("catalogue", f"its header says format {version}, and it was made with {said}")
     elif version == FORMAT and _tables(connection) != _expected_tables():
@@ -209,8 +211,8 @@ def _expected_tables() -> list[tuple[Any, ...]]:
 
 def check_pointer(connection: Connection) -> Iterator[Damage]:
     """The serving generation is kept, a hold is on it, and no URI has two texts at once."""
-    number, held = generations.active(connection), generations.held(connection)
-    kept = [each.number for each in generations.listed(connection)]
+    number, held = generations.active(connection), generations.held_generation(connection)
+    kept = [each.number for each in generations.list_generations(connection)]
     if number not in kept:
         yield Damage("catalogue", f"generation {number} serves and is not among those kept")
     if held not in (None, number):

@@ -142,15 +142,17 @@ class PostgresStore(Changing):
         return epoch
 
     def generations(self) -> list[Generation]:
-        return self._ask(generations.listed)
+        return self._ask(generations.list_generations)
 
     def history(self) -> tuple[int, list[Generation]]:
         """The active number and every kept generation, of one moment."""
-        return self._ask(lambda asked: (generations.active(asked), generations.listed(asked)))
+        return self._ask(
+            lambda asked: (generations.active(asked), generations.list_generations(asked))
+        )
 
     def held(self) -> int | None:
         """The generation that a roll-back holds the collection at; writing lets go of it."""
-        return self._ask(generations.held)
+        return self._ask(generations.held_generation)
 
     def diff(self, older: int, newer: int) -> GenerationDiff:
         """What changed from one kept generation to another."""
@@ -261,7 +263,7 @@ class PostgresStore(Changing):
         with self._locked(wait_seconds) as connection:
             serving = self._serving(connection)
             if serving is not None and not let_go:
-                generations.refuse_held(connection)
+                generations.require_not_held(connection)
             self._clear(connection, fingerprint, dimensions, model, rebuild)
             if serving is not None and serving.fingerprint == fingerprint and not rebuild:
                 yield from self._write(connection, serving.collection, dimensions, retain)

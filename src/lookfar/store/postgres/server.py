@@ -103,7 +103,7 @@ class ServerConnection:
         self.raw = raw
         self.place = place
         """What is damaged where something is; see
-        :func:`lookfar.store.catalogue.migrations.place_of`."""
+        :func:`lookfar.store.catalogue.migrations.locate`."""
 
     def execute(
         self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = (), /

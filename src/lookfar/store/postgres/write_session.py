@@ -119,7 +119,7 @@ class PostgresWriter(EpochWriter):
         marks = catalog.highest_numbers(connection)
         self._next_document, self._next_key, self._next_row = (mark + 1 for mark in marks)
         if not self.fresh:
-            generations.settle(connection)
+            generations.drop_rolled_back(connection)
             bury_words(connection)
 
     @property
@@ -174,7 +174,7 @@ class PostgresWriter(EpochWriter):
         """All of it in one commit."""
         connection = self._server
         self._record_all()
-        totals = generations.totals(connection)
+        totals = generations.compute_totals(connection)
         self._record_links(totals["links"])
         created = datetime.now(UTC).isoformat(timespec="seconds")
         generations.activate(connection, self._generation, created, {**manifest, **totals})

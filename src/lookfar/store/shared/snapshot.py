@@ -31,7 +31,7 @@ from lookfar.ports import (
 )
 from lookfar.store.catalogue import generations, graph
 from lookfar.store.catalogue import rows as catalog
-from lookfar.store.catalogue.exports import version_of
+from lookfar.store.catalogue.exports import read_version
 from lookfar.store.catalogue.graph import Graph
 from lookfar.store.catalogue.migrations import FORMAT_WITH_NAMES, check
 from lookfar.store.catalogue.remembered import Remembered
@@ -217,12 +217,12 @@ class StoredSnapshot(ABC):
 
     # -- documents -----------------------------------------------------------------
 
-    def kept(self, name: str, make: Callable[[], T]) -> T:
-        return self._remembered.kept(self._scopes.state, name, make)
+    def cached(self, name: str, make: Callable[[], T]) -> T:
+        return self._remembered.cached(self._scopes.state, name, make)
 
     def has_code_in(self, language: str) -> bool:
         """Return whether there is source code in this language; a no takes a full scan."""
-        return self.kept(
+        return self.cached(
             f"code in {language}",
             lambda: catalog.has_code_in(self._connection, self.generation, language),
         )
@@ -271,7 +271,7 @@ class StoredSnapshot(ABC):
         def vectors(places: Sequence[Place]) -> list[bytes]:
             return [row.astype("<f2").tobytes() for row in self.vectors(places)]
 
-        return version_of(self._connection, self.generation, uri, vectors)
+        return read_version(self._connection, self.generation, uri, vectors)
 
     def documents_with(self, need: Need, filters: Filters) -> list[int]:
         scope = self._scopes.resolve(filters)
@@ -284,7 +284,7 @@ class StoredSnapshot(ABC):
         return list(self._text_hashes())
 
     def _text_hashes(self) -> dict[int, bytes]:
-        return self.kept("hashes", lambda: catalog.text_hashes(self._connection, self.generation))
+        return self.cached("hashes", lambda: catalog.text_hashes(self._connection, self.generation))
 
     def texts(self, documents: Sequence[int]) -> Iterator[tuple[int, bytes]]:
         hashes = self._text_hashes()
@@ -329,7 +329,7 @@ class StoredSnapshot(ABC):
 
     def admitting(self, filters: Filters) -> list[Facts]:
         """Return the documents that filters admit; one with an excluded word is left out whole."""
-        listed = self.kept("listed", self.facts)
+        listed = self.cached("listed", self.facts)
         scope = self._scopes.resolve(filters)
         if scope is None:
             return listed
@@ -412,7 +412,7 @@ class StoredSnapshot(ABC):
 
     def held(self) -> int | None:
         """Return the generation that a rollback holds the collection at, if any."""
-        return generations.held(self._connection)
+        return generations.held_generation(self._connection)
 
     def manifest(self) -> Mapping[str, Any]:
         """Return what was recorded when this generation was activated."""

@@ -202,7 +202,7 @@ class Epoch:
 
     def generations(self) -> list[Generation]:
         with self._borrow() as connection:
-            return generations.listed(connection)
+            return generations.list_generations(connection)
 
     def highest(self) -> int:
         with self._borrow() as connection:
@@ -210,16 +210,16 @@ class Epoch:
 
     def held(self) -> int | None:
         with self._borrow() as connection:
-            return generations.held(connection)
+            return generations.held_generation(connection)
 
     def refuse_held(self) -> None:
         with self._borrow() as connection:
-            generations.refuse_held(connection)
+            generations.require_not_held(connection)
 
     def history(self) -> tuple[int, list[Generation]]:
         """The active number and all that are kept, of one moment."""
         with self._borrow() as connection:
-            return generations.active(connection), generations.listed(connection)
+            return generations.active(connection), generations.list_generations(connection)
 
     def diff(self, older: int, newer: int) -> GenerationDiff:
         with self._borrow() as connection:

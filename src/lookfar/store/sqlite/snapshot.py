@@ -50,7 +50,7 @@ class EpochSnapshot(StoredSnapshot):
         )
 
     def _narrow(self, need: Need, admitted: list[int] | None) -> list[int]:
-        signatures = self.kept("signatures", self._signatures)
+        signatures = self.cached("signatures", self._signatures)
         among = None if admitted is None else np.array(admitted, dtype=np.int64)
         documents: list[int] = signatures.holding(need, among).tolist()
         return documents
@@ -99,7 +99,7 @@ class FileVectors:
         allowed = None
         most = self._scopes.document_count() * _MOST_DOCUMENTS
         if scope is not None and among is None and len(scope.documents) < most:
-            allowed = self._owners.rows_of(self._connection, scope.documents, len(self.rows))
+            allowed = self._owners.find_rows(self._connection, scope.documents, len(self.rows))
         fetch = self._scopes.fetch_size(limit, scope, listed) if allowed is None else limit
         while True:
             rows, scores = self._vectors.nearest(query, self.rows, fetch, among, allowed)

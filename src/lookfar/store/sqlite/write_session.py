@@ -115,7 +115,7 @@ class EpochWriter:
         self._graves = generations.graves(self._connection)
         self._epoch.keywords.remove_documents(self._graves)
         if not self.fresh:
-            generations.settle(self._connection)
+            generations.drop_rolled_back(self._connection)
         if self._epoch.journal is not None:
             self._journal = JournalWriter(
                 self._epoch.journal, self._connection, self._generation, served=not self.fresh
@@ -329,7 +329,7 @@ class EpochWriter:
             self._inserts.flush()
             create_indexes(self._connection)
             self._epoch.tend_signatures(self._connection)
-            totals = generations.totals(self._connection, self._since)
+            totals = generations.compute_totals(self._connection, self._since)
             self._record_links(totals["links"])
             generations.activate(
                 self._connection,
