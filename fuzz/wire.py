@@ -1,8 +1,8 @@
-"""What comes over the daemon's socket and the relay's pipes, from anybody.
+"""Fuzz what the daemon's socket and the relay's pipes receive.
 
-Takes: a byte that says into which pieces the stream is cut, and the stream. Gives: its lines,
-the messages in them, and how each reads as a hello, as a message and as a question. Refuses:
-nothing: whatever cannot be read is told by a value.
+The first byte of the input sets the size of the pieces that the rest, the stream, is cut into.
+The result holds the lines, the messages in them, and how each reads as a request, as a message
+and as a call. Lines that cannot be read give a value, never an exception.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from typing import Any
 from fuzz.common import Target
 from lookfar.errors import LookfarError
 from lookfar.serve.daemon import process, relay, services
-from lookfar.serve.daemon.endpoint import Hello
+from lookfar.serve.daemon.endpoint import ClientRequest
 
 _MOST = 1024
 
 
 class _Listener:
-    """As much of a listener as a hello is compared with."""
+    """The attributes of a listener that a request is checked against."""
 
     token = "the token"
     build = ""
 
 
-class _Asked:
-    """A library that only says what it was asked."""
+class _Library:
+    """A library whose methods return the names of their arguments."""
 
     collections: tuple[str, ...] = ()
     indexed = True
 
     def __getattr__(self, name: str) -> Any:
-        if name not in services.QUESTIONS:
+        if name not in services.METHODS:
             raise AttributeError(name)
         return lambda **given: sorted(given)
 
@@ -46,38 +46,37 @@ def work(data: bytes) -> tuple[Any, ...]:
     for at in range(0, len(stream), step):
         lines.extend(cut.feed(stream[at : at + step]))
     rest = cut.rest()
-    heard = [list(relay._messages(line)) for line in lines]
-    keys = [relay._key(message.get("id")) for messages in heard for message in messages]
-    return step, cut.refused, lines, rest, keys, [_read(line) for line in lines[:20]]
+    heard = [list(relay._parse_messages(line)) for line in lines]
+    keys = [relay._make_key(message.get("id")) for messages in heard for message in messages]
+    return step, cut.too_long, lines, rest, keys, [_read(line) for line in lines[:20]]
 
 
 def _read(line: bytes) -> tuple[str, ...]:
-    """The same line as a hello, as a message of a session, and as a question."""
+    """Read the same line as a request, as a message of a session, and as a call."""
     try:
-        Hello.parse(line)
-        hello = "a hello"
+        ClientRequest.parse(line)
+        request = "a request"
     except ValueError as error:
-        hello = str(error)
-    parsed = services._parsed(line)
-    message = type(parsed).__name__
-    return hello, asyncio.run(_greeted(line)), message, _asked(line)
+        request = str(error)
+    message = type(services._parse_message(line)).__name__
+    return request, asyncio.run(_open_session(line)), message, _call(line)
 
 
-async def _greeted(line: bytes) -> str:
+async def _open_session(line: bytes) -> str:
     reader = asyncio.StreamReader()
     reader.feed_data(line)
     reader.feed_eof()
     host = process.Daemon(process.Services(handlers={}), _Listener())  # type: ignore[arg-type]
     try:
-        return "nothing" if await host._hello(reader) is None else "let in"
-    except process._Refused as refusal:
+        return "nothing" if await host._read_request(reader) is None else "let in"
+    except process._Refusal as refusal:
         return refusal.shape["code"]
 
 
-def _asked(line: bytes) -> str:
+def _call(line: bytes) -> str:
     try:
-        asked = services._question(line)
-        return json.dumps(services._ask(_Asked(), asked, str))  # type: ignore[arg-type]
+        call = services._parse_call(line)
+        return json.dumps(services._run_call(_Library(), call, str))  # type: ignore[arg-type]
     except LookfarError as error:
         return error.code
 

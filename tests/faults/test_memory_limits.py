@@ -22,7 +22,7 @@ from lookfar.errors import (
     out_of_memory,
 )
 from lookfar.library import Library
-from lookfar.serve.http.statuses import refused, unforeseen
+from lookfar.serve.http.statuses import error_response, wrap_unexpected
 from lookfar.serve.mcp.server import internal_error
 from lookfar.store.ground import headroom
 
@@ -88,8 +88,8 @@ def test_an_index_pass_under_a_limit_is_whole_or_a_typed_error(docs: Path, tmp_p
 def test_every_face_names_it(error: Exception) -> None:
     """Seen to fail when each took it for a mistake of our own: INTERNAL."""
     assert internal_error(error).code == "OUT_OF_MEMORY"
-    assert unforeseen(error).code == "OUT_OF_MEMORY"
-    assert refused(unforeseen(error)).status_code == 503
+    assert wrap_unexpected(error).code == "OUT_OF_MEMORY"
+    assert error_response(wrap_unexpected(error)).status_code == 503
     assert as_out_of_memory(RuntimeError("something else")) is None
     assert isinstance(from_os_error(OSError(12, "Cannot allocate memory"), "reading"), OutOfMemory)
 

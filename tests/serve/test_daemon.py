@@ -223,10 +223,10 @@ def test_the_runtime_folder_of_somebody_else_is_not_used(
     environment = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": "/"}
     mine = os.getuid()
     monkeypatch.setattr(os, "getuid", lambda: mine + 1)
-    wanted = endpoint._wanted_folder(environment)
+    wanted = endpoint._preferred_folder(environment)
     assert wanted == tmp_path / ".local" / "state" / "lookfar" / "run"
     monkeypatch.undo()
-    assert endpoint._wanted_folder({**environment, "XDG_RUNTIME_DIR": "relative"}) == wanted
+    assert endpoint._preferred_folder({**environment, "XDG_RUNTIME_DIR": "relative"}) == wanted
 
 
 def test_clients_that_hand_on_little_find_the_same_daemon(
@@ -239,10 +239,10 @@ def test_clients_that_hand_on_little_find_the_same_daemon(
     own.mkdir()
     monkeypatch.setattr(endpoint, "_LOGIN_FOLDERS", str(tmp_path))
     home = pwd.getpwuid(os.getuid()).pw_dir
-    little = endpoint._wanted_folder({"HOME": home})
-    assert little == endpoint._wanted_folder({"HOME": home, "XDG_RUNTIME_DIR": str(own)})
+    little = endpoint._preferred_folder({"HOME": home})
+    assert little == endpoint._preferred_folder({"HOME": home, "XDG_RUNTIME_DIR": str(own)})
     # A moved HOME, as in these tests, never meets the user's own daemon.
-    moved = endpoint._wanted_folder({"HOME": str(tmp_path)})
+    moved = endpoint._preferred_folder({"HOME": str(tmp_path)})
     assert moved == tmp_path / ".local" / "state" / "lookfar" / "run"
 
 
@@ -335,7 +335,7 @@ def test_a_silent_client_is_dropped(place: Path, monkeypatch: pytest.MonkeyPatch
     pid = start()
     silent = raw(place)
     assert called("others are served meanwhile") == "others are served meanwhile"
-    assert "did not come" in answer(silent)["error"]["message"]
+    assert "did not arrive" in answer(silent)["error"]["message"]
     assert start() == pid
 
 
@@ -458,7 +458,7 @@ def test_it_leaves_when_idle_and_cleans_up(
     eventually(lambda: not alive(pid), "it leaves")
     assert closed.read_text() == "closed"
     assert sorted(path.name for path in place.iterdir()) == ["daemon.lock", "start.lock"]
-    assert "nobody needs it" in daemon_log_path().read_text()
+    assert "stopping: idle" in daemon_log_path().read_text()
 
 
 def test_a_session_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -546,7 +546,7 @@ def test_a_daemon_that_dies_while_a_line_is_sent(capfd: pytest.CaptureFixture[st
         link.noticed = noticed
         session._adopt(endpoint.Connection(link, {}, b""))
         # Either it has been answered, or it is still to be sent to another daemon.
-        assert session._handed_over(link, line, requests) is noticed
+        assert session._send(link, line, requests) is noticed
         assert session._pending == {}
         assert capfd.readouterr().out.count("DAEMON_LOST") == int(noticed)
 

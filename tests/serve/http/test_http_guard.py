@@ -33,8 +33,8 @@ from lookfar import config
 from lookfar.errors import NotFound
 from lookfar.serve.cli.main import cli
 from lookfar.serve.http.app import make_app
-from lookfar.serve.http.guard import Buckets, Guard, Rules, _bracketed, _name
-from lookfar.serve.http.listen import _bound, _Connection
+from lookfar.serve.http.guard import Buckets, Guard, Rules, _format_address, _parse_host
+from lookfar.serve.http.listen import _Connection, _open_socket
 from lookfar.serve.http.tokens import Tokens
 from lookfar.serve.http.visits import Watch
 from lookfar.serve.mcp.server import make_server
@@ -427,7 +427,7 @@ def test_a_page_that_was_opened_by_an_address_may_ask(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_the_name_of_an_address(address: str | None, name: str) -> None:
     """Seen to fail when a mapped address, as sockets for both families have, kept its dress."""
-    assert _bracketed(address) == name
+    assert _format_address(address) == name
 
 
 def test_further_names_can_be_given(tmp_path: Path) -> None:
@@ -449,7 +449,7 @@ def test_a_client_that_asks_too_often_is_told_to_wait(tmp_path: Path) -> None:
 
 def test_answers_do_not_wait_for_the_client_between_head_and_body() -> None:
     """asyncio turns Nagle's algorithm off only where the socket names its protocol."""
-    with _bound("127.0.0.1", 0) as bound:
+    with _open_socket("127.0.0.1", 0) as bound:
         client = socket.create_connection(bound.getsockname())
         accepted, _ = bound.accept()
         with client, accepted:
@@ -486,7 +486,7 @@ def test_buckets_do_not_grow_without_bound() -> None:
     ],
 )  # fmt: skip
 def test_the_name_of_a_host(host: str, name: str) -> None:
-    assert _name(host) == name
+    assert _parse_host(host) == name
 
 
 def test_a_websocket_is_closed() -> None:
@@ -582,16 +582,16 @@ def test_a_client_that_reads_slowly_is_not_cut() -> None:
         connection = Looking()
         connection.pause_writing()
         for left in (2000, 1000):
-            first, waiting[0] = connection._reading, left
+            first, waiting[0] = connection._read_timer, left
             assert first is not None
             first._callback(*first._args)  # type: ignore[attr-defined]
             assert not ends
-        last = connection._reading
+        last = connection._read_timer
         assert last is not None
         last._callback(*last._args)  # type: ignore[attr-defined]
         assert ends == [1000]
         connection.pause_writing()
         connection.resume_writing()
-        assert connection._reading is None
+        assert connection._read_timer is None
 
     asyncio.run(go())

@@ -138,7 +138,11 @@ def test_an_exception_is_one_line_too() -> None:
     text = JsonLines().format(record)
     assert "\n" not in text
     shape = json.loads(text)
-    assert (shape["component"], shape["message"], shape["level"]) == ("pool", "it broke", "error")
+    assert (shape["component"], shape["message"], shape["level"]) == (
+        "daemon.pool",
+        "it broke",
+        "error",
+    )
     assert "ValueError: line one\nline two" in shape["exception"]
 
 

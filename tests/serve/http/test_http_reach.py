@@ -289,7 +289,7 @@ def test_nor_are_they_in_the_newer_era(served: Served, keys: dict[str, str]) -> 
     }
     headers = {"MCP-Protocol-Version": era, "Mcp-Method": asked["method"], **SPOKEN}
     answer = served.ask("POST", "/mcp", asked, headers, token=keys["docs"])
-    assert "nothing that your token reaches" in answer.body.decode()
+    assert "Your token does not give access" in answer.body.decode()
 
 
 def test_a_session_is_not_for_another_token_of_its_name(

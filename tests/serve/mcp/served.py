@@ -202,7 +202,7 @@ def in_memory(
     """A client at a server object in this process."""
     own = pool or Pool()
     changes = Changes()
-    portal.call(changes.begin)
+    portal.call(changes.bind_loop)
     try:
         with own.session(
             [str(root) for root in roots],

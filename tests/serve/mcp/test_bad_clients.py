@@ -117,7 +117,7 @@ def connect(
         ours, theirs = socket.socketpair()
         ours.settimeout(DEADLINE)
         request = ClientRequest(kind, cwd, tuple(map(str, roots)), {"settings": settings})
-        handler = services._mcp if kind == "mcp" else services._questions
+        handler = services._serve_mcp_client if kind == "mcp" else services._serve_calls
 
         async def serve() -> None:
             reader, writer = await asyncio.open_connection(sock=theirs)
@@ -226,12 +226,12 @@ def test_many_changes_are_compared_with_many_subscriptions_once(
         looked += 1
         return address.partition("#")[0]
 
-    monkeypatch.setattr(changes_module, "document_of", document_of)
+    monkeypatch.setattr(changes_module, "strip_to_document", document_of)
     changes, connection = Changes(), Connection()
-    portal.call(changes.begin)
+    portal.call(changes.bind_loop)
     for at in range(1_000):
         changes.subscribe(connection, f"lookfar://x/{at}.md#Part")
-    changes.tell([f"lookfar://x/{at}.md" for at in range(500, 1_500)], listed=False)
+    changes.notify([f"lookfar://x/{at}.md" for at in range(500, 1_500)], listed=False)
     eventually(lambda: len(told) == 500, "the changes are told")
     assert told == sorted(f"lookfar://x/{at}.md" for at in range(500, 1_000))
     assert looked <= 2_000

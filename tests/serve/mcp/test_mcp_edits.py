@@ -51,14 +51,14 @@ def served(
 ) -> Iterator[Agent]:
     """A server that may write, in this process, over folders that are indexed."""
     pool, changes = Pool(), Changes()
-    portal.call(changes.begin)
+    portal.call(changes.bind_loop)
     settings = home.settings | {"serve.write": write, "watch.enabled": False} | chosen
-    offer = Offer.of(config.load(roots[0], settings, {}).serve)
+    offer = Offer.from_settings(config.load(roots[0], settings, {}).serve)
     try:
         with pool.session(
             list(map(str, roots)), settings=settings, environ={}, write=offer.write, changes=changes
         ) as session:
-            server = offer.server(session, changes)
+            server = offer.make_server(session, changes)
             with connected(portal, server, roots[0], mode=era, name=name) as agent:
                 agent.call("search", query="installer")
                 yield agent

@@ -614,8 +614,8 @@ def test_progress_is_told(
     if tool == "reindex_project":
         ask("create_index", confirm=True)
     monkeypatch.setattr(build, "_BATCH_FILES", 1)
-    monkeypatch.setattr("lookfar.serve.mcp.server._TELL_SECONDS", 0.0)
-    monkeypatch.setattr("lookfar.serve.mcp.server._TELL_SHARE", 1e9)
+    monkeypatch.setattr("lookfar.serve.mcp.server._PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr("lookfar.serve.mcp.server._PROGRESS_SHARE", 1e9)
     told: list[tuple[float, float | None, str | None]] = []
 
     async def progress(done: float, total: float | None, message: str | None) -> None:

@@ -316,7 +316,7 @@ def test_a_change_is_seen_compared_and_rolled_back(page: Page, changing: Served)
     page.click("#confirm-yes")
     page.wait("window.__asked.includes('/api/rollback')")
     page.wait("document.querySelector('.generations li:last-child.active')")
-    assert "Held at generation 1" in page.text(".banner")
+    assert "Rolled back to generation 1" in page.text(".banner")
     page.wait("document.querySelector('#pulse').dataset.state === 'held'")
     search(page, changing, "lamp+oil")
     page.wait("document.querySelector('.notes').innerText.includes('held')")
@@ -337,7 +337,7 @@ def test_health_follows_the_index(page: Page, changing: Served) -> None:
     page.wait("document.querySelector('.big dd')")
     before = len(TEXTS) + 2  # and the two that are hostile
     assert page.text(".big dd") == str(before)
-    assert "True to the disk" in page.wait("document.querySelector('.verdict').innerText")
+    assert "Up to date" in page.wait("document.querySelector('.verdict').innerText")
     (changing.root / "new.md").write_text("# New\n\nOne more.\n", encoding="utf-8")
     page.wait(f"document.querySelector('.big dd').innerText === '{before + 1}'")
     assert page.text("#pulse-text") == f"{before + 1} documents"
@@ -705,7 +705,7 @@ def test_a_token_is_asked_for_once_and_kept_in_the_tab(browser: Chrome, tmp_path
         page.click(".generations li:last-child .danger")
         page.click("#confirm-yes")
         page.wait("document.querySelector('.banner .problem')")
-        assert "may only read" in page.text(".banner")
+        assert "read-only" in page.text(".banner")
         assert page.seen()["violations"] == []
         with browser.page() as other:  # Another tab knows nothing of it.
             other.open(served.address)

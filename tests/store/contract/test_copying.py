@@ -24,7 +24,7 @@ from lookfar.errors import (
 from lookfar.index.copy import Copied, IndexLocation, Skipped, copy, select_collections
 from lookfar.model import Filters
 from lookfar.serve.cli.main import cli
-from lookfar.serve.http.statuses import status_of
+from lookfar.serve.http.statuses import get_status
 from lookfar.store.postgres.server import server_at
 from lookfar.store.sqlite.write_session import EpochWriter
 from store.contract.pgserver import PgServer
@@ -290,7 +290,7 @@ def test_a_server_that_is_gone_is_an_error_with_a_next_step(folder: Path, tmp_pa
     with opened(folder, store__url=nowhere) as library, pytest.raises(StoreUnavailable) as raised:
         library.search("crimson")
     assert "store.url" in raised.value.hint
-    assert status_of(raised.value) == 503, "over HTTP, with a time to try again"
+    assert get_status(raised.value) == 503, "over HTTP, with a time to try again"
 
 
 def test_two_databases_are_two_worlds(pg: PgServer, url: str) -> None:

@@ -1,20 +1,16 @@
-"""Where the one daemon of a user listens, and how to reach it or start it.
+"""Find, reach and start the one daemon of a user.
 
-Takes: the environment (through ``config``) and the command that starts a daemon.
-Gives: an owner-only folder with the socket, two locks and the log's path; a
-connection that has exchanged greetings with a daemon of this very build; and what
-``lookfar daemon status|stop|logs`` need. Refuses (``PermissionDenied``): a folder
-or socket that belongs to somebody else, or is a symbolic link.
+The daemon's folder is readable by its owner only and holds ``daemon.sock`` (on Windows a
+loopback port, named in ``daemon.json`` together with a random token), ``daemon.json`` (process
+id and version), ``daemon.lock`` (held by the daemon that listens) and ``start.lock`` (held by
+the client that starts one). A folder or socket that belongs to another user, or is a symbolic
+link, is refused with ``PermissionDenied``.
 
-Every agent session imports this module, so it knows nothing but the standard
-library and ``config``; what only starting needs is imported when starting.
+The client sends one line of JSON, a :class:`ClientRequest`, and the daemon replies with one line:
+``{"ok": true}`` or ``{"error": {"code", "message", "hint"}}``. Nothing else is sent before it.
 
-The folder holds ``daemon.sock`` (Windows: a loopback port, named in ``daemon.json``
-beside a random token), ``daemon.json`` (process and build), ``daemon.lock`` (held by
-the daemon that listens) and ``start.lock`` (held by whoever starts one).
-
-One line of JSON from the client, the request, and one line back, ``{"ok": true}`` or
-``{"error": {"code", "message", "hint"}}``; nothing else is sent before that answer.
+Every agent session imports this module, so it imports only the standard library and ``config``;
+what is needed to start a daemon is imported when one is started.
 """
 
 from __future__ import annotations
@@ -39,39 +35,40 @@ from lookfar.errors import IndexBusy, IOFailed, LookfarError, PermissionDenied, 
 
 MAX_REQUEST_BYTES: Final = 256 * 1024
 MAX_LINE_BYTES: Final = 32 * 1024 * 1024
-"""The longest message that daemon and relay carry."""
+"""The longest message that the daemon and the relay accept."""
 START_SECONDS: Final = 15.0
-"""How long a client waits for a daemon, starting it included."""
+"""How long a client waits for a daemon, including the time to start it."""
 ANOTHER_SERVES: Final = 75
-"""What a daemon exits with when another one holds the lock."""
+"""Exit code of a daemon that found another one holding the lock."""
 OTHER_BUILD: Final = "OTHER_BUILD"
 LEAVING: Final = "DAEMON_LEAVING"
 
 _ANSWER_SECONDS: Final = 5.0
-# macOS allows 104 bytes with the final zero, Linux 108.
+# macOS allows 104 bytes including the final zero, Linux 108.
 _MAX_SOCKET_PATH: Final = 100
 _LOGIN_FOLDERS: Final = "/run/user"
-_PLACES: Final = ("HOME", "USERPROFILE", "LOCALAPPDATA", "APPDATA")
-_LOGS: Final = "Read what it wrote: lookfar daemon logs"
+_HOME_VARIABLES: Final = ("HOME", "USERPROFILE", "LOCALAPPDATA", "APPDATA")
+_LOGS: Final = "See its log: lookfar daemon logs"
 
 
 @dataclass(slots=True)
 class ClientRequest:
-    """What a client says first: who it is and on whose behalf it asks."""
+    """The first line a client sends: what it wants, and for which folders and settings."""
 
     kind: str
     cwd: str = ""
     paths: tuple[str, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=dict)
-    """The client's variables that settings are read from; not those of the daemon."""
+    """Environment variables of the client that settings are read from, not the daemon's own."""
     version: str = lookfar.__version__
     build: str = ""
     token: str = ""
     client: str = ""
-    """For ``daemon status``: a handler writes here who it turned out to be."""
+    """Name of the client program, set by the handler and shown by ``lookfar daemon status``."""
 
-    def line(self) -> bytes:
+    def encode(self) -> bytes:
+        """Return the request as one line of JSON."""
         shape = {
             "lookfar": self.version,
             "build": self.build,
@@ -86,7 +83,7 @@ class ClientRequest:
 
     @classmethod
     def parse(cls, line: bytes) -> ClientRequest:
-        """Read a request that anyone may have sent; ``ValueError`` says what is wrong with it."""
+        """Parse an untrusted line; ``ValueError`` says what is wrong with it."""
         try:
             shape = json.loads(line)
         except RecursionError:
@@ -107,42 +104,44 @@ class ClientRequest:
         }
         paths, options, env = shape.get("paths", []), shape.get("options", {}), shape.get("env", {})
         if not all(isinstance(text, str) for text in texts.values()):
-            raise ValueError("a text is something else")
+            raise ValueError("kind, cwd, lookfar, build and token must be strings")
         if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
-            raise ValueError("paths is not a list of texts")
+            raise ValueError("paths is not a list of strings")
         if not isinstance(options, dict):
             raise ValueError("options is not an object")
-        if not isinstance(env, dict) or not all(isinstance(each, str) for each in env.values()):
-            raise ValueError("env is not an object of texts")
+        if not isinstance(env, dict) or not all(isinstance(value, str) for value in env.values()):
+            raise ValueError("env is not an object of strings")
         return cls(paths=tuple(paths), options=options, env=env, **texts)
 
 
 def make_request(
     kind: str, paths: Sequence[str] = (), options: Mapping[str, Any] | None = None
 ) -> ClientRequest:
-    """The request of this process: its working folder and its variables."""
+    """Make a request with the working directory and environment of this process."""
     try:
         cwd = os.getcwd()
-    except FileNotFoundError:  # removed under our feet; whoever needs it says so better than we
+    except FileNotFoundError:  # It was deleted; whichever code needs it reports that.
         cwd = ""
-    wanted = ("LOOKFAR_", "XDG_")
-    env = child_environment({})
-    kept = {k: v for k, v in env.items() if k.startswith(wanted) or k in _PLACES}
-    # What is relative in options and variables is so to this folder, not to the daemon's.
-    return ClientRequest(kind, cwd, tuple(paths), dict(options or {}), kept | {"PWD": cwd})
+    env = {
+        name: value
+        for name, value in child_environment({}).items()
+        if name.startswith(("LOOKFAR_", "XDG_")) or name in _HOME_VARIABLES
+    }
+    # Relative paths in options and variables are relative to this folder, not to the daemon's.
+    return ClientRequest(kind, cwd, tuple(paths), dict(options or {}), env | {"PWD": cwd})
 
 
 def build() -> str:
-    """Tells two installations apart, and a daemon from before an upgrade or an edit.
+    """Return an identifier of the installed code, which changes with an upgrade or an edit.
 
-    All of it is read from the disk now: a relay that lives through an upgrade must agree
-    with the daemon that starts after it.
+    It is read from the disk on every call: a relay that was running during an upgrade must agree
+    with a daemon that started after it.
     """
     package = os.path.dirname(os.path.abspath(lookfar.__file__))
     newest = size = 0
     folders = [package]
     while folders:
-        # An upgrade may be taking files away right now; then the next look differs.
+        # An upgrade may be removing files right now; then the next call returns another build.
         with suppress(OSError), os.scandir(folders.pop()) as entries:
             for entry in entries:
                 if entry.is_dir() and entry.name != "__pycache__":
@@ -155,55 +154,55 @@ def build() -> str:
 
 
 def daemon_command(services: str) -> list[str]:
-    """Starts a daemon whose handlers come from ``services``, written ``module:function``."""
-    # -P: whatever lies in the working folder is not to be imported.
+    """Return the command that starts a daemon; ``services`` is written ``module:function``."""
+    # -P: do not import modules from the working directory.
     return [sys.executable, "-P", "-m", "lookfar.serve.daemon.process", "--services", services]
 
 
-# --- the place --------------------------------------------------------------------------------
+# --- files and folders ------------------------------------------------------------------------
 
 
 def runtime_folder(environ: Mapping[str, str] | None = None) -> Path:
-    """Where the socket lies, made for its owner alone."""
+    """Return the folder of the socket, created for its owner only."""
     env = child_environment({}) if environ is None else environ
-    folder = _wanted_folder(env)
+    folder = _preferred_folder(env)
     if len(os.fsencode(folder / "daemon.sock")) > _MAX_SOCKET_PATH:
         folder = _short_folder(env, folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
-        _insist_on_own_folder(folder)
+        _require_own_folder(folder)
     except OSError as error:
         raise from_os_error(error, f"preparing the daemon's folder {folder}") from error
     return folder
 
 
 def daemon_log_path(environ: Mapping[str, str] | None = None) -> Path:
-    """The file that the daemon writes to, whether or not it exists."""
+    """Return the path of the daemon's log, whether or not it exists."""
     env = child_environment({}) if environ is None else environ
     return _state_folder(env) / "daemon.log"
 
 
-def _wanted_folder(env: Mapping[str, str]) -> Path:
+def _preferred_folder(env: Mapping[str, str]) -> Path:
     if sys.platform != "win32":
         named = env.get("XDG_RUNTIME_DIR") or _login_folder(env)
-        # sudo and su hand on the folder of somebody else, where ours would lock them out.
+        # sudo and su pass on another user's folder; creating ours there would lock them out.
         if os.path.isabs(named) and _owner(named) == os.getuid():
             return Path(named) / "lookfar"
     return _state_folder(env) / "run"
 
 
 def _login_folder(env: Mapping[str, str]) -> str:
-    """What XDG_RUNTIME_DIR is, unless somebody moved it.
+    """Return the usual value of XDG_RUNTIME_DIR, or "" if HOME was changed.
 
-    Many MCP clients hand on little but HOME and PATH; without this their relays and the
-    command line would have a daemon each. Who moved HOME wants a place apart from it.
+    Many MCP clients pass on little but HOME and PATH. Without this, their relays and the command
+    line would each start a daemon. A changed HOME asks for a separate daemon.
     """
     if sys.platform != "win32":
         import pwd
 
-        with suppress(KeyError):  # a container's user may have no entry
+        with suppress(KeyError):  # In a container the user may have no entry.
             if env.get("HOME") == pwd.getpwuid(os.getuid()).pw_dir:
                 return f"{_LOGIN_FOLDERS}/{os.getuid()}"
     return ""
@@ -219,9 +218,9 @@ def _state_folder(env: Mapping[str, str]) -> Path:
 
 
 def _short_folder(env: Mapping[str, str], wanted: Path) -> Path:
-    """A socket's path is short, so for a long one a folder of ours in the temporary one."""
+    """Return a folder in the temporary directory: the path of a socket must be short."""
     if sys.platform == "win32":
-        return wanted  # no socket lies there
+        return wanted  # There is no socket in it.
     name = f"lookfar-{os.getuid()}-{zlib.crc32(os.fsencode(wanted)):08x}"
     given = env.get("TMPDIR", "")
     fits = len(os.fsencode(given)) + len(name) + len("//daemon.sock") <= _MAX_SOCKET_PATH
@@ -235,13 +234,13 @@ def _owner(path: str) -> int | None:
         return None
 
 
-def _insist_on_own_folder(folder: Path) -> None:
+def _require_own_folder(folder: Path) -> None:
     if sys.platform == "win32":
-        return  # it lies in the user's profile, which Windows keeps from others
+        return  # It is in the user's profile, which Windows protects.
     status = os.lstat(folder)
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         raise PermissionDenied(
-            f"{folder} is not a folder of your own, so nothing in it can be trusted.",
+            f"{folder} is not a folder that you own, so the daemon cannot use it safely.",
             hint="Remove it, or set XDG_RUNTIME_DIR to a folder that only you can write to.",
             developer=f"owner {status.st_uid}, mode {status.st_mode:o}, we are {os.getuid()}",
             details={"path": str(folder)},
@@ -250,44 +249,44 @@ def _insist_on_own_folder(folder: Path) -> None:
         os.chmod(folder, 0o700)
 
 
-# --- reaching a daemon ------------------------------------------------------------------------
+# --- connecting to a daemon -------------------------------------------------------------------
 
 
 class Connection(NamedTuple):
-    """A daemon that has accepted our request."""
+    """A connection to a daemon that has replied to the request."""
 
     socket: socket.socket
     reply: dict[str, Any]
     early: bytes
-    """What it sent right after its reply."""
+    """Bytes received after the reply."""
 
 
 class _Unreachable(Exception):
-    """Somebody listened and said nothing useful: leaving, or just starting."""
+    """A daemon listens but did not reply: it is starting or shutting down."""
 
 
 def find(request: ClientRequest) -> Connection | None:
-    """Connect to a daemon of this build that runs already, or give ``None``."""
+    """Connect to a running daemon of this build; return ``None`` if there is none."""
     request.build = build()
     try:
-        opened = _greeted(runtime_folder(), request, _ANSWER_SECONDS)
+        connection = _handshake(runtime_folder(), request, _ANSWER_SECONDS)
     except _Unreachable:
         return None
-    if opened is None or "error" not in opened.reply:
-        return opened
-    opened.socket.close()
-    if opened.reply["error"]["code"] in (OTHER_BUILD, LEAVING):
+    if connection is None or "error" not in connection.reply:
+        return connection
+    connection.socket.close()
+    if connection.reply["error"]["code"] in (OTHER_BUILD, LEAVING):
         return None
-    raise _told(opened.reply["error"])
+    raise _make_error(connection.reply["error"])
 
 
 def connect(
     request: ClientRequest, command: Sequence[str], timeout: float = START_SECONDS
 ) -> Connection:
-    """Connect to the daemon of this build, and start it when there is none.
+    """Connect to the daemon of this build, and start one if there is none.
 
-    A daemon of another build is asked to leave once its sessions have ended, and one of
-    ours takes its place at once.
+    A daemon of another build is asked to exit once its sessions have ended; one of this build
+    replaces it at once.
     """
     folder = runtime_folder()
     deadline = time.monotonic() + timeout
@@ -296,35 +295,35 @@ def connect(
         left = max(deadline - time.monotonic(), 0.1)
         request.build = build()
         try:
-            opened = _greeted(folder, request, left)
-            if opened is None:
+            connection = _handshake(folder, request, left)
+            if connection is None:
                 _start(folder, command, deadline)
-            elif "error" not in opened.reply:
-                return opened
+            elif "error" not in connection.reply:
+                return connection
             else:
-                opened.socket.close()
-                _make_way(folder, opened.reply)
+                connection.socket.close()
+                _handle_refusal(folder, connection.reply)
         except _Unreachable:
-            opened = None
+            pass
         if time.monotonic() >= deadline:
             raise IOFailed(
                 f"The daemon did not answer within {timeout:.0f} s.",
-                hint=f"End it with: lookfar daemon stop. {_LOGS}",
+                hint=f"Stop it with: lookfar daemon stop. {_LOGS}",
             )
         time.sleep(pause)
         pause = min(pause * 1.5, 0.25)
 
 
-def _greeted(folder: Path, request: ClientRequest, timeout: float) -> Connection | None:
-    """Say request; ``None`` when nobody listens."""
-    opened = _open(folder, request, timeout)
-    if opened is None:
+def _handshake(folder: Path, request: ClientRequest, timeout: float) -> Connection | None:
+    """Connect, send the request and read the reply; return ``None`` if no daemon listens."""
+    sock = _open_socket(folder, request, timeout)
+    if sock is None:
         return None
     try:
-        opened.sendall(request.line())
+        sock.sendall(request.encode())
         received = b""
         while b"\n" not in received:
-            chunk = opened.recv(65536)
+            chunk = sock.recv(65536)
             if not chunk or len(received) > MAX_LINE_BYTES:
                 raise _Unreachable
             received += chunk
@@ -332,22 +331,22 @@ def _greeted(folder: Path, request: ClientRequest, timeout: float) -> Connection
         reply = json.loads(line)
         if not isinstance(reply, dict):
             raise _Unreachable
-        opened.settimeout(None)
-        return Connection(opened, reply, early)
+        sock.settimeout(None)
+        return Connection(sock, reply, early)
     except BaseException as error:
-        opened.close()
+        sock.close()
         if isinstance(error, OSError | ValueError):
             raise _Unreachable from error
         raise
 
 
-def _open(folder: Path, request: ClientRequest, timeout: float) -> socket.socket | None:
+def _open_socket(folder: Path, request: ClientRequest, timeout: float) -> socket.socket | None:
     if sys.platform == "win32":
         known = _read_state(folder)
         if "port" not in known:
             return None
         request.token = str(known["token"])
-        opened = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         address: Any = ("127.0.0.1", int(known["port"]))
     else:
         path = folder / "daemon.sock"
@@ -359,38 +358,38 @@ def _open(folder: Path, request: ClientRequest, timeout: float) -> socket.socket
             raise _Unreachable from error
         if not stat.S_ISSOCK(status.st_mode) or status.st_uid != os.getuid():
             raise PermissionDenied(
-                f"{path} is not a socket of your own, so nothing is sent to it.",
+                f"{path} is not a socket that you own, so nothing is sent to it.",
                 hint="Remove it and try again.",
                 developer=f"owner {status.st_uid}, mode {status.st_mode:o}",
                 details={"path": str(path)},
             )
-        opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         address = str(path)
-    opened.settimeout(timeout)
+    sock.settimeout(timeout)
     try:
-        opened.connect(address)
+        sock.connect(address)
     except (ConnectionRefusedError, FileNotFoundError):
-        opened.close()
+        sock.close()
         return None
-    except OSError as error:  # too many wait to be accepted, or it just leaves
-        opened.close()
+    except OSError as error:  # Its backlog is full, or it is exiting.
+        sock.close()
         raise _Unreachable from error
-    return opened
+    return sock
 
 
-def _make_way(folder: Path, reply: dict[str, Any]) -> None:
-    """Deal with a refusal: ask a daemon of another build to go, wait for one that goes."""
+def _handle_refusal(folder: Path, reply: dict[str, Any]) -> None:
+    """Ask a daemon of another build to retire; do nothing if the daemon is exiting anyway."""
     error = reply["error"]
     if error["code"] == LEAVING:
         return
     if error["code"] != OTHER_BUILD:
-        raise _told(error)
-    # It names the build it was refused by: the next one there may be the one we want.
+        raise _make_error(error)
+    # Name the build that refused us: by now the daemon may be one of this build.
     _control(folder, {"action": "retire", "build": reply["build"]}, _ANSWER_SECONDS)
 
 
 def _start(folder: Path, command: Sequence[str], deadline: float) -> None:
-    """Start a daemon, unless somebody else is just doing so."""
+    """Start a daemon, unless another client is starting one."""
     from lookfar.store.ground.files import WriterLock
 
     lock = WriterLock(folder / "start.lock")
@@ -399,31 +398,31 @@ def _start(folder: Path, command: Sequence[str], deadline: float) -> None:
     except IndexBusy:
         return
     with lock:
-        opened = _open(folder, ClientRequest("control"), _ANSWER_SECONDS)
-        if opened is not None:
-            opened.close()
+        sock = _open_socket(folder, ClientRequest("control"), _ANSWER_SECONDS)
+        if sock is not None:
+            sock.close()
             return
         _spawn(folder, command, deadline)
 
 
 def _spawn(folder: Path, command: Sequence[str], deadline: float) -> None:
-    # Imported here: only one client in many starts a daemon.
+    # Imported here because few clients start a daemon.
     import subprocess
 
-    # Without a limit each thread of a daemon keeps freed memory to itself, 10 MB in all.
+    # Without a limit each thread keeps an arena of freed memory, about 10 MB in all.
     env = child_environment({"MALLOC_ARENA_MAX": "2"})
-    # One client's settings are not everybody's; each says its own in its request.
+    # The daemon serves many clients; each sends its own settings with its request.
     env = {name: value for name, value in env.items() if not name.startswith("LOOKFAR_")}
-    ways: list[dict[str, Any]] = [{"start_new_session": True}]
+    attempts: list[dict[str, Any]] = [{"start_new_session": True}]
     if sys.platform == "win32":
         flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
-        # The second way is for a client inside a job that nobody may leave.
-        ways = [
+        # The second way is for a client in a job object that does not allow breakaway.
+        attempts = [
             {"creationflags": flags | subprocess.CREATE_BREAKAWAY_FROM_JOB},
             {"creationflags": flags},
         ]
     failed: OSError | None = None
-    for way in ways:
+    for options in attempts:
         try:
             process = subprocess.Popen(
                 command,
@@ -433,7 +432,7 @@ def _spawn(folder: Path, command: Sequence[str], deadline: float) -> None:
                 close_fds=True,
                 cwd=os.path.abspath(os.sep),
                 env=env,
-                **way,
+                **options,
             )
             break
         except OSError as error:
@@ -444,23 +443,28 @@ def _spawn(folder: Path, command: Sequence[str], deadline: float) -> None:
     code = _await_listening(folder, process, deadline)
     if code not in (0, None, ANOTHER_SERVES):
         raise IOFailed(
-            f"The daemon could not be started (it ended with {code}).",
+            f"The daemon could not be started (exit code {code}).",
             hint=_LOGS,
             developer=f"{list(command)} exited with {code}",
         )
 
 
 def _await_listening(folder: Path, process: Any, deadline: float) -> int | None:
-    """Until it listens, or has ended. On POSIX its first process ends when the second listens."""
+    """Wait until the daemon listens or exits, and return its exit code if it did.
+
+    On POSIX the started process exits as soon as the daemon, its child, listens.
+    """
     while time.monotonic() < deadline:
         code: int | None = process.poll()
         if code is not None:
             return code
-        if sys.platform == "win32" and (opened := _open(folder, ClientRequest("control"), 1.0)):
-            opened.close()
+        if sys.platform == "win32" and (
+            sock := _open_socket(folder, ClientRequest("control"), 1.0)
+        ):
+            sock.close()
             break
         time.sleep(0.005)
-    process.returncode = 0  # it goes on without us, so Popen need not warn that it runs
+    process.returncode = 0  # Keeps Popen from warning about a process that is still running.
     return None
 
 
@@ -468,51 +472,51 @@ def _await_listening(folder: Path, process: Any, deadline: float) -> int | None:
 
 
 def daemon_status() -> dict[str, Any] | None:
-    """What the running daemon says of itself; ``None`` when there is none."""
+    """Return the status of the running daemon; ``None`` if there is none."""
     try:
         reply = _control(runtime_folder(), {"action": "status"}, _ANSWER_SECONDS)
     except _Unreachable as error:
         raise IOFailed(
-            "The daemon runs but does not answer.", hint="End it with: lookfar daemon stop"
+            "The daemon is running but does not answer.", hint="Stop it with: lookfar daemon stop"
         ) from error
     return None if reply is None else dict(reply["status"])
 
 
 def daemon_stop(timeout: float = 10.0) -> bool:
-    """End the daemon and its sessions; whether there was one. One that hangs is killed.
+    """Stop the daemon and its sessions, killing it if it hangs; return whether there was one.
 
-    The daemon leaves this connection open, so its end is the end of the process.
+    The daemon keeps this connection open until its process ends.
     """
     folder = runtime_folder()
     request = ClientRequest("control", options={"action": "stop"})
     try:
-        opened = _open(folder, request, timeout)
+        sock = _open_socket(folder, request, timeout)
     except _Unreachable as error:
         raise IOFailed(
-            "The daemon takes no connections.", hint="End its process yourself and try again."
+            "The daemon does not accept connections.", hint="Kill its process and try again."
         ) from error
-    if opened is None:
+    if sock is None:
         return False
     pid = int(_read_state(folder).get("pid", 0))
     kill = getattr(signal, "SIGKILL", signal.SIGTERM)
-    with opened:
+    with sock:
         with suppress(OSError):
-            opened.sendall(request.line())
+            sock.sendall(request.encode())
         for step, wait in ((None, timeout), (signal.SIGTERM, 2.0), (kill, 5.0)):
             if step is not None and pid:
                 with suppress(ProcessLookupError):
                     os.kill(pid, step)
-            if _has_ended(opened, wait):
+            if _has_ended(sock, wait):
                 return True
     raise IOFailed(
-        f"The daemon (process {pid}) does not end.", hint="End the process yourself and try again."
+        f"The daemon (process {pid}) does not stop.", hint="Kill the process and try again."
     )
 
 
-def _has_ended(opened: socket.socket, wait: float) -> bool:
-    opened.settimeout(wait)
+def _has_ended(sock: socket.socket, wait: float) -> bool:
+    sock.settimeout(wait)
     try:
-        while opened.recv(65536):
+        while sock.recv(65536):
             pass
     except TimeoutError:
         return False
@@ -522,17 +526,17 @@ def _has_ended(opened: socket.socket, wait: float) -> bool:
 
 
 def _control(folder: Path, options: dict[str, Any], timeout: float) -> dict[str, Any] | None:
-    opened = _greeted(folder, ClientRequest("control", options=options), timeout)
-    if opened is None:
+    connection = _handshake(folder, ClientRequest("control", options=options), timeout)
+    if connection is None:
         return None
-    opened.socket.close()
-    if "error" in opened.reply:
-        raise _told(opened.reply["error"])
-    return opened.reply
+    connection.socket.close()
+    if "error" in connection.reply:
+        raise _make_error(connection.reply["error"])
+    return connection.reply
 
 
 def _read_state(folder: Path) -> dict[str, Any]:
-    """``daemon.json``, or nothing while it is absent or half there."""
+    """Read ``daemon.json``; return an empty dict while it is missing or incomplete."""
     try:
         shape = json.loads((folder / "daemon.json").read_bytes())
     except (OSError, ValueError):
@@ -540,9 +544,9 @@ def _read_state(folder: Path) -> dict[str, Any]:
     return shape if isinstance(shape, dict) else {}
 
 
-def _told(error: Mapping[str, Any]) -> LookfarError:
-    told = IOFailed(
-        str(error.get("message", "The daemon refused.")), hint=str(error.get("hint") or _LOGS)
+def _make_error(reply: Mapping[str, Any]) -> LookfarError:
+    error = IOFailed(
+        str(reply.get("message", "The daemon refused.")), hint=str(reply.get("hint") or _LOGS)
     )
-    told.developer = f"the daemon said {error.get('code')}: {told.message}"
-    return told
+    error.developer = f"the daemon replied {reply.get('code')}: {error.message}"
+    return error

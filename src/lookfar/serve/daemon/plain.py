@@ -1,7 +1,7 @@
-"""Frozen data as plain JSON and back, for the two ends of a socket.
+"""Convert the dataclasses of :mod:`lookfar.model` to plain JSON values and back.
 
-Takes: the dataclasses of :mod:`lookfar.model`. Gives: dicts, lists and scalars, and from
-those the same objects again. Refuses: what JSON cannot say.
+The daemon and the command line exchange results this way over the socket. Values that JSON
+cannot represent are not supported.
 """
 
 from __future__ import annotations
@@ -15,32 +15,35 @@ T = TypeVar("T")
 
 
 def to_plain(value: Any) -> Any:
+    """Convert a value to dicts, lists and scalars."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: to_plain(getattr(value, each.name)) for each in fields(value)}
+        return {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
-        return {key: to_plain(each) for key, each in value.items()}
+        return {key: to_plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [to_plain(each) for each in value]
+        return [to_plain(item) for item in value]
     return value
 
 
 def from_plain(kind: type[T], value: Any) -> T:
-    """An object of ``kind`` from what :func:`to_plain` made of one."""
-    made: T = _made(kind, value)
-    return made
+    """Rebuild an object of type ``kind`` from the output of :func:`to_plain`."""
+    result: T = _convert(kind, value)
+    return result
 
 
-def _made(kind: Any, value: Any) -> Any:
-    origin, inner = get_origin(kind), get_args(kind)
+def _convert(kind: Any, value: Any) -> Any:
+    origin, arguments = get_origin(kind), get_args(kind)
     if is_dataclass(kind) and isinstance(kind, type):
         hints = get_type_hints(kind)
-        return kind(**{name: _made(hints[name], each) for name, each in value.items()})
+        return kind(**{name: _convert(hints[name], item) for name, item in value.items()})
     if origin in (Union, UnionType):
-        one = next((each for each in inner if each is not type(None)), Any)
-        return None if value is None else _made(one, value)
+        inner = next((member for member in arguments if member is not type(None)), Any)
+        return None if value is None else _convert(inner, value)
     if origin is tuple:
-        several = inner[:1] * len(value) if inner[1:] == (...,) else inner
-        return tuple(_made(each, item) for each, item in zip(several, value, strict=True))
+        types = arguments[:1] * len(value) if arguments[1:] == (...,) else arguments
+        return tuple(
+            _convert(item_type, item) for item_type, item in zip(types, value, strict=True)
+        )
     if origin is not None and origin is not Literal and issubclass(origin, Mapping):
-        return {key: _made(inner[1], each) for key, each in value.items()}
+        return {key: _convert(arguments[1], item) for key, item in value.items()}
     return value

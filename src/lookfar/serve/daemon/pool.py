@@ -1,12 +1,9 @@
-"""The folders that a server has open, shared by its sessions.
+"""Share open folders between the sessions of one server.
 
-Takes: what each session wants open. Gives: a library over folders that other sessions may
-use too: one index, one model and one watcher per folder, however many ask. Refuses:
-nothing of its own; a folder that cannot be opened is the asker's error.
-
-A folder that nobody asked for a while lets go of its model; one that no session has open
-is closed after a while. One that is being indexed is neither. Following starts once there is
-an index to keep true.
+However many sessions use a folder, it has one index, one model and one file watcher. A folder
+that was not used for a while releases its model; one that no session has open is closed later.
+Neither happens while the folder is being indexed. The file watcher starts once there is an
+index. A folder that cannot be opened is an error of the session that asked for it.
 """
 
 from __future__ import annotations
@@ -39,20 +36,20 @@ CLOSE_SECONDS = 600.0
 
 @dataclass(slots=True, eq=False)
 class _Shared:
-    """A folder and who uses it."""
+    """An open folder and its users."""
 
     folder: Folder
     key: Any
     users: int = 0
     used: float = field(default_factory=time.monotonic)
     resting: bool = False
-    busy: int = 0
+    calls: int = 0
     listeners: list[tuple[Changes, str]] = field(default_factory=list)
 
     @property
-    def working(self) -> bool:
-        """Whether a call is under way, or a pass that outlives the call which began it."""
-        return bool(self.busy or self.folder.building_since)
+    def busy(self) -> bool:
+        """Whether a call is running, or an indexing pass that outlived the call that began it."""
+        return bool(self.calls or self.folder.building_since)
 
 
 class Pool:
@@ -66,7 +63,7 @@ class Pool:
         self._lock = threading.Lock()
         self._shared: dict[Any, _Shared] = {}
         self._closed = threading.Event()
-        self._tending: threading.Thread | None = None
+        self._tender: threading.Thread | None = None
 
     @contextmanager
     def session(
@@ -79,145 +76,146 @@ class Pool:
         write: bool = False,
         changes: Changes | None = None,
     ) -> Iterator[Session]:
-        """What one session works with; ``changes`` is told what changes in its documents."""
-        taken: list[_Shared] = []
+        """Open the folders of one session; ``changes`` is notified when their documents change."""
+        used: list[_Shared] = []
         try:
             for path in paths:
-                opened = Folder.open(path, index_dir=index_dir, settings=settings, environ=environ)
-                shared = self._take(opened)
-                if shared not in taken:
-                    taken.append(shared)
+                folder = Folder.open(path, index_dir=index_dir, settings=settings, environ=environ)
+                shared = self._acquire(folder)
+                if shared not in used:
+                    used.append(shared)
                 else:
-                    self._give_back(shared)
-            library = Library([each.folder for each in taken])
-            listening = [
+                    self._release(shared)
+            library = Library([shared.folder for shared in used])
+            listeners = [
                 (shared, (changes, name))
-                for name, shared in zip(library.collections, taken, strict=True)
+                for name, shared in zip(library.collections, used, strict=True)
                 if changes is not None
             ]
-            for shared, listener in listening:
+            for shared, listener in listeners:
                 shared.listeners.append(listener)
             try:
-                yield Session(library, write=write, call=lambda: self._call(taken))
+                yield Session(library, write=write, call=lambda: self._call(used))
             finally:
-                for shared, listener in listening:
+                for shared, listener in listeners:
                     shared.listeners.remove(listener)
         finally:
-            for shared in taken:
-                self._give_back(shared)
+            for shared in used:
+                self._release(shared)
 
-    def _take(self, folder: Folder) -> _Shared:
+    def _acquire(self, folder: Folder) -> _Shared:
         key = (folder.root.path, folder.settings)
         with self._lock:
             shared = self._shared.get(key)
             if shared is None:
                 shared = self._shared[key] = _Shared(folder, key)
-                folder.on_activated.append(
-                    lambda older, newer: self._activated(shared, older, newer)
-                )
+                folder.on_activated.append(lambda older, newer: self._notify(shared, older, newer))
             shared.users += 1
             shared.used = time.monotonic()
-            if self._tending is None:
-                self._tending = threading.Thread(
-                    target=self._tend, name="lookfar-pool", daemon=True
+            if self._tender is None:
+                self._tender = threading.Thread(
+                    target=self._run_tender, name="lookfar-pool", daemon=True
                 )
-                self._tending.start()
-        self._follow(shared)
+                self._tender.start()
+        self._watch(shared)
         return shared
 
-    def _give_back(self, shared: _Shared) -> None:
+    def _release(self, shared: _Shared) -> None:
         with self._lock:
             shared.users -= 1
             shared.used = time.monotonic()
 
     @contextmanager
-    def _call(self, taken: Sequence[_Shared]) -> Iterator[None]:
-        """Around each call of a session: what it uses is not put to rest meanwhile."""
+    def _call(self, used: Sequence[_Shared]) -> Iterator[None]:
+        """Keep the folders of a session loaded during one of its calls."""
         with self._lock:
-            for shared in taken:
-                shared.busy += 1
+            for shared in used:
+                shared.calls += 1
                 shared.resting = False
         try:
             yield
         finally:
             with self._lock:
-                for shared in taken:
-                    shared.busy -= 1
+                for shared in used:
+                    shared.calls -= 1
                     shared.used = time.monotonic()
-            for shared in taken:
-                self._follow(shared)
+            for shared in used:
+                self._watch(shared)
 
-    def _follow(self, shared: _Shared) -> None:
-        """Keep an index true from the moment there is one, unless somebody said otherwise."""
+    def _watch(self, shared: _Shared) -> None:
+        """Start the file watcher once there is an index, unless watching was turned off."""
         folder = shared.folder
         if folder.settings.watch.enabled and folder.watch_wanted is None and folder.indexed:
             try:
                 folder.watch()
             except LookfarError:
-                _log.exception("cannot follow %s", folder.root.path)
+                _log.exception("cannot watch %s", folder.root.path)
 
-    def _activated(self, shared: _Shared, older: int, newer: int) -> None:
+    def _notify(self, shared: _Shared, older: int, newer: int) -> None:
+        """Notify the listeners of a folder about a new generation."""
         if not shared.listeners:
             return
         try:
-            found = shared.folder.diff(older, newer) if older else None
-        except LookfarError:  # The older one is pruned: what differs cannot be told any more.
-            found = None
-        changed = [*found.added, *found.removed, *(c.uri for c in found.changed)] if found else []
-        listed = found is None or bool(found.added or found.removed)
+            diff = shared.folder.diff(older, newer) if older else None
+        except LookfarError:  # The older generation was pruned, so the changes are unknown.
+            diff = None
+        changed = [*diff.added, *diff.removed, *(c.uri for c in diff.changed)] if diff else []
+        listed = diff is None or bool(diff.added or diff.removed)
         for changes, name in list(shared.listeners):
-            changes.tell([format_address(name, uri) for uri in changed], listed=listed)
+            changes.notify([format_address(name, uri) for uri in changed], listed=listed)
 
     @property
     def busy(self) -> bool:
-        """Whether some call or pass is under way."""
+        """Whether any call or indexing pass is running."""
         with self._lock:
-            return any(shared.working for shared in self._shared.values())
+            return any(shared.busy for shared in self._shared.values())
 
-    def _tend(self) -> None:
+    def _run_tender(self) -> None:
         pause = max(0.05, min(self._rest_seconds, self._close_seconds) / 4)
         while not self._closed.wait(pause):
             self.tend()
 
     def tend(self) -> None:
-        """Put to rest what nobody asks, and close what nobody has open."""
+        """Release the models of idle folders, and close folders that no session has open."""
         now = time.monotonic()
         with self._lock:
-            idle = [each for each in self._shared.values() if not each.working]
+            idle = [shared for shared in self._shared.values() if not shared.busy]
             leaving = [
-                each for each in idle
-                if not each.users and now - each.used >= self._close_seconds
-            ]  # fmt: skip
-            # A pass of the keeper wakes a folder that nobody asked.
+                shared
+                for shared in idle
+                if not shared.users and now - shared.used >= self._close_seconds
+            ]
+            # The file watcher loads the model of a resting folder again when it indexes.
             awake = [
-                each for each in idle
-                if each not in leaving and (not each.resting or each.folder.awake)
-            ]  # fmt: skip
-            resting = [each for each in awake if now - each.used >= self._rest_seconds]
-            for each in leaving:
-                del self._shared[each.key]
+                shared
+                for shared in idle
+                if shared not in leaving and (not shared.resting or shared.folder.awake)
+            ]
+            resting = [shared for shared in awake if now - shared.used >= self._rest_seconds]
+            for shared in leaving:
+                del self._shared[shared.key]
             # Inside the lock: a call that begins now waits, and then loads what it needs again.
-            for each in resting:
-                each.resting = True
-                each.folder.rest()
-        for each in leaving:
-            each.folder.close()
+            for shared in resting:
+                shared.resting = True
+                shared.folder.rest()
+        for shared in leaving:
+            shared.folder.close()
         if leaving or resting:
-            _give_memory_back()
+            _trim_memory()
 
     def close(self) -> None:
-        """Close every folder; sessions that still have one find it closed."""
+        """Close every folder, including those that sessions still have open."""
         self._closed.set()
         with self._lock:
-            shared, self._shared = list(self._shared.values()), {}
-        for each in shared:
-            each.folder.close()
+            remaining, self._shared = list(self._shared.values()), {}
+        for shared in remaining:
+            shared.folder.close()
 
 
-def _give_memory_back() -> None:
-    """What was let go of to the system: a process that only waits should be small."""
+def _trim_memory() -> None:
+    """Return freed memory to the operating system, so that an idle process stays small."""
     gc.collect()
     if sys.platform == "linux":
-        # Where the C library has no such call, it does without it.
+        # Not every C library has malloc_trim.
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).malloc_trim(0)

@@ -1,14 +1,14 @@
-"""The one process per user that holds libraries, models and watchers for every session.
+"""The daemon: one process per user that holds libraries, models and watchers for all sessions.
 
-Takes: connections to the socket of ``endpoint``, each beginning with a request. Gives
-each to the handler of its kind, answers ``control`` itself (status, stop, retire), and
-leaves after an idle time. Refuses: a request that is malformed, too long, too late, of
-another build or without the token; one bad client never harms another.
+Each connection to its socket begins with a :class:`~lookfar.serve.daemon.endpoint.ClientRequest`.
+The daemon passes it to the handler of its kind, answers ``control`` requests itself (status,
+stop, retire), and exits after an idle time. Requests that are malformed, too long, too late,
+from another build or without the token are refused; a bad client never affects another one.
 
     python -m lookfar.serve.daemon.process --services MODULE:FUNCTION
 
-The lock is taken and the socket listens before anything heavy is imported, so of many
-daemons that start at once all but one leave within milliseconds.
+The lock is taken and the socket listens before anything heavy is imported, so when many daemons
+start at once, all but one exit within milliseconds.
 """
 
 from __future__ import annotations
@@ -57,29 +57,25 @@ _LOG_FILES: Final = 3
 _BACKLOG: Final = 128
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     return None
-
-
-def _never() -> bool:
-    return False
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What a daemon serves: who handles which kind of session, and how it ends."""
+    """What a daemon serves: a handler per kind of session, and its time limits."""
 
     handlers: Mapping[str, Handler]
-    on_close: Callable[[], Awaitable[None] | None] = _nothing
-    """Called once when the daemon leaves; off the event loop when it is a plain function."""
-    busy: Callable[[], bool] = _never
-    """Whether work goes on that nobody waits for, such as a build: then idle time runs on."""
+    on_close: Callable[[], Awaitable[None] | None] = _do_nothing
+    """Called once when the daemon exits; in a thread if it is a plain function."""
+    busy: Callable[[], bool] = lambda: False
+    """Whether background work such as indexing is running, which keeps an idle daemon alive."""
     idle_seconds: float = 900.0
     handshake_seconds: float = 10.0
     linger_seconds: float = 10.0
-    """How long a handler may go on after its client has ended its side."""
+    """How long a handler may continue after its client has closed its side."""
     close_seconds: float = 10.0
-    """How long sessions, and then ``on_close``, may take when the daemon leaves."""
+    """How long sessions, and then ``on_close``, may take when the daemon exits."""
 
 
 @dataclass(slots=True)
@@ -89,8 +85,8 @@ class _Session:
     since: float = field(default_factory=time.time)
 
 
-class _Refused(Exception):
-    """A client that gets an error instead of a session."""
+class _Refusal(Exception):
+    """Raised to reply to a client with an error."""
 
     def __init__(self, code: str, message: str, hint: str) -> None:
         super().__init__(message)
@@ -98,7 +94,7 @@ class _Refused(Exception):
 
 
 class _Reader(asyncio.StreamReader):
-    """A reader that tells when the client has ended its side, whoever is reading."""
+    """A stream reader with an event for the end of input, which any task can await."""
 
     def __init__(self) -> None:
         super().__init__(limit=MAX_LINE_BYTES)
@@ -109,25 +105,25 @@ class _Reader(asyncio.StreamReader):
         self.ended.set()
 
 
-# --- the place it listens at ------------------------------------------------------------------
+# --- listening --------------------------------------------------------------------------------
 
 
 class Listener:
-    """The lock, the socket and ``daemon.json``: had by one daemon at a time, and given up whole."""
+    """The lock, the socket and ``daemon.json``, owned by one daemon at a time."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises ``IndexBusy`` when another daemon listens."""
+        """Start listening; raise ``IndexBusy`` if another daemon does."""
         self.build = build()
         self._folder = folder
         self._lock = WriterLock(folder / "daemon.lock")
         self._lock.acquire()
         self._address = folder / "daemon.sock"
         self._identity: tuple[int, int] | None = None
-        self._named = True
+        self._published = True
         self.token = ""
-        self.socket = self._listening()
+        self.socket = self._listen()
 
-    def _listening(self) -> socket.socket:
+    def _listen(self) -> socket.socket:
         if sys.platform == "win32":
             import secrets
 
@@ -137,7 +133,7 @@ class Listener:
             listening.bind(("127.0.0.1", 0))
             listening.listen(_BACKLOG)
             return listening
-        # Ours to remove: whoever made them no longer holds the lock.
+        # Left behind by a daemon that no longer holds the lock.
         (self._folder / "daemon.json").unlink(missing_ok=True)
         self._address.unlink(missing_ok=True)
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -152,7 +148,7 @@ class Listener:
         return listening
 
     def announce(self) -> None:
-        """Say in ``daemon.json`` who listens; after this process has its final number."""
+        """Write ``daemon.json``; call it once this process has its final process id."""
         shape: dict[str, Any] = {"pid": os.getpid(), "lookfar": lookfar.__version__}
         if self.token:
             shape |= {"port": self.socket.getsockname()[1], "token": self.token}
@@ -160,21 +156,21 @@ class Listener:
         write_atomic(path, json.dumps(shape).encode())
         os.chmod(path, 0o600)
 
-    def vanish(self) -> None:
-        """Take our names away. What a successor made after our folder had vanished stays."""
-        if self._named and self._still_ours():
+    def unpublish(self) -> None:
+        """Remove the socket and ``daemon.json``, unless a successor has replaced them."""
+        if self._published and self._owns_socket():
             for path in (self._address, self._folder / "daemon.json"):
                 with suppress(OSError):
                     path.unlink(missing_ok=True)
-        self._named = False
+        self._published = False
 
-    def give_up(self) -> None:
-        """Let another daemon listen."""
-        self.vanish()
+    def release(self) -> None:
+        """Stop listening and let another daemon take over."""
+        self.unpublish()
         self.socket.close()
         self._lock.release()
 
-    def _still_ours(self) -> bool:
+    def _owns_socket(self) -> bool:
         if self._identity is None:
             return True
         try:
@@ -188,27 +184,27 @@ class Listener:
 
 
 class Daemon:
-    """Accepts, greets, hands on, and knows when to leave."""
+    """Accept connections, pass each to its handler, and exit when idle."""
 
     def __init__(self, services: Services, listener: Listener) -> None:
         self._services = services
         self._listener = listener
         self._connections: set[asyncio.Task[None]] = set()
         self._sessions: dict[int, _Session] = {}
-        self._farewells: list[asyncio.StreamWriter] = []
-        """Those who asked us to leave: their connection ends with this process."""
+        self._stop_requesters: list[asyncio.StreamWriter] = []
+        """Clients that asked the daemon to stop: their connections stay open until it exits."""
         self._served = 0
         self._started = time.monotonic()
-        self._quiet_since = time.monotonic()
+        self._idle_since = time.monotonic()
         self._changed = asyncio.Event()
         self._stopping = asyncio.Event()
         self._listening = True
         self._server: asyncio.Server | None = None
 
     async def run(self) -> None:
-        """Serve until told to leave, idle, or retired and without sessions."""
+        """Serve until stopped, idle, or retired with no sessions left."""
         loop = asyncio.get_running_loop()
-        self._heed_signals(loop)
+        self._handle_signals(loop)
 
         def protocol() -> asyncio.StreamReaderProtocol:
             return asyncio.StreamReaderProtocol(_Reader(), self._accept, loop=loop)
@@ -217,40 +213,40 @@ class Daemon:
             self._server = await loop.create_server(protocol, sock=self._listener.socket)
         else:
             self._server = await loop.create_unix_server(protocol, sock=self._listener.socket)
-        idle = loop.create_task(self._leave_when_idle())
+        idle = loop.create_task(self._stop_when_idle())
         log.info("serving lookfar %s as process %d", lookfar.__version__, os.getpid())
         await self._stopping.wait()
         idle.cancel()
         self._stop_listening()
         await self._end_sessions()
         await self._close_services()
-        log.info("left")
+        log.info("stopped")
 
     def stop(self, reason: str) -> None:
         if not self._stopping.is_set():
-            log.info("leaving: %s", reason)
+            log.info("stopping: %s", reason)
             self._stopping.set()
 
-    def _heed_signals(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _handle_signals(self, loop: asyncio.AbstractEventLoop) -> None:
         if sys.platform == "win32":
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGBREAK):
                 signal.signal(
-                    number, lambda *_: loop.call_soon_threadsafe(self.stop, "asked by a signal")
+                    number, lambda *_: loop.call_soon_threadsafe(self.stop, "received a signal")
                 )
             return
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.stop, f"asked by {number.name}")
-        # The terminal of the client that started us is not ours.
+            loop.add_signal_handler(number, self.stop, f"received {number.name}")
+        # The terminal belongs to the client that started the daemon.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     def _stop_listening(self) -> None:
         if self._listening:
             self._listening = False
-            # First, as from Python 3.13 on closing the server removes the socket's name.
-            self._listener.vanish()
+            # First: since Python 3.13 closing the server removes the socket's path.
+            self._listener.unpublish()
             if self._server is not None:
                 self._server.close()
-            self._listener.give_up()
+            self._listener.release()
 
     async def _end_sessions(self) -> None:
         if not self._connections:
@@ -274,56 +270,56 @@ class Daemon:
         except Exception:
             log.exception("closing failed")
 
-    async def _leave_when_idle(self) -> None:
+    async def _stop_when_idle(self) -> None:
         while True:
             self._changed.clear()
-            left: float | None = None
+            remaining: float | None = None
             if not self._sessions:
                 if not self._listening:
-                    self.stop("replaced by another build, and the last session has ended")
+                    self.stop("another build took over, and the last session has ended")
                     return
-                left = self._quiet_since + self._services.idle_seconds - time.monotonic()
-                if left <= 0 and not self._services.busy():
-                    self.stop("nobody needs it")
+                remaining = self._idle_since + self._services.idle_seconds - time.monotonic()
+                if remaining <= 0 and not self._services.busy():
+                    self.stop("idle")
                     return
-                left = max(left, 1.0)
+                remaining = max(remaining, 1.0)
             with suppress(TimeoutError):
-                async with asyncio.timeout(left):
+                async with asyncio.timeout(remaining):
                     await self._changed.wait()
 
     # --- one connection -----------------------------------------------------------------------
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.get_running_loop().create_task(self._converse(reader, writer))
+        task = asyncio.get_running_loop().create_task(self._handle(reader, writer))
         self._connections.add(task)
         task.add_done_callback(self._connections.discard)
 
-    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             request = await self._read_request(reader)
             if request is None:
                 return
             if request.kind == "control":
-                reply = self._controlled(request.options)
+                reply = self._control(request.options)
                 if self._stopping.is_set():
-                    self._farewells.append(writer)
+                    self._stop_requesters.append(writer)
                 self._changed.set()
-                await _say(writer, reply)
+                await _send(writer, reply)
                 return
-            handler = self._handler(request)
-            await _say(writer, {"ok": True, "pid": os.getpid(), "lookfar": lookfar.__version__})
+            handler = self._find_handler(request)
+            await _send(writer, {"ok": True, "pid": os.getpid(), "lookfar": lookfar.__version__})
             await self._serve(request, handler, reader, writer)
-        except _Refused as refusal:
+        except _Refusal as refusal:
             log.info("refused a client: %s", refusal)
             with suppress(OSError):
-                await _say(writer, {"error": refusal.shape, "build": self._listener.build})
+                await _send(writer, {"error": refusal.shape, "build": self._listener.build})
         except (ConnectionError, TimeoutError) as error:
-            log.info("a client left: %s", error)
+            log.info("a client disconnected: %s", error)
         except Exception:
             log.exception("a session failed")
         finally:
-            if writer not in self._farewells:
-                await _hang_up(writer)
+            if writer not in self._stop_requesters:
+                await _close(writer)
 
     async def _read_request(self, reader: asyncio.StreamReader) -> ClientRequest | None:
         received = b""
@@ -332,39 +328,41 @@ class Daemon:
                 while b"\n" not in received:
                     chunk = await reader.read(MAX_REQUEST_BYTES)
                     if not chunk:
-                        return None  # somebody looked whether we listen
+                        return None  # A client only checked whether the daemon listens.
                     received += chunk
                     if len(received) > MAX_REQUEST_BYTES:
                         raise _bad_request("it is too long")
         except TimeoutError:
-            raise _bad_request("it did not come") from None
+            raise _bad_request("it did not arrive in time") from None
         line, _, rest = received.partition(b"\n")
         if rest:
-            raise _bad_request("more came before the answer")
+            raise _bad_request("more data came before the reply")
         try:
             request = ClientRequest.parse(line)
         except ValueError as error:
             raise _bad_request(str(error)) from None
-        # Half a character, which JSON can say, is a wrong token and no failure of ours.
+        # JSON may hold a lone surrogate, which is a wrong token and not an internal error.
         token = request.token.encode("utf-8", "surrogatepass")
         if not hmac.compare_digest(token, self._listener.token.encode()):
-            raise _Refused("PERMISSION_DENIED", "The token is wrong.", "Start the client again.")
+            raise _Refusal("PERMISSION_DENIED", "The token is wrong.", "Restart the client.")
         return request
 
-    def _handler(self, request: ClientRequest) -> Handler:
+    def _find_handler(self, request: ClientRequest) -> Handler:
         if not self._listening:
-            raise _Refused(LEAVING, "This daemon is leaving.", "Connect again.")
+            raise _Refusal(LEAVING, "This daemon is shutting down.", "Connect again.")
         if request.build != self._listener.build:
-            raise _Refused(
+            raise _Refusal(
                 OTHER_BUILD,
                 f"This daemon is another build of Lookfar ({lookfar.__version__}).",
-                "End it with: lookfar daemon stop",
+                "Stop it with: lookfar daemon stop",
             )
         handler = self._services.handlers.get(request.kind)
         if handler is None:
             known = ", ".join(sorted(self._services.handlers))
-            raise _Refused(
-                "INVALID_ARGUMENT", f"There is no session {request.kind[:40]!r}.", f"Use: {known}."
+            raise _Refusal(
+                "INVALID_ARGUMENT",
+                f"There is no session kind {request.kind[:40]!r}.",
+                f"Use: {known}.",
             )
         return handler
 
@@ -377,16 +375,16 @@ class Daemon:
     ) -> None:
         self._served += 1
         number = self._served
-        # A task of its own, so that ending it is not taken for ending this connection.
+        # A separate task, so that cancelling it does not cancel this connection.
         task = asyncio.ensure_future(_finish(handler(request, reader, writer)))
-        lingering = asyncio.ensure_future(self._outlast(reader, task))
+        lingering = asyncio.ensure_future(self._cancel_abandoned(reader, task))
         self._sessions[number] = _Session(request, task)
         self._changed.set()
-        log.info("session %d (%s) begins in %s", number, request.kind, request.cwd)
+        log.info("session %d (%s) started in %s", number, request.kind, request.cwd)
         try:
             await asyncio.wait([task])
             if task.cancelled():
-                log.info("session %d was ended: its client had gone", number)
+                log.info("session %d was cancelled: its client had disconnected", number)
             else:
                 task.result()
         finally:
@@ -395,12 +393,14 @@ class Daemon:
                 task.cancel()
                 await asyncio.wait([task], timeout=self._services.close_seconds)
             del self._sessions[number]
-            self._quiet_since = time.monotonic()
+            self._idle_since = time.monotonic()
             self._changed.set()
-            log.info("session %d ends", number)
+            log.info("session %d ended", number)
 
-    async def _outlast(self, reader: asyncio.StreamReader, task: asyncio.Task[None]) -> None:
-        """End a handler that works on for a client who has long gone."""
+    async def _cancel_abandoned(
+        self, reader: asyncio.StreamReader, task: asyncio.Task[None]
+    ) -> None:
+        """Cancel a handler whose client disconnected some time ago."""
         if isinstance(reader, _Reader):
             await reader.ended.wait()
             await asyncio.sleep(self._services.linger_seconds)
@@ -408,20 +408,20 @@ class Daemon:
 
     # --- control ------------------------------------------------------------------------------
 
-    def _controlled(self, options: dict[str, Any]) -> dict[str, Any]:
+    def _control(self, options: dict[str, Any]) -> dict[str, Any]:
         action = options.get("action")
         reply: dict[str, Any] = {"ok": True, "pid": os.getpid()}
         if action == "status":
             reply["status"] = self._status()
         elif action == "stop":
-            self.stop("asked to")
+            self.stop("requested by a client")
         elif action == "retire":
             if options.get("build") == self._listener.build and self._listening:
-                log.info("another build takes over; %d sessions go on here", len(self._sessions))
+                log.info("another build takes over; %d sessions continue here", len(self._sessions))
                 self._stop_listening()
         else:
-            raise _Refused(
-                "INVALID_ARGUMENT", "There is no such action.", "Use status, stop or retire."
+            raise _Refusal(
+                "INVALID_ARGUMENT", "Unknown control action.", "Use status, stop or retire."
             )
         return reply
 
@@ -429,13 +429,13 @@ class Daemon:
         now = time.time()
         sessions = [
             {
-                "kind": each.request.kind,
-                "client": each.request.client,
-                "cwd": each.request.cwd,
-                "paths": list(each.request.paths),
-                "seconds": round(now - each.since, 1),
+                "kind": session.request.kind,
+                "client": session.request.client,
+                "cwd": session.request.cwd,
+                "paths": list(session.request.paths),
+                "seconds": round(now - session.since, 1),
             }
-            for each in self._sessions.values()
+            for session in self._sessions.values()
         ]
         return {
             "pid": os.getpid(),
@@ -453,13 +453,13 @@ async def _finish(work: Awaitable[None]) -> None:
     await work
 
 
-async def _say(writer: asyncio.StreamWriter, shape: dict[str, Any]) -> None:
+async def _send(writer: asyncio.StreamWriter, shape: dict[str, Any]) -> None:
     writer.write(json.dumps(shape).encode() + b"\n")
     await writer.drain()
 
 
-async def _hang_up(writer: asyncio.StreamWriter) -> None:
-    """Close, and do not wait long for a client that does not read."""
+async def _close(writer: asyncio.StreamWriter) -> None:
+    """Close the connection without waiting long for a client that does not read."""
     writer.close()
     try:
         async with asyncio.timeout(2):
@@ -468,9 +468,11 @@ async def _hang_up(writer: asyncio.StreamWriter) -> None:
         writer.transport.abort()
 
 
-def _bad_request(why: str) -> _Refused:
-    return _Refused(
-        "INVALID_ARGUMENT", f"This is no request: {why}.", "Talk to the daemon through lookfar mcp."
+def _bad_request(why: str) -> _Refusal:
+    return _Refusal(
+        "INVALID_ARGUMENT",
+        f"The daemon cannot read the request: {why}.",
+        "Connect with: lookfar mcp",
     )
 
 
@@ -488,8 +490,8 @@ def _memory_bytes() -> int | None:
 # --- the process ------------------------------------------------------------------------------
 
 
-class _OwnLog(RotatingFileHandler):
-    """A log that only its owner reads: it names folders and their errors."""
+class _PrivateLog(RotatingFileHandler):
+    """A log file readable by its owner only: it contains folder names and errors."""
 
     def _open(self) -> TextIOWrapper:
         stream = super()._open()
@@ -498,76 +500,77 @@ class _OwnLog(RotatingFileHandler):
         return stream
 
 
-def _begin_log() -> None:
+def _start_log() -> None:
     path = daemon_log_path()
     make_folder(path.parent)
-    handler = _OwnLog(
+    handler = _PrivateLog(
         path,
         maxBytes=_LOG_BYTES,
         backupCount=_LOG_FILES,
         encoding="utf-8",
-        # Names of folders need not be valid text.
+        # Folder names are not always valid Unicode.
         errors="backslashreplace",
     )
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-    # Whatever else is written, by native code or at a crash, is found there, too.
+    # Also capture what native code or a crash writes to stdout and stderr.
     if handler.stream is not None:
         for standard in (1, 2):
             os.dup2(handler.stream.fileno(), standard)
 
 
-def _load(named: str) -> Services:
-    module, _, function = named.partition(":")
+def _load_services(name: str) -> Services:
+    module, _, function = name.partition(":")
     services = getattr(import_module(module), function)()
     if not isinstance(services, Services):
-        raise TypeError(f"{named} gave {type(services).__name__}, not Services")
+        raise TypeError(f"{name} returned {type(services).__name__}, not Services")
     return services
 
 
 def _detach() -> Callable[[], None]:
-    """Go on in a child, so that no client is our parent; gives what to call when ready.
+    """Continue in a child process and return a function to call when it is ready.
 
-    The process that was started ends then, and by its exit code tells whether all is well.
+    The process that was started then exits; its exit code says whether the child is ready. No
+    client stays the parent of the daemon.
     """
     if sys.platform == "win32":
-        return _nothing
-    told, tell = os.pipe()
+        return _do_nothing
+    read_end, write_end = os.pipe()
     if os.fork():
-        os.close(tell)
-        os._exit(0 if os.read(told, 1) else 1)
-    os.close(told)
+        os.close(write_end)
+        os._exit(0 if os.read(read_end, 1) else 1)
+    os.close(read_end)
 
     def ready() -> None:
-        os.write(tell, b"+")
-        os.close(tell)
+        os.write(write_end, b"+")
+        os.close(write_end)
 
     return ready
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Serve, unless another daemon does."""
+    """Run the daemon, unless another one is running."""
     parser = argparse.ArgumentParser(prog="python -m lookfar.serve.daemon.process")
     parser.add_argument("--services", required=True, metavar="MODULE:FUNCTION")
-    parser.add_argument("--foreground", action="store_true", help="stay the process it is")
+    parser.add_argument("--foreground", action="store_true", help="do not detach")
     given = parser.parse_args(arguments)
     try:
         listener = Listener(runtime_folder())
     except IndexBusy:
         return ANOTHER_SERVES
     try:
-        ready = _nothing if given.foreground else _detach()
-        _begin_log()
-        services = _load(given.services)
+        ready = _do_nothing if given.foreground else _detach()
+        _start_log()
+        services = _load_services(given.services)
         listener.announce()
         ready()
-        # Not asyncio.run: it would wait minutes for a thread that never ends.
+        # Not asyncio.run, which would wait minutes for a thread that does not end.
         asyncio.new_event_loop().run_until_complete(_serve(services, listener))
     except Exception as error:
         log.exception("the daemon failed")
         return error.exit_code if isinstance(error, LookfarError) else 1
     finally:
-        listener.give_up()
+        listener.release()
     return 0
 
 
@@ -576,10 +579,10 @@ async def _serve(services: Services, listener: Listener) -> None:
 
 
 if __name__ == "__main__":
-    # Under its own name: services are made of that module's classes, not of __main__'s.
+    # Import the module by name: services use its classes, not those of __main__.
     from lookfar.serve.daemon import process
 
     code = process.main()
     logging.shutdown()
-    # A thread that never ends must not keep a daemon that has left.
+    # A thread that does not end must not keep the process alive.
     os._exit(code)

@@ -1,9 +1,8 @@
-"""Which folder is the project that somebody works in.
+"""Find the project that a working directory belongs to.
 
-Takes: a working folder. Gives: the nearest folder from there upwards that a project's files
-mark, or the folder itself. Refuses (``None``): a person's home, whatever it lies in and the
-root of the disk, which hold far more than a project; a repository of dot files does not make
-a home a project.
+A project is the nearest parent folder with a marker such as ``.git``, or the working directory
+itself. The home directory, its parents and the root of the disk are never projects: they hold
+far more than one, even where the home is a repository of dot files.
 """
 
 from __future__ import annotations
@@ -18,22 +17,25 @@ MARKERS: Final = (".git", "package.json", "pyproject.toml", "Cargo.toml", "go.mo
 
 
 class ProjectNotDetected(NotFound):
-    """Nothing says which folder is meant."""
+    """No folder was given, and the working directory is not inside a project."""
 
     code = "PROJECT_NOT_DETECTED"
 
 
 def project_root(cwd: str) -> Path | None:
-    """The project around ``cwd``; without a marker anywhere, ``cwd`` where that can be one."""
-    here = Path(cwd).resolve() if cwd else None
-    if here is None or not here.is_dir():
+    """Return the project that contains ``cwd``, or ``cwd`` itself where no marker is found.
+
+    Returns ``None`` if ``cwd`` does not exist or is too broad to be a project.
+    """
+    start = Path(cwd).resolve() if cwd else None
+    if start is None or not start.is_dir():
         return None
     home = Path(os.path.expanduser("~")).resolve()
-    too_much = {home, *home.parents, Path(here.anchor)}
-    for folder in (here, *here.parents):
-        if folder in too_much:
+    too_broad = {home, *home.parents, Path(start.anchor)}
+    for folder in (start, *start.parents):
+        if folder in too_broad:
             break
-        # Not Path.exists: that raises where a folder may not be entered.
+        # Not Path.exists, which raises for a folder that may not be entered.
         if any(os.path.exists(folder / marker) for marker in MARKERS):
             return folder
-    return None if here in too_much else here
+    return None if start in too_broad else start

@@ -1,15 +1,14 @@
-"""``lookfar mcp``: between an agent's stdin and stdout and the daemon.
+"""``lookfar mcp``: carry JSON-RPC lines between an agent's stdin and stdout and the daemon.
 
-Takes: lines of JSON-RPC on stdin. Gives: the daemon's lines on stdout, and nothing
-else there; our own remarks go to stderr. Refuses: to outlive its client. It ends when
-stdin does: at once when nothing is being answered, else when the last answer is out,
-or none came for a while, and at once when nobody reads stdout any more.
+Only the daemon's lines go to stdout; the relay's own messages go to stderr. The relay exits when
+stdin ends: at once if no request is pending, otherwise after the last answer or when none arrived
+for a while. It exits at once when stdout is closed.
 
-One of these runs per agent session, so it imports little and holds almost nothing: the
-numbers of the requests under way, and what a fresh daemon must be told again (the
-``initialize`` of revision 2025-11-25, log level and subscriptions; later revisions keep
-no session). When the daemon dies, requests under way are answered with an error, and the
-next line from the client starts another daemon; the session goes on.
+One relay runs per agent session, so it imports little and stores almost nothing: the ids of the
+pending requests, and the messages to replay to a new daemon (the ``initialize`` of revision
+2025-11-25, the log level and the subscriptions; later revisions have no session). When the daemon
+dies, pending requests are answered with an error, and the next line from the client starts another
+daemon. The session continues.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ from lookfar.serve.daemon.endpoint import (
 )
 
 GRACE_SECONDS: Final = 4.0
-"""After stdin has ended, wait this long for each further answer."""
+"""How long to wait for each further answer after stdin has ended."""
 _REPLAY_SECONDS: Final = 10.0
 _MOST_TRIES: Final = 3
 _CHUNK: Final = 65536
 _SERVER_ERROR: Final = -32000
 _INVALID_REQUEST: Final = -32600
 _CLOSED = (-32000, "Connection closed")
-"""What the library of the protocol answers for requests under way when its connection ends."""
+"""The error the MCP SDK sends for pending requests when its connection closes."""
 _STDIN: Final = 0
 _STDOUT: Final = 1
 
@@ -58,19 +57,19 @@ def run(
     command: Sequence[str],
     in_process: InProcess,
 ) -> int:
-    """Serve one agent session and give the exit code.
+    """Serve one agent session and return the exit code.
 
-    ``command`` starts a daemon (see ``endpoint.daemon_command``); ``in_process`` serves
-    without one and is called, before anything was read, when none can be had.
+    ``command`` starts a daemon (see ``endpoint.daemon_command``). If none can be reached or
+    started, ``in_process`` serves the session instead; nothing has been read from stdin by then.
     """
     if not (_is_open(_STDIN) and _is_open(_STDOUT)):
-        return 0  # nobody is there; and a socket of ours would get the free number
+        return 0  # There is no client, and a socket would get the free descriptor.
     request = make_request("mcp", paths, options)
     try:
         try:
             connection = connect(request, command)
         except LookfarError as error:
-            _remark(f"{error.message} {error.hint} Serving without the daemon.")
+            _warn(f"{error.message} {error.hint} Serving without the daemon.")
             return in_process(request)
         return Relay(request, command).serve(connection)
     except KeyboardInterrupt:
@@ -78,10 +77,10 @@ def run(
 
 
 class Relay:
-    """Three threads: this one carries answers out, one carries lines in, one watches the client.
+    """Three threads: this one forwards answers, one forwards requests, one watches the client.
 
-    A line goes either wholly to one daemon or is answered with an error, never both: who
-    takes a number out of ``_pending`` under the lock answers it.
+    A request is either sent to one daemon or answered with an error, never both: the thread that
+    removes its id from ``_pending`` under the lock answers it.
     """
 
     def __init__(self, request: ClientRequest, command: Sequence[str]) -> None:
@@ -91,24 +90,24 @@ class Relay:
         self._link: socket.socket | None = None
         self._early = b""
         self._pending: dict[str, Any] = {}
-        """Requests of the client under way: key to the number as it was sent."""
+        """Pending requests of the client: key to id as it was sent."""
         self._endless: set[str] = set()
-        """Those among them that are answered only when cancelled: nobody waits for them."""
+        """Pending requests that are answered only when cancelled, so the end does not wait."""
         self._asked: dict[str, Any] = {}
-        """Requests of this daemon that the client has not answered yet."""
-        self._swallow: set[str] = set()
-        """Replayed requests, whose answers the client has had from an earlier daemon."""
-        self._memory: dict[str, tuple[str, bytes]] = {}
-        """What a fresh daemon must be told: by topic the request's key and the line."""
+        """Requests of the daemon that the client has not answered yet."""
+        self._replayed: set[str] = set()
+        """Replayed requests, whose answers are dropped: the client had them from an old daemon."""
+        self._to_replay: dict[str, tuple[str, bytes]] = {}
+        """What to send to a new daemon, by topic: the request's key and the line."""
         self._starting = False
         self._ending = False
-        self._hung_up = False
+        self._closed_by_us = False
         self._answered = time.monotonic()
         self._out = threading.Lock()
 
     def serve(self, connection: Connection) -> int:
         self._adopt(connection)
-        for work in (self._carry_in, self._watch_client):
+        for work in (self._forward_requests, self._watch_client):
             threading.Thread(target=work, daemon=True).start()
         while True:
             with self._changed:
@@ -117,21 +116,21 @@ class Relay:
             if link is None:
                 return 0
             try:
-                self._carry_out(link)
-                self._lose(link)
-            except OSError:  # stdout: nobody listens any more
+                self._forward_answers(link)
+                self._handle_lost_daemon(link)
+            except OSError:  # The client has closed stdout.
                 return 0
             if self._ending:
                 return 0
 
     # --- from the daemon to the client --------------------------------------------------------
 
-    def _carry_out(self, link: socket.socket) -> None:
+    def _forward_answers(self, link: socket.socket) -> None:
         lines = _Lines()
         data = self._early
         while True:
             for line in lines.feed(data):
-                self._deliver(line)
+                self._forward_answer(line)
             try:
                 data = link.recv(_CHUNK)
             except OSError:
@@ -139,21 +138,21 @@ class Relay:
             if not data:
                 return
 
-    def _deliver(self, line: bytes) -> None:
-        messages = list(_messages(line))
+    def _forward_answer(self, line: bytes) -> None:
+        messages = list(_parse_messages(line))
         for message in messages:
             if "method" in message and "id" in message:
                 with self._changed:
-                    self._asked[_key(message["id"])] = message["id"]
+                    self._asked[_make_key(message["id"])] = message["id"]
         answers = [message for message in messages if "method" not in message]
-        if any(self._swallowed(answer) for answer in answers):
+        if any(self._drop_replayed(answer) for answer in answers):
             return
-        if any(_says_closed(answer) for answer in answers):
-            return  # Its link ends next, and then its requests are answered as lost.
+        if any(_is_closing_error(answer) for answer in answers):
+            return  # The connection closes next, and then the requests are answered as lost.
         self._write(line)
         with self._changed:
             for answer in answers:
-                key = _key(answer.get("id"))
+                key = _make_key(answer.get("id"))
                 if "error" in answer:
                     self._forget({key})
                 self._endless.discard(key)
@@ -161,19 +160,19 @@ class Relay:
                     self._answered = time.monotonic()
             self._changed.notify_all()
 
-    def _swallowed(self, answer: Message) -> bool:
-        key = _key(answer.get("id"))
+    def _drop_replayed(self, answer: Message) -> bool:
+        key = _make_key(answer.get("id"))
         with self._changed:
-            if key not in self._swallow:
+            if key not in self._replayed:
                 return False
-            self._swallow.discard(key)
+            self._replayed.discard(key)
             self._changed.notify_all()
         if "error" in answer:
-            _remark(f"a fresh daemon refused what the last one had accepted: {answer['error']}")
+            _warn(f"the new daemon refused what the old one had accepted: {answer['error']}")
         return True
 
-    def _lose(self, link: socket.socket) -> None:
-        """The daemon is gone: answer for it, and forget what only it knew."""
+    def _handle_lost_daemon(self, link: socket.socket) -> None:
+        """Answer the pending requests of a daemon that died, and reset its state."""
         link.close()
         with self._changed:
             lost, asked = list(self._pending.values()), list(self._asked.values())
@@ -181,76 +180,74 @@ class Relay:
             self._pending.clear()
             self._endless.clear()
             self._asked.clear()
-            self._swallow.clear()
+            self._replayed.clear()
             self._link = None
             self._changed.notify_all()
-        if self._hung_up:
-            return  # it was us who went
+        if self._closed_by_us:
+            return  # The relay closed the connection itself.
         if not self._ending:
-            _remark("the daemon has gone; the next request starts another one")
-        for number in asked:
-            cancelled = {"requestId": number, "reason": "the daemon has gone"}
-            self._write(_line({"method": "notifications/cancelled", "params": cancelled}))
-        for number in lost:
+            _warn("the daemon has exited; the next request starts another one")
+        for request_id in asked:
+            cancelled = {"requestId": request_id, "reason": "the daemon has exited"}
+            self._write(_encode({"method": "notifications/cancelled", "params": cancelled}))
+        for request_id in lost:
             self._fail(
-                number,
+                request_id,
                 "DAEMON_LOST",
-                "The Lookfar daemon ended while it worked on this request.",
-                "Send the request again: it starts a fresh daemon. If that happens again, "
-                "read: lookfar daemon logs",
+                "The Lookfar daemon exited while it worked on this request.",
+                "Send the request again: it starts a new daemon. If this happens again, "
+                "see: lookfar daemon logs",
             )
 
     # --- from the client to the daemon --------------------------------------------------------
 
-    def _carry_in(self) -> None:
+    def _forward_requests(self) -> None:
         lines = _Lines(MAX_LINE_BYTES)
         try:
             while data := _read_stdin():
                 for line in lines.feed(data):
-                    self._take(line)
-                if lines.refused:
-                    lines.refused = False
+                    self._forward_request(line)
+                if lines.too_long:
+                    lines.too_long = False
                     self._fail(
                         None,
                         "INVALID_ARGUMENT",
                         f"The message is longer than {MAX_LINE_BYTES // 1024**2} MiB.",
-                        "Send less at once.",
+                        "Send a shorter message.",
                         _INVALID_REQUEST,
                     )
             if rest := lines.rest():
-                self._take(rest + b"\n")
+                self._forward_request(rest + b"\n")
         finally:
             self._end()
 
-    def _take(self, line: bytes) -> None:
-        messages = list(_messages(line))
-        if messages and all(self._stale(message) for message in messages):
+    def _forward_request(self, line: bytes) -> None:
+        messages = list(_parse_messages(line))
+        if messages and all(self._answers_old_daemon(message) for message in messages):
             return
         for message in messages:
             self._remember(message, line)
         requests = {
-            _key(message["id"]): message["id"]
+            _make_key(message["id"]): message["id"]
             for message in messages
             if "method" in message and "id" in message
         }
         if messages and not requests and self._link is None:
-            return  # nothing to wake a daemon for; what matters of it is remembered
+            return  # Not worth starting a daemon; what must be replayed is stored.
         try:
             for _ in range(_MOST_TRIES):
-                link = self._linked(line)
-                if link is not None and self._handed_over(link, line, requests):
+                link = self._connect(line)
+                if link is not None and self._send(link, line, requests):
                     return
-            raise IOFailed(
-                "The Lookfar daemon ends again and again.", hint="Read: lookfar daemon logs"
-            )
+            raise IOFailed("The Lookfar daemon keeps exiting.", hint="See: lookfar daemon logs")
         except LookfarError as error:
             with self._changed:
                 self._forget(requests)
-            for number in requests.values():
-                self._fail(number, "DAEMON_UNAVAILABLE", error.message, error.hint)
+            for request_id in requests.values():
+                self._fail(request_id, "DAEMON_UNAVAILABLE", error.message, error.hint)
 
-    def _handed_over(self, link: socket.socket, line: bytes, requests: Mapping[str, Any]) -> bool:
-        """Send a line; ``False`` when it is still ours to send to another daemon."""
+    def _send(self, link: socket.socket, line: bytes, requests: Mapping[str, Any]) -> bool:
+        """Send a line; return ``False`` if it must be sent to another daemon."""
         with self._changed:
             if self._link is not link:
                 return False
@@ -258,24 +255,24 @@ class Relay:
         try:
             link.sendall(line)
         except OSError:
-            # A daemon that ends just now has not read a line that could not be sent whole.
-            return not self._taken_back(link, requests)
+            # A daemon that is exiting has not read a line that was only partly sent.
+            return not self._take_back(link, requests)
         return True
 
-    def _taken_back(self, link: socket.socket, requests: Mapping[str, Any]) -> bool:
-        """After a failed send: whether the line is still ours to send elsewhere."""
+    def _take_back(self, link: socket.socket, requests: Mapping[str, Any]) -> bool:
+        """After a failed send, return whether the line may be sent to another daemon."""
         with self._changed:
-            ours = self._link is link
-            for key in requests if ours else ():
+            current = self._link is link
+            for key in requests if current else ():
                 self._pending.pop(key, None)
         with suppress(OSError):
             link.shutdown(socket.SHUT_RDWR)
         with self._changed:
             self._changed.wait_for(lambda: self._link is not link)
-        return ours
+        return current
 
-    def _linked(self, line: bytes) -> socket.socket | None:
-        """The daemon there is, or a fresh one that has been told what the last one knew."""
+    def _connect(self, line: bytes) -> socket.socket | None:
+        """Return the connection; connect to a new daemon and replay the session if it was lost."""
         with self._changed:
             if self._link is not None:
                 return self._link
@@ -294,59 +291,61 @@ class Relay:
             self._changed.notify_all()
 
     def _replay(self, waiting: bytes) -> None:
-        """Say again what was said before ``waiting``, which is sent when this has been heard."""
+        """Send the stored messages to a new daemon, apart from ``waiting``, which is sent next."""
         with self._changed:
             link = self._link
-            told = [each for each in self._memory.values() if each[1] is not waiting]
-        for key, line in told:
+            stored = [entry for entry in self._to_replay.values() if entry[1] is not waiting]
+        for key, line in stored:
             if link is None:
                 return
             with self._changed:
                 if key:
-                    self._swallow.add(key)
-            with suppress(OSError):  # then it is lost again, and the line that waits finds out
+                    self._replayed.add(key)
+            with suppress(OSError):  # The daemon died again; sending the waiting line notices.
                 link.sendall(line)
-            # In this order: nothing may be asked before initialize has been answered.
+            # One by one: nothing may be sent before initialize has been answered.
             deadline = time.monotonic() + _REPLAY_SECONDS
             with self._changed:
-                while key in self._swallow and self._link is link:
+                while key in self._replayed and self._link is link:
                     if not self._changed.wait(max(deadline - time.monotonic(), 0.0)):
                         break
 
     def _remember(self, message: Message, line: bytes) -> None:
         method, parameters = message.get("method"), message.get("params")
         parameters = parameters if isinstance(parameters, dict) else {}
-        key = _key(message["id"]) if "id" in message else ""
+        key = _make_key(message["id"]) if "id" in message else ""
         with self._changed:
             if method == "subscriptions/listen":
                 self._endless.add(key)
             elif method in ("initialize", "notifications/initialized", "logging/setLevel"):
-                self._memory[method] = key, line
+                self._to_replay[method] = key, line
             elif method == "resources/subscribe":
-                self._memory[f"subscribe {parameters.get('uri')}"] = key, line
+                self._to_replay[f"subscribe {parameters.get('uri')}"] = key, line
             elif method == "resources/unsubscribe":
-                self._memory.pop(f"subscribe {parameters.get('uri')}", None)
+                self._to_replay.pop(f"subscribe {parameters.get('uri')}", None)
             elif method == "notifications/cancelled":
-                # Whoever cancels waits for no answer, and may never get one.
-                self._pending.pop(_key(parameters.get("requestId")), None)
+                # A cancelled request may never be answered, so the end does not wait for it.
+                self._pending.pop(_make_key(parameters.get("requestId")), None)
 
     def _forget(self, keys: Collection[str]) -> None:
-        """What was refused, or never answered, is not said again. The lock is held."""
-        self._memory = {topic: each for topic, each in self._memory.items() if each[0] not in keys}
+        """Do not replay requests that were refused or never answered. The lock must be held."""
+        self._to_replay = {
+            topic: entry for topic, entry in self._to_replay.items() if entry[0] not in keys
+        }
 
-    def _stale(self, message: Message) -> bool:
-        """Whether this answers a daemon that has gone: the next one may use the same numbers."""
+    def _answers_old_daemon(self, message: Message) -> bool:
+        """Return whether this answers a request of a dead daemon: a new one may reuse its ids."""
         if "method" in message or not ("result" in message or "error" in message):
             return False
         with self._changed:
-            return self._asked.pop(_key(message.get("id")), None) is None
+            return self._asked.pop(_make_key(message.get("id")), None) is None
 
     # --- the end ------------------------------------------------------------------------------
 
     def _end(self) -> None:
-        """Stdin has ended: let answers under way arrive, then go.
+        """After stdin has ended, wait for pending answers and close the connection.
 
-        Our side is not closed before: a daemon takes that for the end, and cancels them.
+        It is not closed before, because the daemon would cancel the pending requests.
         """
         with self._changed:
             self._ending = True
@@ -358,36 +357,36 @@ class Relay:
                 if left <= 0:
                     break
                 self._changed.wait(left)
-            self._hung_up = True
+            self._closed_by_us = True
         if link is not None:
             with suppress(OSError):
-                link.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads from it
+                link.shutdown(socket.SHUT_RDWR)  # Wakes the thread that reads from it.
 
     def _watch_client(self) -> None:
-        """See that the client has gone even while the other threads are stuck, and end them."""
+        """Exit when the client has gone, even while the other threads are blocked."""
         if not hasattr(select, "poll"):
-            return  # Windows: there a closed stdin is seen by reading only
+            return  # On Windows only reading notices that stdin was closed.
         client = select.poll()
         client.register(_STDIN, 0)
         client.register(_STDOUT, 0)
-        client.poll()  # with nothing asked for, it returns when either is closed over there
-        seen = time.monotonic()
+        client.poll()  # With no events requested, it returns when the other end is closed.
+        closed_at = time.monotonic()
         reader = select.poll()
         reader.register(_STDOUT, 0)
         while True:
             if reader.poll(1000):
-                os._exit(0)  # nobody reads any more
-            still = time.monotonic() - max(seen, self._answered)
-            # The regular end comes first; this is for a daemon that takes no line off us,
-            # and for a client that takes no answer.
-            if still > GRACE_SECONDS + (START_SECONDS if self._starting else 2.0):
+                os._exit(0)  # The client no longer reads.
+            idle = time.monotonic() - max(closed_at, self._answered)
+            # The regular end comes first. This is for a daemon or a client that does not read
+            # and so blocks the other threads.
+            if idle > GRACE_SECONDS + (START_SECONDS if self._starting else 2.0):
                 os._exit(0)
 
     # --- writing ------------------------------------------------------------------------------
 
     def _fail(
         self,
-        number: object,
+        request_id: object,
         code: str,
         message: str,
         hint: str,
@@ -395,7 +394,7 @@ class Relay:
     ) -> None:
         error = {"code": rpc_code, "message": message, "data": {"code": code, "hint": hint}}
         with suppress(OSError):
-            self._write(_line({"id": number, "error": error}))
+            self._write(_encode({"id": request_id, "error": error}))
 
     def _write(self, line: bytes) -> None:
         rest = memoryview(line)
@@ -403,64 +402,64 @@ class Relay:
             while rest:
                 try:
                     rest = rest[os.write(_STDOUT, rest) :]
-                except BlockingIOError:  # whoever shares it has made it so
+                except BlockingIOError:  # Another process made the shared descriptor non-blocking.
                     select.select([], [_STDOUT], [])
 
 
 class _Lines:
-    """Cuts a stream into lines without copying a long one again and again."""
+    """Split a stream into lines without copying a long line repeatedly."""
 
     def __init__(self, most: int | None = None) -> None:
-        self.refused = False
-        """Set when a line was longer than allowed and has been left out."""
+        self.too_long = False
+        """Set when a line was dropped because it was too long."""
         self._parts: list[bytes] = []
         self._size = 0
         self._most = most
         self._skipping = False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        *whole, rest = data.split(b"\n")
-        for part in whole:
-            self._keep(part)
+        *complete, rest = data.split(b"\n")
+        for part in complete:
+            self._append(part)
             line = self.rest()
             if not self._skipping and line.strip():
                 yield line + b"\n"
             self._skipping = False
-        self._keep(rest)
+        self._append(rest)
 
     def rest(self) -> bytes:
-        """What came after the last line end."""
+        """Return and clear the bytes after the last line end."""
         line = b"".join(self._parts)
         self._parts, self._size = [], 0
         return line
 
-    def _keep(self, part: bytes) -> None:
+    def _append(self, part: bytes) -> None:
         if not part or self._skipping:
             return
         self._parts.append(part)
         self._size += len(part)
         if self._most is not None and self._size > self._most:
-            self.refused = self._skipping = True
+            self.too_long = self._skipping = True
             self.rest()
 
 
-def _messages(line: bytes) -> Iterator[Message]:
-    """The objects in a line; what cannot be read is the daemon's to refuse."""
+def _parse_messages(line: bytes) -> Iterator[Message]:
+    """Yield the messages in a line; malformed lines are left for the daemon to refuse."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
         return
-    for each in value if isinstance(value, list) else [value]:
-        if isinstance(each, dict):
-            yield each
+    for message in value if isinstance(value, list) else [value]:
+        if isinstance(message, dict):
+            yield message
 
 
-def _key(number: object) -> str:
-    """1 and "1" are different requests."""
-    return json.dumps(number)
+def _make_key(request_id: object) -> str:
+    """Return a key that tells the id 1 from the id "1"."""
+    return json.dumps(request_id)
 
 
-def _line(message: Message) -> bytes:
+def _encode(message: Message) -> bytes:
     return json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
 
 
@@ -476,19 +475,19 @@ def _read_stdin() -> bytes:
     while True:
         try:
             return os.read(_STDIN, _CHUNK)
-        except BlockingIOError:  # whoever shares it has made it so
+        except BlockingIOError:  # Another process made the shared descriptor non-blocking.
             select.select([_STDIN], [], [])
         except OSError:
-            return b""  # a stdin that cannot be read has ended
+            return b""  # An unreadable stdin counts as ended.
 
 
-def _says_closed(answer: Message) -> bool:
-    """Whether a daemon that ends says so of its own connection."""
+def _is_closing_error(answer: Message) -> bool:
+    """Return whether this is the SDK's error for a connection that is closing."""
     error = answer.get("error")
     return isinstance(error, dict) and (error.get("code"), error.get("message")) == _CLOSED
 
 
-def _remark(text: str) -> None:
+def _warn(text: str) -> None:
     with suppress(OSError, ValueError):
         sys.stderr.write(f"lookfar: {text}\n")
         sys.stderr.flush()

@@ -1,8 +1,7 @@
-"""What the daemon does for its clients: MCP sessions, and single questions of the command line.
+"""The daemon's handlers: MCP sessions, and single calls of the command line.
 
-Takes: a request and the two ends of a connection. Gives: a session over the folders that the
-request names, shared with every other session that names them. Refuses: nothing before it is
-asked: a session whose folder is missing begins all the same, and each call says why.
+Each session works on the folders that its request names, and shares them with every other session
+that uses them. A session whose folder is missing still starts; each of its calls reports why.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from lookfar.serve.daemon.pool import Pool
 from lookfar.serve.daemon.process import Services
 from lookfar.serve.daemon.project import ProjectNotDetected, project_root
 from lookfar.serve.mcp.changes import Changes
-from lookfar.serve.mcp.server import Results, init_options, internal_error, make_server
+from lookfar.serve.mcp.server import Results, internal_error, make_server
 from lookfar.serve.tools.tool import Session, Tool, offered
 from lookfar.serve.toolsets import tools_of
 from lookfar.store.ground.files import make_folder
@@ -47,35 +46,35 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-QUESTIONS = ("search", "grep", "read", "outline", "related", "statuses", "delete")
-"""What the command line may ask."""
+METHODS = ("search", "grep", "read", "outline", "related", "statuses", "delete")
+"""The methods of a library that the command line may call."""
 _LIGHT = ("about", "statuses")
-"""Questions that compute next to nothing, and so never wait for a turn."""
+"""Methods that compute next to nothing, and so do not wait for a turn."""
 
 _SESSION_THREADS: Final = 16
-"""Calls of one session that are worked on at once: it cannot take those of others."""
+"""Concurrent calls of one session, so that it cannot use up the threads of others."""
 
 T = TypeVar("T")
 
 
 def services() -> Services:
-    """For ``python -m lookfar.serve.daemon.process``."""
+    """Return the services for ``python -m lookfar.serve.daemon.process``."""
     pool = Pool()
-    chosen = config.load(None).serve
+    settings = config.load(None).serve
     return Services(
-        handlers={"mcp": partial(_mcp, pool), "call": partial(_questions, pool)},
+        handlers={"mcp": partial(_serve_mcp_client, pool), "call": partial(_serve_calls, pool)},
         on_close=pool.close,
         busy=lambda: pool.busy,
-        idle_seconds=60.0 * chosen.idle_minutes,
+        idle_seconds=60.0 * settings.idle_minutes,
     )
 
 
-# --- what a session is made of ------------------------------------------------------------------
+# --- the parts of a session ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a server shows, from the settings and what a command line said over them."""
+    """The tools a server offers and how it presents them."""
 
     tools: tuple[Tool, ...]
     results: Results
@@ -84,24 +83,23 @@ class Offer:
     write: bool
 
     @classmethod
-    def from_settings(cls, chosen: config.ServeSettings) -> Offer:
+    def from_settings(cls, settings: config.ServeSettings) -> Offer:
         return cls(
-            offered(tools_of(chosen.toolset), chosen.write),
-            chosen.results,  # type: ignore[arg-type]
-            not chosen.underscores,
-            chosen.enhanced_descriptions,
-            chosen.write,
+            offered(tools_of(settings.toolset), settings.write),
+            settings.results,  # type: ignore[arg-type]
+            not settings.underscores,
+            settings.enhanced_descriptions,
+            settings.write,
         )
 
     @property
-    def named(self) -> dict[str, Tool]:
-        """The tools by the names that callers know them by."""
+    def tools_by_name(self) -> dict[str, Tool]:
+        """The tools by the names that clients see."""
         return {
             tool.name if self.dots else tool.name.replace(".", "_"): tool for tool in self.tools
         }
 
-    def server(self, session: Session, changes: Changes, **more: Any) -> Server[Any]:
-        """The server of a session."""
+    def make_server(self, session: Session, changes: Changes, **more: Any) -> Server[Any]:
         return make_server(
             session,
             self.tools,
@@ -114,143 +112,145 @@ class Offer:
 
 
 def resolve_roots(request: ClientRequest) -> list[str]:
-    """The folders that a request means: those it names, or the project it was said in."""
+    """Return the folders a client asked for, or the project that contains its working directory."""
     if request.paths:
         return [str(Path(request.cwd, path)) for path in request.paths]
-    found = project_root(request.cwd)
-    if found is None and load_request_settings(request, None).serve.toolset == ("document-db",):
-        # Databases belong to no project. A folder of its own, so that nothing else is reached.
-        found = config.data_dir(request.env) / "no-project"
-        make_folder(found)
-    if found is None:
+    root = project_root(request.cwd)
+    if root is None and load_request_settings(request, None).serve.toolset == ("document-db",):
+        # Databases belong to no project. An empty folder gives access to nothing else.
+        root = config.data_dir(request.env) / "no-project"
+        make_folder(root)
+    if root is None:
         raise ProjectNotDetected(
-            f"No project was found from {request.cwd!r} upwards.",
+            f"No project was found in {request.cwd!r} or its parent folders.",
             hint="Name a folder in the client's configuration: lookfar mcp PATH.",
         )
-    return [str(found)]
+    return [str(root)]
 
 
 def load_request_settings(request: ClientRequest, root: str | None) -> config.Settings:
-    """The settings that hold for a request in one folder."""
+    """Load the settings of a request for one folder."""
     return config.load(Path(root) if root else None, read_overrides(request), request.env)
 
 
 def read_overrides(request: ClientRequest) -> dict[str, Any]:
-    """The settings that a command line gave, with its index folder among them."""
+    """Collect the settings given on the command line, including ``--index-dir``."""
     given = request.options.get("settings", {})
     if not isinstance(given, dict):
-        raise InvalidArgument("The settings are no object.", hint="Send dotted keys with values.")
-    explicit = dict(given)
+        raise InvalidArgument(
+            "`settings` must be an object.", hint='For example {"search.top_k": 5}.'
+        )
+    overrides = dict(given)
     if request.options.get("index_dir"):
-        explicit["index.dir"] = str(Path(request.cwd, str(request.options["index_dir"])))
-    return explicit
+        overrides["index.dir"] = str(Path(request.cwd, str(request.options["index_dir"])))
+    return overrides
 
 
 # --- MCP ----------------------------------------------------------------------------------------
 
 
-async def _mcp(
+async def _serve_mcp_client(
     pool: Pool, request: ClientRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    async with _framed(reader, writer) as (read, write):
+    async with _open_message_streams(reader, writer) as (read, write):
         await serve_mcp(pool, request, read, write)
 
 
 async def serve_mcp(pool: Pool, request: ClientRequest, read: Any, write: Any) -> None:
-    """One MCP session over a pair of message streams."""
+    """Serve one MCP session over a pair of message streams."""
     changes = Changes()
-    changes.begin()
+    changes.bind_loop()
     try:
-        roots, offer = await _aside(partial(_meant, request), abandon=True)
-        opened = pool.session(
+        roots, offer = await _run_in_thread(partial(_prepare, request), abandon=True)
+        context = pool.session(
             roots,
             settings=read_overrides(request),
             environ=request.env,
             write=offer.write,
             changes=changes,
         )
-        session = await _aside(opened.__enter__)
+        session = await _run_in_thread(context.__enter__)
     except LookfarError as error:
-        _log.warning("a session without a library: %s", error.message)
-        least = await _aside(partial(_offer_at_least, request), abandon=True)
-        await _converse(request, Session(error), least, changes, read, write)
+        _log.warning("session started without a library: %s", error.message)
+        fallback = await _run_in_thread(partial(_fallback_offer, request), abandon=True)
+        await _serve_session(request, Session(error), fallback, changes, read, write)
         return
     try:
-        await _converse(request, session, offer, changes, read, write)
+        await _serve_session(request, session, offer, changes, read, write)
     finally:
         with anyio.CancelScope(shield=True):
-            await _aside(lambda: opened.__exit__(None, None, None))
+            await _run_in_thread(lambda: context.__exit__(None, None, None))
 
 
-async def _aside(work: Callable[[], T], *, abandon: bool = False) -> T:
-    """Work that may wait or find a disk that hangs, in a thread that takes none from anybody.
+async def _run_in_thread(work: Callable[[], T], *, abandon: bool = False) -> T:
+    """Run work that may block, such as disk access, in a thread outside the shared limit.
 
-    With ``abandon`` a session that ends leaves it to itself.
+    With ``abandon``, a session that ends does not wait for it.
     """
     return await anyio.to_thread.run_sync(
         work, abandon_on_cancel=abandon, limiter=anyio.CapacityLimiter(1)
     )
 
 
-def _meant(request: ClientRequest) -> tuple[list[str], Offer]:
-    """The folders of a session and what it shows."""
+def _prepare(request: ClientRequest) -> tuple[list[str], Offer]:
+    """Return the folders of a session and what it offers."""
     roots = resolve_roots(request)
     return roots, Offer.from_settings(load_request_settings(request, roots[0]).serve)
 
 
-def _offer_at_least(request: ClientRequest) -> Offer:
-    """The tools to show when there is no library: what was asked for, if that can be read."""
+def _fallback_offer(request: ClientRequest) -> Offer:
+    """Return what to offer without a library: the requested tools if the settings can be read."""
     try:
         return Offer.from_settings(load_request_settings(request, None).serve)
     except LookfarError:
         return Offer.from_settings(config.load(None, environ={}).serve)
 
 
-async def _converse(
+async def _serve_session(
     request: ClientRequest, session: Session, offer: Offer, changes: Changes, read: Any, write: Any
 ) -> None:
-    def named(client: str) -> None:
+    def set_client(client: str) -> None:
         request.client = client
 
-    server = offer.server(session, changes, on_client=named, threads=_SESSION_THREADS)
+    server = offer.make_server(session, changes, on_client=set_client, threads=_SESSION_THREADS)
     await serve_dual_era_loop(
         server,
         read,
         write,
         lifespan_state={},
         session_id=None,
-        init_options=init_options(server),
+        init_options=server.create_initialization_options(),
     )
 
 
 @asynccontextmanager
-async def _framed(
+async def _open_message_streams(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """Lines of JSON as the SDK's streams of messages."""
+    """Convert a connection of JSON lines to the SDK's message streams."""
     to_app: MemoryObjectSendStream[SessionMessage | Exception]
     from_app: MemoryObjectReceiveStream[SessionMessage]
     to_app, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, from_app = anyio.create_memory_object_stream[SessionMessage](0)
 
-    async def carry_in() -> None:
+    async def receive_lines() -> None:
         async with to_app:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):
                 while line := await reader.readline():
                     if line.strip():
-                        await to_app.send(_parsed(line))
+                        await to_app.send(_parse_message(line))
 
-    async def carry_out() -> None:
+    async def send_lines() -> None:
         async with from_app:
             with suppress(ConnectionError):
-                async for each in from_app:
-                    text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
+                async for outgoing in from_app:
+                    text = outgoing.message.model_dump_json(by_alias=True, exclude_unset=True)
                     writer.write(text.encode() + b"\n")
                     await writer.drain()
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(carry_in)
-        tasks.start_soon(carry_out)
+        tasks.start_soon(receive_lines)
+        tasks.start_soon(send_lines)
         try:
             yield read, write
         finally:
@@ -258,7 +258,7 @@ async def _framed(
             tasks.cancel_scope.cancel()
 
 
-def _parsed(line: bytes) -> SessionMessage | Exception:
+def _parse_message(line: bytes) -> SessionMessage | Exception:
     try:
         return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError as error:
@@ -266,7 +266,7 @@ def _parsed(line: bytes) -> SessionMessage | Exception:
 
 
 def serve_in_process(request: ClientRequest) -> int:
-    """The same session on this process's own stdin and stdout."""
+    """Serve an MCP session on stdin and stdout of this process, without the daemon."""
     from mcp.server.stdio import stdio_server
 
     async def run() -> None:
@@ -284,80 +284,82 @@ def serve_in_process(request: ClientRequest) -> int:
 # --- the command line ---------------------------------------------------------------------------
 
 
-async def _questions(
+async def _serve_calls(
     pool: Pool, request: ClientRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    """Answer each line with a line, after lines that say how far a build has come."""
+    """Answer each line with one line, preceded by lines of indexing progress."""
     loop = asyncio.get_running_loop()
 
-    def tell(now: Progress) -> None:
+    def report(now: Progress) -> None:
         if writer.is_closing() or reader.at_eof():
-            raise InvalidArgument("Whoever asked has left.", hint="Ask again.")
+            raise InvalidArgument("The client has disconnected.", hint="Run the command again.")
         if not now.total_files:
-            return  # It waits for others, and nothing can be told yet.
+            return  # It is waiting for another pass, so there is no progress yet.
         shape = {"progress": [now.files, now.total_files, now.bytes, now.total_bytes]}
         loop.call_soon_threadsafe(writer.write, json.dumps(shape).encode() + b"\n")
 
     while line := await reader.readline():
-        shape = await _aside(partial(_answered, pool, request, line, tell), abandon=True)
+        shape = await _run_in_thread(
+            partial(_answer_call, pool, request, line, report), abandon=True
+        )
         writer.write(json.dumps(shape).encode() + b"\n")
         await writer.drain()
 
 
-def _answered(
-    pool: Pool, request: ClientRequest, line: bytes, tell: Callable[[Progress], None]
+def _answer_call(
+    pool: Pool, request: ClientRequest, line: bytes, report: Callable[[Progress], None]
 ) -> dict[str, Any]:
     try:
         paths = [str(Path(request.cwd, path)) for path in request.paths]
-        opened = pool.session(paths, settings=read_overrides(request), environ=request.env)
-        question = _question(line)
-        turn = nullcontext() if question["method"] in _LIGHT else TURNS.take(id(request))
-        with opened as session, session.call(), turn:
-            return {"result": to_plain(_ask(session.library, question, tell))}
+        context = pool.session(paths, settings=read_overrides(request), environ=request.env)
+        call = _parse_call(line)
+        turn = nullcontext() if call["method"] in _LIGHT else TURNS.take(id(request))
+        with context as session, session.call(), turn:
+            return {"result": to_plain(_run_call(session.library, call, report))}
     except LookfarError as error:
         return {"error": {**error.as_dict(), "developer": error.developer}}
     except Exception as error:
-        _log.exception("unforeseen, in a question")
+        _log.exception("internal error in a call of the command line")
         internal = internal_error(error)
         return {"error": {**internal.as_dict(), "developer": internal.developer}}
 
 
-def _ask(library: Library, asked: dict[str, Any], tell: Callable[[Progress], None]) -> Any:
-    name, given = asked["method"], asked["arguments"]
+def _run_call(library: Library, call: dict[str, Any], report: Callable[[Progress], None]) -> Any:
+    name, arguments = call["method"], call["arguments"]
     if name == "about":
         return {"collections": library.collections, "indexed": library.indexed}
-    if name not in QUESTIONS:
+    if name not in METHODS:
         raise InvalidArgument(
-            f"There is no question {name!r}.", hint=f"Ask for: {', '.join(QUESTIONS)}."
+            f"There is no method {name!r}.", hint=f"Methods: {', '.join(METHODS)}."
         )
-    asks = getattr(library, name)
+    method = getattr(library, name)
     try:
         if name in ("search", "grep"):
-            given["filters"] = from_plain(Filters, given["filters"])
-            given["on_progress"] = tell
-        signature(asks).bind(**given)
+            arguments["filters"] = from_plain(Filters, arguments["filters"])
+            arguments["on_progress"] = report
+        signature(method).bind(**arguments)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise _no_question(f"{name} has other arguments", str(error)) from error
-    return asks(**given)
+        raise _invalid_call(f"{name} takes other arguments", str(error)) from error
+    return method(**arguments)
 
 
-def _question(line: bytes) -> dict[str, Any]:
-    """A line as a question: a method, and arguments by their names."""
+def _parse_call(line: bytes) -> dict[str, Any]:
+    """Parse a line into a method name and its named arguments."""
     try:
-        asked = json.loads(line)
+        call = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise _no_question("it is not JSON", str(error)) from error
-    if not isinstance(asked, dict) or not isinstance(asked.get("method"), str):
-        raise _no_question("it names no method")
-    given = asked.get("arguments", {})
-    if not isinstance(given, dict):
-        raise _no_question("its arguments have no names")
-    return {"method": asked["method"], "arguments": dict(given)}
+        raise _invalid_call("it is not JSON", str(error)) from error
+    if not isinstance(call, dict) or not isinstance(call.get("method"), str):
+        raise _invalid_call("it has no method")
+    arguments = call.get("arguments", {})
+    if not isinstance(arguments, dict):
+        raise _invalid_call("its arguments are not an object")
+    return {"method": call["method"], "arguments": dict(arguments)}
 
 
-def _no_question(why: str, developer: str = "") -> InvalidArgument:
+def _invalid_call(why: str, developer: str = "") -> InvalidArgument:
     return InvalidArgument(
-        f"This is no question: {why}.",
-        hint="Ask with the lookfar command of the same version.",
+        f"The daemon cannot read the call: {why}.",
+        hint="Use the lookfar command of the same version.",
         developer=developer,
     )

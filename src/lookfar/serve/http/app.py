@@ -1,8 +1,7 @@
-"""Lookfar over HTTP, one application: MCP at ``/mcp``, tools as REST, the page at ``/``.
+"""The HTTP application: MCP at ``/mcp``, tools as REST, the web page at ``/``.
 
-Takes: an MCP server, its session and its tools as they are offered. Gives: an ASGI
-application inside its :class:`~lookfar.serve.http.guard.Guard`. Refuses: nothing itself; who may
-ask, how much and how long is the guard's, which stands around every route.
+:func:`make_app` returns an ASGI application inside its :class:`~lookfar.serve.http.guard.Guard`,
+which decides about every route who may use it, how much and for how long.
 """
 
 from __future__ import annotations
@@ -28,11 +27,16 @@ from lookfar.errors import InvalidArgument, LookfarError, NotFound
 from lookfar.serve.http import openapi, rest
 from lookfar.serve.http.guard import LOOPBACK, Guard, Rules
 from lookfar.serve.http.metrics import CONTENT_TYPE
-from lookfar.serve.http.statuses import NoSuchMethod, json_response, refused, unforeseen
+from lookfar.serve.http.statuses import (
+    NoSuchMethod,
+    error_response,
+    json_response,
+    wrap_unexpected,
+)
 from lookfar.serve.http.stream import stream
-from lookfar.serve.http.visits import Visit, Watch, visit_of
+from lookfar.serve.http.visits import Visit, Watch, get_visit
 from lookfar.serve.http.web import files, live
-from lookfar.serve.http.web.routes import routes
+from lookfar.serve.http.web.routes import web_routes
 from lookfar.serve.toolsets import toolset
 
 if TYPE_CHECKING:
@@ -53,46 +57,22 @@ def make_app(
     server: Server[Any],
     session: Session,
     tools: Mapping[str, Tool],
-    chosen: ServeSettings,
+    settings: ServeSettings,
     *,
     tokens: Tokens,
     watch: Watch,
-    ending: Callable[[], bool] = lambda: False,
+    stopping: Callable[[], bool] = lambda: False,
 ) -> Guard:
-    """The application of one server; ``tools`` by the names they are offered by.
+    """Make the application of one server; ``tools`` are keyed by the names clients see.
 
-    ``ending`` says that the server is about to leave, so that streams end first.
+    Event streams end when ``stopping`` returns true, so that the server can shut down.
     """
-    called = rest.Tools(session, tools, watch)
-    query = next(tool for tool in toolset("ragdocs") if tool.name == _QUERY)
-    manager = StreamableHTTPSessionManager(app=server, max_request_body_size=chosen.max_body_bytes)
-    server.middleware.append(_told(watch, tools))
-
-    async def table(_: Request) -> Response:
-        return json_response({"tools": [rest.row(name, tool) for name, tool in tools.items()]})
-
-    async def health(_: Request) -> Response:
-        return json_response({"status": "ok", "name": "lookfar", "version": __version__})
-
-    async def status(_: Request) -> Response:
-        return json_response(await anyio.to_thread.run_sync(rest.status, session))
-
-    async def description(_: Request) -> Response:
-        shape = openapi.document(tools, query, metrics=chosen.metrics, tokens=tokens.needed)
-        return json_response(shape)
-
-    async def documents(request: Request) -> Response:
-        return await called.called(request, _QUERY, query)
-
-    async def streamed(request: Request) -> Response:
-        return await stream(request, called, query)
-
-    async def figures(_: Request) -> Response:
-        assert watch.metrics is not None
-        counts = await anyio.to_thread.run_sync(_documents, session)
-        return PlainTextResponse(
-            watch.metrics.text(watch.under_way, counts), media_type=CONTENT_TYPE
-        )
+    caller = rest.Tools(session, tools, watch)
+    manager = StreamableHTTPSessionManager(
+        app=server, max_request_body_size=settings.max_body_bytes
+    )
+    server.middleware.append(_record_calls(watch, tools))
+    endpoints = _Endpoints(caller, tools, settings, tokens, watch)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -100,146 +80,198 @@ def make_app(
             async with manager.run():
                 yield
         finally:
-            called.close()
+            caller.close()
 
     app = Starlette(
         routes=[
             Route(_MCP, _Mcp(manager, tools)),
-            Route("/tools", table),
-            Route("/tools/{name}", called.endpoint, methods=["POST"]),
-            Route(f"/{_QUERY}", documents, methods=["POST"]),
-            Route(_STREAM, streamed, methods=["POST"]),
-            Route("/health", health),
-            Route("/status", status),
-            Route("/openapi.json", description),
-            *([Route("/metrics", figures)] if watch.metrics is not None else []),
-            *routes(called, ending),
+            *endpoints.routes(),
+            *web_routes(caller, stopping),
         ],
         exception_handlers={
-            HTTPException: _not_there,
-            LookfarError: _refused,
-            Exception: _unforeseen,
+            HTTPException: _handle_http_exception,
+            LookfarError: _handle_error,
+            Exception: _handle_unexpected,
         },
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
-    return Guard(app, rules_of(chosen), tokens, watch)
+    return Guard(app, make_rules(settings), tokens, watch)
 
 
-def rules_of(chosen: ServeSettings) -> Rules:
-    """What the guard lets through under these settings."""
-    host = f"[{chosen.host}]" if ":" in chosen.host else chosen.host
+class _Endpoints:
+    """The routes outside MCP and the web page."""
+
+    def __init__(
+        self,
+        caller: rest.Tools,
+        tools: Mapping[str, Tool],
+        settings: ServeSettings,
+        tokens: Tokens,
+        watch: Watch,
+    ) -> None:
+        self._caller = caller
+        self._tools = tools
+        self._settings = settings
+        self._tokens = tokens
+        self._watch = watch
+        self._query = next(tool for tool in toolset("ragdocs") if tool.name == _QUERY)
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/tools", self.list_tools),
+            Route("/tools/{name}", self._caller.endpoint, methods=["POST"]),
+            Route(f"/{_QUERY}", self.query, methods=["POST"]),
+            Route(_STREAM, self.stream_query, methods=["POST"]),
+            Route("/health", self.health),
+            Route("/status", self.status),
+            Route("/openapi.json", self.openapi),
+            *([Route("/metrics", self.metrics)] if self._watch.metrics is not None else []),
+        ]
+
+    async def list_tools(self, _: Request) -> Response:
+        rows = [rest.describe_tool(name, tool) for name, tool in self._tools.items()]
+        return json_response({"tools": rows})
+
+    async def query(self, request: Request) -> Response:
+        return await self._caller.call(request, _QUERY, self._query)
+
+    async def stream_query(self, request: Request) -> Response:
+        return await stream(request, self._caller, self._query)
+
+    async def health(self, _: Request) -> Response:
+        return json_response({"status": "ok", "name": "lookfar", "version": __version__})
+
+    async def status(self, _: Request) -> Response:
+        return json_response(await anyio.to_thread.run_sync(rest.status, self._caller.session))
+
+    async def openapi(self, _: Request) -> Response:
+        document = openapi.make_document(
+            self._tools, self._query, metrics=self._settings.metrics, tokens=self._tokens.needed
+        )
+        return json_response(document)
+
+    async def metrics(self, _: Request) -> Response:
+        assert self._watch.metrics is not None
+        counts = await anyio.to_thread.run_sync(_count_documents, self._caller.session)
+        text = self._watch.metrics.text(self._watch.running, counts)
+        return PlainTextResponse(text, media_type=CONTENT_TYPE)
+
+
+def make_rules(settings: ServeSettings) -> Rules:
+    """Return the guard's limits under these settings."""
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
     return Rules(
-        names=tuple(dict.fromkeys((*LOOPBACK, host, *chosen.hosts))),
-        origins=chosen.origins,
-        max_body_bytes=chosen.max_body_bytes,
-        body_seconds=chosen.body_seconds,
-        request_seconds=chosen.request_seconds,
-        requests_per_second=chosen.requests_per_second,
-        max_concurrent=chosen.max_concurrent,
+        names=tuple(dict.fromkeys((*LOOPBACK, host, *settings.hosts))),
+        origins=settings.origins,
+        max_body_bytes=settings.max_body_bytes,
+        body_seconds=settings.body_seconds,
+        request_seconds=settings.request_seconds,
+        requests_per_second=settings.requests_per_second,
+        max_concurrent=settings.max_concurrent,
         streams=frozenset((_MCP, _STREAM, live.PATH)),
         open=files.paths(),
     )
 
 
 class _Mcp:
-    """The SDK's transport, for callers that may do what they ask for."""
+    """The SDK's MCP transport, behind a check of the token's scope."""
 
     def __init__(self, manager: StreamableHTTPSessionManager, tools: Mapping[str, Tool]) -> None:
         self._manager = manager
         self._tools = tools
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        visit = visit_of(scope)
+        visit = get_visit(scope)
         if visit is not None and visit.token is not None:
-            # Then the SDK lets nobody else use the sessions that this token begins.
-            # A name may be given again, and to somebody who reaches less.
-            whose = repr((visit.token.name, visit.token.sha256, visit.token.collections))
-            known = AccessToken(token="", client_id=whose, scopes=[visit.token.scope])
-            scope["user"] = AuthenticatedUser(known)
+            # The SDK then lets no other token use the sessions that this one begins. A name may be
+            # reused for a token with access to less, so the whole record identifies it.
+            owner = repr((visit.token.name, visit.token.sha256, visit.token.collections))
+            access = AccessToken(token="", client_id=owner, scopes=[visit.token.scope])
+            scope["user"] = AuthenticatedUser(access)
             if not visit.may_write and scope["method"] == "POST":
                 first = await receive()
-                self._admit(visit, first.get("body", b""))
-                receive = _again(first, receive)
+                self._check_scope(visit, first.get("body", b""))
+                receive = _replay(first, receive)
         await self._manager.handle_request(scope, receive, send)
 
-    def _admit(self, visit: Visit, body: bytes) -> None:
-        """Refuse calls that change something: with the status that clients know for it."""
+    def _check_scope(self, visit: Visit, body: bytes) -> None:
+        """Refuse calls that make changes with an HTTP status, which clients understand."""
         try:
             messages = from_json(body)
         except ValueError:
-            raise InvalidArgument("The body is no JSON.", hint="Correct it.") from None
-        for each in messages if isinstance(messages, list) else [messages]:
-            if not isinstance(each, dict) or each.get("method") != _CALL:
+            raise InvalidArgument("The body is not valid JSON.", hint="Correct it.") from None
+        for message in messages if isinstance(messages, list) else [messages]:
+            if not isinstance(message, dict) or message.get("method") != _CALL:
                 continue
-            params = each.get("params")
+            params = message.get("params")
             name = params.get("name") if isinstance(params, dict) else None
             if isinstance(name, str) and name in self._tools:
-                rest.admit(name, self._tools[name], visit)
+                rest.check_scope(name, self._tools[name], visit)
 
 
-def _again(first: Any, receive: Receive) -> Receive:
-    """Receive what was received already, and then the rest."""
-    waiting = [first]
+def _replay(first: Any, receive: Receive) -> Receive:
+    """Return a ``receive`` that repeats the first message and then continues."""
+    pending = [first]
 
-    async def receive_again() -> Any:
-        return waiting.pop() if waiting else await receive()
+    async def receive_next() -> Any:
+        return pending.pop() if pending else await receive()
 
-    return receive_again
+    return receive_next
 
 
-def _told(watch: Watch, tools: Mapping[str, Tool]) -> ServerMiddleware[Any]:
-    """Calls over MCP are told of like those over REST."""
+def _record_calls(watch: Watch, tools: Mapping[str, Tool]) -> ServerMiddleware[Any]:
+    """Return a middleware that records calls over MCP like those over REST."""
 
-    async def told(ctx: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
+    async def record(ctx: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
         params = ctx.params if isinstance(ctx.params, dict) else {}
         name = params.get("name")
         if ctx.method != _CALL or not isinstance(name, str) or name not in tools:
             return await call_next(ctx)
-        visit = visit_of(ctx.request.scope) if ctx.request is not None else None
-        with watch.call(name, params.get("arguments") or {}, visit) as more:
+        visit = get_visit(ctx.request.scope) if ctx.request is not None else None
+        with watch.call(name, params.get("arguments") or {}, visit) as fields:
             result = await call_next(ctx)
             if getattr(result, "is_error", False):
-                more["code"] = "TOOL_ERROR"
+                fields["code"] = "TOOL_ERROR"
             return result
 
-    return told
+    return record
 
 
-def _documents(session: Session) -> list[tuple[str, int]]:
+def _count_documents(session: Session) -> list[tuple[str, int]]:
     library = session.library
     folders = {name: library.folder(name) for name in library.collections}
     return [
-        (name, each.status(collection=name, check=False).counts.documents)
-        for name, each in folders.items()
+        (name, folder.status(collection=name, check=False).counts.documents)
+        for name, folder in folders.items()
     ]
 
 
 # --- errors -------------------------------------------------------------------------------------
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+async def _handle_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, LookfarError)
-    visit = visit_of(request.scope)
+    visit = get_visit(request.scope)
     if visit is not None:
         visit.code = error.code
-    return refused(error)
+    return error_response(error)
 
 
-async def _not_there(request: Request, error: Exception) -> Response:
+async def _handle_http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     allowed = (error.headers or {}).get("Allow", "")
     if error.status_code == 405:
-        told: LookfarError = NoSuchMethod(
-            f"This place does not know {request.method[:20]}.",
+        failure: LookfarError = NoSuchMethod(
+            f"This route does not support {request.method[:20]}.",
             hint=f"Use {allowed}.",
-            details={"allowed": [each.strip() for each in allowed.split(",")]},
+            details={"allowed": [method.strip() for method in allowed.split(",")]},
         )
     else:
-        told = NotFound("There is nothing here.", hint="GET /openapi.json tells what there is.")
-    return await _refused(request, told)
+        failure = NotFound("There is no such route.", hint="GET /openapi.json lists the routes.")
+    return await _handle_error(request, failure)
 
 
-async def _unforeseen(request: Request, error: Exception) -> Response:
-    """The guard logs it: Starlette raises it again once this is sent."""
-    return await _refused(request, unforeseen(error))
+async def _handle_unexpected(request: Request, error: Exception) -> Response:
+    """Respond only: Starlette raises the error again afterwards, and the guard logs it."""
+    return await _handle_error(request, wrap_unexpected(error))

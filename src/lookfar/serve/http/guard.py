@@ -1,13 +1,11 @@
-"""The one guard around everything that is served over HTTP.
+"""The guard around everything that is served over HTTP.
 
-Takes: an ASGI application. Gives: the same application behind its checks. Refuses, on every
-route there is and on every one that there is not: requests that name another host (421) or
-come from another site's page (403), those without a valid token where tokens are needed
-(401), too many (429, 503), too large (413), too slow (408), and answers that take too long
-(504). It stands outside the application, so that a new route is guarded without doing
-anything for it.
+On every route, known or unknown, it refuses requests that name another host (421) or come from a
+page of another site (403), requests without a valid token where tokens are required (401), too
+many (429, 503), too large (413) or too slow (408) ones, and responses that take too long (504).
+It wraps the whole application, so a new route is guarded without any code of its own.
 
-Bodies are read here, whole and with a bound, whether or not they say how long they are.
+Request bodies are read here completely and with a limit, whatever their declared length.
 """
 
 from __future__ import annotations
@@ -36,8 +34,8 @@ from lookfar.serve.http.statuses import (
     ServerBusy,
     TimedOut,
     Unauthorized,
-    refused,
-    unforeseen,
+    error_response,
+    wrap_unexpected,
 )
 from lookfar.serve.http.visits import KEY, Visit, Watch
 from lookfar.serve.tools.tool import REACHABLE
@@ -52,22 +50,22 @@ LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 _log = logging.getLogger("lookfar.http")
 _ID: Final = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}", re.A)
 _BURST_SECONDS: Final = 2.0
-"""A client may be ahead of its rate by what comes together in this time."""
+"""A client may exceed its rate by what accumulates in this time."""
 _WRONG_TOKENS_PER_SECOND: Final = 2.0
-_MOST_CLIENTS: Final = 10_000
+_MAX_CLIENTS: Final = 10_000
 _BODIES: Final = 4
-"""Of the largest size, that may wait in memory at once."""
+"""Bodies of the largest size that may be in memory at the same time."""
 _STREAMS: Final = 4
-"""Streams for each request that may be answered at once: they last, and cost little."""
-_PATIENCE: Final = 2.0
-_LEFT_OVER: Final = 1 << 20
-"""Bytes of a refused request that are still read, so that its client can read the answer."""
-_LEFT_OVER_LARGE: Final = 64 << 20
-_SECURITY: Final = (
+"""Streams allowed per concurrent request: they are long but cost little."""
+_DRAIN_SECONDS: Final = 2.0
+_DRAIN_BYTES: Final = 1 << 20
+"""How much of a refused request is still read, so that its client can read the response."""
+_DRAIN_BYTES_LARGE: Final = 64 << 20
+_SECURITY_HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
     (b"referrer-policy", b"no-referrer"),
-    # Whoever opens data as a page gets a page that can do nothing.
+    # A browser that opens data as a page must not run anything in it.
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 )
 _ALLOWED_HEADERS: Final = b"authorization, content-type, accept, x-request-id, mcp-session-id,"
@@ -76,29 +74,29 @@ _MCP_HEADERS: Final = b" mcp-protocol-version, mcp-method, mcp-name, last-event-
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the guard lets through."""
+    """The limits of a guard."""
 
     names: tuple[str, ...] = LOOPBACK
-    """Hosts that requests may name, without port; an IPv6 address in brackets."""
+    """Accepted host names, without port; an IPv6 address in brackets."""
     origins: tuple[str, ...] = ()
-    """Sites whose pages may ask, beside those of this machine."""
+    """Other sites whose pages may send requests."""
     max_body_bytes: int = 32 << 20
     body_seconds: float = 20.0
     request_seconds: float = 120.0
     requests_per_second: float = 0.0
     max_concurrent: int = 128
     streams: frozenset[str] = frozenset()
-    """Paths whose answers may go on for as long as their clients listen."""
+    """Paths with responses that last as long as the client listens."""
     open: frozenset[str] = frozenset()
-    """Paths that anybody may GET without a token: files that say nothing of anybody."""
+    """Paths that need no token for GET: static files without user data."""
 
 
 class _ClientLeft(Exception):
-    """There is nobody to answer any more."""
+    """The client disconnected, so there is no one to respond to."""
 
 
 class Guard:
-    """An ASGI application around another."""
+    """An ASGI application that wraps another one."""
 
     def __init__(self, app: ASGIApp, rules: Rules, tokens: Tokens, watch: Watch) -> None:
         self.app = app
@@ -107,62 +105,62 @@ class Guard:
         self._watch = watch
         self._names = frozenset(name.lower() for name in rules.names)
         self._rate = Buckets(rules.requests_per_second)
-        self._wrong = Buckets(_WRONG_TOKENS_PER_SECOND)
-        self._busy = {False: 0, True: 0}
-        self._held = 0
+        self._wrong_tokens = Buckets(_WRONG_TOKENS_PER_SECOND)
+        self._running = {False: 0, True: 0}
+        self._body_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
         elif scope["type"] == "http":
-            await self._visited(scope, receive, send)
+            await self._handle(scope, receive, send)
         else:
             await send({"type": "websocket.close", "code": 1008})
 
-    async def _visited(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         visit = Visit(_request_id(scope), scope["method"])
         scope[KEY] = visit
-        extra = [(b"x-request-id", visit.id.encode("ascii")), *self._cors(scope)]
+        extra = [(b"x-request-id", visit.id.encode("ascii")), *self._cors_headers(scope)]
 
-        async def answer(message: Message) -> None:
+        async def respond(message: Message) -> None:
             if message["type"] == "http.response.start":
                 visit.status = message["status"]
-                given = list(message.get("headers", ()))
-                named = {name.lower() for name, _ in given}
-                given += [each for each in _SECURITY if each[0] not in named]
-                message = {**message, "headers": [*given, *extra]}
+                headers = list(message.get("headers", ()))
+                names = {name.lower() for name, _ in headers}
+                headers += [header for header in _SECURITY_HEADERS if header[0] not in names]
+                message = {**message, "headers": [*headers, *extra]}
             await send(message)
 
         with self._watch.request(visit, scope):
             body = _Body(receive, scope)
             try:
-                await self._admitted(visit, scope, body, answer)
+                await self._admit(visit, scope, body, respond)
             except _ClientLeft:
                 return
             except Exception as error:
-                told = error if isinstance(error, LookfarError) else unforeseen(error)
-                if told is not error:
-                    _log.exception("unforeseen", extra={"request_id": visit.id})
+                failure = error if isinstance(error, LookfarError) else wrap_unexpected(error)
+                if failure is not error:
+                    _log.exception("internal error", extra={"request_id": visit.id})
                 if visit.status:
-                    return  # The answer has begun: it can only be cut.
-                visit.code = told.code
-                response = refused(told)
-                if not await body.drained(isinstance(told, BodyTooLarge)):
+                    return  # The response has begun, so it can only be cut off.
+                visit.code = failure.code
+                response = error_response(failure)
+                if not await body.drain(large=isinstance(failure, BodyTooLarge)):
                     response.headers["connection"] = "close"
-                await response(scope, receive, answer)
+                await response(scope, receive, respond)
 
-    async def _admitted(self, visit: Visit, scope: Scope, body: _Body, send: Send) -> None:
+    async def _admit(self, visit: Visit, scope: Scope, body: _Body, send: Send) -> None:
         self._check_names(scope)
-        if self._preflight(scope):
-            await _allowed(send)
+        if self._is_preflight(scope):
+            await _answer_preflight(send)
             return
         if scope["path"] not in self._rules.open or scope["method"] not in ("GET", "HEAD"):
-            self._identify(visit, scope)
-        who = visit.token.name if visit.token else _address(scope)
-        self._limit(self._rate, who, "Too many requests.")
+            self._authorize(visit, scope)
+        client = visit.token.name if visit.token else _client_address(scope)
+        self._limit(self._rate, client, "Too many requests.")
         stream = scope["path"] in self._rules.streams
-        with self._place(stream), self._holding() as held:
-            await body.read(self._rules, held)
+        with self._reserve_slot(stream), self._reserve_memory() as memory:
+            await body.read(self._rules, memory)
             if stream:
                 await self._stream(visit, scope, body, send)
                 return
@@ -173,50 +171,50 @@ class Guard:
                 if not limit.expired():
                     raise
                 raise TimedOut(
-                    f"There was no answer within {self._rules.request_seconds:g} seconds.",
-                    hint="Ask again: a first search builds the index, which goes on where it was.",
+                    f"There was no response within {self._rules.request_seconds:g} seconds.",
+                    hint="Send it again: a first search indexes, and resumes where it stopped.",
                 ) from None
 
     async def _stream(self, visit: Visit, scope: Scope, body: _Body, send: Send) -> None:
-        """An answer that may last, but not longer than the token that it was asked for with."""
+        """Send a long response, but end it when its token is no longer valid."""
 
-        async def answer(message: Message) -> None:
-            if message.get("more_body") and not self._holds(visit):
-                # Not an error: those who stream would log it, and some would go on.
+        async def respond(message: Message) -> None:
+            if message.get("more_body") and not self._is_still_authorized(visit):
+                # Cancel instead of raising: streams would log an error, and some would go on.
                 listening.cancel()
             if not listening.cancel_called:
                 await send(message)
 
         with anyio.CancelScope() as listening:
-            await self.app(scope, body.replay, answer)
+            await self.app(scope, body.replay, respond)
         if listening.cancel_called:
             visit.code = Unauthorized.code
             await send({"type": "http.response.body", "body": b""})
 
-    # -- who asks ----------------------------------------------------------------------------
+    # -- authorization -----------------------------------------------------------------------
 
     def _check_names(self, scope: Scope) -> None:
-        """No page of another site may reach us, not even one whose name leads here."""
+        """Refuse pages of other sites, even if their name resolves to this machine."""
         hosts = _values(scope, b"host")
-        # The address that the connection came in by, whatever the request says: a page that was
-        # opened by it is ours, and a name that leads here is none.
+        # The address of the connection itself is accepted, whatever the request says: a page
+        # opened under it is ours. A name that resolves to it is not.
         local = (scope.get("server") or ("",))[0]
-        names = self._names | {_bracketed(local)}
-        if len(hosts) != 1 or _name(hosts[0]) not in names:
+        names = self._names | {_format_address(local)}
+        if len(hosts) != 1 or _parse_host(hosts[0]) not in names:
             raise Misdirected(
-                "This server does not answer to that name.",
+                "This server does not accept that host name.",
                 hint="Use the address it listens at, or add the name to serve.hosts.",
             )
         for origin in _values(scope, b"origin"):
             scheme, _, name = origin.partition("://")
-            ours = scheme in ("http", "https") and _name(name) in names
+            ours = scheme in ("http", "https") and _parse_host(name) in names
             if not ours and origin not in self._rules.origins:
                 raise ForeignOrigin(
-                    "Pages of other sites may not ask this server.",
+                    "Pages of other sites may not use this server.",
                     hint="Add the site to serve.origins if it is yours.",
                 )
 
-    def _identify(self, visit: Visit, scope: Scope) -> None:
+    def _authorize(self, visit: Visit, scope: Scope) -> None:
         self._tokens.current()
         if not self._tokens.needed:
             return
@@ -225,30 +223,30 @@ class Guard:
         token = self._tokens.owner(presented.strip()) if kind.lower() == "bearer" else None
         if token is None:
             if given:
-                self._limit(self._wrong, _address(scope), "Too many wrong tokens.")
+                self._limit(self._wrong_tokens, _client_address(scope), "Too many wrong tokens.")
             raise Unauthorized(
-                "The token is wrong." if given else "This server asks for a token.",
-                hint="Send Authorization: Bearer TOKEN; lookfar tokens add NAME makes one.",
+                "The token is wrong." if given else "This server requires a token.",
+                hint="Send Authorization: Bearer TOKEN; lookfar tokens add NAME creates one.",
             )
         visit.token, visit.may_write = token, token.may_write
-        # Of this request's task, and so of all that it starts: also of a session that it begins.
+        # Set for this task and those it starts, including an MCP session that begins here.
         REACHABLE.set(token.collections)
 
-    def _holds(self, visit: Visit) -> bool:
-        """Whether what let a request in would let it in now."""
+    def _is_still_authorized(self, visit: Visit) -> bool:
+        """Return whether the token of a request is still valid."""
         current = self._tokens.current()
         return not self._tokens.needed or visit.token in current
 
-    def _preflight(self, scope: Scope) -> bool:
-        """Whether a browser asks if a page of an admitted site may ask."""
+    def _is_preflight(self, scope: Scope) -> bool:
+        """Return whether this is a CORS preflight request of an allowed site."""
         return (
             scope["method"] == "OPTIONS"
             and bool(_values(scope, b"access-control-request-method"))
-            and bool(self._cors(scope))
+            and bool(self._cors_headers(scope))
         )
 
-    def _cors(self, scope: Scope) -> list[tuple[bytes, bytes]]:
-        """What lets a page of an admitted site read the answer."""
+    def _cors_headers(self, scope: Scope) -> list[tuple[bytes, bytes]]:
+        """Return the headers that let a page of an allowed site read the response."""
         for origin in _values(scope, b"origin"):
             if origin in self._rules.origins:
                 return [
@@ -258,10 +256,10 @@ class Guard:
                 ]
         return []
 
-    # -- how much ----------------------------------------------------------------------------
+    # -- limits ------------------------------------------------------------------------------
 
-    def _limit(self, buckets: Buckets, who: str, message: str) -> None:
-        wait = buckets.take(who)
+    def _limit(self, buckets: Buckets, client: str, message: str) -> None:
+        wait = buckets.take(client)
         if wait:
             raise RateLimited(
                 message,
@@ -270,30 +268,30 @@ class Guard:
             )
 
     @contextmanager
-    def _place(self, stream: bool) -> Iterator[None]:
+    def _reserve_slot(self, stream: bool) -> Iterator[None]:
         most = self._rules.max_concurrent * (_STREAMS if stream else 1)
-        if self._busy[stream] >= most:
+        if self._running[stream] >= most:
             raise ServerBusy(
-                "The server answers as many requests as it may.",
+                "The server is handling its maximum number of requests.",
                 hint="Try again in a moment (serve.max_concurrent).",
             )
-        self._busy[stream] += 1
+        self._running[stream] += 1
         try:
             yield
         finally:
-            self._busy[stream] -= 1
+            self._running[stream] -= 1
 
     @contextmanager
-    def _holding(self) -> Iterator[_Held]:
-        held = _Held(self)
+    def _reserve_memory(self) -> Iterator[_BodyMemory]:
+        memory = _BodyMemory(self)
         try:
-            yield held
+            yield memory
         finally:
-            self._held -= held.bytes
+            self._body_bytes -= memory.bytes
 
 
-class _Held:
-    """What the bodies of one request take of the memory for all."""
+class _BodyMemory:
+    """The share of one request in the memory for all request bodies."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
@@ -301,13 +299,13 @@ class _Held:
 
     def add(self, count: int) -> None:
         self.bytes += count
-        self._guard._held += count
-        if self._guard._held > _BODIES * self._guard._rules.max_body_bytes:
+        self._guard._body_bytes += count
+        if self._guard._body_bytes > _BODIES * self._guard._rules.max_body_bytes:
             raise ServerBusy("Too many large requests at once.", hint="Try again in a moment.")
 
 
 class _Body:
-    """The body of a request: read once, with a bound, and then given to the application."""
+    """The body of a request: read once, with a limit, and then replayed to the application."""
 
     def __init__(self, receive: Receive, scope: Scope) -> None:
         self._receive = receive
@@ -316,18 +314,18 @@ class _Body:
         self._ended = not self._declared and not _values(scope, b"transfer-encoding")
         self._parts: list[bytes] | None = []
 
-    async def read(self, rules: Rules, held: _Held) -> None:
-        most, size = rules.max_body_bytes, 0
-        if self._declared > most:
-            raise _too_large(most)
+    async def read(self, rules: Rules, memory: _BodyMemory) -> None:
+        limit, size = rules.max_body_bytes, 0
+        if self._declared > limit:
+            raise _too_large(limit)
         try:
             async with asyncio.timeout(rules.body_seconds):
                 while not self._ended:
                     part = await self._next()
                     size += len(part)
-                    if size > most:
-                        raise _too_large(most)
-                    held.add(len(part))
+                    if size > limit:
+                        raise _too_large(limit)
+                    memory.add(len(part))
                     if self._parts is not None:
                         self._parts.append(part)
         except TimeoutError:
@@ -345,7 +343,7 @@ class _Body:
         return part
 
     async def replay(self) -> Message:
-        """What the application receives: the body at once, then whatever else happens."""
+        """Give the application the whole body, and then the disconnect."""
         if self._parts is not None:
             body, self._parts = b"".join(self._parts), None
             return {"type": "http.request", "body": body, "more_body": False}
@@ -354,11 +352,11 @@ class _Body:
             if message["type"] == "http.disconnect":
                 return message
 
-    async def drained(self, large: bool) -> bool:
-        """Read the rest and forget it; false where that is too much to ask."""
-        left = _LEFT_OVER_LARGE if large else _LEFT_OVER
+    async def drain(self, *, large: bool) -> bool:
+        """Read and discard the rest; return ``False`` if it is too much or too slow."""
+        left = _DRAIN_BYTES_LARGE if large else _DRAIN_BYTES
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_DRAIN_SECONDS):
                 while not self._ended and left > 0:
                     left -= len(await self._next())
         except (TimeoutError, _ClientLeft):
@@ -367,7 +365,7 @@ class _Body:
 
 
 class Buckets:
-    """A rate for each client: tokens drip into its bucket, and each request takes one."""
+    """A token bucket per client, which limits its request rate."""
 
     def __init__(self, per_second: float) -> None:
         self._rate = per_second
@@ -375,7 +373,7 @@ class Buckets:
         self._clients: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, client: str) -> float:
-        """Take one; seconds to wait where there is none, else 0."""
+        """Take a token; return 0, or the seconds to wait if the bucket is empty."""
         if not self._rate:
             return 0.0
         now = time.monotonic()
@@ -383,19 +381,19 @@ class Buckets:
         level = min(self._size, level + (now - since) * self._rate)
         wait = 0.0 if level >= 1 else (1 - level) / self._rate
         self._clients[client] = (level if wait else level - 1, now)
-        if len(self._clients) > _MOST_CLIENTS:
+        if len(self._clients) > _MAX_CLIENTS:
             self._clients.popitem(last=False)
         return wait
 
 
-def _too_large(most: int) -> BodyTooLarge:
+def _too_large(limit: int) -> BodyTooLarge:
     return BodyTooLarge(
-        f"The request is larger than {most:,} bytes.",
-        hint="Send less at once (serve.max_body_bytes).",
+        f"The request is larger than {limit:,} bytes.",
+        hint="Send a smaller request (serve.max_body_bytes).",
     )
 
 
-async def _allowed(send: Send) -> None:
+async def _answer_preflight(send: Send) -> None:
     headers = [
         (b"access-control-allow-methods", b"GET, POST, DELETE"),
         (b"access-control-allow-headers", _ALLOWED_HEADERS + _MCP_HEADERS),
@@ -410,38 +408,38 @@ def _values(scope: Scope, wanted: bytes) -> Sequence[str]:
 
 
 def _request_id(scope: Scope) -> str:
-    """The client's own, where it can be repeated without harm."""
+    """Return the client's own id if it is safe to repeat, otherwise a new one."""
     given = _values(scope, b"x-request-id")
     if len(given) == 1 and _ID.fullmatch(given[0]):
         return given[0]
     return secrets.token_hex(8)
 
 
-def _name(host: str) -> str:
-    """A host without its port, in small letters; an IPv6 address stands in brackets."""
+def _parse_host(host: str) -> str:
+    """Return a host in lower case without its port; an IPv6 address keeps its brackets."""
     name, colon, port = host.rpartition(":")
     if host.startswith("["):
         name, _, port = host.partition("]")
         name, colon, port = name + "]", port[:1], port[1:]
     elif not colon:
         name, port = host, ""
-    # Anything but a port behind the name makes it another name.
+    # Anything but a port after the colon makes the host invalid.
     return name.lower() if not colon or (port.isascii() and port.isdigit()) else ""
 
 
-def _bracketed(address: str | None) -> str:
-    """An address of this machine as a request would name it; the one it came in by."""
+def _format_address(address: str | None) -> str:
+    """Return the local address of a connection as a Host header would name it."""
     try:
-        found = ipaddress.ip_address(address or "")
+        parsed = ipaddress.ip_address(address or "")
     except ValueError:
         return LOOPBACK[0]
-    # A socket for both families has IPv4 addresses in the dress of IPv6.
-    found = getattr(found, "ipv4_mapped", None) or found
-    return f"[{found}]" if found.version == 6 else str(found)
+    # A dual-stack socket reports IPv4-mapped IPv6 addresses.
+    parsed = getattr(parsed, "ipv4_mapped", None) or parsed
+    return f"[{parsed}]" if parsed.version == 6 else str(parsed)
 
 
-def _address(scope: Any) -> str:
-    """Whom to count requests for: an address, or the network of one in IPv6."""
+def _client_address(scope: Any) -> str:
+    """Return the key of the rate limit: an IPv4 address, or the /64 network of an IPv6 one."""
     address: str = (scope.get("client") or ("",))[0]
     if ":" not in address:
         return address

@@ -1,9 +1,8 @@
-"""A server over HTTP in the foreground: ``lookfar serve``.
+"""``lookfar serve``: an HTTP server in the foreground until it is interrupted.
 
-Takes: a request that says what to serve and how. Gives: an answering server until it is
-interrupted. Refuses, with a typed error before anything starts: an address that is taken,
-and one that others can reach while there is no token. Later it closes connections that
-send no whole request in time or do not read their answer, and more of them than it can serve.
+It refuses to start if the address is taken, or if other machines can reach it and there is no
+token. While it runs, it closes connections that do not send a complete request in time or do not
+read their response, and connections beyond its limit.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from lookfar.serve.daemon.services import (
 from lookfar.serve.http.app import make_app
 from lookfar.serve.http.log_lines import logging_to
 from lookfar.serve.http.metrics import Metrics
-from lookfar.serve.http.statuses import refused
+from lookfar.serve.http.statuses import error_response
 from lookfar.serve.http.tokens import Tokens
 from lookfar.serve.http.visits import Watch
 from lookfar.serve.mcp.changes import Changes
@@ -43,27 +42,27 @@ if TYPE_CHECKING:
 
 
 _GRACE_SECONDS: Final = 3
-"""How long calls under way may go on after Ctrl-C."""
-_KEPT_SECONDS: Final = 60
+"""How long running calls may continue after Ctrl-C."""
+_KEEP_ALIVE_SECONDS: Final = 60
 """How long a connection without requests stays open."""
 _HEAD_SECONDS: Final = 10.0
 """How long the head of a request may take to arrive."""
 _UNREAD_SECONDS: Final = 60.0
-"""How long a client may take none of what waits for it."""
-_MOST_CONNECTIONS: Final = 1000
-_WAITING: Final = 512
-"""Connections that the system takes before we do."""
+"""How long a client may read nothing of a pending response."""
+_MAX_CONNECTIONS: Final = 1000
+_BACKLOG: Final = 512
+"""Connections that the system queues until they are accepted."""
 
 
 class TokenNeeded(LookfarError):
-    """Others could reach the server, and nothing would tell them from its owner."""
+    """Other machines can reach the server, and there is no token to protect it."""
 
     code = "TOKEN_NEEDED"
     exit_code = 2
 
 
 class _Server(uvicorn.Server):
-    """One that first ends the streams of those who listen: they would keep it for ever."""
+    """A server that ends event streams first: they would keep it running forever."""
 
     def __init__(self, config: uvicorn.Config, changes: Changes) -> None:
         super().__init__(config)
@@ -75,118 +74,117 @@ class _Server(uvicorn.Server):
 
 
 class _Connection(H11Protocol):
-    """One that does not wait for ever.
+    """A connection with time limits for its client.
 
-    Uvicorn by itself has no limit for the head of a request, and closing a connection waits until
-    all is read that was written.
+    Uvicorn has no limit for the head of a request, and closing a connection waits until the client
+    has read everything. Its protocol class is not documented API: see ``test_private_names.py``.
     """
 
     head_seconds: ClassVar[float] = _HEAD_SECONDS
     unread_seconds: ClassVar[float] = _UNREAD_SECONDS
-    most: ClassVar[int] = _MOST_CONNECTIONS
-    _deadline: asyncio.TimerHandle | None = None
-    _reading: asyncio.TimerHandle | None = None
+    limit: ClassVar[int] = _MAX_CONNECTIONS
+    _head_timer: asyncio.TimerHandle | None = None
+    _read_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        # Then writing pauses whenever something waits, be it ever so little.
+        # With a limit of 0, writing pauses as soon as anything is unread.
         transport.set_write_buffer_limits(0)
-        if len(self.connections) > self.most:
+        if len(self.connections) > self.limit:
             transport.abort()
         else:
-            self._await_head()
+            self._start_head_timer()
 
     def data_received(self, data: bytes) -> None:
-        if not self._under_way:
-            self._await_head()
+        if not self._responding:
+            self._start_head_timer()
         super().data_received(data)
 
     def handle_events(self) -> None:
         super().handle_events()
-        if self._under_way:
-            self._has_head()
+        if self._responding:
+            self._stop_head_timer()
 
     def on_response_complete(self) -> None:
-        # From here on uvicorn's own limit holds, until the next request begins.
-        self._has_head()
+        # Uvicorn's own limit applies until the next request begins.
+        self._stop_head_timer()
         super().on_response_complete()
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._await_reading()
+        self._start_read_timer()
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._is_read()
+        self._stop_read_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._has_head()
-        self._is_read()
+        self._stop_head_timer()
+        self._stop_read_timer()
 
     def send_400_response(self, msg: str) -> None:
-        """What is no HTTP is refused in the shape of all our errors."""
-        error = InvalidArgument(msg, hint="Speak HTTP/1.1.")
-        response = refused(error)
+        """Refuse a request that is not HTTP in the shape of all our errors."""
+        response = error_response(InvalidArgument(msg, hint="Use HTTP/1.1."))
         head = "".join(f"{k}: {v}\r\n" for k, v in response.headers.items())
         start = f"HTTP/1.1 {response.status_code} Bad Request\r\n{head}connection: close\r\n\r\n"
         self.transport.write(start.encode("latin-1") + bytes(response.body))
         self.transport.close()
 
     @property
-    def _under_way(self) -> bool:
-        cycle: Any = self.cycle  # Before the first request there is none.
+    def _responding(self) -> bool:
+        cycle: Any = self.cycle  # None before the first request.
         return cycle is not None and not cycle.response_complete
 
-    def _await_head(self) -> None:
-        if self._deadline is None:
-            self._deadline = self.loop.call_later(self.head_seconds, self._too_late)
+    def _start_head_timer(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(self.head_seconds, self._abort_late_head)
 
-    def _has_head(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+    def _stop_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
 
-    def _too_late(self) -> None:
-        self._deadline = None
+    def _abort_late_head(self) -> None:
+        self._head_timer = None
         self.transport.abort()
 
-    def _await_reading(self) -> None:
-        waiting = self.transport.get_write_buffer_size()
-        self._is_read()
-        self._reading = self.loop.call_later(self.unread_seconds, self._look, waiting)
+    def _start_read_timer(self) -> None:
+        unread = self.transport.get_write_buffer_size()
+        self._stop_read_timer()
+        self._read_timer = self.loop.call_later(self.unread_seconds, self._check_reading, unread)
 
-    def _is_read(self) -> None:
-        if self._reading is not None:
-            self._reading.cancel()
-            self._reading = None
+    def _stop_read_timer(self) -> None:
+        if self._read_timer is not None:
+            self._read_timer.cancel()
+            self._read_timer = None
 
-    def _look(self, waiting: int) -> None:
-        """Whoever reads slowly reads: only where nothing went is nobody there."""
-        if self.transport.get_write_buffer_size() < waiting:
-            self._await_reading()
+    def _check_reading(self, before: int) -> None:
+        """Abort the connection if the client read nothing; a slow client may continue."""
+        if self.transport.get_write_buffer_size() < before:
+            self._start_read_timer()
         else:
             self.transport.abort()
 
 
-def listen(request: ClientRequest, tell: Callable[[str], None]) -> None:
-    """Serve until Ctrl-C; ``tell`` gets the address once it answers."""
+def listen(request: ClientRequest, on_ready: Callable[[str], None]) -> None:
+    """Serve until Ctrl-C; ``on_ready`` gets the address once the server accepts connections."""
     roots = resolve_roots(request)
-    chosen = load_request_settings(request, roots[0]).serve
-    offer = Offer.from_settings(chosen)
-    tokens = Tokens(config.tokens_file(chosen, request.env), config.read_tokens(request.env))
-    if not tokens.needed and not _is_loopback(chosen.host):
+    settings = load_request_settings(request, roots[0]).serve
+    offer = Offer.from_settings(settings)
+    tokens = Tokens(config.tokens_file(settings, request.env), config.read_tokens(request.env))
+    if not tokens.needed and not _is_loopback(settings.host):
         raise TokenNeeded(
-            f"Others can reach {chosen.host}, and there is no token to ask them for.",
-            hint="Make one first: lookfar tokens add NAME. Or serve at 127.0.0.1.",
+            f"Other machines can reach {settings.host}, and there is no token to protect it.",
+            hint="Create one first: lookfar tokens add NAME. Or serve at 127.0.0.1.",
         )
-    with ExitStack() as opened:
-        traces = opened.enter_context(_tracing(chosen))
-        bound = opened.enter_context(_bound(chosen.host, chosen.port))
+    with ExitStack() as stack:
+        traces = stack.enter_context(_tracing(settings))
+        bound = stack.enter_context(_open_socket(settings.host, settings.port))
         changes = Changes()
         pool = Pool()
-        opened.callback(pool.close)
-        session = opened.enter_context(
+        stack.callback(pool.close)
+        session = stack.enter_context(
             pool.session(
                 roots,
                 settings=read_overrides(request),
@@ -196,25 +194,25 @@ def listen(request: ClientRequest, tell: Callable[[str], None]) -> None:
             )
         )
         watch = Watch(
-            Metrics() if chosen.metrics else None, traces, log_arguments=chosen.log_arguments
+            Metrics() if settings.metrics else None, traces, log_arguments=settings.log_arguments
         )
         app = make_app(
-            offer.server(session, changes),
+            offer.make_server(session, changes),
             session,
-            offer.named,
-            chosen,
+            offer.tools_by_name,
+            settings,
             tokens=tokens,
             watch=watch,
-            ending=lambda: changes.closed,
+            stopping=lambda: changes.closed,
         )
-        opened.enter_context(logging_to(chosen.log_file, chosen.log_level))
-        anyio.run(_serve, app, bound, changes, lambda: tell(_address(chosen.host, bound)))
+        stack.enter_context(logging_to(settings.log_file, settings.log_level))
+        anyio.run(_serve, app, bound, changes, lambda: on_ready(_format_url(settings.host, bound)))
 
 
 async def _serve(
     app: Any, bound: socket.socket, changes: Changes, ready: Callable[[], None]
 ) -> None:
-    changes.begin()
+    changes.bind_loop()
     server = _Server(
         uvicorn.Config(
             app,
@@ -224,7 +222,7 @@ async def _serve(
             server_header=False,
             lifespan="on",
             ws="none",
-            timeout_keep_alive=_KEPT_SECONDS,
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=_GRACE_SECONDS,
         ),
         changes,
@@ -234,8 +232,8 @@ async def _serve(
 
 
 @contextmanager
-def _tracing(chosen: ServeSettings) -> Iterator[Traces | None]:
-    if not chosen.traces:
+def _tracing(settings: ServeSettings) -> Iterator[Traces | None]:
+    if not settings.traces:
         yield None
         return
     from lookfar.serve.http.traces import Traces
@@ -254,24 +252,24 @@ def _is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def _address(host: str, bound: socket.socket) -> str:
-    shown = f"[{host}]" if ":" in host else host
-    return f"http://{shown}:{bound.getsockname()[1]}/mcp"
+def _format_url(host: str, bound: socket.socket) -> str:
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{bound.getsockname()[1]}/mcp"
 
 
 @contextmanager
-def _bound(host: str, port: int) -> Iterator[socket.socket]:
+def _open_socket(host: str, port: int) -> Iterator[socket.socket]:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Only of sockets that say they are TCP does asyncio send small packets at once; others
-    # would wait 40 ms for the client between the head of an answer and its body.
+    # asyncio sets TCP_NODELAY only on sockets with this protocol number. Without it, 40 ms pass
+    # between the head of a response and its body.
     with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as bound:
         try:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             bound.bind((host, port))
-            bound.listen(_WAITING)  # From here on whoever is told the address can connect.
+            bound.listen(_BACKLOG)  # From here on clients can connect.
         except OSError as error:
             raise InvalidArgument(
                 f"Cannot listen at {host}:{port}: {error.strerror}.",
-                hint="Choose another with --host and --port; port 0 is any free one.",
+                hint="Choose another address with --host and --port; port 0 picks a free port.",
             ) from error
         yield bound

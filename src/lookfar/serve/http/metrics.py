@@ -1,7 +1,6 @@
-"""Figures of a server, in the text format that Prometheus reads.
+"""Metrics of a server in the Prometheus text format.
 
-Takes: what requests, tools and refusals cost. Gives: counters and histograms with few, fixed
-labels. Refuses: labels that a client could choose, which would fill the memory.
+Labels have few, fixed values: labels that a client could choose would fill the memory.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class _Histogram:
-    """How often something took at most so long."""
+    """A histogram of durations."""
 
-    def __init__(self, name: str, about: str) -> None:
-        self._name, self._about = name, about
+    def __init__(self, name: str, help_text: str) -> None:
+        self._name, self._help = name, help_text
         self._counts: dict[Labels, list[int]] = {}
         self._sums: Counter[Labels] = Counter()
 
@@ -32,74 +31,74 @@ class _Histogram:
         self._sums[labels] += seconds  # type: ignore[assignment]
 
     def lines(self) -> Iterator[str]:
-        yield from _head(self._name, self._about, "histogram")
+        yield from _header(self._name, self._help, "histogram")
         for labels, counts in sorted(self._counts.items()):
-            reached = 0
+            total = 0
             for bound, count in zip((*map(str, _BOUNDS), "+Inf"), counts, strict=True):
-                reached += count
-                yield f"{self._name}_bucket{_shown((*labels, ('le', bound)))} {reached}"
-            yield f"{self._name}_sum{_shown(labels)} {self._sums[labels]:.6f}"
-            yield f"{self._name}_count{_shown(labels)} {reached}"
+                total += count
+                yield f"{self._name}_bucket{_format_labels((*labels, ('le', bound)))} {total}"
+            yield f"{self._name}_sum{_format_labels(labels)} {self._sums[labels]:.6f}"
+            yield f"{self._name}_count{_format_labels(labels)} {total}"
 
 
 class Metrics:
-    """The figures of one server. Threads may share it."""
+    """The metrics of one server; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._answered: Counter[Labels] = Counter()
-        self._refused: Counter[Labels] = Counter()
+        self._responses: Counter[Labels] = Counter()
+        self._refusals: Counter[Labels] = Counter()
         self._requests = _Histogram("lookfar_request_seconds", "Time to answer a request.")
-        self._tools = _Histogram("lookfar_tool_seconds", "Time that a call of a tool took.")
+        self._tools = _Histogram("lookfar_tool_seconds", "Time taken by a tool call.")
 
     def request(self, route: str, method: str, status: int, seconds: float) -> None:
-        place = (("method", method), ("route", route))
+        labels = (("method", method), ("route", route))
         with self._lock:
-            self._answered[(*place, ("status", str(status)))] += 1
-            self._requests.observe(place, seconds)
+            self._responses[(*labels, ("status", str(status)))] += 1
+            self._requests.observe(labels, seconds)
 
     def refusal(self, code: str) -> None:
         with self._lock:
-            self._refused[(("code", code),)] += 1
+            self._refusals[(("code", code),)] += 1
 
     def tool(self, name: str, seconds: float) -> None:
         with self._lock:
             self._tools.observe((("tool", name),), seconds)
 
-    def text(self, under_way: int, documents: Iterable[tuple[str, int]]) -> str:
-        """All of it; ``documents`` counts them by collection."""
+    def text(self, running: int, documents: Iterable[tuple[str, int]]) -> str:
+        """Return all metrics; ``documents`` is the number of documents per collection."""
         with self._lock:
             lines = [
-                *_counter("lookfar_requests_total", "Requests answered.", self._answered),
-                *_counter("lookfar_refused_total", "Requests refused, by code.", self._refused),
+                *_counter("lookfar_requests_total", "Requests answered.", self._responses),
+                *_counter("lookfar_refused_total", "Requests refused, by code.", self._refusals),
                 *self._requests.lines(),
                 *self._tools.lines(),
             ]
-        lines += [*_head("lookfar_requests_under_way", "Requests being answered.", "gauge")]
-        lines.append(f"lookfar_requests_under_way {under_way}")
-        lines += [*_head("lookfar_documents", "Documents in the index.", "gauge")]
+        lines += [*_header("lookfar_requests_under_way", "Requests being answered.", "gauge")]
+        lines.append(f"lookfar_requests_under_way {running}")
+        lines += [*_header("lookfar_documents", "Documents in the index.", "gauge")]
         lines += [
-            f"lookfar_documents{_shown((('collection', name),))} {count}"
+            f"lookfar_documents{_format_labels((('collection', name),))} {count}"
             for name, count in documents
         ]
         return "\n".join(lines) + "\n"
 
 
-def _counter(name: str, about: str, counts: Counter[Labels]) -> Iterator[str]:
-    yield from _head(name, about, "counter")
+def _counter(name: str, help_text: str, counts: Counter[Labels]) -> Iterator[str]:
+    yield from _header(name, help_text, "counter")
     for labels, count in sorted(counts.items()):
-        yield f"{name}{_shown(labels)} {count}"
+        yield f"{name}{_format_labels(labels)} {count}"
 
 
-def _head(name: str, about: str, kind: str) -> Iterator[str]:
-    yield f"# HELP {name} {about}"
+def _header(name: str, help_text: str, kind: str) -> Iterator[str]:
+    yield f"# HELP {name} {help_text}"
     yield f"# TYPE {name} {kind}"
 
 
-def _shown(labels: Labels) -> str:
-    pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels)
+def _format_labels(labels: Labels) -> str:
+    pairs = ",".join(f'{name}="{_escape(value)}"' for name, value in labels)
     return f"{{{pairs}}}" if pairs else ""
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,8 +1,6 @@
-"""The description of what is served over HTTP, for programs that write clients.
+"""The OpenAPI 3.1 document of the HTTP server.
 
-Takes: the table of tools as it is offered. Gives: an OpenAPI 3.1 document, whose schemas are
-those that arguments are checked by. Refuses: to describe anything by hand that the table
-knows already.
+It is generated from the tools: their input schemas are the ones that arguments are checked with.
 """
 
 from __future__ import annotations
@@ -11,11 +9,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from lookfar import __version__
-from lookfar.serve.http.rest import changes
+from lookfar.serve.http.rest import changes_something
 from lookfar.serve.http.statuses import STATUSES
 from lookfar.serve.http.web import live
 from lookfar.serve.http.web.api import ROWS
-from lookfar.serve.http.web.routes import BELOW
+from lookfar.serve.http.web.routes import API_PREFIX
 from lookfar.serve.tools.tool import Json, Tool
 
 _ERROR: Final = {
@@ -36,24 +34,24 @@ _ERROR: Final = {
         }
     },
 }
-_MEANINGS: Final = {
-    400: "An argument is wrong.",
-    401: "A token is needed, or it is wrong.",
-    403: "It may not be done from there, or with this token.",
-    404: "There is no such thing.",
-    405: "The method is another one.",
+_STATUS_TEXTS: Final = {
+    400: "An argument is invalid.",
+    401: "The token is missing or wrong.",
+    403: "Not allowed from this origin or with this token.",
+    404: "Not found.",
+    405: "The route does not support this method.",
     408: "The request arrived too slowly.",
-    409: "It cannot be done as things are.",
+    409: "It conflicts with the current state.",
     413: "The request is too large.",
-    415: "The request is no JSON.",
+    415: "The request is not JSON.",
     421: "The request names another host.",
     429: "Too many requests.",
-    500: "Something went wrong inside.",
-    503: "It cannot be done now.",
+    500: "Internal error.",
+    503: "Temporarily unavailable.",
     504: "It took too long.",
 }
-_ANYWHERE: Final = frozenset({401, 403, 405, 408, 413, 421, 429, 500, 503, 504})
-"""Statuses of the guard, which every route can have."""
+_GUARD_STATUSES: Final = frozenset({401, 403, 405, 408, 413, 421, 429, 500, 503, 504})
+"""Statuses of the guard, which apply to every route."""
 _RESULTS: Final = {
     "type": "object",
     "required": ["results"],
@@ -78,35 +76,61 @@ _RESULTS: Final = {
         "note": {"type": "string"},
     },
 }
+_TOOLS: Final = {
+    "type": "object",
+    "required": ["tools"],
+    "properties": {"tools": {"type": "array", "items": {"type": "object"}}},
+}
+_HEALTH: Final = {
+    "type": "object",
+    "required": ["status", "name", "version"],
+    "properties": {"status": {"const": "ok"}, "name": {"type": "string"}},
+}
+_STATUS: Final = {
+    "type": "object",
+    "required": ["status", "document_count", "queue_size", "failed_files", "collections"],
+    "properties": {
+        "status": {"const": "ok"},
+        "document_count": {"type": "integer", "minimum": 0},
+        "queue_size": {"type": "integer", "minimum": 0},
+        "failed_files": {"type": "array", "items": {"type": "object"}},
+        "collections": {"type": "array", "items": {"type": "object"}},
+    },
+}
 
 
-def document(tools: Mapping[str, Tool], query: Tool, *, metrics: bool, tokens: bool) -> Json:
-    """What ``/openapi.json`` answers."""
-    tables = {
-        "type": "object",
-        "required": ["tools"],
-        "properties": {"tools": {"type": "array", "items": {"type": "object"}}},
-    }
-    health = {
-        "type": "object",
-        "required": ["status", "name", "version"],
-        "properties": {"status": {"const": "ok"}, "name": {"type": "string"}},
-    }
-    state = {
-        "type": "object",
-        "required": ["status", "document_count", "queue_size", "failed_files", "collections"],
-        "properties": {
-            "status": {"const": "ok"},
-            "document_count": {"type": "integer", "minimum": 0},
-            "queue_size": {"type": "integer", "minimum": 0},
-            "failed_files": {"type": "array", "items": {"type": "object"}},
-            "collections": {"type": "array", "items": {"type": "object"}},
+def make_document(tools: Mapping[str, Tool], query: Tool, *, metrics: bool, tokens: bool) -> Json:
+    """Return the document of ``/openapi.json``."""
+    paths = _server_paths(query)
+    if metrics:
+        paths["/metrics"] = {
+            "get": _operation("metrics", "Metrics in the Prometheus format.", {"type": "string"},
+                              kind="text/plain")
+        }  # fmt: skip
+    paths |= _page_paths() | _tool_paths(tools)
+    document: Json = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Lookfar",
+            "version": __version__,
+            "description": "Local retrieval with exact citations. MCP is served at /mcp.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": {"Error": _ERROR},
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
-    paths: Json = {
-        "/health": {"get": _operation("health", "A sign of life.", health)},
-        "/status": {"get": _operation("status", "What is indexed, and what failed.", state)},
-        "/tools": {"get": _operation("tools", "The table of tools.", tables)},
+    if tokens:
+        document["security"] = [{"token": []}]
+    return document
+
+
+def _server_paths(query: Tool) -> Json:
+    return {
+        "/health": {"get": _operation("health", "Whether the server is running.", _HEALTH)},
+        "/status": {"get": _operation("status", "What is indexed, and what failed.", _STATUS)},
+        "/tools": {"get": _operation("tools", "The list of tools.", _TOOLS)},
         "/openapi.json": {"get": _operation("openapi", "This document.", {"type": "object"})},
         "/query_documents": {
             "post": _operation("query_documents", query.description, _RESULTS, query)
@@ -121,60 +145,57 @@ def document(tools: Mapping[str, Tool], query: Tool, *, metrics: bool, tokens: b
             )
         },
     }
-    if metrics:
-        paths["/metrics"] = {
-            "get": _operation("metrics", "Figures for Prometheus.", {"type": "string"},
-                              kind="text/plain")
-        }  # fmt: skip
+
+
+def _page_paths() -> Json:
+    paths: Json = {}
     for row in ROWS:
-        about = _operation(f"api:{row.name}", row.description, {"type": "object"}, row)
-        paths[BELOW + row.name] = {"post": {**about, "tags": ["the page"]}}
+        operation = _operation(f"api:{row.name}", row.description, {"type": "object"}, row)
+        paths[API_PREFIX + row.name] = {"post": {**operation, "tags": ["the page"]}}
     paths[live.PATH] = {
         "get": _operation(
             "events",
-            "The state of each collection as a server-sent event; with ?follow=1 another one"
+            "The state of each collection as a server-sent event; with ?follow=1, another one"
             " whenever it changes.",
             {},
             kind="text/event-stream",
         )
     }
+    return paths
+
+
+def _tool_paths(tools: Mapping[str, Tool]) -> Json:
+    paths: Json = {}
     for name, tool in tools.items():
-        about = _operation(f"tool:{name}", tool.description, {"type": ["object", "array"]}, tool)
-        about["tags"] = ["tools that change something" if changes(tool) else "tools that read"]
-        paths[f"/tools/{name}"] = {"post": about}
-    shape: Json = {
-        "openapi": "3.1.0",
-        "info": {
-            "title": "Lookfar",
-            "version": __version__,
-            "description": "Local retrieval with exact citations. MCP is served at /mcp.",
-        },
-        "paths": paths,
-        "components": {
-            "schemas": {"Error": _ERROR},
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-        },
-    }
-    if tokens:
-        shape["security"] = [{"token": []}]
-    return shape
+        result = {"type": ["object", "array"]}
+        operation = _operation(f"tool:{name}", tool.description, result, tool)
+        operation["tags"] = [
+            "tools that make changes" if changes_something(tool) else "tools that read"
+        ]
+        paths[f"/tools/{name}"] = {"post": operation}
+    return paths
 
 
 def _operation(
-    name: str, about: str, gives: Json, takes: Tool | None = None, *, kind: str = "application/json"
+    name: str,
+    summary: str,
+    result: Json,
+    tool: Tool | None = None,
+    *,
+    kind: str = "application/json",
 ) -> Json:
-    known = set(STATUSES.values()) if takes is not None else _ANYWHERE
-    answers: Json = {"200": {"description": "The answer.", "content": {kind: {"schema": gives}}}}
-    for status in sorted(known):
-        answers[str(status)] = {
-            "description": _MEANINGS[status],
+    statuses = set(STATUSES.values()) if tool is not None else _GUARD_STATUSES
+    responses: Json = {"200": {"description": "The result.", "content": {kind: {"schema": result}}}}
+    for status in sorted(statuses):
+        responses[str(status)] = {
+            "description": _STATUS_TEXTS[status],
             "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
         }
-    shape: Json = {"operationId": name, "summary": about, "responses": answers}
-    if takes is not None:
-        schema: dict[str, Any] = takes.input_schema
-        shape["requestBody"] = {
+    operation: Json = {"operationId": name, "summary": summary, "responses": responses}
+    if tool is not None:
+        schema: dict[str, Any] = tool.input_schema
+        operation["requestBody"] = {
             "required": bool(schema.get("required")),
             "content": {"application/json": {"schema": schema}},
         }
-    return shape
+    return operation

@@ -1,18 +1,18 @@
-"""Errors over HTTP: which status each has, and the one shape that all have.
+"""Errors over HTTP: the status of each error, and the one JSON shape they share.
 
-Takes: an error. Gives: a response with ``{"error": {code, message, hint, details}}``.
-Refuses: to tell a client what only developers need, and to repeat megabytes.
+Every error response is ``{"error": {code, message, hint, details}}``. Details for developers are
+not sent, and long texts are shortened.
 
-Beside the errors of :mod:`lookfar.errors` there are those that only HTTP knows:
+In addition to the errors of :mod:`lookfar.errors`, HTTP has its own:
 
     Misdirected          WRONG_HOST           421  the request names another host
-    ForeignOrigin        FOREIGN_ORIGIN       403  another site's page made it
+    ForeignOrigin        FOREIGN_ORIGIN       403  a page of another site sent it
     Unauthorized         UNAUTHORIZED         401  it has no valid token
-    ScopeTooSmall        SCOPE_TOO_SMALL      403  its token may only read
-    NoSuchMethod         METHOD_NOT_ALLOWED   405  the place is there, the method is not
+    ScopeTooSmall        SCOPE_TOO_SMALL      403  its token is read-only
+    NoSuchMethod         METHOD_NOT_ALLOWED   405  the route exists, but not with this method
     BodyTooLarge         BODY_TOO_LARGE       413
     BodyTooSlow          BODY_TOO_SLOW        408
-    NotJson              NOT_JSON             415  it says that it is no JSON
+    NotJson              NOT_JSON             415  its content type is not JSON
     RateLimited          RATE_LIMITED         429
     ServerBusy           SERVER_BUSY          503
     TimedOut             TIMED_OUT            504
@@ -29,7 +29,7 @@ from starlette.responses import Response
 
 from lookfar import errors
 from lookfar.errors import LookfarError
-from lookfar.serve.mcp.server import clipped
+from lookfar.serve.mcp.server import clip
 from lookfar.serve.tools.tool import Json, WritesNotAllowed, plain_refusal
 
 
@@ -105,26 +105,26 @@ STATUSES: Final[Mapping[type[LookfarError], int]] = {
     ServerBusy: 503,
     TimedOut: 504,
 }
-"""By class; one that is not named here has the status of the class above it."""
+"""By class; a class that is not listed has the status of its base class."""
 
 _RETRY: Final = "retry_after"
 
 
-def status_of(error: LookfarError) -> int:
-    """The HTTP status of an error."""
+def get_status(error: LookfarError) -> int:
+    """Return the HTTP status of an error."""
     return next(STATUSES[cls] for cls in type(error).__mro__ if cls in STATUSES)
 
 
 def error_shape(error: LookfarError) -> Json:
-    """An error as every route shows it."""
-    shape: Json = {"error": clipped(plain_refusal(error))}
+    """Return the JSON of an error."""
+    shape: Json = {"error": clip(plain_refusal(error))}
     return shape
 
 
 def json_response(
     data: Any, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Data as JSON; names that are no Unicode are escaped, as a disk may have such."""
+    """Return data as a JSON response; file names that are not valid Unicode are escaped."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     try:
         body = text.encode()
@@ -133,9 +133,9 @@ def json_response(
     return Response(body, status, dict(headers or {}), "application/json")
 
 
-def refused(error: LookfarError) -> Response:
-    """The response to a request that ends in this error."""
-    status = status_of(error)
+def error_response(error: LookfarError) -> Response:
+    """Return the response for a request that failed with this error."""
+    status = get_status(error)
     headers: dict[str, str] = {}
     if status == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="lookfar"'
@@ -148,10 +148,10 @@ def refused(error: LookfarError) -> Response:
     return json_response(error_shape(error), status, headers)
 
 
-def unforeseen(error: Exception) -> LookfarError:
-    """What nobody foresaw: the log has it, the client learns that it happened."""
+def wrap_unexpected(error: Exception) -> LookfarError:
+    """Wrap an unexpected exception in an error that points to the log."""
     return errors.as_out_of_memory(error) or LookfarError(
         "Something went wrong inside Lookfar.",
-        hint="The server's log tells more, under the X-Request-Id of this response.",
+        hint="See the server's log for the X-Request-Id of this response.",
         developer=f"{type(error).__name__}: {error}",
     )

@@ -1,10 +1,9 @@
 """``POST /query_documents_stream``: the answer as server-sent events, while it is found.
 
-Takes: the arguments of ``query_documents``. Gives: ``progress`` while a folder is indexed,
-``hit`` for each chunk as soon as one way of searching has found it (by words first: that
-needs no model), and at last ``result``, which is what ``/query_documents`` answers and alone
-says the final order; ``error`` where it ends otherwise. Refuses: to work on for a client
-that has left.
+It takes the arguments of ``query_documents`` and sends ``progress`` while a folder is indexed,
+``hit`` for each chunk as soon as a retriever has found it (keywords first, which need no model),
+and finally ``result``, the answer of ``/query_documents``, which alone has the final order. A
+failure sends ``error``. The search stops when the client leaves.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from starlette.responses import Response, StreamingResponse
 
 from lookfar.errors import LookfarError
 from lookfar.model import Mode
-from lookfar.serve.http.rest import GivenUp, HttpCall, Tools, arguments_of
-from lookfar.serve.http.statuses import error_shape, unforeseen
-from lookfar.serve.http.visits import visit_of
+from lookfar.serve.http.rest import GivenUp, HttpCall, Tools, read_arguments
+from lookfar.serve.http.statuses import error_shape, wrap_unexpected
+from lookfar.serve.http.visits import get_visit
 from lookfar.serve.tools.tool import Result, Session, Tool
 from lookfar.serve.toolsets.ragdocs import QueryDocumentsInput, answer_documents
 
@@ -32,32 +31,32 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _QUIET_SECONDS: Final = 15.0
-"""After which a comment shows that the server is still there."""
-_TELL_SECONDS: Final = 0.25
+"""Without an event for this long, a comment keeps the connection alive."""
+_PROGRESS_SECONDS: Final = 0.25
 _NAME: Final = "query_documents"
 
-Tell = Callable[[str, Any], None]
+Send = Callable[[str, Any], None]
 
 
 async def stream(request: Request, tools: Tools, tool: Tool) -> Response:
-    """The response to one question; wrong arguments are refused before it begins."""
-    arguments = await arguments_of(request)
+    """Return the stream; invalid arguments are refused before it begins."""
+    arguments = await read_arguments(request)
     given = tool.parse(arguments)
     assert isinstance(given, QueryDocumentsInput)
-    visit = visit_of(request.scope)
+    visit = get_visit(request.scope)
     loop = asyncio.get_running_loop()
     events: asyncio.Queue[bytes | None] = asyncio.Queue()
 
-    def tell(name: str, data: Any) -> None:
-        """From the thread that searches."""
+    def send(name: str, data: Any) -> None:
+        """Queue an event from the thread that searches."""
         call.check()
         loop.call_soon_threadsafe(events.put_nowait, event(name, data))
 
-    call = HttpCall(on_progress=_progress(tell))
+    call = HttpCall(on_progress=_throttle_progress(send))
 
     def work() -> None:
         with tools.session.call():
-            _search(tools.session, given, call, tell)
+            _search(tools.session, given, call, send)
 
     async def run() -> None:
         try:
@@ -65,10 +64,10 @@ async def stream(request: Request, tools: Tools, tool: Tool) -> Response:
         except GivenUp:
             return
         except Exception as error:
-            told = error if isinstance(error, LookfarError) else unforeseen(error)
-            if told is not error:
-                _log.exception("unforeseen", extra={"request_id": visit.id if visit else ""})
-            events.put_nowait(event("error", error_shape(told)))
+            failure = error if isinstance(error, LookfarError) else wrap_unexpected(error)
+            if failure is not error:
+                _log.exception("internal error", extra={"request_id": visit.id if visit else ""})
+            events.put_nowait(event("error", error_shape(failure)))
         finally:
             events.put_nowait(None)
 
@@ -77,16 +76,16 @@ async def stream(request: Request, tools: Tools, tool: Tool) -> Response:
         try:
             while True:
                 try:
-                    found = await asyncio.wait_for(events.get(), _QUIET_SECONDS)
+                    message = await asyncio.wait_for(events.get(), _QUIET_SECONDS)
                 except TimeoutError:
                     yield b": still here\n\n"
                     continue
-                if found is None:
+                if message is None:
                     return
-                yield found
+                yield message
         finally:
-            # Also where the client has left: then this generator is closed.
-            call.give_up()
+            # Also reached when the client has left, because the generator is closed then.
+            call.cancel()
             running.cancel()
 
     return StreamingResponse(
@@ -95,34 +94,34 @@ async def stream(request: Request, tools: Tools, tool: Tool) -> Response:
 
 
 def event(name: str, data: Any) -> bytes:
-    """A server-sent event; its data is one line, in ASCII."""
+    """Encode a server-sent event; its data is one line of ASCII."""
     return f"event: {name}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n".encode()
 
 
-def _search(session: Session, given: QueryDocumentsInput, call: HttpCall, tell: Tell) -> None:
+def _search(session: Session, given: QueryDocumentsInput, call: HttpCall, send: Send) -> None:
     seen: set[str] = set()
 
-    def show(found: Result) -> None:
-        for each in found.data["results"]:
-            if each["chunk_id"] not in seen:
-                seen.add(each["chunk_id"])
-                tell("hit", each)
+    def send_new_hits(result: Result) -> None:
+        for hit in result.data["results"]:
+            if hit["chunk_id"] not in seen:
+                seen.add(hit["chunk_id"])
+                send("hit", hit)
 
     first: Mode = "keyword"
     if session.library.settings.search.mode != first:
-        show(answer_documents(session, given, call, first))
+        send_new_hits(answer_documents(session, given, call, first))
     result = answer_documents(session, given, call)
-    show(result)
-    tell("result", result.data)
+    send_new_hits(result)
+    send("result", result.data)
 
 
-def _progress(tell: Tell) -> Callable[[Progress], None]:
-    told = 0.0
+def _throttle_progress(send: Send) -> Callable[[Progress], None]:
+    last = 0.0
 
     def progress(now: Progress) -> None:
-        nonlocal told
-        if time.monotonic() - told >= _TELL_SECONDS:
-            told = time.monotonic()
-            tell("progress", {"files": now.files, "total_files": now.total_files})
+        nonlocal last
+        if time.monotonic() - last >= _PROGRESS_SECONDS:
+            last = time.monotonic()
+            send("progress", {"files": now.files, "total_files": now.total_files})
 
     return progress

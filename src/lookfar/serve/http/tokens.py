@@ -1,12 +1,12 @@
-"""Who may ask a server over HTTP: tokens that may read, or read and write, all or some.
+"""Access tokens of the HTTP server: read-only or read-write, for all or some collections.
 
-Takes: a file of tokens, and those that the environment gives (``LOOKFAR_TOKENS``: each may
-read, or write too with ``write:`` before it). Gives: whose a presented token is. Refuses: a
-file that others may read or change, and one that it cannot understand.
+Tokens come from a file and from the environment (``LOOKFAR_TOKENS``: each is read-only, or may
+write with the prefix ``write:``). A file that other users can read or change, or that is
+malformed, is refused.
 
-The file holds hashes. A token is 256 random bits, so a plain hash cannot be turned back and
-needs no salt. It is read again whenever it changes: several tokens hold at once, so that a
-new one can be handed out before the old one goes.
+The file holds hashes. A token has 256 random bits, so a plain hash cannot be reversed and needs
+no salt. The file is read again whenever it changes. Several tokens are valid at the same time, so
+a new one can be handed out before the old one is removed.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}", re.A)
 _HASH: Final = re.compile(r"[0-9a-f]{64}", re.A)
 _LOCK_SECONDS: Final = 5.0
 _SHORTEST: Final = 16
-"""Characters of a token that somebody made up."""
-_BEGIN: Final = "lf_"
-"""Tokens of ours begin so, that scanners for leaked secrets can know them."""
+"""Minimum length of a token given in the environment."""
+_PREFIX: Final = "lf_"
+"""Lets scanners for leaked secrets recognise our tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What is known of a token; not the token."""
+    """The record of a token, without the token itself."""
 
     name: str
     scope: Scope
     sha256: str
     created: str = ""
     collections: tuple[str, ...] = ()
-    """Those that it lets its owner reach; none means all."""
+    """The collections it gives access to; empty means all."""
 
     @property
     def may_write(self) -> bool:
@@ -60,87 +60,89 @@ class Token:
 
 
 class Tokens:
-    """The tokens of a server, as the file and the environment have them now."""
+    """The valid tokens of a server, from its file and environment."""
 
     def __init__(self, path: Path | None = None, given: Sequence[str] = ()) -> None:
         self._path = path
-        self._given = tuple(_given(number, each) for number, each in enumerate(given, 1))
+        self._given = tuple(_parse_given(number, text) for number, text in enumerate(given, 1))
         self._lock = threading.Lock()
-        self._seen: tuple[int, ...] | None = None
-        self._kept: tuple[Token, ...] = ()
+        self._file_state: tuple[int, ...] | None = None
+        self._from_file: tuple[Token, ...] = ()
         if path is not None:
-            # In this order: what is written meanwhile is read again, not missed.
-            self._seen = _state(path)
-            self._kept = read(path)
-        self.needed = bool(self._given or self._kept)
-        """Whether requests have to show one. Stays true when the last token goes."""
+            # In this order, a change in between is read again instead of missed.
+            self._file_state = _state(path)
+            self._from_file = read(path)
+        self.needed = bool(self._given or self._from_file)
+        """Whether requests need a token. Stays true when the last token is removed."""
 
     def current(self) -> tuple[Token, ...]:
-        """Those that hold now."""
+        """Return the tokens that are valid now."""
         if self._path is not None:
             state = _state(self._path)
-            if state != self._seen:
+            if state != self._file_state:
                 with self._lock:
-                    self._read_again(self._path, state)
-        return (*self._given, *self._kept)
+                    self._reload(self._path, state)
+        return (*self._given, *self._from_file)
 
-    def _read_again(self, path: Path, state: tuple[int, ...] | None) -> None:
+    def _reload(self, path: Path, state: tuple[int, ...] | None) -> None:
         try:
-            self._kept = read(path)
+            self._from_file = read(path)
         except LookfarError as error:
-            # What cannot be read lets nobody in.
-            self._kept = ()
+            # Without a readable file no request is authorized.
+            self._from_file = ()
             self.needed = True
-            _log.error("no token of the file holds: %s", error.message)
-        self._seen = state
-        self.needed = self.needed or bool(self._kept)
+            _log.error(
+                "the token file cannot be read, so none of its tokens is valid: %s", error.message
+            )
+        self._file_state = state
+        self.needed = self.needed or bool(self._from_file)
 
     def owner(self, presented: str) -> Token | None:
-        """Whose token this is; takes as long for a wrong one as for a right one."""
-        hashed = _hashed(presented)
-        found: Token | None = None
-        for each in self.current():
-            if hmac.compare_digest(each.sha256, hashed):
-                found = each
-        return found
+        """Return the record of a token in constant time; ``None`` if it is wrong."""
+        hashed = _hash(presented)
+        match: Token | None = None
+        for token in self.current():
+            if hmac.compare_digest(token.sha256, hashed):
+                match = token
+        return match
 
 
 def add(path: Path, name: str, scope: Scope, collections: Sequence[str] = ()) -> str:
-    """Make a token and keep its hash; the token itself is given here and nowhere else."""
+    """Create a token and store its hash; only this returns the token itself."""
     if not _NAME.fullmatch(name):
         raise InvalidArgument(
-            f"{name[:80]!r} cannot name a token.",
+            f"{name[:80]!r} is not a valid token name.",
             hint="Use up to 64 letters, digits, dots, hyphens and underscores.",
         )
-    with _changing(path):
-        kept = read(path)
-        if any(each.name == name for each in kept):
+    with _lock_file(path):
+        tokens = read(path)
+        if any(token.name == name for token in tokens):
             raise InvalidArgument(
-                f"There is a token {name!r} already.",
-                hint="Choose another name, or remove that one first.",
+                f"There already is a token named {name!r}.",
+                hint="Choose another name, or remove the existing token first.",
             )
-        token = _BEGIN + secrets.token_urlsafe(32)
+        secret = _PREFIX + secrets.token_urlsafe(32)
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        _write(path, (*kept, Token(name, scope, _hashed(token), now, tuple(collections))))
-    return token
+        _write(path, (*tokens, Token(name, scope, _hash(secret), now, tuple(collections))))
+    return secret
 
 
 def remove(path: Path, name: str) -> None:
-    """Let a token hold no longer, in servers that run, too."""
-    with _changing(path):
-        kept = read(path)
-        left = tuple(each for each in kept if each.name != name)
-        if len(left) == len(kept):
+    """Remove a token; running servers stop accepting it, too."""
+    with _lock_file(path):
+        tokens = read(path)
+        remaining = tuple(token for token in tokens if token.name != name)
+        if len(remaining) == len(tokens):
             raise NotFound(
-                f"There is no token {name!r}.",
-                hint="See which there are: lookfar tokens list",
-                details={"candidates": [each.name for each in kept]},
+                f"There is no token named {name!r}.",
+                hint="List them with: lookfar tokens list",
+                details={"candidates": [token.name for token in tokens]},
             )
-        _write(path, left)
+        _write(path, remaining)
 
 
 def read(path: Path) -> tuple[Token, ...]:
-    """The tokens of a file; none where there is no file."""
+    """Read the tokens of a file; a missing file has none."""
     with translate_errors(f"reading {path}"):
         try:
             with path.open("rb") as file:
@@ -150,38 +152,39 @@ def read(path: Path) -> tuple[Token, ...]:
             return ()
     if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
         raise PermissionDenied(
-            f"Others may read or change the tokens in {path}.", hint=f"Run: chmod 600 {path}"
+            f"Other users can read or change the tokens in {path}.", hint=f"Run: chmod 600 {path}"
         )
     try:
         shapes = json.loads(content)["tokens"]
-        kept = tuple(
-            Token(**{**each, "collections": tuple(each.get("collections", ()))}) for each in shapes
+        tokens = tuple(
+            Token(**{**shape, "collections": tuple(shape.get("collections", ()))})
+            for shape in shapes
         )
-        sound = all(
-            each.scope in SCOPES
-            and _HASH.fullmatch(each.sha256)
-            and _NAME.fullmatch(each.name)
-            and all(name and str(name) == name for name in each.collections)
-            for each in kept
+        valid = all(
+            token.scope in SCOPES
+            and _HASH.fullmatch(token.sha256)
+            and _NAME.fullmatch(token.name)
+            and all(name and str(name) == name for name in token.collections)
+            for token in tokens
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise _unsound(path, repr(error)) from error
-    if not sound:
-        raise _unsound(path, "a name, a scope or a hash is none")
-    return kept
+        raise _malformed(path, repr(error)) from error
+    if not valid:
+        raise _malformed(path, "a name, scope, hash or collection is invalid")
+    return tokens
 
 
-def _unsound(path: Path, why: str) -> InvalidConfig:
+def _malformed(path: Path, why: str) -> InvalidConfig:
     return InvalidConfig(
-        f"{path} holds no tokens that can be understood.",
-        hint="Remove the file and make new tokens: lookfar tokens add NAME",
+        f"The token file {path} is malformed.",
+        hint="Remove it and create new tokens: lookfar tokens add NAME",
         developer=why,
         details={"file": str(path)},
     )
 
 
 def _write(path: Path, tokens: Sequence[Token]) -> None:
-    shape = {"tokens": [asdict(each) for each in tokens]}
+    shape = {"tokens": [asdict(token) for token in tokens]}
     before = os.umask(0o077)
     try:
         write_atomic(path, json.dumps(shape, indent=1).encode() + b"\n")
@@ -190,8 +193,8 @@ def _write(path: Path, tokens: Sequence[Token]) -> None:
 
 
 @contextmanager
-def _changing(path: Path) -> Iterator[None]:
-    """One change after the other."""
+def _lock_file(path: Path) -> Iterator[None]:
+    """Hold the lock of a token file while it is changed."""
     make_folder(path.parent)
     lock = WriterLock(path.with_name(f".{path.name}.lock"))
     lock.acquire(_LOCK_SECONDS)
@@ -201,26 +204,28 @@ def _changing(path: Path) -> Iterator[None]:
         lock.release()
 
 
-def _given(number: int, text: str) -> Token:
+def _parse_given(number: int, text: str) -> Token:
     scope, colon, token = text.partition(":")
     if not colon or scope not in SCOPES:
         scope, token = "read", text
     if len(token) < _SHORTEST:
         raise InvalidConfig(
             f"Token {number} in LOOKFAR_TOKENS has fewer than {_SHORTEST} characters.",
-            hint="Use a long random one: lookfar tokens add NAME makes such.",
+            hint="Use a long random one, such as lookfar tokens add NAME creates.",
         )
-    return Token(f"environment-{number}", "write" if scope == "write" else "read", _hashed(token))
+    return Token(f"environment-{number}", "write" if scope == "write" else "read", _hash(token))
 
 
-def _hashed(token: str) -> str:
+def _hash(token: str) -> str:
     return sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _state(path: Path) -> tuple[int, ...] | None:
-    """Changes when the file does: each writing replaces it."""
+    """Return a value that changes with the file, which every change replaces."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_mode
+    return (
+        status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_mode
+    )  # fmt: skip

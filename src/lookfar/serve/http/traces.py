@@ -1,8 +1,7 @@
-"""Spans of requests and calls for OpenTelemetry, where somebody collects them.
+"""OpenTelemetry spans of requests and tool calls.
 
-Takes: requests and calls as they begin. Gives: spans to whatever the standard variables
-(``OTEL_EXPORTER_OTLP_ENDPOINT`` and its like) name. Refuses: to be there without being asked
-for, and to start where the packages for it are missing.
+Spans go to the exporter named by the standard variables such as ``OTEL_EXPORTER_OTLP_ENDPOINT``.
+This module is imported only when tracing is on; it refuses to start without its packages.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Traces:
-    """Spans by the official packages, which are imported here and nowhere else."""
+    """Creates spans with the official packages, which only this class imports."""
 
     def __init__(self) -> None:
         try:
@@ -30,12 +29,12 @@ class Traces:
             from opentelemetry.sdk.trace.export import BatchSpanProcessor
         except ImportError as error:
             raise InvalidConfig(
-                "serve.traces is on, and the packages for OpenTelemetry are missing.",
+                "serve.traces is on, but the OpenTelemetry packages are not installed.",
                 hint="Install them: pip install 'lookfar[otel]'",
                 developer=str(error),
             ) from error
-        about = Resource.create({"service.name": "lookfar", "service.version": __version__})
-        self._provider = TracerProvider(resource=about)
+        resource = Resource.create({"service.name": "lookfar", "service.version": __version__})
+        self._provider = TracerProvider(resource=resource)
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._provider.get_tracer("lookfar", __version__)
         self._extract = propagate.extract
@@ -45,15 +44,15 @@ class Traces:
     def request(
         self, visit: Visit, scope: Mapping[str, Any], route: Callable[[], str]
     ) -> Iterator[None]:
-        """A span of a request, below the one that its client names."""
+        """Open a span for a request, as a child of the client's span if it sent one."""
         headers = scope["headers"]
-        carried = {
+        parent = {
             name.decode("latin-1"): value.decode("latin-1")
             for name, value in headers
             if name in (b"traceparent", b"tracestate")
         }
         with self._tracer.start_as_current_span(
-            visit.method, self._extract(carried), kind=self._server
+            visit.method, self._extract(parent), kind=self._server
         ) as span:
             try:
                 yield
@@ -66,10 +65,10 @@ class Traces:
 
     @contextmanager
     def call(self, tool: str) -> Iterator[None]:
-        """A span of a call of a tool."""
+        """Open a span for a tool call."""
         with self._tracer.start_as_current_span(tool):
             yield
 
     def close(self) -> None:
-        """Send what is left."""
+        """Send the remaining spans."""
         self._provider.shutdown()

@@ -1,8 +1,7 @@
-"""What a server remembers of a request while it lasts, and tells when it is over.
+"""Record each request and tool call: a log line, metrics and trace spans, all with one request id.
 
-Takes: requests and calls of tools as they end. Gives: a line in the log, figures, and spans
-of a trace, as far as they are wanted; all of them know the request by one id. Refuses: to
-tell secrets: no header, no query string, no body, no path but the names of our own routes.
+No secrets are recorded: no headers, query strings or bodies, and no paths but the names of our
+own routes.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lookfar.errors import LookfarError
 from lookfar.serve.http.log_lines import milliseconds
-from lookfar.serve.mcp.server import clipped
+from lookfar.serve.mcp.server import clip
 
 if TYPE_CHECKING:
     from lookfar.serve.http.metrics import Metrics
@@ -24,11 +23,11 @@ if TYPE_CHECKING:
     from lookfar.serve.http.traces import Traces
 
 KEY: Final = "lookfar.visit"
-"""Where a request's scope has its visit."""
+"""The key of the visit in the scope of a request."""
 OTHER: Final = "other"
-"""The route of requests for what is not there."""
+"""Stands for unknown routes and methods."""
 LEFT: Final = 499
-"""What the log says where the client left before an answer began."""
+"""Logged as the status if the client left before the response began."""
 _KNOWN_METHODS: Final = frozenset("GET HEAD POST PUT PATCH DELETE OPTIONS".split())
 
 _requests = logging.getLogger("lookfar.http")
@@ -44,20 +43,20 @@ class Visit:
     began: float = field(default_factory=time.perf_counter)
     status: int = 0
     code: str = ""
-    """Of the error that it ended with."""
+    """The code of the error it ended with."""
     token: Token | None = None
-    """Whose token it showed, where tokens are needed."""
+    """The token it was authorized by, if tokens are required."""
     may_write: bool = True
 
 
-def visit_of(scope: Mapping[str, Any]) -> Visit | None:
-    """The visit that a request belongs to; none where no guard let it in."""
-    found = scope.get(KEY)
-    return found if isinstance(found, Visit) else None
+def get_visit(scope: Mapping[str, Any]) -> Visit | None:
+    """Return the visit of a request; ``None`` if it did not pass a guard."""
+    visit = scope.get(KEY)
+    return visit if isinstance(visit, Visit) else None
 
 
 class Watch:
-    """Tells what happens on a server."""
+    """Records what happens on a server."""
 
     def __init__(
         self,
@@ -69,17 +68,17 @@ class Watch:
         self.metrics = metrics
         self._traces = traces
         self._log_arguments = log_arguments
-        self.under_way = 0
+        self.running = 0
 
     @contextmanager
     def request(self, visit: Visit, scope: Mapping[str, Any]) -> Iterator[None]:
-        """Around a request."""
-        self.under_way += 1
+        """Record a request while it is handled."""
+        self.running += 1
         try:
             with self._span(visit, scope):
                 yield
         finally:
-            self.under_way -= 1
+            self.running -= 1
             route = _route(scope)
             method = visit.method if visit.method in _KNOWN_METHODS else OTHER
             status = visit.status or LEFT
@@ -88,7 +87,7 @@ class Watch:
                 self.metrics.request(route, method, status, seconds)
                 if visit.code:
                     self.metrics.refusal(visit.code)
-            told = {
+            fields = {
                 "request_id": visit.id,
                 "method": method,
                 "route": route,
@@ -97,7 +96,7 @@ class Watch:
                 **({"client": visit.token.name} if visit.token else {}),
                 **({"code": visit.code} if visit.code else {}),
             }
-            _requests.info("%s %s %d", method, route, status, extra=told)
+            _requests.info("%s %s %d", method, route, status, extra=fields)
 
     def _span(self, visit: Visit, scope: Mapping[str, Any]) -> AbstractContextManager[None]:
         if self._traces is None:
@@ -108,28 +107,28 @@ class Watch:
     def call(
         self, tool: str, arguments: Mapping[str, Any], visit: Visit | None
     ) -> Iterator[dict[str, str]]:
-        """Around a call of a tool, whichever way it came; the log says what more it is given."""
+        """Record a tool call, over REST or MCP; the yielded fields are added to its log line."""
         began = time.perf_counter()
-        more: dict[str, str] = {}
+        extra: dict[str, str] = {}
         try:
             with self._traces.call(tool) if self._traces is not None else nullcontext():
-                yield more
+                yield extra
         except Exception as error:
-            more["code"] = getattr(error, "code", LookfarError.code)
+            extra["code"] = getattr(error, "code", LookfarError.code)
             raise
         finally:
             if self.metrics is not None:
                 self.metrics.tool(tool, time.perf_counter() - began)
-            told = {
+            fields = {
                 "tool": tool,
                 "ms": milliseconds(began),
                 **({"request_id": visit.id} if visit else {}),
-                **more,
-                **({"arguments": clipped(dict(arguments))} if self._log_arguments else {}),
+                **extra,
+                **({"arguments": clip(dict(arguments))} if self._log_arguments else {}),
             }
-            _calls.info("%s", tool, extra=told)
+            _calls.info("%s", tool, extra=fields)
 
 
 def _route(scope: Mapping[str, Any]) -> str:
-    """The route as it is written in our table, never what the client wrote."""
+    """Return the path of the route as we declare it, not what the client sent."""
     return getattr(scope.get("route"), "path", OTHER)

@@ -1,11 +1,10 @@
-"""Telling clients that a document changed, in both eras of the protocol.
+"""Notify clients that documents changed, in both versions of the protocol.
 
-Takes: addresses of changed documents, from any thread. Gives: a notification to each
-client that subscribed to one of them. Refuses: to keep a client that has gone or does not
-read, and to let anybody wait for one.
+Changes are reported from any thread and sent to the clients that subscribed to the documents. A
+client that has left or does not read is dropped, and no caller waits for one.
 
-In the older era a client subscribes to addresses on its connection; in the newer one it
-listens on a stream of its own, which the SDK's bus serves.
+Under the older protocol a client subscribes to addresses on its connection; under the newer one
+it listens on a stream, which the SDK's subscription bus serves.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from mcp.server.subscriptions import (
 from lookfar.retrieve.locate.address import strip_to_document
 
 PATIENCE: Final = 1.0
-"""Seconds that a client has to take what is told to it at once, before it is told no more."""
+"""Seconds a client has to read its notifications before it is dropped."""
 
 _log = logging.getLogger(__name__)
 
@@ -42,17 +41,17 @@ class Changes:
         self._listened: Counter[str] = Counter()
         self._connections: dict[int, tuple[Any, set[str]]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._telling: set[Future[None]] = set()
+        self._notifying: set[Future[None]] = set()
         self.closed = False
-        """Whether the server is about to leave."""
+        """Whether the server is shutting down."""
 
-    def begin(self) -> None:
-        """Remember the event loop that is running here: changes come from other threads."""
+    def bind_loop(self) -> None:
+        """Remember the running event loop, because changes are reported from other threads."""
         self._loop = asyncio.get_running_loop()
 
     async def listen(self, context: Any, params: Any) -> Any:
-        """Serve a stream of the newer era until its client leaves."""
-        wanted = [str(each) for each in params.notifications.resource_subscriptions or ()]
+        """Serve a stream of the newer protocol until its client leaves."""
+        wanted = [str(address) for address in params.notifications.resource_subscriptions or ()]
         self._listened.update(wanted)
         try:
             return await self._streams(context, params)
@@ -61,54 +60,53 @@ class Changes:
             self._listened = +self._listened
 
     def close(self) -> None:
-        """End every stream of the newer era."""
+        """End every stream of the newer protocol."""
         self.closed = True
         self._streams.close()
 
     def subscribe(self, connection: Any, address: str) -> None:
-        known = self._connections.get(id(connection))
-        if known is None:
-            known = self._connections[id(connection)] = (connection, set())
+        entry = self._connections.get(id(connection))
+        if entry is None:
+            entry = self._connections[id(connection)] = (connection, set())
             connection.exit_stack.callback(self._connections.pop, id(connection), None)
-        known[1].add(address)
+        entry[1].add(address)
 
     def unsubscribe(self, connection: Any, address: str) -> None:
         if id(connection) in self._connections:
             self._connections[id(connection)][1].discard(address)
 
-    def tell(self, changed: Iterable[str], *, listed: bool) -> None:
-        """From another thread: these documents changed; with ``listed``, some came or went.
+    def notify(self, changed: Iterable[str], *, listed: bool) -> None:
+        """Report changed documents from another thread; ``listed`` if some were added or removed.
 
-        Returns at once: whoever tells holds the index, and a client may take its time.
+        Returns at once: the caller holds the index, and clients may be slow.
         """
         if self._loop is None:
             return
-        telling = self._tell(frozenset(changed), listed)
+        coroutine = self._notify_all(frozenset(changed), listed)
         try:
-            begun = asyncio.run_coroutine_threadsafe(telling, self._loop)
+            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         except RuntimeError:
-            telling.close()
-            self._loop = None  # The server has ended, and with it whoever listened.
+            coroutine.close()
+            self._loop = None  # The server has stopped, so there are no subscribers.
             return
-        self._telling.add(begun)  # Nobody else keeps it.
-        begun.add_done_callback(self._telling.discard)
+        self._notifying.add(future)  # The event loop holds only a weak reference.
+        future.add_done_callback(self._notifying.discard)
 
-    async def _tell(self, changed: frozenset[str], listed: bool) -> None:
-        # Streams go by the very address that was asked for, which may name a part.
-        for address in sorted(
-            each for each in self._listened if strip_to_document(each) in changed
-        ):
+    async def _notify_all(self, changed: frozenset[str], listed: bool) -> None:
+        # Streams use the exact address of the subscription, which may name a section.
+        addresses = [address for address in self._listened if strip_to_document(address) in changed]
+        for address in sorted(addresses):
             await self._bus.publish(ResourceUpdated(address))
         if listed:
             await self._bus.publish(ResourcesListChanged())
         async with anyio.create_task_group() as tasks:
             for connection, wanted in list(self._connections.values()):
-                # Who watches a part of a document is concerned by a change of the document.
-                concerned = sorted(changed.intersection(map(strip_to_document, wanted)))
-                tasks.start_soon(self._tell_one, connection, concerned, listed)
+                # A subscription to a section is notified of any change in its document.
+                affected = sorted(changed.intersection(map(strip_to_document, wanted)))
+                tasks.start_soon(self._notify_one, connection, affected, listed)
 
-    async def _tell_one(self, connection: Any, changed: Iterable[str], listed: bool) -> None:
-        # One client that is leaving must not keep the others from hearing it.
+    async def _notify_one(self, connection: Any, changed: Iterable[str], listed: bool) -> None:
+        # A client that is leaving must not keep the others from being notified.
         try:
             with anyio.fail_after(PATIENCE):
                 for address in changed:
@@ -116,7 +114,7 @@ class Changes:
                 if listed:
                     await connection.send_resource_list_changed()
         except TimeoutError:
-            _log.warning("a subscriber does not read; it is told of no more changes")
+            _log.warning("a subscriber does not read its notifications; dropping it")
             self._connections.pop(id(connection), None)
         except Exception:
             _log.debug("a subscriber left", exc_info=True)

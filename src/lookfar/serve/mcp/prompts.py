@@ -1,8 +1,4 @@
-"""Prompts that people pick from a menu: they tell a model how to use the tools well.
-
-Takes: the arguments that a person filled in. Gives: the text of a message. Refuses: to run
-without an argument that it needs.
-"""
+"""Prompts that users pick from a menu: they tell a model how to use the tools well."""
 
 from __future__ import annotations
 
@@ -17,49 +13,51 @@ class Prompt:
     name: str
     description: str
     arguments: Mapping[str, tuple[str, bool]]
-    """Each with what it is, and whether it is needed."""
+    """The description of each argument, and whether it is required."""
     make: Callable[[Mapping[str, str]], str]
 
     def text(self, given: Mapping[str, str]) -> str:
-        """The message; ``InvalidArgument`` where something needed is missing."""
-        for name, (about, required) in self.arguments.items():
+        """Return the message; raise ``InvalidArgument`` if a required argument is missing."""
+        for name, (description, required) in self.arguments.items():
             if required and not given.get(name, "").strip():
-                raise InvalidArgument(f"The prompt needs {name!r}.", hint=f"Give it: {about}.")
+                raise InvalidArgument(
+                    f"The prompt needs {name!r}.", hint=f"Give it: {description}."
+                )
         return self.make(given)
 
 
-def _answer(given: Mapping[str, str]) -> str:
+def _answer_with_citations(given: Mapping[str, str]) -> str:
     return (
         f"Question: {given['question']}\n\n"
         "Answer it from this project's own documents. Search with the question, then with the"
-        " names and terms that the first passages use. Read a section whole when a passage is cut."
-        " State only what a passage says, and cite each statement as path:lines. If the passages"
-        " do not answer the question, say so and name what you searched for."
+        " names and terms that the first passages use. Read the whole section when a passage is"
+        " cut. State only what a passage says, and cite each statement as path:lines. If the"
+        " passages do not answer the question, say so and name what you searched for."
     )
 
 
-def _changed(given: Mapping[str, str]) -> str:
+def _what_changed(given: Mapping[str, str]) -> str:
     since = f" since {given['since']}" if given.get("since") else " lately"
     return (
         f"What changed about this{since}: {given['topic']}\n\n"
         "Find the documents about it with search, narrowed by date with its 'after' argument"
-        " where a time is given. Compare what they say now with an earlier generation (search"
-        " with as_of; status lists the generations). Tell what is new, what is different and what"
-        " is gone, each with its citation as path:lines. Say what you could not determine."
+        " if a date is given. Compare what they say now with an earlier generation (search"
+        " with as_of; status lists the generations). Report what is new, what is different and"
+        " what is gone, each with its citation as path:lines. Say what you could not determine."
     )
 
 
 PROMPTS = (
     Prompt(
         "answer_with_citations",
-        "Answer a question from the project's documents, every statement cited.",
+        "Answer a question from the project's documents, with a citation for every statement.",
         {"question": ("what you want to know", True)},
-        _answer,
+        _answer_with_citations,
     ),
     Prompt(
         "what_changed",
-        "What changed about a topic, and where that is written.",
+        "What changed about a topic, and where it is documented.",
         {"topic": ("a feature, file or decision", True), "since": ("a date", False)},
-        _changed,
+        _what_changed,
     ),
 )

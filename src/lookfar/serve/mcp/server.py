@@ -1,11 +1,11 @@
-"""Lookfar as an MCP server: the table of tools, documents as resources, prompts, completions.
+"""Lookfar as an MCP server: tools, documents as resources, prompts and completions.
 
-Takes: a session and its tools. Gives: one server object for the official SDK, which speaks
-both eras of the protocol over whatever carries it. Refuses: to let anything out of a
-handler but results and typed errors; an unforeseen exception is logged and called internal.
+:func:`make_server` returns a server object for the official SDK, which speaks both versions of the
+protocol over any transport. Handlers raise only typed errors: an unexpected exception is logged
+and reported as internal.
 
-It stands on the SDK's low-level ``Server``. ``MCPServer`` above it derives schemas from
-signatures, drops unknown arguments silently and sends every text twice.
+It uses the SDK's low-level ``Server``. ``MCPServer`` derives schemas from signatures, silently
+drops unknown arguments and sends every text twice.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from lookfar.index.progress import OnProgress, Progress
 
 Results = Literal["auto", "text", "structured"]
-"""Whether models get texts, programs get data, or both get their own, no text twice."""
+"""Send text for models, data for programs, or both without repeating text (auto)."""
 
 INSTRUCTIONS: Final = (
     "Lookfar searches this project's docs, code, notes and commits on this machine. Put all your"
@@ -62,25 +62,25 @@ INSTRUCTIONS: Final = (
 
 _MODERN: Final = "2026-07-28"
 _PAGE: Final = 100
-_TELL_SECONDS: Final = 0.1
-_TELL_PATIENCE: Final = 1.0
-"""Seconds that a client has to take a word of progress, before it gets no more of them."""
-_TELL_SHARE: Final = 0.1
-"""Of the time of a pass, what may go into telling a client that reads slowly."""
+_PROGRESS_SECONDS: Final = 0.1
+_PROGRESS_PATIENCE: Final = 1.0
+"""Seconds a client has to read a progress message before it gets no more of them."""
+_PROGRESS_SHARE: Final = 0.1
+"""The share of an indexing pass that may be spent on sending progress to a slow client."""
 _ASK_SECONDS: Final = 300.0
-"""For a person to answer."""
+"""How long a user has to answer a confirmation."""
 _THREADS: Final = 40
 _LIGHT_THREADS: Final = 4
-"""For light tools alone, which do not wait behind calls that queue for a turn."""
-_LONGEST_WORDS: Final = 2_000
+"""Threads for light tools only, which do not wait behind calls that queue for a turn."""
+_LONGEST_TEXT: Final = 2_000
 _LONGEST_CURSOR: Final = 12
-_ASKED: Final = "confirm"
-_ASKS: Final = {
+_CONFIRM: Final = "confirm"
+_CONFIRM_SCHEMA: Final = {
     "type": "object",
     "properties": {"confirm": {"type": "boolean", "title": "Go ahead"}},
     "required": ["confirm"],
 }
-# These show a model nothing but the structured content, where there is any.
+# These clients show a model only the structured content, if there is any.
 _HIDE_TEXT: Final = ("claude-code", "codex", "opencode")
 
 _log = logging.getLogger(__name__)
@@ -98,11 +98,11 @@ def make_server(
     on_client: Callable[[str], None] = lambda _: None,
     threads: int = _THREADS,
 ) -> Server[Any]:
-    """The server of one session, or of all sessions that share one.
+    """Make the server of one session, or of all sessions that share one.
 
-    At most ``threads`` of its calls are worked on at once, whatever other servers do.
+    It runs at most ``threads`` calls at a time, independently of other servers.
     """
-    faces = _Faces(
+    handlers = _Handlers(
         session,
         {
             (tool.name if dots else tool.name.replace(".", "_")): tool
@@ -119,43 +119,38 @@ def make_server(
         version=__version__,
         title="Lookfar",
         instructions=INSTRUCTIONS,
-        on_list_tools=faces.list_tools,
-        on_call_tool=faces.call_tool,
-        on_list_resources=faces.list_resources,
-        on_list_resource_templates=faces.list_templates,
-        on_read_resource=faces.read_resource,
-        on_subscribe_resource=faces.subscribe,
-        on_unsubscribe_resource=faces.unsubscribe,
-        on_subscriptions_listen=faces.listen,
-        on_list_prompts=faces.list_prompts,
-        on_get_prompt=faces.get_prompt,
-        on_completion=faces.complete,
+        on_list_tools=handlers.list_tools,
+        on_call_tool=handlers.call_tool,
+        on_list_resources=handlers.list_resources,
+        on_list_resource_templates=handlers.list_templates,
+        on_read_resource=handlers.read_resource,
+        on_subscribe_resource=handlers.subscribe,
+        on_unsubscribe_resource=handlers.unsubscribe,
+        on_subscriptions_listen=handlers.listen,
+        on_list_prompts=handlers.list_prompts,
+        on_get_prompt=handlers.get_prompt,
+        on_completion=handlers.complete,
     )
-    server.middleware.clear()  # Nobody here collects traces.
+    server.middleware.clear()  # The SDK's own tracing is not used.
     server.middleware.append(_guard)
-    # What a confirmation was asked for must come back unaltered.
-    sealed = RequestStateSecurity.ephemeral()
-    server.middleware.append(RequestStateBoundary(sealed, default_audience="lookfar"))
+    # The request that a confirmation belongs to must come back unaltered.
+    security = RequestStateSecurity.ephemeral()
+    server.middleware.append(RequestStateBoundary(security, default_audience="lookfar"))
     return server
 
 
 class _Server(Server[Any]):
-    """One that says in the older era, over every transport, that the list of resources changes."""
+    """A server that announces changes of the resource list to clients of the older protocol."""
 
     def create_initialization_options(
         self, notification_options: NotificationOptions | None = None, *more: Any, **named: Any
     ) -> Any:
-        told = notification_options or NotificationOptions(resources_changed=True)
-        return super().create_initialization_options(told, *more, **named)
-
-
-def init_options(server: Server[Any]) -> Any:
-    """What a session of the older era is told."""
-    return server.create_initialization_options()
+        options = notification_options or NotificationOptions(resources_changed=True)
+        return super().create_initialization_options(options, *more, **named)
 
 
 async def _guard(ctx: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
-    """Of what nobody foresaw, the log gets all and the client only that it happened."""
+    """Log unexpected exceptions, and tell the client only that one happened."""
     try:
         return await call_next(ctx)
     except MCPError:
@@ -163,28 +158,28 @@ async def _guard(ctx: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
     except LookfarError as error:
         raise _protocol_error(error) from error
     except Exception as error:
-        _log.exception("unforeseen, in %s", ctx.method)
+        _log.exception("internal error in %s", ctx.method)
         if (refused := as_out_of_memory(error)) is not None:
             raise _protocol_error(refused) from error
-        raise MCPError(types.INTERNAL_ERROR, "Internal error; the log has more.") from error
+        raise MCPError(types.INTERNAL_ERROR, "Internal error; see the log.") from error
 
 
 def internal_error(error: Exception) -> LookfarError:
-    """What nobody foresaw, as an error that says where to look."""
+    """Wrap an unexpected exception in an error that points to the log."""
     return as_out_of_memory(error) or LookfarError(
         "Something went wrong inside Lookfar.",
-        hint="The log has more: lookfar daemon logs.",
+        hint="See the log: lookfar daemon logs.",
         developer=f"{type(error).__name__}: {error}",
     )
 
 
 def _protocol_error(error: LookfarError, **data: Any) -> MCPError:
     shape = {key: value for key, value in error.as_dict().items() if key != "developer_message"}
-    shape = clipped({**shape, **data})
+    shape = clip({**shape, **data})
     return MCPError(types.INVALID_PARAMS, f"{shape['message']} {shape['hint']}", shape)
 
 
-class _Faces:
+class _Handlers:
     """The handlers of one server."""
 
     def __init__(
@@ -213,58 +208,58 @@ class _Faces:
     # -- tools -------------------------------------------------------------
 
     async def list_tools(self, context: Any, _params: Any) -> types.ListToolsResult:
-        self._on_client(_client(context))
+        self._on_client(_client_name(context))
         return types.ListToolsResult(
-            tools=[_listed(name, tool, self._enhanced) for name, tool in self._tools.items()]
+            tools=[_describe_tool(name, tool, self._enhanced) for name, tool in self._tools.items()]
         )
 
     async def call_tool(self, context: Any, params: Any) -> Any:
-        client = _client(context)
+        client = _client_name(context)
         self._on_client(client)
         tool = self._tools.get(params.name)
         if tool is None:
-            known = hint_for(params.name, self._tools) or f"Tools: {', '.join(self._tools)}."
-            raise MCPError(types.INVALID_PARAMS, f"There is no tool {params.name[:100]!r}. {known}")
+            hint = hint_for(params.name, self._tools) or f"Tools: {', '.join(self._tools)}."
+            raise MCPError(types.INVALID_PARAMS, f"There is no tool {params.name[:100]!r}. {hint}")
         call = _McpCall(context, params, client)
         arguments = params.arguments or {}
         try:
             result = await self._in_thread(
                 lambda: tool.run(self._session, arguments, call), light=tool.light
             )
-        except _Asked as asked:
-            return asked.back
+        except _ConfirmationPending as pending:
+            return pending.reply
         except LookfarError as error:
-            return _refused(tool, error)
+            return _refuse(tool, error)
         except Exception as error:
-            _log.exception("unforeseen, in the tool %s", params.name)
-            return _refused(tool, internal_error(error))
-        return _shown(result, self._shape_for(client))
+            _log.exception("internal error in the tool %s", params.name)
+            return _refuse(tool, internal_error(error))
+        return _present(result, self._results_for(client))
 
-    def _shape_for(self, client: str) -> Results:
-        hides = client.lower().startswith(_HIDE_TEXT)
-        return "text" if self._results == "auto" and hides else self._results
+    def _results_for(self, client: str) -> Results:
+        hides_text = client.lower().startswith(_HIDE_TEXT)
+        return "text" if self._results == "auto" and hides_text else self._results
 
     # -- resources ----------------------------------------------------------
 
     async def list_resources(self, _context: Any, params: Any) -> types.ListResourcesResult:
-        start = _page(params)
-        listed = await self._in_thread(self._documents)
-        page = listed[start : start + _PAGE]
-        more = str(start + _PAGE) if start + _PAGE < len(listed) else None
+        start = _parse_cursor(params)
+        documents = await self._in_thread(self._list_documents)
+        page = documents[start : start + _PAGE]
+        next_cursor = str(start + _PAGE) if start + _PAGE < len(documents) else None
         return types.ListResourcesResult(
             resources=[
                 types.Resource(
                     name=uri,
                     title=title or None,
                     uri=format_address(collection, uri),
-                    mime_type=_mime(uri),
+                    mime_type=_mime_type(uri),
                 )
                 for collection, uri, title in page
             ],
-            next_cursor=more,
+            next_cursor=next_cursor,
         )
 
-    def _documents(self) -> list[tuple[str, str, str]]:
+    def _list_documents(self) -> list[tuple[str, str, str]]:
         library = self._session.library
         return [
             (name, uri, title)
@@ -293,42 +288,44 @@ class _Faces:
     async def read_resource(self, _context: Any, params: Any) -> types.ReadResourceResult:
         address = str(params.uri)
         try:
-            _refuse_foreign(address)
-            found = await self._in_thread(lambda: self._session.library.read(address))
+            _require_own_scheme(address)
+            reading = await self._in_thread(lambda: self._session.library.read(address))
         except LookfarError as error:
             raise _protocol_error(error, uri=address) from error
-        text = cut(found.text, MOST_TOKENS)
-        meta: Json = {"lookfar/state": found.state, "lookfar/sha256": found.sha256}
-        if len(text) < len(found.text):
-            last = found.span.start_line + text.count("\n")
-            rest = f"{format_address(found.collection, found.uri)}:{last}-{found.span.end_line}"
+        text = cut(reading.text, MOST_TOKENS)
+        meta: Json = {"lookfar/state": reading.state, "lookfar/sha256": reading.sha256}
+        if len(text) < len(reading.text):
+            last = reading.span.start_line + text.count("\n")
+            rest = (
+                f"{format_address(reading.collection, reading.uri)}:{last}-{reading.span.end_line}"
+            )
             meta["lookfar/continues"] = rest
         contents = types.TextResourceContents(
-            uri=address, mime_type=_mime(found.uri), text=text, _meta=meta
+            uri=address, mime_type=_mime_type(reading.uri), text=text, _meta=meta
         )
         return types.ReadResourceResult(contents=[contents])
 
     async def subscribe(self, context: Any, params: Any) -> types.EmptyResult:
-        self._refuse_out_of_reach([str(params.uri)])
-        self.changes.subscribe(context.session._connection, str(params.uri))
+        self._require_reachable([str(params.uri)])
+        self.changes.subscribe(_get_connection(context), str(params.uri))
         return types.EmptyResult()
 
     async def listen(self, context: Any, params: Any) -> Any:
-        self._refuse_out_of_reach(map(str, params.notifications.resource_subscriptions or ()))
+        self._require_reachable(map(str, params.notifications.resource_subscriptions or ()))
         return await self.changes.listen(context, params)
 
-    def _refuse_out_of_reach(self, addresses: Iterable[str]) -> None:
-        """That a document changed is told to those who may read it."""
+    def _require_reachable(self, addresses: Iterable[str]) -> None:
+        """Refuse subscriptions to documents that the token may not read."""
         reachable = REACHABLE.get()
         for address in addresses if reachable else ():
             if parse_address(address)[0] not in reachable:
                 raise NotFound(
-                    f"{address[:100]!r} is nothing that your token reaches.",
+                    f"Your token does not give access to {address[:100]!r}.",
                     hint=f"Collections: {', '.join(self._session.library.collections)}.",
                 )
 
     async def unsubscribe(self, context: Any, params: Any) -> types.EmptyResult:
-        self.changes.unsubscribe(context.session._connection, str(params.uri))
+        self.changes.unsubscribe(_get_connection(context), str(params.uri))
         return types.EmptyResult()
 
     # -- prompts and completions --------------------------------------------
@@ -337,22 +334,22 @@ class _Faces:
         return types.ListPromptsResult(
             prompts=[
                 types.Prompt(
-                    name=each.name,
-                    description=each.description,
+                    name=prompt.name,
+                    description=prompt.description,
                     arguments=[
-                        types.PromptArgument(name=name, description=about, required=required)
-                        for name, (about, required) in each.arguments.items()
+                        types.PromptArgument(name=name, description=description, required=required)
+                        for name, (description, required) in prompt.arguments.items()
                     ],
                 )
-                for each in PROMPTS
+                for prompt in PROMPTS
             ]
         )
 
     async def get_prompt(self, _context: Any, params: Any) -> types.GetPromptResult:
-        prompt = next((each for each in PROMPTS if each.name == params.name), None)
+        prompt = next((known for known in PROMPTS if known.name == params.name), None)
         if prompt is None:
-            known = ", ".join(each.name for each in PROMPTS)
-            raise MCPError(types.INVALID_PARAMS, f"There is no such prompt. Prompts: {known}.")
+            names = ", ".join(known.name for known in PROMPTS)
+            raise MCPError(types.INVALID_PARAMS, f"There is no such prompt. Prompts: {names}.")
         text = prompt.text(params.arguments or {})
         return types.GetPromptResult(
             description=prompt.description,
@@ -362,7 +359,7 @@ class _Faces:
     async def complete(self, _context: Any, params: Any) -> types.CompleteResult:
         given = dict((params.context.arguments if params.context else None) or {})
         values = await self._in_thread(
-            lambda: self._completions(params.argument.name, params.argument.value, given)
+            lambda: self._complete(params.argument.name, params.argument.value, given)
         )
         return types.CompleteResult(
             completion=types.Completion(
@@ -370,15 +367,17 @@ class _Faces:
             )
         )
 
-    def _completions(self, name: str, begun: str, given: Mapping[str, str]) -> list[str]:
-        library, folded = self._session.library, begun.casefold()
+    def _complete(self, name: str, prefix: str, given: Mapping[str, str]) -> list[str]:
+        library, folded = self._session.library, prefix.casefold()
         wanted = given.get("collection", "")
         names = [wanted] if wanted in library.collections else list(library.collections)
         if name == "collection":
-            return [each for each in library.collections if folded in each.casefold()]
+            return [known for known in library.collections if folded in known.casefold()]
         if name == "path":
-            uris = {uri for each in names for uri, _ in library.folder(each).documents()}
-            # What begins so comes first: that is what most people type.
+            uris = {
+                uri for collection in names for uri, _ in library.folder(collection).documents()
+            }
+            # Matches at the start come first: most people type the beginning of a path.
             return sorted(
                 (uri for uri in uris if folded in uri.casefold()),
                 key=lambda uri: (not uri.casefold().startswith(folded), uri),
@@ -387,22 +386,22 @@ class _Faces:
             try:
                 tree = library.outline(given["path"], collection=wanted)
             except LookfarError:
-                return []  # A path half typed has no headings yet.
+                return []  # The path is incomplete, so there are no headings yet.
             paths = (" > ".join(section.path) for section in tree.sections)
             return [path for path in paths if folded in path.casefold()]
         return []
 
 
-class _Asked(Exception):
-    """The question goes back to the client, which calls again with the answer."""
+class _ConfirmationPending(Exception):
+    """Raised to ask the client for a confirmation; it then repeats the call with the answer."""
 
-    def __init__(self, back: types.InputRequiredResult) -> None:
+    def __init__(self, reply: types.InputRequiredResult) -> None:
         super().__init__()
-        self.back = back
+        self.reply = reply
 
 
 class _McpCall:
-    """What a handler, in its thread, may ask of the client."""
+    """The client as a tool sees it from its thread."""
 
     def __init__(self, context: Any, params: Any, client: str) -> None:
         self._context = context
@@ -410,10 +409,10 @@ class _McpCall:
         self.client = client
 
     def on_progress(self) -> OnProgress:
-        due, reached, listening = 0.0, -1.0, True
+        due, sent, listening = 0.0, -1.0, True
 
-        def tell(now: Progress) -> None:
-            nonlocal due, reached, listening
+        def report(now: Progress) -> None:
+            nonlocal due, sent, listening
             anyio.from_thread.check_cancelled()
             clock = time.monotonic()
             if not listening or not now.total_files:
@@ -421,68 +420,81 @@ class _McpCall:
             if clock < due and now.files < now.total_files:
                 return
             fraction = now.bytes / max(now.total_bytes, 1)
-            if fraction <= reached:
-                return  # The protocol wants it to grow, and a second folder begins anew.
-            reached = fraction
+            if fraction <= sent:
+                return  # The protocol requires increasing values, but a second folder starts at 0.
+            sent = fraction
             message = f"{now.files:,} of {now.total_files:,} files"
-            listening = anyio.from_thread.run(self._report, fraction, message)
-            # The pass holds the index meanwhile, which others wait for.
+            listening = anyio.from_thread.run(self._send_progress, fraction, message)
+            # Indexing stops while this waits, and others wait for the index.
             took = time.monotonic() - clock
-            due = time.monotonic() + max(_TELL_SECONDS, took / _TELL_SHARE)
+            due = time.monotonic() + max(_PROGRESS_SECONDS, took / _PROGRESS_SHARE)
 
-        return tell
+        return report
 
-    async def _report(self, fraction: float, message: str) -> bool:
-        """Gives whether the client took it."""
-        with anyio.move_on_after(_TELL_PATIENCE) as patience:
+    async def _send_progress(self, fraction: float, message: str) -> bool:
+        """Send progress, and return whether the client read it in time."""
+        with anyio.move_on_after(_PROGRESS_PATIENCE) as patience:
             await self._context.session.report_progress(fraction, 1.0, message)
         return not patience.cancelled_caught
 
     def confirm(self, question: str) -> bool:
-        offered = self._context.session.client_capabilities
-        if offered is None or offered.elicitation is None:
+        capabilities = self._context.session.client_capabilities
+        if capabilities is None or capabilities.elicitation is None:
             raise ConfirmationNeeded(
                 question, hint="Your client cannot ask. Call again with confirm: true to go ahead."
             )
         if self._context.protocol_version >= _MODERN:
-            answer = (self._params.input_responses or {}).get(_ASKED)
+            answer = (self._params.input_responses or {}).get(_CONFIRM)
             if not isinstance(answer, types.ElicitResult):
-                asks = types.ElicitRequestFormParams(message=question, requested_schema=_ASKS)
-                raise _Asked(
+                form = types.ElicitRequestFormParams(
+                    message=question, requested_schema=_CONFIRM_SCHEMA
+                )
+                raise _ConfirmationPending(
                     types.InputRequiredResult(
-                        input_requests={_ASKED: types.ElicitRequest(params=asks)},
+                        input_requests={_CONFIRM: types.ElicitRequest(params=form)},
                         request_state=self._params.name,
                     )
                 )
         else:
             with TURNS.wait():
                 answer = anyio.from_thread.run(self._elicit, question)
-        return answer.action == "accept" and (answer.content or {}).get(_ASKED) is True
+        return answer.action == "accept" and (answer.content or {}).get(_CONFIRM) is True
 
     async def _elicit(self, question: str) -> types.ElicitResult:
         try:
             with anyio.fail_after(_ASK_SECONDS):
-                asked: types.ElicitResult = await self._context.session.elicit_form(
-                    question, _ASKS, related_request_id=self._context.request_id
+                result: types.ElicitResult = await self._context.session.elicit_form(
+                    question, _CONFIRM_SCHEMA, related_request_id=self._context.request_id
                 )
         except TimeoutError:
             raise ConfirmationNeeded(
-                question, hint="Nobody answered. Call again with confirm: true to go ahead."
+                question, hint="There was no answer. Call again with confirm: true to go ahead."
             ) from None
-        return asked
+        return result
 
 
-def _client(context: Any) -> str:
+def _client_name(context: Any) -> str:
     params = context.session.client_params
     info = params.client_info if params is not None else None
     return info.name if info is not None else ""
 
 
-def _listed(name: str, tool: Tool, enhanced: bool) -> types.Tool:
-    about = f"{tool.description} {tool.enhanced}" if enhanced and tool.enhanced else None
+def _get_connection(context: Any) -> Any:
+    """Return the client's connection, which handlers can reach only through a private attribute.
+
+    Subscriptions need its identity and its exit stack. ``pyproject.toml`` limits the SDK's version
+    for this, and ``tests/serve/test_private_names.py`` fails when the attribute is gone.
+    """
+    return context.session._connection
+
+
+def _describe_tool(name: str, tool: Tool, enhanced: bool) -> types.Tool:
+    description = tool.description
+    if enhanced and tool.enhanced:
+        description = f"{description} {tool.enhanced}"
     return types.Tool(
         name=name,
-        description=about or tool.description,
+        description=description,
         input_schema=tool.input_schema,
         annotations=types.ToolAnnotations(
             read_only_hint=tool.read_only,
@@ -493,41 +505,44 @@ def _listed(name: str, tool: Tool, enhanced: bool) -> types.Tool:
     )
 
 
-def _refused(tool: Tool, error: LookfarError) -> types.CallToolResult:
-    shape = clipped(tool.refusal(error))
+def _refuse(tool: Tool, error: LookfarError) -> types.CallToolResult:
+    shape = clip(tool.refusal(error))
     return types.CallToolResult(content=[types.TextContent(text=_json(shape))], is_error=True)
 
 
-def _shown(result: Result, results: Results) -> types.CallToolResult:
-    """A result as this client gets it: each text once, and none over the budget."""
+def _present(result: Result, results: Results) -> types.CallToolResult:
+    """Present a result as this client needs it, with each text only once."""
     if result.verbatim and results != "structured":
-        # A list has no place for a note, so that stands beside it.
+        # A list has no field for a note, so it is sent separately.
         note = result.data.get("note") if result.listed else None
-        beside = [types.TextContent(text=str(note))] if note else []
-        whole = types.TextContent(text=_json(result.shape))
-        return types.CallToolResult(content=[whole, *beside])
+        notes = [types.TextContent(text=str(note))] if note else []
+        data_text = types.TextContent(text=_json(result.shape))
+        return types.CallToolResult(content=[data_text, *notes])
     if results == "structured":
-        said = "\n".join(filter(None, (result.text, *(each.line for each in result.passages))))
-        text = [types.TextContent(text=said)] if said else []
+        lines = (result.text, *(passage.line for passage in result.passages))
+        summary = "\n".join(filter(None, lines))
+        text = [types.TextContent(text=summary)] if summary else []
         links = [
-            types.ResourceLink(name=each.name, uri=each.address, mime_type=_mime(each.name))
-            for each in result.passages
+            types.ResourceLink(
+                name=passage.name, uri=passage.address, mime_type=_mime_type(passage.name)
+            )
+            for passage in result.passages
         ]
         return types.CallToolResult(content=[*text, *links], structured_content=result.brief)
-    said = "\n".join(filter(None, (result.body, result.text)))
-    blocks: list[Any] = [types.TextContent(text=said)] if said else []
+    summary = "\n".join(filter(None, (result.body, result.text)))
+    blocks: list[Any] = [types.TextContent(text=summary)] if summary else []
     data = copy_of(result.data)
     for path in result.excerpts:
         holder = part_of(data, path[:-1])
         del holder[path[-1]]
         holder["content"] = 0
-    for each in result.passages:
-        holder = part_of(data, each.at[:-1])
-        text_of = holder.pop(each.at[-1])
+    for passage in result.passages:
+        holder = part_of(data, passage.at[:-1])
+        passage_text = holder.pop(passage.at[-1])
         holder["content"] = len(blocks)
         blocks.append(
             types.TextContent(
-                text=f"{each.line}\n{text_of}", _meta={"lookfar/source": each.address}
+                text=f"{passage.line}\n{passage_text}", _meta={"lookfar/source": passage.address}
             )
         )
     if not blocks:
@@ -536,14 +551,14 @@ def _shown(result: Result, results: Results) -> types.CallToolResult:
     return types.CallToolResult(content=blocks, structured_content=structured)
 
 
-def clipped(shape: Any) -> Any:
-    """An error that repeats what it was given does not repeat megabytes."""
+def clip(shape: Any) -> Any:
+    """Shorten long texts in an error, which may repeat megabytes of input."""
     if isinstance(shape, dict):
-        return {key: clipped(value) for key, value in shape.items()}
+        return {key: clip(value) for key, value in shape.items()}
     if isinstance(shape, list):
-        return [clipped(each) for each in shape]
-    if isinstance(shape, str) and len(shape) > _LONGEST_WORDS:
-        return f"{shape[:_LONGEST_WORDS]}… ({len(shape):,} characters)"
+        return [clip(item) for item in shape]
+    if isinstance(shape, str) and len(shape) > _LONGEST_TEXT:
+        return f"{shape[:_LONGEST_TEXT]}… ({len(shape):,} characters)"
     return shape
 
 
@@ -551,26 +566,26 @@ def _json(shape: Any) -> str:
     return json.dumps(shape, ensure_ascii=False, separators=(",", ":"))
 
 
-def _page(params: Any) -> int:
+def _parse_cursor(params: Any) -> int:
     cursor = getattr(params, "cursor", None) or "0"
     if not (cursor.isascii() and cursor.isdigit() and len(cursor) <= _LONGEST_CURSOR):
-        raise MCPError(types.INVALID_PARAMS, "This is not a cursor of Lookfar.")
+        raise MCPError(types.INVALID_PARAMS, "The cursor is not valid.")
     return int(cursor)
 
 
-def _refuse_foreign(address: str) -> None:
+def _require_own_scheme(address: str) -> None:
     if not address.startswith(SCHEME):
         raise NotFound(
-            f"{address[:100]!r} is no resource of Lookfar.", hint=f"They begin with {SCHEME}."
+            f"{address[:100]!r} is not a Lookfar resource.", hint=f"Resources begin with {SCHEME}."
         )
 
 
-def _mime(uri: str) -> str:
+def _mime_type(uri: str) -> str:
     return "text/markdown" if uri.lower().endswith((".md", ".markdown", ".mdx")) else "text/plain"
 
 
 def listing_cost(tools: Iterable[Tool]) -> int:
-    """Tokens that ``tools/list`` costs a model, at four characters each."""
-    listed = [_listed(tool.name, tool, False) for tool in tools]
-    shapes = [each.model_dump(by_alias=True, exclude_none=True) for each in listed]
+    """Return the tokens that ``tools/list`` costs a model, at four characters each."""
+    listed = [_describe_tool(tool.name, tool, False) for tool in tools]
+    shapes = [tool.model_dump(by_alias=True, exclude_none=True) for tool in listed]
     return tokens(json.dumps(shapes, separators=(",", ":")))

@@ -1,6 +1,6 @@
-"""The page that people look at their index with, and the routes that it asks.
+"""The web page for looking at an index, and the JSON routes it uses.
 
-Takes: what a server has open. Gives: ``/``, a page of plain files without a build step, and
-``/api/...``, JSON that any other program may ask for, too. Refuses: to run anything that stands
-in a document; see :mod:`lookfar.serve.http.web.files` for how the browser is told so.
+``/`` is a page of plain files without a build step; ``/api/...`` is JSON that other programs may
+use, too. Nothing in a document is ever executed: :mod:`lookfar.serve.http.web.files` sets the
+browser's policy.
 """

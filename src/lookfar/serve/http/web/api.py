@@ -1,8 +1,7 @@
-"""What the page asks for: rows of a table like the tools, at ``/api/NAME``.
+"""The JSON routes of the web page: a table of tools at ``/api/NAME``.
 
-Takes: checked arguments and a session. Gives: JSON that is described in the OpenAPI document
-beside the tools. Refuses: what the library refuses; to go back to an earlier generation without
-being told that it is meant, or where the caller may only read.
+Arguments are checked like those of tools, and the OpenAPI document describes the routes. Rolling
+back to an earlier generation needs a confirmation and a token that may write.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -20,8 +19,8 @@ from lookfar.errors import InvalidArgument
 from lookfar.index.progress import Progress
 from lookfar.model import Filters, Hit, Lane, Listed, Mode
 from lookfar.retrieve.locate.address import format_citation
-from lookfar.serve.http.web.marks import marked, window, words_of
-from lookfar.serve.http.web.result_pages import Facets, Listings, Narrowing, Page, count
+from lookfar.serve.http.web.marks import best_window, find_marks, marked_terms
+from lookfar.serve.http.web.result_pages import Facets, FacetValues, Listings, Page, count
 from lookfar.serve.show import json_shapes
 from lookfar.serve.tools.dates import moment
 from lookfar.serve.tools.related import usual_kinds
@@ -29,13 +28,13 @@ from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
 
 _LISTINGS: Final = "web.listings"
 _LOCK: Final = threading.Lock()
-_EXCERPT: Final = 280
-_PREVIEW: Final = 1600
+_EXCERPT_CHARS: Final = 280
+_PREVIEW_CHARS: Final = 1600
 _RECENT: Final = 12
-_LONGEST: Final = 400_000
-"""Characters of a document that a page shows at once."""
-_PATIENCE: Final = 10.0
-"""Seconds that a roll-back waits for whoever writes just now."""
+_DOCUMENT_CHARS: Final = 400_000
+"""How much of a document the page shows."""
+_WAIT_SECONDS: Final = 10.0
+"""How long a rollback waits for another writer."""
 
 
 # --- search -------------------------------------------------------------------------------------
@@ -44,7 +43,7 @@ _PATIENCE: Final = 10.0
 class SearchInput(Input):
     query: Annotated[str, Field(min_length=1, max_length=10_000)]
     lanes: list[Lane] = []
-    prefix: Annotated[str, Field(description="Only paths that start so")] = ""
+    prefix: Annotated[str, Field(description="Only paths that start with this")] = ""
     languages: list[str] = []
     tags: list[str] = []
     after: Annotated[str, Field(description="Modified since, ISO date")] = ""
@@ -53,7 +52,10 @@ class SearchInput(Input):
     offset: Annotated[int, Field(ge=0, le=10_000)] = 0
     limit: Annotated[int, Field(ge=1, le=100)] = 25
     depth: Annotated[
-        int, Field(ge=10, le=10_000, description="How many are ranked; pages are parts of those")
+        int,
+        Field(
+            ge=10, le=10_000, description="How many results are ranked; pages are slices of them"
+        ),
     ] = 100
 
 
@@ -68,7 +70,7 @@ def _search(session: Session, given: SearchInput, call: Call) -> Result:
         after=moment(given.after, "after"),
         before=moment(given.before, "before"),
     )
-    found = session.library.search(
+    answer = session.library.search(
         given.query,
         mode=given.mode or None,
         filters=filters,
@@ -85,15 +87,15 @@ def _search(session: Session, given: SearchInput, call: Call) -> Result:
             page=page,
         ),
     )
-    words = words_of(given.query)
+    terms = marked_terms(given.query)
     ranked = page.ranked
     total = len(ranked.passages) if ranked else 0
-    data = json_shapes.answer(found)
+    data = json_shapes.answer(answer)
     data["hits"] = []
-    for hit, facts in zip(found.hits, page.facts, strict=True):
-        shape = _hit(hit, words)
+    for hit, facts in zip(answer.hits, page.facts, strict=True):
+        shape = _hit(hit, terms)
         shape["language"] = facts.language if facts else ""
-        shape["modified"] = _moment(facts.modified_ns) if facts else ""
+        shape["modified"] = _format_time(facts.modified_ns) if facts else ""
         shape["tags"] = list(facts.tags) if facts else []
         data["hits"].append(shape)
     data |= {
@@ -107,39 +109,39 @@ def _search(session: Session, given: SearchInput, call: Call) -> Result:
 
 def _listings(session: Session) -> Listings:
     with _LOCK:
-        kept: Listings = session.memory.setdefault(_LISTINGS, Listings())
-    return kept
+        listings: Listings = session.memory.setdefault(_LISTINGS, Listings())
+    return listings
 
 
-def _hit(hit: Hit, words: frozenset[str]) -> Json:
+def _hit(hit: Hit, terms: frozenset[str]) -> Json:
     shape = json_shapes.hit(hit, explain=True)
-    text = hit.text[:_PREVIEW]
-    spans = marked(text, words)
-    # The heading stands above it already.
+    text = hit.text[:_PREVIEW_CHARS]
+    spans = find_marks(text, terms)
+    # The page already shows the heading.
     head = text.find("\n") + 1 if text.startswith("#") else 0
-    begin, end = window(
-        text[head:], [(s - head, e - head) for s, e in spans if s >= head], _EXCERPT
+    begin, end = best_window(
+        text[head:], [(s - head, e - head) for s, e in spans if s >= head], _EXCERPT_CHARS
     )
     excerpt = text[head + begin : head + end]
     shape["cite"] = format_citation(hit.collection, hit.uri, hit.span, hit.sha256)
     shape["flags"] = flags(hit.text)
     shape["text"], shape["marks"] = text, spans
-    shape["excerpt"], shape["excerpt_marks"] = excerpt, marked(excerpt, words)
+    shape["excerpt"], shape["excerpt_marks"] = excerpt, find_marks(excerpt, terms)
     return shape
 
 
-def _facets(found: Facets) -> Json:
+def _facets(facets: Facets) -> Json:
     return {
         name: [{"value": value, "count": number} for value, number in values]
-        for name, values in found.items()
+        for name, values in facets.items()
     }
 
 
-def _moment(nanoseconds: int) -> str:
+def _format_time(nanoseconds: int) -> str:
     return datetime.fromtimestamp(nanoseconds // 10**9, UTC).isoformat() if nanoseconds else ""
 
 
-# --- what there is ------------------------------------------------------------------------------
+# --- overview -----------------------------------------------------------------------------------
 
 
 class NoInput(Input):
@@ -147,34 +149,36 @@ class NoInput(Input):
 
 
 def _overview(session: Session, _given: NoInput, _: Call) -> Result:
-    listed = session.library.listed()
-    latest = sorted(listed, key=lambda each: (-each.modified_ns, each.uri))[:_RECENT]
+    documents = session.library.listed()
+    latest = sorted(documents, key=lambda document: (-document.modified_ns, document.uri))
     data = {
         "version": __version__,
         "collections": list(session.library.collections),
-        "documents": len(listed),
-        "facets": _facets(count(map(_narrowing, listed))),
-        "recent": [_listed(each) for each in latest],
+        "documents": len(documents),
+        "facets": _facets(count(map(_facet_values, documents))),
+        "recent": [_listed(document) for document in latest[:_RECENT]],
     }
     return Result(data, "")
 
 
-def _narrowing(each: Listed) -> Narrowing:
-    return Narrowing(each.lane, each.uri, each.language, each.modified_ns, each.tags)
+def _facet_values(document: Listed) -> FacetValues:
+    return FacetValues(
+        document.lane, document.uri, document.language, document.modified_ns, document.tags
+    )
 
 
-def _listed(each: Listed) -> Json:
+def _listed(document: Listed) -> Json:
     return {
-        "collection": each.collection,
-        "uri": each.uri,
-        "title": each.title,
-        "lane": each.lane,
-        "language": each.language,
-        "modified": _moment(each.modified_ns),
+        "collection": document.collection,
+        "uri": document.uri,
+        "title": document.title,
+        "lane": document.lane,
+        "language": document.language,
+        "modified": _format_time(document.modified_ns),
     }
 
 
-# --- a document ---------------------------------------------------------------------------------
+# --- one document -------------------------------------------------------------------------------
 
 
 class DocumentInput(Input):
@@ -182,7 +186,9 @@ class DocumentInput(Input):
         str, Field(min_length=1, description="URI, URI#Heading, URI:10-20, symbol, or a cite")
     ]
     collection: str = ""
-    query: Annotated[str, Field(description="Its words are marked", max_length=10_000)] = ""
+    query: Annotated[
+        str, Field(description="Mark the words of this question", max_length=10_000)
+    ] = ""
 
 
 def _document(session: Session, given: DocumentInput, call: Call) -> Result:
@@ -194,25 +200,25 @@ def _document(session: Session, given: DocumentInput, call: Call) -> Result:
     else:
         whole = library.read(part.uri, collection=part.collection)
         outline = json_shapes.outline(library.outline(part.uri, collection=part.collection))
-        found = json_shapes.related(
+        related = json_shapes.related(
             library.related(
                 part.uri, kinds=usual_kinds(session), limit=50, collection=part.collection
             )
         )
-        entries, totals = found["entries"], found["totals"]
-    text = whole.text[:_LONGEST]
-    words = words_of(given.query) if given.query.strip() else frozenset[str]()
-    # A document asked for as a whole has no part that is meant.
-    meant = (part.span.start, part.span.end) != (whole.span.start, whole.span.end)
+        entries, totals = related["entries"], related["totals"]
+    text = whole.text[:_DOCUMENT_CHARS]
+    terms = marked_terms(given.query) if given.query.strip() else frozenset[str]()
+    # A request for the whole document has no part to highlight.
+    is_part = (part.span.start, part.span.end) != (whole.span.start, whole.span.end)
     data = json_shapes.reading(whole)
     data |= {
         "text": text,
         "truncated": len(whole.text) > len(text),
         "state": part.state,
         "cite": format_citation(part.collection, part.uri, part.span, part.sha256),
-        "part": [part.span.start, part.span.end] if meant and part.state != "gone" else None,
+        "part": [part.span.start, part.span.end] if is_part and part.state != "gone" else None,
         "flags": flags(text),
-        "marks": [[start, end] for start, end in marked(text, words)] if words else [],
+        "marks": [[start, end] for start, end in find_marks(text, terms)] if terms else [],
         "outline": outline,
         "related": entries,
         "totals": totals,
@@ -225,32 +231,32 @@ def _document(session: Session, given: DocumentInput, call: Call) -> Result:
 
 class GraphInput(Input):
     collection: str = ""
-    around: Annotated[str, Field(description="A URI: the documents nearest to it")] = ""
-    community: Annotated[int, Field(ge=-1, description="Only its documents; -1 is any")] = -1
+    around: Annotated[str, Field(description="A URI: only documents close to it")] = ""
+    community: Annotated[int, Field(ge=-1, description="Only this community; -1 means all")] = -1
     most: Annotated[int, Field(ge=1, le=1000)] = 300
 
 
 def _graph(session: Session, given: GraphInput, call: Call) -> Result:
     library = session.library
     library.first_index(on_progress=call.on_progress())
-    found = library.graph(
+    graph = library.graph(
         most=given.most,
         around=given.around,
         community=given.community if given.community >= 0 else None,
         collection=given.collection or library.collections[0],
     )
     data = {
-        "collection": found.collection,
-        "generation": found.generation,
-        "documents": found.documents,
+        "collection": graph.collection,
+        "generation": graph.generation,
+        "documents": graph.documents,
         "nodes": [
             {"uri": n.uri, "title": n.title, "community": n.community, "links": n.links}
-            for n in found.nodes
+            for n in graph.nodes
         ],
-        "edges": [list(each) for each in found.edges],
+        "edges": [list(edge) for edge in graph.edges],
         "communities": [
             {"number": c.number, "size": c.size, "title": c.title, "uri": c.uri}
-            for c in found.communities[:100]
+            for c in graph.communities[:100]
         ],
     }
     return Result(data, "")
@@ -266,9 +272,9 @@ class CollectionInput(Input):
 def _generations(session: Session, given: CollectionInput, _: Call) -> Result:
     library = session.library
     name = given.collection or library.collections[0]
-    kept = library.snapshots(collection=name) if library.folder(name).indexed else ()
+    snapshots = library.snapshots(collection=name) if library.folder(name).indexed else ()
     return Result(
-        {"collection": name, **json_shapes.snapshots(kept, library.folder(name).held)}, ""
+        {"collection": name, **json_shapes.snapshots(snapshots, library.folder(name).held)}, ""
     )
 
 
@@ -281,8 +287,8 @@ class DiffInput(Input):
 def _diff(session: Session, given: DiffInput, _: Call) -> Result:
     library = session.library
     name = given.collection or library.collections[0]
-    found = library.diff(given.older, given.newer, collection=name)
-    return Result({"collection": name, **json_shapes.diff(found)}, "")
+    diff = library.diff(given.older, given.newer, collection=name)
+    return Result({"collection": name, **json_shapes.diff(diff)}, "")
 
 
 class RollBackInput(Input):
@@ -297,17 +303,21 @@ def _roll_back(session: Session, given: RollBackInput, call: Call) -> Result:
     if not given.confirm and not call.confirm(
         f"Answer from generation {given.generation} of {name} until it is indexed again?"
     ):
-        raise InvalidArgument("Nothing was changed.", hint="Confirm it to go ahead.")
-    now = library.roll_back(given.generation, collection=name, wait_seconds=_PATIENCE)
-    return Result({"collection": name, **json_shapes.snapshot(now, library.folder(name).held)}, "")
+        raise InvalidArgument("Nothing was changed.", hint="Confirm to go ahead.")
+    snapshot = library.roll_back(given.generation, collection=name, wait_seconds=_WAIT_SECONDS)
+    return Result(
+        {"collection": name, **json_shapes.snapshot(snapshot, library.folder(name).held)}, ""
+    )
 
 
-# --- how good it is -----------------------------------------------------------------------------
+# --- evaluation ---------------------------------------------------------------------------------
 
 
 class EvaluateInput(Input):
     mode: Mode = "hybrid"
-    count: Annotated[int, Field(ge=1, le=200, description="Questions made from the folder")] = 60
+    count: Annotated[
+        int, Field(ge=1, le=200, description="Questions generated from the folder")
+    ] = 60
     seed: Annotated[int, Field(ge=0, le=2**31)] = 0
     k: Annotated[int, Field(ge=1, le=50)] = 10
 
@@ -316,54 +326,50 @@ def _evaluate(session: Session, given: EvaluateInput, call: Call) -> Result:
     from lookfar.evaluate import evaluate, known_items
     from lookfar.evaluate.results import results_as_json
 
-    library, tell = session.library, call.on_progress()
-    library.first_index(on_progress=tell)
-    judged = known_items(library, count=given.count, seed=given.seed, on_progress=tell)
-    found = evaluate(
+    library, report = session.library, call.on_progress()
+    library.first_index(on_progress=report)
+    judged = known_items(library, count=given.count, seed=given.seed, on_progress=report)
+    results = evaluate(
         library,
         judged,
         k=given.k,
         mode=given.mode,
         label=given.mode,
-        on_progress=tell,
-        # It raises where nobody waits any more.
-        on_question=lambda asked, many: tell(Progress(asked, many, 0, 0)),
+        on_progress=report,
+        # Reporting raises if the client has left.
+        on_question=lambda done, total: report(Progress(done, total, 0, 0)),
     )
-    return Result(results_as_json(found), "")
+    return Result(results_as_json(results), "")
 
 
 # --- the table ----------------------------------------------------------------------------------
 
 
-def _row(name: str, about: str, given: type[Input], handler: Any, **more: Any) -> Tool:
-    return Tool(name, about, given, handler, **more)
-
-
 ROWS: Sequence[Tool] = (
-    _row(
+    Tool(
         "search",
-        "Everything that a question finds, a page at a time, with counts to narrow it by.",
+        "All results of a question, page by page, with counts for filters.",
         SearchInput, _search,
     ),
-    _row("overview", "What is indexed, by kind, and what changed last.", NoInput, _overview),
-    _row(
+    Tool("overview", "What is indexed, by kind, and what changed last.", NoInput, _overview),
+    Tool(
         "document",
-        "A document as it is on disk now, with its outline and what is related to it.",
+        "A document as it is on disk now, with its outline and related documents.",
         DocumentInput, _document,
     ),
-    _row("graph", "Linked documents and their communities.", GraphInput, _graph),
-    _row(
-        "generations", "The states of an index that are kept.", CollectionInput, _generations,
+    Tool("graph", "Linked documents and their communities.", GraphInput, _graph),
+    Tool(
+        "generations", "The stored generations of an index.", CollectionInput, _generations,
     ),
-    _row("diff", "What changed from one generation to another.", DiffInput, _diff),
-    _row(
+    Tool("diff", "What changed from one generation to another.", DiffInput, _diff),
+    Tool(
         "rollback",
         "Answer from an earlier generation until the folder is indexed again. Asks first.",
         RollBackInput, _roll_back, read_only=False, destructive=True,
     ),
-    _row(
+    Tool(
         "evaluate",
-        "Ask questions that were made from the folder itself, and score the answers.",
+        "Ask questions generated from the folder itself, and score the answers.",
         EvaluateInput, _evaluate,
     ),
 )  # fmt: skip

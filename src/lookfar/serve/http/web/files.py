@@ -1,10 +1,10 @@
-"""The files of the page, as they lie beside this module, and what browsers are told of them.
+"""The static files of the web page, and the security headers for them.
 
-Takes: nothing but the package itself. Gives: a route for each file, with a policy under which
-nothing runs but our own files. Refuses: any other name; there is no path to walk out by.
+Each file has a route of its own, and the content security policy lets only these files run. There
+are no other names, so no path can lead elsewhere.
 
-The files say nothing about anybody's documents, so they are served without a token: a browser
-cannot send one before it has a page to ask for it. What the page asks for needs one.
+The files hold no user data, so they need no token: a browser cannot send one before it has a page
+that asks for it. The page's requests for data need one.
 """
 
 from __future__ import annotations
@@ -30,51 +30,52 @@ HEADERS: Final[Mapping[str, str]] = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
-    # Each time the browser asks whether its copy is still the one, and is told so in few bytes.
+    # The browser asks each time whether its copy is current, which costs few bytes.
     "Cache-Control": "no-cache",
 }
 _INDEX: Final = "index.html"
-_KINDS: Final = {
+_MEDIA_TYPES: Final = {
     "css": "text/css; charset=utf-8",
     "html": "text/html; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
-_BELOW: Final = "/web/"
+_PREFIX: Final = "/web/"
 
 
 @cache
 def page() -> Mapping[str, bytes]:
-    """Every file of the page by the path that it is served at."""
+    """Return the content of every file by the path it is served at."""
     folder = files("lookfar.serve.http.web") / "page"
-    found = {each.name: each.read_bytes() for each in folder.iterdir()}
-    known = {name: body for name, body in found.items() if name.rpartition(".")[2] in _KINDS}
+    contents = {file.name: file.read_bytes() for file in folder.iterdir()}
+    known = {
+        name: body for name, body in contents.items() if name.rpartition(".")[2] in _MEDIA_TYPES
+    }
     return {_path(name): known[name] for name in sorted(known)}
 
 
-def routes() -> list[Route]:
-    """A route for each file."""
+def file_routes() -> list[Route]:
     return [Route(path, _serve(path, body)) for path, body in page().items()]
 
 
 def paths() -> frozenset[str]:
-    """Where the files are: what may be had without a token."""
+    """Return the paths of the files, which need no token."""
     return frozenset(page())
 
 
 def _path(name: str) -> str:
-    return "/" if name == _INDEX else f"{_BELOW}{name}"
+    return "/" if name == _INDEX else f"{_PREFIX}{name}"
 
 
 def _serve(path: str, body: bytes) -> Callable[[Request], Awaitable[Response]]:
-    """What answers with one file."""
-    kind = _KINDS["html" if path == "/" else path.rpartition(".")[2]]
-    mark = f'"{sha256(body).hexdigest()[:32]}"'
-    headers = {**HEADERS, "ETag": mark}
+    """Return an endpoint for one file."""
+    media_type = _MEDIA_TYPES["html" if path == "/" else path.rpartition(".")[2]]
+    etag = f'"{sha256(body).hexdigest()[:32]}"'
+    headers = {**HEADERS, "ETag": etag}
 
     async def serve(request: Request) -> Response:
-        if request.headers.get("if-none-match") == mark:
+        if request.headers.get("if-none-match") == etag:
             return Response(status_code=304, headers=headers)
-        return Response(body, headers=headers, media_type=kind)
+        return Response(body, headers=headers, media_type=media_type)
 
     return serve

@@ -1,8 +1,8 @@
-"""``GET /api/events``: how the index is doing, while it does it.
+"""``GET /api/events``: the state of the index as server-sent events.
 
-Takes: a session. Gives: server-sent events with the state of each collection: one, and with
-``?follow=1`` another whenever something changed, until the client leaves. Refuses: to look at the
-disk for it; what is costly to count is counted when a generation came, and now and then.
+It sends the state of each collection once; with ``?follow=1`` again whenever it changes, until the
+client leaves. The disk is not checked for this. Expensive counts are refreshed after a new
+generation, and now and then.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ if TYPE_CHECKING:
     from lookfar.model import Watching
 
 PATH: Final = "/api/events"
-_LOOK_SECONDS: Final = 0.5
+_POLL_SECONDS: Final = 0.5
 _COUNT_SECONDS: Final = 10.0
 _QUIET_SECONDS: Final = 15.0
 
 
-async def follow(request: Request, session: Session, ending: Callable[[], bool]) -> Response:
-    """The response to one listener."""
+async def follow(request: Request, session: Session, stopping: Callable[[], bool]) -> Response:
+    """Return the event stream of one listener."""
     once = request.query_params.get("follow") != "1"
     states = _States(session)
-    _ = session.library  # Who reaches nothing is told so while there is a status to say it with.
+    _ = session.library  # Raises for a token without access while a status can still be sent.
 
     async def produce() -> AsyncIterator[bytes]:
-        told: Json | None = None
+        sent: Json | None = None
         last = time.monotonic()
-        while not ending():
-            now = await anyio.to_thread.run_sync(states.look)
-            if now != told:
-                told, last = now, time.monotonic()
-                yield event("state", now)
+        while not stopping():
+            state = await anyio.to_thread.run_sync(states.read)
+            if state != sent:
+                sent, last = state, time.monotonic()
+                yield event("state", state)
             elif time.monotonic() - last > _QUIET_SECONDS:
                 last = time.monotonic()
                 yield b": still here\n\n"
             if once:
                 return
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_POLL_SECONDS)
 
     return StreamingResponse(
         produce(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
@@ -59,50 +59,50 @@ async def follow(request: Request, session: Session, ending: Callable[[], bool])
 
 
 class _States:
-    """What one listener is told; counting is done again only where it may give something else."""
+    """Reads the states for one listener; counts again only when a count may have changed."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._counted: dict[str, tuple[object, float, Json]] = {}
+        self._counts: dict[str, tuple[object, float, Json]] = {}
 
-    def look(self) -> Json:
+    def read(self) -> Json:
         library = self._session.library
         folders = {name: library.folder(name) for name in library.collections}
-        return {"collections": [self._state(name, each) for name, each in folders.items()]}
+        return {"collections": [self._state(name, folder) for name, folder in folders.items()]}
 
     def _state(self, name: str, folder: Folder) -> Json:
         watching, failure = folder.watching(), folder.failure
         try:
-            counted = self._count(name, folder, watching)
-        except LookfarError as error:  # Damaged, or of a newer Lookfar: that is a state, too.
-            counted, failure = json_shapes.status(_unknown(name, folder)), error
-        far = folder.progress
+            status = self._count(name, folder, watching)
+        except LookfarError as error:  # The index is damaged or from a newer version.
+            status, failure = json_shapes.status(_unreadable_status(name, folder)), error
+        progress = folder.progress
         return {
-            **counted,
+            **status,
             "watcher": json_shapes.watcher(watching),
             "building_since": folder.building_since,
             "progress": None
-            if far is None
+            if progress is None
             else {
-                "files": far.files,
-                "total_files": far.total_files,
-                "bytes": far.bytes,
-                "total_bytes": far.total_bytes,
+                "files": progress.files,
+                "total_files": progress.total_files,
+                "bytes": progress.bytes,
+                "total_bytes": progress.total_bytes,
             },
             "failure": failure.message if failure is not None else "",
         }
 
     def _count(self, name: str, folder: Folder, watching: Watching | None) -> Json:
-        mark = (folder.held, bool(folder.building_since), watching and watching.passes)
-        known = self._counted.get(name)
-        if known is None or known[0] != mark or time.monotonic() - known[1] > _COUNT_SECONDS:
+        version = (folder.held, bool(folder.building_since), watching and watching.passes)
+        known = self._counts.get(name)
+        if known is None or known[0] != version or time.monotonic() - known[1] > _COUNT_SECONDS:
             shape = json_shapes.status(folder.status(collection=name, check=False))
-            known = self._counted[name] = (mark, time.monotonic(), shape)
+            known = self._counts[name] = (version, time.monotonic(), shape)
         return known[2]
 
 
-def _unknown(name: str, folder: Folder) -> Status:
-    """Of an index that cannot be read: where it is, and nothing else."""
+def _unreadable_status(name: str, folder: Folder) -> Status:
+    """Return the status of an index that cannot be read: only its location."""
     return Status(
         collection=name, root=folder.root.path, index_dir=str(folder.index_dir), indexed=False,
         generation=0, generations=(), created_at="", held=None, counts=Counts(), model="",

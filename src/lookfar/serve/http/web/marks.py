@@ -1,9 +1,6 @@
-"""Which words of a text answer to a question: to be marked, and to choose what is shown first.
+"""Find the words of a text that match a question, to mark them and to choose an excerpt.
 
-Takes: a question and a text. Gives: spans of words, and the few neighbouring lines that say most
-about the question. Refuses: nothing; where no word answers, a text is shown from its beginning.
-
-A page asks for this with every letter that somebody types, so words are looked up once.
+The page searches with every letter typed, so the terms of words are cached.
 """
 
 from __future__ import annotations
@@ -20,32 +17,32 @@ Spans = list[tuple[int, int]]
 
 _WORD: Final = re.compile(r"\w+")
 _SHORT: Final = 2
-"""Letters of a word in our script that would light up everywhere."""
+"""ASCII words up to this length are not marked: they are everywhere."""
 _WORD_LENGTH: Final = 40
-"""Characters that are given up so that no word is cut."""
+"""How many characters an excerpt may give up to end between words."""
 
 
-def words_of(query: str) -> frozenset[str]:
-    """The terms of a question that are worth marking."""
+def marked_terms(query: str) -> frozenset[str]:
+    """Return the terms of a question that are worth marking."""
     terms = frozenset(terms_of(query))
-    telling = {t for t in terms if (len(t) > _SHORT or not t.isascii()) and not is_stop_word(t)}
-    return frozenset(telling) or terms
+    distinctive = {t for t in terms if (len(t) > _SHORT or not t.isascii()) and not is_stop_word(t)}
+    return frozenset(distinctive) or terms
 
 
-def marked(text: str, words: frozenset[str]) -> Spans:
-    """Where in a text words of the question stand; neighbours are one."""
-    found: Spans = []
+def find_marks(text: str, terms: frozenset[str]) -> Spans:
+    """Return the spans of matching words; adjacent words are one span."""
+    spans: Spans = []
     for match in _WORD.finditer(text):
-        if not words.isdisjoint(_terms(match[0])):
-            if found and text[found[-1][1] : match.start()] == " ":
-                found[-1] = (found[-1][0], match.end())
+        if not terms.isdisjoint(_terms(match[0])):
+            if spans and text[spans[-1][1] : match.start()] == " ":
+                spans[-1] = (spans[-1][0], match.end())
             else:
-                found.append(match.span())
-    return found
+                spans.append(match.span())
+    return spans
 
 
-def window(text: str, spans: Sequence[tuple[int, int]], size: int) -> tuple[int, int]:
-    """The part of about so many characters that holds the most marks, cut between words."""
+def best_window(text: str, spans: Sequence[tuple[int, int]], size: int) -> tuple[int, int]:
+    """Return the part of about ``size`` characters with the most marks, cut between words."""
     if len(text) <= size:
         return 0, len(text)
     best, most, last = 0, 0, 0

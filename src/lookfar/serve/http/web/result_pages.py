@@ -1,11 +1,8 @@
-"""All that a question finds, ranked once and then turned over page by page.
+"""Rank all results of a question once, and return them page by page.
 
-Takes: the candidates of a question, and which page of them is wanted. Gives: its cited hits, how
-many there are in all, and what the others could be narrowed by, with counts. Refuses: to rank
-again for the next page, or to read from disk what is on another page.
-
-A page of a list may be asked for by anybody at any time, so what was ranked is kept for a few
-questions only, and only as long as no collection has moved on.
+Each page has its cited hits, the total, and the counts of the filters. Going to the next page
+does not rank again, and text is read from disk only for the page that is shown. The rankings of
+the last few questions are cached until a collection changes.
 """
 
 from __future__ import annotations
@@ -30,21 +27,21 @@ if TYPE_CHECKING:
     from lookfar.retrieve.answer.diversify import Passage
     from lookfar.retrieve.fixed_shares import SearchFunction
 
-_KEPT: Final = 6
-_MOST_KEPT: Final = 12_000
-"""Passages of all questions together: one that found ten thousand leaves room for no other."""
-_MOST_VALUES: Final = 12
-"""Of one facet; the rest can be typed."""
+_MAX_RANKINGS: Final = 6
+_MAX_PASSAGES: Final = 12_000
+"""Passages of all cached rankings: one with ten thousand leaves no room for another."""
+_MAX_VALUES: Final = 12
+"""Values of one facet."""
 _DAY: Final = 86_400
 AGES: Final = (("day", _DAY), ("week", 7 * _DAY), ("month", 31 * _DAY), ("year", 366 * _DAY))
-"""Names for how long ago something changed, and seconds that it may be."""
+"""Ages of a change by name, and their limits in seconds."""
 
 Facets = dict[str, list[tuple[str, int]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Narrowing:
-    """What of one document a list can be narrowed by."""
+class FacetValues:
+    """The values of one document for each filter."""
 
     lane: str
     uri: str
@@ -55,7 +52,7 @@ class Narrowing:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """What a question found, best first."""
+    """The ranked passages of a question, best first."""
 
     generations: tuple[tuple[str, int], ...]
     passages: Sequence[Passage]
@@ -68,64 +65,70 @@ class Ranked:
 
 @dataclass(slots=True)
 class Page:
-    """One page of what was found; filled by the search that it was made for."""
+    """One page of results, filled in by the search it was made for."""
 
     ranked: Ranked | None = None
     facts: Sequence[Facts | None] = ()
-    """Of the document of each hit."""
+    """The facts about the document of each hit."""
 
 
 class Listings:
-    """What was ranked for the last few questions."""
+    """Caches the rankings of the last few questions."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[Hashable, Ranked] = OrderedDict()
+        self._rankings: OrderedDict[Hashable, Ranked] = OrderedDict()
         self._lock = threading.Lock()
 
     def answering(
         self, question: Hashable, *, depth: int, offset: int, limit: int, prefix: str, page: Page
     ) -> SearchFunction:
-        """The way from the candidates of this question to the hits of one page."""
+        """Return a function that turns the candidates of a question into the hits of one page."""
 
         def answer(
             sources: Sequence[Source], settings: SearchSettings, explain: bool
         ) -> tuple[list[Hit], list[Incomplete]]:
-            now = tuple((each.collection, each.snapshot.generation) for each in sources)
-            ranked = self._find(question, now)
+            generations = tuple(
+                (source.collection, source.snapshot.generation) for source in sources
+            )
+            ranked = self._find(question, generations)
             if ranked is None:
-                ranked = _rank(sources, settings, depth, prefix, now)
-                self._keep(question, ranked)
-            wanted = ranked.passages[offset : offset + limit]
+                ranked = _rank(sources, settings, depth, prefix, generations)
+                self._store(question, ranked)
+            shown = ranked.passages[offset : offset + limit]
             hits, stale = cite(
-                wanted,
+                shown,
                 sources,
                 max_chars=settings.max_excerpt_chars,
                 explain=ranked.explain if explain else None,
             )
             page.ranked = ranked
-            page.facts = [ranked.facts.get((e.source, e.place.document)) for e in wanted]
+            page.facts = [
+                ranked.facts.get((passage.source, passage.place.document)) for passage in shown
+            ]
             return hits, [*ranked.notes, *stale]
 
         return answer
 
-    def _find(self, question: Hashable, now: tuple[tuple[str, int], ...]) -> Ranked | None:
+    def _find(self, question: Hashable, generations: tuple[tuple[str, int], ...]) -> Ranked | None:
         with self._lock:
-            found = self._kept.get(question)
-            if found is None or found.generations != now:
+            ranked = self._rankings.get(question)
+            if ranked is None or ranked.generations != generations:
                 return None
-            self._kept.move_to_end(question)
-            return found
+            self._rankings.move_to_end(question)
+            return ranked
 
-    def _keep(self, question: Hashable, ranked: Ranked) -> None:
+    def _store(self, question: Hashable, ranked: Ranked) -> None:
         with self._lock:
-            self._kept[question] = ranked
-            self._kept.move_to_end(question)
-            while len(self._kept) > 1 and (len(self._kept) > _KEPT or self._size > _MOST_KEPT):
-                self._kept.popitem(last=False)
+            self._rankings[question] = ranked
+            self._rankings.move_to_end(question)
+            while len(self._rankings) > 1 and (
+                len(self._rankings) > _MAX_RANKINGS or self._size > _MAX_PASSAGES
+            ):
+                self._rankings.popitem(last=False)
 
     @property
     def _size(self) -> int:
-        return sum(len(each.passages) for each in self._kept.values())
+        return sum(len(ranked.passages) for ranked in self._rankings.values())
 
 
 def _rank(
@@ -133,76 +136,76 @@ def _rank(
     settings: SearchSettings,
     depth: int,
     prefix: str,
-    now: tuple[tuple[str, int], ...],
+    generations: tuple[tuple[str, int], ...],
 ) -> Ranked:
-    deep = [each._replace(plan=replace(each.plan, top_k=depth)) for each in sources]
+    deep = [source._replace(plan=replace(source.plan, top_k=depth)) for source in sources]
     ranking = rank(deep, settings)
     best, notes = choose_passages(ranking, deep, settings)
     facts: dict[tuple[int, int], Facts] = {}
     for number, source in enumerate(deep):
-        held = sorted({each.place.document for each in best if each.source == number})
-        facts.update(((number, each.document), each) for each in source.snapshot.facts(held))
-    narrowed = (facts.get((each.source, each.place.document)) for each in best)
-    doubted = note_low_relevance(ranking) if settings.doubt and best else []
+        documents = sorted({passage.place.document for passage in best if passage.source == number})
+        facts.update(((number, fact.document), fact) for fact in source.snapshot.facts(documents))
+    best_facts = (facts.get((passage.source, passage.place.document)) for passage in best)
+    doubtful = note_low_relevance(ranking) if settings.doubt and best else []
     return Ranked(
-        generations=now,
+        generations=generations,
         passages=best,
         facts=facts,
         facets=count(
             (
-                Narrowing(each.lane, each.uri, each.language, each.modified_ns, each.tags)
-                for each in narrowed
-                if each is not None
+                FacetValues(fact.lane, fact.uri, fact.language, fact.modified_ns, fact.tags)
+                for fact in best_facts
+                if fact is not None
             ),
             prefix,
         ),
-        notes=(*ranking.notes, *notes, *doubted),
-        # Without the model, which may be put to rest meanwhile.
+        notes=(*ranking.notes, *notes, *doubtful),
+        # Without the model, which may be released in the meantime.
         explain=replace(ranking, plan=replace(ranking.plan, embedder=None)).explain_fully,
     )
 
 
-def count(found: Iterable[Narrowing], prefix: str = "") -> Facets:
-    """How many there are of each lane, folder, language, tag and age; the most first.
+def count(documents: Iterable[FacetValues], prefix: str = "") -> Facets:
+    """Count documents by kind, folder, language, tag and age, most frequent first.
 
-    Folders are the next ones below ``prefix`` that tell something apart.
+    Folders are those below ``prefix``; a folder that contains all documents is skipped.
     """
-    lanes: Counter[str] = Counter()
+    kinds: Counter[str] = Counter()
     languages: Counter[str] = Counter()
     tags: Counter[str] = Counter()
     ages: Counter[str] = Counter()
     uris: list[str] = []
     now = datetime.now(UTC).timestamp()
-    for each in found:
-        lanes[each.lane] += 1
-        languages[each.language] += 1
-        tags.update(each.tags)
-        if each.lane != "commits":
-            uris.append(each.uri)
-        age = now - each.modified_ns / 1e9
+    for document in documents:
+        kinds[document.lane] += 1
+        languages[document.language] += 1
+        tags.update(document.tags)
+        if document.lane != "commits":
+            uris.append(document.uri)
+        age = now - document.modified_ns / 1e9
         ages.update(name for name, seconds in AGES if age <= seconds)
     return {
-        "lane": _most(lanes),
-        "path": _most(_folders(uris, prefix)),
-        "language": _most(languages),
-        "tag": _most(tags),
+        "lane": _most_frequent(kinds),
+        "path": _most_frequent(_count_folders(uris, prefix)),
+        "language": _most_frequent(languages),
+        "tag": _most_frequent(tags),
         "age": [(name, ages[name]) for name, _ in AGES if ages[name]],
     }
 
 
-def _folders(uris: Sequence[str], prefix: str) -> Counter[str]:
-    """How many stand in each folder below this one, or below the only one that has them all."""
+def _count_folders(uris: Sequence[str], prefix: str) -> Counter[str]:
+    """Count documents per folder below ``prefix``, or below the only folder that has them all."""
     while True:
-        found: Counter[str] = Counter()
+        folders: Counter[str] = Counter()
         for uri in uris:
             folder, below, _ = uri[len(prefix) :].partition("/")
             if below and uri.startswith(prefix):
-                found[f"{prefix}{folder}/"] += 1
-        if len(found) != 1 or found.total() < len(uris):
-            return found
-        [prefix] = found
+                folders[f"{prefix}{folder}/"] += 1
+        if len(folders) != 1 or folders.total() < len(uris):
+            return folders
+        [prefix] = folders
 
 
-def _most(counted: Counter[str]) -> list[tuple[str, int]]:
-    order = sorted(counted.items(), key=lambda each: (-each[1], each[0]))
-    return [each for each in order if each[0]][:_MOST_VALUES]
+def _most_frequent(counts: Counter[str]) -> list[tuple[str, int]]:
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return [item for item in ordered if item[0]][:_MAX_VALUES]

@@ -1,7 +1,7 @@
-"""The routes of the page: its files, what it asks for, and what it is told.
+"""The routes of the web page: its files, its data and its events.
 
-Takes: the tools of a server, by whose way these are called, too. Gives: routes. Refuses: a change
-that a page of another origin asks for, even of this machine; the guard refuses other sites.
+A change must come from the page itself: requests from other origins are refused, even from this
+machine. The guard refuses other sites.
 """
 
 from __future__ import annotations
@@ -20,36 +20,39 @@ from lookfar.serve.http.web import api, files, live
 if TYPE_CHECKING:
     from lookfar.serve.tools.tool import Tool
 
-BELOW = "/api/"
+API_PREFIX = "/api/"
 
 
-def routes(called: rest.Tools, ending: Callable[[], bool]) -> list[Route]:
-    """All of them; ``ending`` says when a server is about to leave."""
+def web_routes(caller: rest.Tools, stopping: Callable[[], bool]) -> list[Route]:
+    """Return all routes of the page; event streams end when ``stopping`` returns true."""
 
     async def events(request: Request) -> Response:
-        return await live.follow(request, called.session, ending)
+        return await live.follow(request, caller.session, stopping)
 
-    asked = [Route(BELOW + row.name, _endpoint(called, row), methods=["POST"]) for row in api.ROWS]
-    return [*files.routes(), *asked, Route(live.PATH, events)]
+    data = [
+        Route(API_PREFIX + row.name, _make_endpoint(caller, row), methods=["POST"])
+        for row in api.ROWS
+    ]
+    return [*files.file_routes(), *data, Route(live.PATH, events)]
 
 
-def _endpoint(called: rest.Tools, row: Tool) -> Callable[[Request], Awaitable[Response]]:
+def _make_endpoint(caller: rest.Tools, row: Tool) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
-        if rest.changes(row):
+        if rest.changes_something(row):
             _refuse_other_origins(request)
-        return await called.called(request, f"api/{row.name}", row)
+        return await caller.call(request, f"api/{row.name}", row)
 
     return endpoint
 
 
 def _refuse_other_origins(request: Request) -> None:
-    """Programs send neither of these headers, and browsers let no page write them."""
+    """Check headers that other programs do not send and that pages cannot set."""
     host = request.headers.get("host", "")
     origin = request.headers.get("origin")
     site = request.headers.get("sec-fetch-site", "same-origin")
     ours = origin is None or origin in (f"http://{host}", f"https://{host}")
     if not ours or site != "same-origin":
         raise ForeignOrigin(
-            "Only the page of this server may ask for that.",
+            "Only the page of this server may do that.",
             hint="Open the page at the server's own address.",
         )

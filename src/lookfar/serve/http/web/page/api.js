@@ -1,9 +1,9 @@
-// Asking the server. Where it wants a token, a person is asked for it once; the tab keeps it.
+// Requests to the server. If it requires a token, the user enters it once per tab.
 
 import { byId } from "/web/dom.js";
 
-const KEPT = "lookfar.token";
-let token = sessionStorage.getItem(KEPT) || "";
+const TOKEN_KEY = "lookfar.token";
+let token = sessionStorage.getItem(TOKEN_KEY) || "";
 let asking = null;
 
 export class Refused extends Error {
@@ -24,36 +24,36 @@ async function send(path, options) {
       answer = await fetch(path, { ...options, headers, credentials: "omit", redirect: "error" });
     } catch (error) {
       if (error.name === "AbortError") throw error;
-      throw new Refused(0, { code: "AWAY", message: "The server does not answer.", hint: "Is lookfar serve still running?" });
+      throw new Refused(0, { code: "AWAY", message: "The server does not respond.", hint: "Is lookfar serve still running?" });
     }
     if (answer.ok) return answer;
     const shape = await answer.json().catch(() => null);
-    const refused = new Refused(answer.status, shape?.error || { code: "ERROR", message: `The server said ${answer.status}.`, hint: "" });
+    const refused = new Refused(answer.status, shape?.error || { code: "ERROR", message: `The server responded with status ${answer.status}.`, hint: "" });
     if (answer.status !== 401) throw refused;
-    if (used === token) await newToken(used ? "That token was not accepted." : "");
+    if (used === token) await requestToken(used ? "That token was not accepted." : "");
   }
 }
 
-export async function ask(what, body = {}, signal = undefined) {
+export async function ask(route, body = {}, signal = undefined) {
   const headers = { "content-type": "application/json" };
-  const answer = await send(`/api/${what}`, { method: "POST", headers, body: JSON.stringify(body), signal });
+  const answer = await send(`/api/${route}`, { method: "POST", headers, body: JSON.stringify(body), signal });
   return answer.json();
 }
 
-// Resolves when somebody looks at the page. A browser keeps few connections to one server, for
-// all of its tabs together, so one that nobody looks at holds none.
-const looked = () => new Promise((resolve) => {
+// Resolves when the page is visible. A browser allows few connections to one server over all of
+// its tabs, so a hidden tab closes its own.
+const visible = () => new Promise((resolve) => {
   if (!document.hidden) resolve();
-  else document.addEventListener("visibilitychange", () => resolve(looked()), { once: true });
+  else document.addEventListener("visibilitychange", () => resolve(visible()), { once: true });
 });
 
-// Tell every state of the index, while somebody looks.
-export async function follow(tell, away) {
+// Report every state of the index while the page is visible.
+export async function follow(onState, onError) {
   let stop = new AbortController();
   document.addEventListener("visibilitychange", () => document.hidden && stop.abort());
   window.addEventListener("pagehide", () => stop.abort());
   for (;;) {
-    await looked();
+    await visible();
     stop = new AbortController();
     try {
       const answer = await send("/api/events?follow=1", { method: "GET", signal: stop.signal });
@@ -66,25 +66,25 @@ export async function follow(tell, away) {
         rest = blocks.pop();
         for (const block of blocks) {
           const data = block.split("\n").find((line) => line.startsWith("data: "));
-          if (data) tell(JSON.parse(data.slice(6)));
+          if (data) onState(JSON.parse(data.slice(6)));
         }
       }
     } catch (error) {
-      if (error.name !== "AbortError") away(error);
+      if (error.name !== "AbortError") onError(error);
     }
     await new Promise((resolve) => setTimeout(resolve, 2000));
   }
 }
 
-function newToken(why) {
+function requestToken(reason) {
   asking ??= new Promise((resolve) => {
     const [dialog, input] = [byId("token"), byId("token-input")];
-    if (why) byId("token-why").textContent = why;
+    if (reason) byId("token-why").textContent = reason;
     dialog.oncancel = (event) => event.preventDefault();
     dialog.onclose = () => {
       token = input.value.trim();
       input.value = "";
-      sessionStorage.setItem(KEPT, token);
+      sessionStorage.setItem(TOKEN_KEY, token);
       asking = null;
       resolve();
     };

@@ -1,6 +1,6 @@
-// The frame: which view is shown, the keys that work everywhere, the colours, the pulse.
+// The frame of the page: views, global keyboard shortcuts, theme and index status.
 
-import { announce, byId, h, link, problem, replace, several } from "/web/dom.js";
+import { announce, byId, h, link, problem, replace, plural } from "/web/dom.js";
 import { follow } from "/web/api.js";
 import * as search from "/web/search.js";
 
@@ -23,27 +23,27 @@ let visits = 0;
 const listeners = new Set();
 let latest = null;
 
-// What a view may use of the frame.
+// The part of the frame that views use.
 const frame = {
   field,
   state: () => latest,
-  onState(tell) {
-    listeners.add(tell);
-    if (latest) tell(latest);
-    return () => listeners.delete(tell);
+  onState(listener) {
+    listeners.add(listener);
+    if (latest) listener(latest);
+    return () => listeners.delete(listener);
   },
   title(text) {
     document.title = text ? `${text} · Lookfar` : "Lookfar";
   },
 };
 
-function place() {
+function parseLocation() {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
   return { view: Object.hasOwn(VIEWS, path) ? path : "search", params: new URLSearchParams(query) };
 }
 
 async function show() {
-  const { view, params } = place();
+  const { view, params } = parseLocation();
   const visit = ++visits;
   if (current.view === view && current.update) {
     current.update(params);
@@ -51,10 +51,10 @@ async function show() {
   }
   leave?.();
   leave = null;
-  for (const each of byId("views").children) {
-    const here = each.dataset.view === view || (view === "read" && each.dataset.view === "search");
-    if (here) each.setAttribute("aria-current", "page");
-    else each.removeAttribute("aria-current");
+  for (const item of byId("views").children) {
+    const isCurrent = item.dataset.view === view || (view === "read" && item.dataset.view === "search");
+    if (isCurrent) item.setAttribute("aria-current", "page");
+    else item.removeAttribute("aria-current");
   }
   document.body.dataset.view = view;
   frame.title(view === "search" ? "" : TITLES[view]);
@@ -62,9 +62,9 @@ async function show() {
   try {
     const module = await VIEWS[view]();
     if (visit !== visits) return;
-    const made = module.show(main, params, frame);
-    current = { view, keys: made.keys || {}, update: made.update };
-    leave = made.leave;
+    const shown = module.show(main, params, frame);
+    current = { view, keys: shown.keys || {}, update: shown.update };
+    leave = shown.leave;
   } catch (error) {
     replace(main, problem(error));
     current = { view: "", keys: {} };
@@ -75,22 +75,22 @@ async function show() {
 // --- keys ---------------------------------------------------------------------------------------
 
 let prefix = -Infinity;
-const writes = (node) => node.closest?.("input:not([type=checkbox]):not([type=radio]):not([type=button]), textarea, select");
+const isTextInput = (node) => node.closest?.("input:not([type=checkbox]):not([type=radio]):not([type=button]), textarea, select");
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   if (document.querySelector("dialog[open]")) return;
   const { key, target } = event;
-  if (writes(target)) {
+  if (isTextInput(target)) {
     if (target === field && current.keys.field?.(event)) event.preventDefault();
     else if (key === "Escape") target.blur();
     return;
   }
-  const wanted = performance.now() - prefix < 1500 && Object.hasOwn(GO, key) ? GO[key] : undefined;
+  const targetView = performance.now() - prefix < 1500 && Object.hasOwn(GO, key) ? GO[key] : undefined;
   prefix = -Infinity;
-  if (wanted) {
-    location.hash = link(wanted);
-    announce(TITLES[wanted]);
+  if (targetView) {
+    location.hash = link(targetView);
+    announce(TITLES[targetView]);
   } else if (key === "g") {
     prefix = performance.now();
   } else if (key === "/") {
@@ -99,7 +99,7 @@ document.addEventListener("keydown", (event) => {
   } else if (key === "?") {
     byId("help").showModal();
   } else if (key === "t") {
-    turn();
+    nextTheme();
   } else if (!current.keys[key]?.(event)) {
     return;
   }
@@ -115,52 +115,52 @@ byId("help-close").addEventListener("click", () => byId("help").close());
 
 byId("ask").addEventListener("submit", (event) => event.preventDefault());
 field.addEventListener("input", () => {
-  if (place().view === "search") current.keys.typed?.();
+  if (parseLocation().view === "search") current.keys.typed?.();
   else location.hash = link("search", { q: field.value });
 });
 
-// --- colours --------------------------------------------------------------------------------------
+// --- theme ----------------------------------------------------------------------------------------
 
-const SCHEMES = { auto: ["◐", "as the system"], light: ["○", "light"], dark: ["●", "dark"] };
+const THEMES = { auto: ["◐", "system"], light: ["○", "light"], dark: ["●", "dark"] };
 
-function paint(scheme) {
-  document.documentElement.dataset.theme = scheme;
-  byId("theme").textContent = SCHEMES[scheme][0];
-  byId("theme").setAttribute("aria-label", `Colours: ${SCHEMES[scheme][1]}`);
+function applyTheme(theme) {
+  document.documentElement.dataset.theme = theme;
+  byId("theme").textContent = THEMES[theme][0];
+  byId("theme").setAttribute("aria-label", `Theme: ${THEMES[theme][1]}`);
 }
 
-function turn() {
-  const names = Object.keys(SCHEMES);
+function nextTheme() {
+  const names = Object.keys(THEMES);
   const next = names[(names.indexOf(document.documentElement.dataset.theme) + 1) % names.length];
   localStorage.setItem("lookfar.theme", next);
-  paint(next);
-  announce(`Colours: ${SCHEMES[next][1]}`);
+  applyTheme(next);
+  announce(`Theme: ${THEMES[next][1]}`);
 }
 
-byId("theme").addEventListener("click", turn);
+byId("theme").addEventListener("click", nextTheme);
 const chosen = localStorage.getItem("lookfar.theme");
-paint(Object.hasOwn(SCHEMES, chosen) ? chosen : "auto");
+applyTheme(Object.hasOwn(THEMES, chosen) ? chosen : "auto");
 
-// --- the pulse ------------------------------------------------------------------------------------
+// --- index status ---------------------------------------------------------------------------------
 
-function beat(state, text) {
+function showStatus(state, text) {
   byId("pulse").dataset.state = state;
   byId("pulse-text").textContent = text;
 }
 
 follow((state) => {
   latest = state;
-  const all = state.collections;
-  const busy = all.find((each) => each.building_since);
-  const documents = all.reduce((sum, each) => sum + each.documents, 0);
-  if (busy?.progress?.total_files) beat("busy", `indexing ${Math.floor((100 * busy.progress.files) / busy.progress.total_files)} %`);
-  else if (busy) beat("busy", "indexing");
-  else if (all.some((each) => each.failure || each.failures.length)) beat("bad", "needs a look");
-  else if (all.some((each) => each.held !== null)) beat("held", "held back");
-  else if (!all.some((each) => each.indexed)) beat("idle", "not indexed yet");
-  else beat("good", several(documents, "document"));
-  for (const tell of listeners) tell(state);
-}, () => beat("bad", "not connected"));
+  const { collections } = state;
+  const busy = collections.find((collection) => collection.building_since);
+  const documents = collections.reduce((sum, collection) => sum + collection.documents, 0);
+  if (busy?.progress?.total_files) showStatus("busy", `indexing ${Math.floor((100 * busy.progress.files) / busy.progress.total_files)} %`);
+  else if (busy) showStatus("busy", "indexing");
+  else if (collections.some((collection) => collection.failure || collection.failures.length)) showStatus("bad", "has problems");
+  else if (collections.some((collection) => collection.held !== null)) showStatus("held", "rolled back");
+  else if (!collections.some((collection) => collection.indexed)) showStatus("idle", "not indexed yet");
+  else showStatus("good", plural(documents, "document"));
+  for (const listener of listeners) listener(state);
+}, () => showStatus("bad", "not connected"));
 
 window.addEventListener("hashchange", show);
 show();

@@ -1,18 +1,18 @@
-// Small pictures of numbers, as SVG. Each says in words what it shows.
+// Small SVG charts, each with a text alternative.
 
-import { h, s, shown } from "/web/dom.js";
+import { h, s, visibleText } from "/web/dom.js";
 
 const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`;
-const told = (parts) => parts.filter((part) => part.value);
+const nonZero = (parts) => parts.filter((part) => part.value);
 
-// One line: what a score is made of, beside the best score of the list.
+// A bar with the parts of a score, relative to the best score of the list.
 export function spark(score, parts, best) {
   const width = 88;
-  const plus = told(parts).filter((part) => part.value > 0);
+  const plus = nonZero(parts).filter((part) => part.value > 0);
   const sum = plus.reduce((total, part) => total + part.value, 0) || 1;
   const long = Math.max(2, Math.min(1, score / (best || 1)) * width);
   let x = 0;
-  const words = told(parts).map((part) => `${part.stage} ${signed(part.value)}`).join(", ");
+  const words = nonZero(parts).map((part) => `${part.stage} ${signed(part.value)}`).join(", ");
   return s("svg", { class: "spark", viewBox: `0 0 ${width} 6`, width, height: 6, role: "img", "aria-label": `Score ${score.toFixed(3)}: ${words}` },
     s("rect", { class: "track", x: 0, y: 0, width, height: 6, rx: 3 }),
     plus.map((part, at) => {
@@ -22,9 +22,9 @@ export function spark(score, parts, best) {
     }));
 }
 
-// In full: each step with its bar, its value and its reason.
-export function story(parts) {
-  const steps = told(parts);
+// A list of the steps of a score, each with its bar, value and reason.
+export function explanation(parts) {
+  const steps = nonZero(parts);
   const most = Math.max(...steps.map((part) => Math.abs(part.value)), 1e-9);
   const below = steps.some((part) => part.value < 0);
   const [zero, scale] = below ? [50, 48] : [0, 98];
@@ -36,16 +36,16 @@ export function story(parts) {
         s("rect", { class: "track", x: 0, y: 3.5, width: 100, height: 1 }),
         s("rect", { class: part.value < 0 ? "minus" : "plus", x: part.value < 0 ? zero - long : zero, y: 0, width: Math.max(long, 0.5), height: 8 })),
       h("span", { class: "value" }, signed(part.value)),
-      part.note ? h("span", { class: "note" }, shown(part.note)) : null);
+      part.note ? h("span", { class: "note" }, visibleText(part.note)) : null);
   });
-  const read = parts.find((part) => part.stage === "question");
+  const question = parts.find((part) => part.stage === "question");
   return h("div", null,
     h("ol", { class: "story" }, rows),
-    read?.note ? h("p", { class: "small" }, "Understood as: ", shown(read.note)) : null);
+    question?.note ? h("p", { class: "small" }, "Matched as: ", visibleText(question.note)) : null);
 }
 
-// Several measurements side by side: a bar for each metric with its interval.
-export function measured(runs, metrics) {
+// Compare runs: a bar for each metric with its interval.
+export function comparison(runs, metrics) {
   const [left, right, bar, gap] = [92, 64, 14, 3];
   const wide = 720;
   const scale = wide - left - right;
@@ -69,9 +69,9 @@ export function measured(runs, metrics) {
   return s("svg", { class: "plot", viewBox: `0 0 ${wide} ${y}`, role: "img", "aria-label": words }, parts);
 }
 
-// Every question of a run, the best first.
+// A bar for every question of a run, best first.
 export function strip(run, metric) {
-  const values = run.queries.map((each) => each[metric]).sort((a, b) => b - a);
+  const values = run.queries.map((query) => query[metric]).sort((a, b) => b - a);
   const [wide, high] = [720, 72];
   const step = wide / Math.max(values.length, 1);
   return s("svg", { class: "plot strip", viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": `${values.filter((v) => v === 0).length} of ${values.length} questions were not answered` },

@@ -1,67 +1,67 @@
-// The one way from data to the page. Documents are hostile: their text becomes text nodes, never
-// markup. There is no way here to set markup, a handler as an attribute, or a link elsewhere.
+// The only way from data to the page. Documents are untrusted: their text becomes text nodes, never
+// markup. These functions cannot set markup, handler attributes or links to other sites.
 
 const SVG = "http://www.w3.org/2000/svg";
 const NAMES = /^(class|id|title|role|tabindex|type|name|value|for|href|lang|dir|hidden|disabled|open|checked|required|placeholder|min|max|step|accept|multiple|data-[a-z-]+|aria-[a-z]+|viewBox|width|height|x|y|x1|x2|y1|y2|cx|cy|r|rx|d|transform|preserveAspectRatio|text-anchor|dominant-baseline)$/;
-// What reorders, hides or drives: shown by name instead.
+// Characters that reorder, hide or control text: their code points are shown instead.
 const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]|\udb40[\udc00-\udc7f]/;
 const HIDDEN_ALL = new RegExp(HIDDEN.source, "g");
 
-function filled(node, props, children) {
+function fill(node, props, children) {
   for (const [name, value] of Object.entries(props || {})) {
     if (name === "on") {
       for (const [event, handler] of Object.entries(value)) node.addEventListener(event, handler);
     } else if (value === undefined || value === null || value === false) {
       continue;
     } else if (!NAMES.test(name)) {
-      throw new Error(`no such attribute here: ${name}`);
+      throw new Error(`attribute not allowed: ${name}`);
     } else if (name === "href" && !/^#/.test(value)) {
-      throw new Error("links lead to places of this page only");
+      throw new Error("links must stay on this page");
     } else {
       node.setAttribute(name, value === true ? "" : String(value));
     }
   }
-  put(node, children);
+  append(node, children);
   return node;
 }
 
-function put(node, children) {
+function append(node, children) {
   for (const child of children.flat(Infinity)) {
     if (child === undefined || child === null || child === false) continue;
     node.append(child instanceof Node ? child : document.createTextNode(String(child)));
   }
 }
 
-export const h = (tag, props, ...children) => filled(document.createElement(tag), props, children);
-export const s = (tag, props, ...children) => filled(document.createElementNS(SVG, tag), props, children);
+export const h = (tag, props, ...children) => fill(document.createElement(tag), props, children);
+export const s = (tag, props, ...children) => fill(document.createElementNS(SVG, tag), props, children);
 export const byId = (id) => document.getElementById(id);
 
 export function replace(node, ...children) {
   node.replaceChildren();
-  put(node, children);
+  append(node, children);
   return node;
 }
 
-// Text of a document, with what cannot be seen made visible.
-export function shown(text) {
+// Return the text of a document with hidden characters made visible.
+export function visibleText(text) {
   if (!HIDDEN.test(text)) return [text];
   const parts = [];
   let at = 0;
   for (const match of text.matchAll(HIDDEN_ALL)) {
     if (match.index > at) parts.push(text.slice(at, match.index));
     const point = match[0].codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
-    parts.push(h("span", { class: "ctl", title: "a character that is not shown" }, `U+${point}`));
+    parts.push(h("span", { class: "ctl", title: "hidden character" }, `U+${point}`));
     at = match.index + match[0].length;
   }
   if (at < text.length) parts.push(text.slice(at));
   return parts;
 }
 
-// A name from a document, which keeps its direction to itself.
-export const name = (text) => h("bdi", null, shown(text));
+// A name from a document, isolated so that its text direction affects nothing else.
+export const name = (text) => h("bdi", null, visibleText(text));
 
-// Offsets count characters, and strings here count in units of sixteen bits.
-export function units(text) {
+// Map character offsets to offsets in UTF-16 code units, which JavaScript strings use.
+export function utf16Offsets(text) {
   if (!/[\ud800-\udbff]/.test(text)) return (at) => Math.min(at, text.length);
   const places = new Uint32Array(text.length + 1);
   let count = 0;
@@ -73,26 +73,26 @@ export function units(text) {
   return (at) => places[Math.min(at, count)];
 }
 
-// Text with spans of it marked.
+// Return text with marked spans.
 export function marked(text, spans) {
-  const to = units(text);
+  const toUtf16 = utf16Offsets(text);
   const parts = [];
   let at = 0;
   for (const [start, end] of spans) {
-    const [from, until] = [to(start), to(end)];
+    const [from, until] = [toUtf16(start), toUtf16(end)];
     if (from < at) continue;
-    if (from > at) parts.push(shown(text.slice(at, from)));
-    parts.push(h("mark", null, shown(text.slice(from, until))));
+    if (from > at) parts.push(visibleText(text.slice(at, from)));
+    parts.push(h("mark", null, visibleText(text.slice(from, until))));
     at = until;
   }
-  parts.push(shown(text.slice(at)));
+  parts.push(visibleText(text.slice(at)));
   return parts;
 }
 
 export function link(view, params = {}) {
   const query = new URLSearchParams();
   for (const [key, value] of Object.entries(params)) {
-    for (const each of [value].flat()) if (each !== "" && each !== undefined && each !== null) query.append(key, each);
+    for (const item of [value].flat()) if (item !== "" && item !== undefined && item !== null) query.append(key, item);
   }
   const text = query.toString();
   return `#/${view}${text ? `?${text}` : ""}`;
@@ -109,7 +109,7 @@ export function age(iso) {
 }
 
 export const number = (value) => new Intl.NumberFormat("en").format(value);
-export const several = (count, what) => `${number(count)} ${what}${count === 1 ? "" : "s"}`;
+export const plural = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
 export function bytes(count) {
   const unit = ["B", "KB", "MB", "GB", "TB"];
   let at = 0;
@@ -123,12 +123,12 @@ export function announce(text) {
 
 export function problem(error) {
   return h("div", { class: "problem", role: "alert" },
-    h("p", null, shown(error.message || String(error))),
-    error.hint ? h("p", { class: "small" }, shown(error.hint)) : null);
+    h("p", null, visibleText(error.message || String(error))),
+    error.hint ? h("p", { class: "small" }, visibleText(error.hint)) : null);
 }
 
-// A question that only a person may answer; gives whether it was a yes.
-export function confirmed(title, text, yes) {
+// Ask the user to confirm, and resolve to the answer.
+export function confirm(title, text, yes) {
   const dialog = byId("confirm");
   byId("confirm-title").textContent = title;
   byId("confirm-text").textContent = text;

@@ -1,7 +1,7 @@
-// The link graph: forces place documents that are linked beside each other, communities have
-// colours. Beside it the same documents as a list, which needs no eyes for colour and no mouse.
+// The link graph: forces place linked documents close together, and communities have colours. A
+// list next to it shows the same documents without needing colour vision or a mouse.
 
-import { announce, h, link, name, number, problem, replace, s, several } from "/web/dom.js";
+import { announce, h, link, name, number, problem, replace, s, plural } from "/web/dom.js";
 import { ask } from "/web/api.js";
 
 const COLOURS = 8;
@@ -18,12 +18,12 @@ export function show(main, params, frame) {
   let [circles, labels, path, lit, running] = [[], [], null, null, 0];
 
   const scene = s("g", { class: "scene" });
-  const canvas = s("svg", { class: "canvas", role: "application", tabindex: "0", "aria-label": "Link graph. Arrows move it, plus and minus zoom, the list beside it names every document.", viewBox: "-500 -350 1000 700" }, scene);
+  const canvas = s("svg", { class: "canvas", role: "application", tabindex: "0", "aria-label": "Link graph. Arrow keys move it, plus and minus zoom. The list next to it names every document.", viewBox: "-500 -350 1000 700" }, scene);
   const filter = h("input", { id: "graph-filter", type: "search", placeholder: "Filter by name" });
-  const people = h("div", { class: "communities" });
+  const communities = h("div", { class: "communities" });
   const entries = h("ul", { class: "entries", "aria-label": "Documents" });
   const detail = h("div", { class: "detail", "aria-live": "polite" });
-  const told = h("p", { class: "small" });
+  const summary = h("p", { class: "small" });
   replace(main, h("h1", { class: "unseen" }, "Link graph"), h("div", { class: "web" },
     h("section", { class: "picture", "aria-label": "Picture" }, canvas,
       h("div", { class: "zoom" },
@@ -32,55 +32,55 @@ export function show(main, params, frame) {
         h("button", { type: "button", "aria-label": "Show all", on: { click: reset } }, "⤢"))),
     h("section", { class: "legend", "aria-label": "Documents and communities" },
       detail,
-      h("label", { class: "field", for: "graph-filter" }, "Filter"), filter, told,
-      people, h("h2", null, "Documents"), entries)));
+      h("label", { class: "field", for: "graph-filter" }, "Filter"), filter, summary,
+      communities, h("h2", null, "Documents"), entries)));
   load();
 
   async function load() {
     try {
-      const found = await ask("graph", {
+      const graph = await ask("graph", {
         collection: wanted.collection, around: wanted.around, most: MOST,
         community: wanted.community === "" ? -1 : Number(wanted.community),
       }, leaving.signal);
-      build(found);
+      build(graph);
     } catch (error) {
       if (error.name !== "AbortError") replace(detail, problem(error));
     }
   }
 
-  function build(found) {
-    nodes = found.nodes.map((each, at) => {
-      // A spiral, so that every start is the same and no two stand on one point.
+  function build(graph) {
+    nodes = graph.nodes.map((node, at) => {
+      // Start on a spiral: the same every time, and no two documents at one point.
       const [turn, far] = [at * 2.39996, 16 * Math.sqrt(at + 0.5)];
-      return { ...each, x: far * Math.cos(turn), y: far * Math.sin(turn), vx: 0, vy: 0, r: 4 + Math.sqrt(each.links) * 1.5 };
+      return { ...node, x: far * Math.cos(turn), y: far * Math.sin(turn), vx: 0, vy: 0, r: 4 + Math.sqrt(node.links) * 1.5 };
     });
-    edges = found.edges;
+    edges = graph.edges;
     near = nodes.map(() => []);
     for (const [a, b] of edges) {
       near[a].push(b);
       near[b].push(a);
     }
     const narrowed = wanted.around || wanted.community !== "";
-    replace(told, `${number(nodes.length)} of ${several(found.documents, "linked document")}`,
-      narrowed ? [" · ", h("a", { href: link("graph", { c: wanted.collection }) }, "show the whole")] : null);
-    replace(people, h("h2", null, "Communities"), h("ul", null, found.communities.slice(0, 12).map((each) => h("li", null,
-      h("a", { href: link("graph", { c: wanted.collection, community: each.number }), "aria-current": wanted.community === String(each.number) ? "true" : undefined },
-        h("i", { class: `dot c${each.number % COLOURS}`, "aria-hidden": "true" }), name(each.title || each.uri), h("span", { class: "count" }, number(each.size)))))));
+    replace(summary, `${number(nodes.length)} of ${plural(graph.documents, "linked document")}`,
+      narrowed ? [" · ", h("a", { href: link("graph", { c: wanted.collection }) }, "show all")] : null);
+    replace(communities, h("h2", null, "Communities"), h("ul", null, graph.communities.slice(0, 12).map((community) => h("li", null,
+      h("a", { href: link("graph", { c: wanted.collection, community: community.number }), "aria-current": wanted.community === String(community.number) ? "true" : undefined },
+        h("i", { class: `dot c${community.number % COLOURS}`, "aria-hidden": "true" }), name(community.title || community.uri), h("span", { class: "count" }, number(community.size)))))));
     path = s("path", { class: "edges" });
     lit = s("path", { class: "edges near" });
     circles = nodes.map((node, at) => s("circle", {
       class: `node c${node.community % COLOURS}`, r: node.r.toFixed(1), "data-at": at,
       on: { click: () => select(at, true), dblclick: () => open(at) },
     }, s("title", null, node.title || node.uri)));
-    const loud = nodes.map((_, at) => at).sort((a, b) => nodes[b].links - nodes[a].links).slice(0, LABELS);
-    labels = loud.map((at) => [at, s("text", { class: "label", "aria-hidden": "true" }, short(nodes[at].title || nodes[at].uri))]);
+    const labelled = nodes.map((_, at) => at).sort((a, b) => nodes[b].links - nodes[a].links).slice(0, LABELS);
+    labels = labelled.map((at) => [at, s("text", { class: "label", "aria-hidden": "true" }, short(nodes[at].title || nodes[at].uri))]);
     replace(scene, path, lit, circles, labels.map(([, text]) => text));
     list();
     if (!nodes.length) replace(detail, h("p", { class: "empty" }, "No document links to another yet."));
     settle();
-    const at = wanted.around ? nodes.findIndex((each) => each.uri === wanted.around) : -1;
+    const at = wanted.around ? nodes.findIndex((node) => node.uri === wanted.around) : -1;
     if (at >= 0) select(at, false);
-    announce(`${several(nodes.length, "document")} and ${several(edges.length, "link")}`);
+    announce(`${plural(nodes.length, "document")} and ${plural(edges.length, "link")}`);
   }
 
   const short = (text) => (text.length > 28 ? `${text.slice(0, 27)}…` : text);
@@ -146,7 +146,7 @@ export function show(main, params, frame) {
     const at = (node) => `${node.x.toFixed(1)} ${node.y.toFixed(1)}`;
     const drawn = (some) => some.map(([a, b]) => `M${at(nodes[a])}L${at(nodes[b])}`).join("");
     path.setAttribute("d", drawn(edges));
-    lit.setAttribute("d", chosen < 0 ? "" : drawn(edges.filter((each) => each.includes(chosen))));
+    lit.setAttribute("d", chosen < 0 ? "" : drawn(edges.filter((edge) => edge.includes(chosen))));
     circles.forEach((circle, index) => {
       circle.setAttribute("cx", nodes[index].x.toFixed(1));
       circle.setAttribute("cy", nodes[index].y.toFixed(1));
@@ -165,14 +165,14 @@ export function show(main, params, frame) {
     spread();
   };
 
-  // Of labels that would stand on each other, only that of the better linked is shown.
+  // Of overlapping labels, show only that of the document with more links.
   function spread() {
     const taken = [];
     for (const [index, text] of labels) {
       const { x, y, r } = nodes[index];
       const [left, top] = [(x + r) * view.k, y * view.k - 8];
       const box = [left, top, left + 6.6 * text.textContent.length, top + 16];
-      const free = taken.every((each) => box[2] < each[0] || box[0] > each[2] || box[3] < each[1] || box[1] > each[3]);
+      const free = taken.every((other) => box[2] < other[0] || box[0] > other[2] || box[3] < other[1] || box[1] > other[3]);
       text.classList.toggle("crowded", !free);
       if (free) taken.push(box);
     }
@@ -180,8 +180,8 @@ export function show(main, params, frame) {
 
   function fit() {
     if (!nodes.length) return;
-    const xs = nodes.map((each) => each.x);
-    const ys = nodes.map((each) => each.y);
+    const xs = nodes.map((node) => node.x);
+    const ys = nodes.map((node) => node.y);
     const [x0, x1, y0, y1] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
     const k = Math.min(900 / (x1 - x0 + 60), 620 / (y1 - y0 + 60), 2.2);
     view = { k, x: (-k * (x0 + x1)) / 2, y: (-k * (y0 + y1)) / 2 };
@@ -190,7 +190,7 @@ export function show(main, params, frame) {
 
   function reset() {
     fit();
-    announce("All is shown.");
+    announce("Showing all documents.");
   }
 
   function zoom(by, x = 0, y = 0) {
@@ -200,9 +200,9 @@ export function show(main, params, frame) {
   }
 
   function point(event) {
-    const made = canvas.createSVGPoint();
-    [made.x, made.y] = [event.clientX, event.clientY];
-    return made.matrixTransform(canvas.getScreenCTM().inverse());
+    const position = canvas.createSVGPoint();
+    [position.x, position.y] = [event.clientX, event.clientY];
+    return position.matrixTransform(canvas.getScreenCTM().inverse());
   }
 
   canvas.addEventListener("wheel", (event) => {
@@ -253,7 +253,7 @@ export function show(main, params, frame) {
   const readable = (node) => link("read", { c: wanted.collection, u: node.uri });
   const open = (at) => (location.hash = readable(nodes[at]));
 
-  function select(at, tell) {
+  function select(at, announced) {
     chosen = at === chosen ? -1 : at;
     paint();
     list();
@@ -262,9 +262,9 @@ export function show(main, params, frame) {
     replace(detail, h("h2", null, name(node.title || node.uri)), h("p", { class: "crumbs" }, name(node.uri)),
       h("div", { class: "actions" },
         h("a", { class: "button main", href: readable(node) }, "Open"),
-        h("a", { class: "button", href: link("graph", { c: wanted.collection, around: node.uri }) }, "Around it")),
-      h("p", { class: "small" }, `Linked with ${several(node.links, "document")}`, near[at].length < node.links ? `, ${near[at].length} of them here` : ""));
-    if (tell) announce(`${node.title || node.uri}, linked with ${several(node.links, "document")}`);
+        h("a", { class: "button", href: link("graph", { c: wanted.collection, around: node.uri }) }, "Show its neighbourhood")),
+      h("p", { class: "small" }, `Linked with ${plural(node.links, "document")}`, near[at].length < node.links ? `, ${near[at].length} of them shown` : ""));
+    if (announced) announce(`${node.title || node.uri}, linked with ${plural(node.links, "document")}`);
   }
 
   filter.addEventListener("input", () => {

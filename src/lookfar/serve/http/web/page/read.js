@@ -1,7 +1,7 @@
-// A document as it is on disk, line by line as it is written: headings, code and links are dressed
-// up, but no character is left out, so a cited span is marked exactly where it stands.
+// A document as it is on disk, line by line. Headings, code and links are styled, but every character
+// is visibleText, so a cited span is marked at its exact position.
 
-import { announce, h, link, name, problem, replace, several, shown, units } from "/web/dom.js";
+import { announce, h, link, name, problem, replace, plural, visibleText, utf16Offsets } from "/web/dom.js";
 import { ask } from "/web/api.js";
 
 const KINDS = {
@@ -12,10 +12,10 @@ const ORDER = ["backlinks", "links", "similar", "community", "memories", "commit
 const STATES = {
   moved: "This passage has moved within its file since it was cited.",
   changed: "This file has changed since it was indexed or cited.",
-  gone: "This file is gone from the disk.",
+  gone: "This file no longer exists.",
 };
-// What may repeat is bounded and ends where another match could begin, so that no hostile line is
-// read over and over.
+// Repetitions are bounded and end where another match could begin, so that a hostile line cannot
+// cause backtracking.
 const LINK = /!?\[[^[\]\n]{0,400}\]\(\s{0,9}<?([^()<>\s#]{0,1000})(?:#[^()<>\s]{0,400})?>?(?:\s[^)\n]{0,400})?\)|!?\[\[([^[\]|#\n]{0,400})(?:[|#][^[\]\n]{0,400})?\]\]/g;
 const BOLD = /\*\*[^*\n]{1,1000}\*\*|(?<!\w)__[^_\n]{1,1000}__(?!\w)/g;
 const LONGEST = 5000;
@@ -28,7 +28,7 @@ export function show(main, params, frame) {
   let sections = [];
   let lines = [];
 
-  const article = h("article", { class: "sheet", "aria-label": "Document" }, h("p", { class: "empty" }, "One moment…"));
+  const article = h("article", { class: "sheet", "aria-label": "Document" }, h("p", { class: "empty" }, "Loading…"));
   const outline = h("nav", { class: "outline", "aria-label": "Outline" });
   const beside = h("aside", { class: "beside", "aria-label": "Related" });
   const back = given.query ? link("search", { q: given.query }) : "#/search";
@@ -38,66 +38,66 @@ export function show(main, params, frame) {
   async function load() {
     try {
       const target = from ? `${given.uri}:${from}-${until || from}` : given.uri;
-      const found = await ask("document", { target, collection: given.collection, query: given.query }, leaving.signal);
-      frame.title(found.title || found.uri);
-      draw(found);
+      const page = await ask("document", { target, collection: given.collection, query: given.query }, leaving.signal);
+      frame.title(page.title || page.uri);
+      draw(page);
     } catch (error) {
       if (error.name !== "AbortError") replace(article, h("h1", { class: "unseen" }, "Document"), problem(error));
     }
   }
 
-  function draw(found) {
-    const facts = [found.outline?.language, found.outline ? several(found.outline.lines, "line") : "", ...(found.outline?.tags || []).map((each) => `#${each}`)].filter(Boolean);
-    const body = h("div", { class: `text ${found.outline?.language === "markdown" ? "prose" : "mono"}` });
-    lines = textOf(found);
+  function draw(page) {
+    const facts = [page.outline?.language, page.outline ? plural(page.outline.lines, "line") : "", ...(page.outline?.tags || []).map((tag) => `#${tag}`)].filter(Boolean);
+    const body = h("div", { class: `text ${page.outline?.language === "markdown" ? "prose" : "mono"}` });
+    lines = renderLines(page);
     body.append(...lines);
     replace(article,
       h("header", null,
-        h("p", { class: "crumbs" }, h("a", { href: back }, given.query ? "‹ Results" : "‹ Search"), " ", name(found.collection), " / ", name(found.uri)),
-        h("h1", null, name(found.title || found.uri.split("/").pop())),
-        h("p", { class: "facts" }, facts.map((each, at) => [at ? " · " : "", name(each)]), " · ",
-          h("a", { href: link("graph", { c: found.collection, around: found.uri }) }, "in the graph")),
-        Object.hasOwn(STATES, found.state) ? h("p", { class: "note-line warn" }, STATES[found.state]) : null,
-        found.flags.length ? h("p", { class: "note-line warn" }, "It holds characters that reorder or hide text. They are shown by name.") : null,
-        found.truncated ? h("p", { class: "note-line" }, "Only its beginning is shown: it is very long.") : null),
+        h("p", { class: "crumbs" }, h("a", { href: back }, given.query ? "‹ Results" : "‹ Search"), " ", name(page.collection), " / ", name(page.uri)),
+        h("h1", null, name(page.title || page.uri.split("/").pop())),
+        h("p", { class: "facts" }, facts.map((fact, at) => [at ? " · " : "", name(fact)]), " · ",
+          h("a", { href: link("graph", { c: page.collection, around: page.uri }) }, "in the graph")),
+        Object.hasOwn(STATES, page.state) ? h("p", { class: "note-line warn" }, STATES[page.state]) : null,
+        page.flags.length ? h("p", { class: "note-line warn" }, "It contains characters that reorder or hide text. Their code points are shown.") : null,
+        page.truncated ? h("p", { class: "note-line" }, "The document is very long; only its beginning is shown.") : null),
       body);
-    drawOutline(found);
-    drawBeside(found);
+    drawOutline(page);
+    drawRelated(page);
     const first = article.querySelector(".part") || article.querySelector("mark");
     const line = first?.closest(".ln");
     if (line && line.dataset.n > 12) line.scrollIntoView({ block: "start" });
-    announce(`${found.title || found.uri} is open.`);
+    announce(`${page.title || page.uri} is open.`);
   }
 
-  function drawOutline(found) {
-    sections = found.outline?.sections || [];
+  function drawOutline(page) {
+    sections = page.outline?.sections || [];
     if (!sections.length) return;
-    replace(outline, h("h2", null, "Outline"), h("ul", null, sections.slice(0, 500).map((each, at) =>
-      h("li", { class: `deep${Math.min(each.level, 6)}` },
-        h("button", { type: "button", "data-at": at, on: { click: () => go(each.start_line) } }, name(each.title || "(untitled)"))))));
+    replace(outline, h("h2", null, "Outline"), h("ul", null, sections.slice(0, 500).map((section, at) =>
+      h("li", { class: `deep${Math.min(section.level, 6)}` },
+        h("button", { type: "button", "data-at": at, on: { click: () => go(section.start_line) } }, name(section.title || "(untitled)"))))));
   }
 
-  function drawBeside(found) {
-    const groups = ORDER.filter((kind) => found.related.some((each) => each.kind === kind));
-    replace(beside, groups.length ? null : h("p", { class: "empty" }, "Nothing is related to it."), groups.map((kind) => {
-      const entries = found.related.filter((each) => each.kind === kind);
+  function drawRelated(page) {
+    const groups = ORDER.filter((kind) => page.related.some((entry) => entry.kind === kind));
+    replace(beside, groups.length ? null : h("p", { class: "empty" }, "No related documents."), groups.map((kind) => {
+      const entries = page.related.filter((entry) => entry.kind === kind);
       return h("section", null,
-        h("h2", null, KINDS[kind], " ", h("span", { class: "count" }, found.totals[kind] ?? entries.length)),
-        h("ul", { class: "related" }, entries.slice(0, 20).map((each) => h("li", null,
-          each.uri ? h("a", { href: link("read", { c: each.collection || found.collection, u: each.uri, ...(kind === "backlinks" && each.line ? { s: each.line, e: each.line } : {}) }) }, name(each.title || each.uri))
-            : h("span", { class: "ghost", title: "There is no such document" }, name(each.target)),
-          each.context && kind !== "links" ? h("p", { class: "small" }, shown(each.context)) : null))));
+        h("h2", null, KINDS[kind], " ", h("span", { class: "count" }, page.totals[kind] ?? entries.length)),
+        h("ul", { class: "related" }, entries.slice(0, 20).map((entry) => h("li", null,
+          entry.uri ? h("a", { href: link("read", { c: entry.collection || page.collection, u: entry.uri, ...(kind === "backlinks" && entry.line ? { s: entry.line, e: entry.line } : {}) }) }, name(entry.title || entry.uri))
+            : h("span", { class: "ghost", title: "This document does not exist" }, name(entry.target)),
+          entry.context && kind !== "links" ? h("p", { class: "small" }, visibleText(entry.context)) : null))));
     }));
   }
 
-  function textOf(found) {
-    const { text } = found;
-    const to = units(text);
-    const marks = found.marks.map(([a, b]) => [to(a), to(b)]);
-    const part = found.part ? found.part.map(to) : null;
-    const markdown = found.outline?.language === "markdown";
-    const leads = new Map(found.related.filter((each) => each.kind === "links" && each.uri).map((each) => [each.target, each]));
-    const made = [];
+  function renderLines(page) {
+    const { text } = page;
+    const toUtf16 = utf16Offsets(text);
+    const marks = page.marks.map(([a, b]) => [toUtf16(a), toUtf16(b)]);
+    const part = page.part ? page.part.map(toUtf16) : null;
+    const markdown = page.outline?.language === "markdown";
+    const targets = new Map(page.related.filter((entry) => entry.kind === "links" && entry.uri).map((entry) => [entry.target, entry]));
+    const rendered = [];
     let [at, fence, front, mark] = [0, "", false, 0];
     const all = text.split("\n");
     if (all.at(-1) === "") all.pop();
@@ -120,24 +120,24 @@ export function show(main, params, frame) {
       }
       const spans = [];
       while (mark < marks.length && marks[mark][1] <= at) mark += 1;
-      for (let each = mark; each < marks.length && marks[each][0] < end; each += 1) spans.push(["mark", ...marks[each]]);
+      for (let next = mark; next < marks.length && marks[next][0] < end; next += 1) spans.push(["mark", ...marks[next]]);
       if (part && part[0] < end && part[1] > at) spans.push(["part", ...part]);
       if (markdown && kind !== "code" && line.length <= LONGEST) {
         for (const match of line.matchAll(LINK)) {
-          const lead = leads.get(decoded(match[1] ?? match[2]));
-          if (lead) spans.push(["link", at + match.index, at + match.index + match[0].length, lead]);
+          const target = targets.get(decode(match[1] ?? match[2]));
+          if (target) spans.push(["link", at + match.index, at + match.index + match[0].length, target]);
         }
-        for (const [sort, start, length] of dressed(line)) spans.push([sort, at + start, at + start + length]);
+        for (const [sort, start, length] of inlineStyles(line)) spans.push([sort, at + start, at + start + length]);
       }
       const whole = part && part[0] <= at && part[1] >= end && part[1] > at;
-      made.push(h("div", { class: `ln ${kind}${whole ? " within" : ""}`, "data-n": index + 1 },
-        line ? pieces(line, at, spans, found) : h("br")));
+      rendered.push(h("div", { class: `ln ${kind}${whole ? " within" : ""}`, "data-n": index + 1 },
+        line ? pieces(line, at, spans, page) : h("br")));
       at = end + 1;
     });
-    return made;
+    return rendered;
   }
 
-  const decoded = (target) => {
+  const decode = (target) => {
     try {
       return decodeURIComponent(target);
     } catch {
@@ -145,33 +145,33 @@ export function show(main, params, frame) {
     }
   };
 
-  // Code between equal runs of backticks, and what is bold outside of it.
-  function dressed(line) {
+  // Find inline code between equal runs of backticks, and bold text outside of it.
+  function inlineStyles(line) {
     const runs = [...line.matchAll(/`+/g)];
     const [next, last] = [[], new Map()];
-    for (let each = runs.length - 1; each >= 0; each -= 1) {
-      next[each] = last.get(runs[each][0].length);
-      last.set(runs[each][0].length, each);
+    for (let index = runs.length - 1; index >= 0; index -= 1) {
+      next[index] = last.get(runs[index][0].length);
+      last.set(runs[index][0].length, index);
     }
-    const found = [];
+    const styles = [];
     let [rest, copied] = ["", 0];
-    for (let each = 0; each < runs.length; each += 1) {
-      if (next[each] === undefined) continue;
-      const start = runs[each].index;
-      each = next[each];
-      const end = runs[each].index + runs[each][0].length;
-      found.push(["tick", start, end - start]);
+    for (let index = 0; index < runs.length; index += 1) {
+      if (next[index] === undefined) continue;
+      const start = runs[index].index;
+      index = next[index];
+      const end = runs[index].index + runs[index][0].length;
+      styles.push(["tick", start, end - start]);
       rest += line.slice(copied, start) + "`".repeat(end - start);
       copied = end;
     }
     rest += line.slice(copied);
-    for (const match of rest.matchAll(BOLD)) found.push(["bold", match.index, match[0].length]);
-    return found;
+    for (const match of rest.matchAll(BOLD)) styles.push(["bold", match.index, match[0].length]);
+    return styles;
   }
 
-  // A line, cut wherever something begins or ends. Spans of one kind come in their order.
-  function pieces(line, offset, spans, found) {
-    if (!spans.length) return shown(line);
+  // Split a line wherever a span begins or ends. Spans of one kind are in order.
+  function pieces(line, offset, spans, page) {
+    if (!spans.length) return visibleText(line);
     const kinds = { mark: [], tick: [], bold: [], part: [], link: [] };
     for (const span of spans) kinds[span[0]].push(span);
     const far = { mark: 0, tick: 0, bold: 0, part: 0, link: 0 };
@@ -183,13 +183,13 @@ export function show(main, params, frame) {
         const first = kinds[kind][far[kind]];
         return first && first[1] <= start ? first : null;
       };
-      let node = shown(line.slice(start - offset, cuts[index + 1] - offset));
+      let node = visibleText(line.slice(start - offset, cuts[index + 1] - offset));
       if (has("mark")) node = h("mark", null, node);
       if (has("tick")) node = h("code", null, node);
       if (has("bold")) node = h("strong", null, node);
       if (has("part")) node = h("span", { class: "part" }, node);
-      const lead = has("link")?.[3];
-      if (lead) node = h("a", { href: link("read", { c: lead.collection || found.collection, u: lead.uri }) }, node);
+      const target = has("link")?.[3];
+      if (target) node = h("a", { href: link("read", { c: target.collection || page.collection, u: target.uri }) }, node);
       return node;
     });
   }
@@ -202,15 +202,15 @@ export function show(main, params, frame) {
     target.focus({ preventScroll: true });
   }
 
-  // The section that is being read.
+  // Highlight the section that is being read.
   let waiting = 0;
   const follow = () => {
     cancelAnimationFrame(waiting);
     waiting = requestAnimationFrame(() => {
       const top = 140;
       let now = -1;
-      sections.some((each, at) => {
-        const line = lines[each.start_line - 1];
+      sections.some((section, at) => {
+        const line = lines[section.start_line - 1];
         if (!line || line.getBoundingClientRect().top > top) return true;
         now = at;
         return false;

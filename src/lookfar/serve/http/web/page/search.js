@@ -1,9 +1,9 @@
-// Search as you type: filters on the left, results in the middle, the chosen one on the right.
-// Only the rows that can be seen exist, so ten thousand results cost no more than ten.
+// Search as you type: filters on the left, results in the middle, the selected one on the right.
+// Only visible rows exist in the page, so ten thousand results cost no more than ten.
 
-import { age, announce, h, link, marked, name, number, problem, replace, s, several, shown } from "/web/dom.js";
+import { age, announce, h, link, marked, name, number, problem, replace, s, plural, visibleText } from "/web/dom.js";
 import { ask } from "/web/api.js";
-import { spark, story } from "/web/chart.js";
+import { explanation, spark } from "/web/chart.js";
 
 const PAGE = 25;
 const FIRST = 100;
@@ -11,11 +11,11 @@ const DEEP = 10000;
 const WAIT = 40;
 const DAY = 86400000;
 const AGES = { day: ["past day", 1], week: ["past week", 7], month: ["past month", 31], year: ["past year", 366] };
-const LANES = { docs: "Documents", code: "Code", commits: "Commits", memory: "Memories", documents: "Inserted" };
+const KIND_NAMES = { docs: "Documents", code: "Code", commits: "Commits", memory: "Memories", documents: "Inserted" };
 const MODES = [["", "Both"], ["keyword", "Words"], ["vector", "Meaning"]];
 const MANY = ["lane", "language", "tag"];
 
-// What somebody saw last, for when they come back from reading.
+// The last position in the list, for when the user comes back from reading.
 let remembered = { key: "", top: 0, at: -1 };
 
 export const readLink = (hit, query) => link("read", {
@@ -25,7 +25,7 @@ export const readLink = (hit, query) => link("read", {
 export function show(main, params, frame) {
   const { field } = frame;
   let wanted = from(params);
-  let [found, pages, total, depth, chosen] = [null, new Map(), 0, FIRST, -1];
+  let [results, pages, total, depth, chosen] = [null, new Map(), 0, FIRST, -1];
   let [asked, timer, frameAsked, waitingFor] = [null, 0, 0, new Set()];
   const rows = new Map();
 
@@ -34,7 +34,7 @@ export function show(main, params, frame) {
   const list = h("ol", { class: "list", "aria-label": "Results" });
   const pane = h("div", { class: "results", tabindex: "-1" }, list);
   const notes = h("div", { class: "notes" });
-  const inspector = h("aside", { class: "inspector", "aria-label": "The chosen result" });
+  const inspector = h("aside", { class: "inspector", "aria-label": "Selected result" });
   const start = h("section", { class: "start", "aria-label": "Overview" });
   const filters = h("details", { class: "filters", open: true },
     h("summary", null, "Filters"), facets);
@@ -63,7 +63,7 @@ export function show(main, params, frame) {
     };
   }
 
-  // --- asking -------------------------------------------------------------------------------------
+  // --- requests -----------------------------------------------------------------------------------
 
   async function run({ keep = false } = {}) {
     clearTimeout(timer);
@@ -93,41 +93,41 @@ export function show(main, params, frame) {
   }
 
   function clear() {
-    [found, total, chosen] = [null, 0, -1];
+    [results, total, chosen] = [null, 0, -1];
     pages.clear();
     waitingFor.clear();
     for (const row of rows.values()) row.remove();
     rows.clear();
     list.style.height = "0";
-    for (const each of [summary, notes, inspector, start]) replace(each);
+    for (const part of [summary, notes, inspector, start]) replace(part);
   }
 
   function fill(answer, keep) {
-    // Whoever walks through the list still does when it is filled anew.
-    const [top, at, walking] = [pane.scrollTop, chosen, list.contains(document.activeElement)];
+    // Keep keyboard focus in the list when it refreshes.
+    const [top, at, hadFocus] = [pane.scrollTop, chosen, list.contains(document.activeElement)];
     clear();
-    found = answer;
+    results = answer;
     total = answer.total;
     answer.hits.forEach((hit, index) => pages.set(index, hit));
     list.style.height = `${total * rowHeight()}px`;
-    const count = answer.more ? `${number(total)}+ results` : several(total, "result");
+    const count = answer.more ? `${number(total)}+ results` : plural(total, "result");
     replace(summary, h("strong", null, count), ` in ${answer.took_ms < 10 ? answer.took_ms.toFixed(1) : Math.round(answer.took_ms)} ms`,
       chips());
-    replace(notes, answer.incomplete.filter((each) => each.reason !== "stale").map((each) =>
-      h("p", { class: "note-line" }, shown(each.detail))),
-      // Not beside the list: a narrow window shows only the list.
-      total ? null : h("p", { class: "empty" }, "Nothing found. Try other words, or fewer filters."));
+    replace(notes, answer.incomplete.filter((note) => note.reason !== "stale").map((note) =>
+      h("p", { class: "note-line" }, visibleText(note.detail))),
+      // Above the list, because a narrow window shows only the list.
+      total ? null : h("p", { class: "empty" }, "Nothing found. Try other words or fewer filters."));
     drawFacets(answer.facets);
     const key = JSON.stringify(wanted);
     pane.scrollTop = keep ? top : remembered.key === key ? remembered.top : 0;
     draw();
-    if (total) select(keep && at >= 0 ? at : remembered.key === key && remembered.at >= 0 ? remembered.at : 0, { focus: walking });
+    if (total) select(keep && at >= 0 ? at : remembered.key === key && remembered.at >= 0 ? remembered.at : 0, { focus: hadFocus });
     announce(count);
   }
 
   async function need(index) {
     const offset = Math.floor(index / PAGE) * PAGE;
-    if (waitingFor.has(offset) || !found) return;
+    if (waitingFor.has(offset) || !results) return;
     waitingFor.add(offset);
     const mine = asked;
     try {
@@ -148,16 +148,16 @@ export function show(main, params, frame) {
   }
 
   async function deepen() {
-    if (!found?.more || depth === DEEP) return;
+    if (!results?.more || depth === DEEP) return;
     depth = DEEP;
-    found.more = false;
+    results.more = false;
     await run({ keep: true });
   }
 
   // --- rows ---------------------------------------------------------------------------------------
 
   function draw() {
-    if (!found) return;
+    if (!results) return;
     const high = rowHeight();
     const first = Math.max(0, Math.floor(pane.scrollTop / high) - 4);
     const last = Math.min(total - 1, Math.ceil((pane.scrollTop + pane.clientHeight) / high) + 4);
@@ -186,30 +186,30 @@ export function show(main, params, frame) {
     row.setAttribute("aria-setsize", total);
     row.classList.toggle("chosen", index === chosen);
     rows.set(index, row);
-    const after = [...rows.keys()].filter((each) => each > index).sort((a, b) => a - b)[0];
+    const after = [...rows.keys()].filter((key) => key > index).sort((a, b) => a - b)[0];
     list.insertBefore(row, after === undefined ? null : rows.get(after));
     return row;
   }
 
   // Commits (docs@git) and memories belong to their folder. Two folders may hold the same path.
   const folder = (collection) => collection.split("@")[0];
-  const folders = () => new Set(Object.keys(found?.generations ?? {}).map(folder)).size;
+  const folders = () => new Set(Object.keys(results?.generations ?? {}).map(folder)).size;
 
   function rowOf(hit, index) {
     const best = pages.get(0)?.score || hit.score;
-    const heads = hit.heading_path.filter((each) => each !== "(root)");
+    const heads = hit.heading_path.filter((heading) => heading !== "(root)");
     const title = hit.title || heads[0] || hit.uri.split("/").pop();
-    const crumbs = heads.filter((each, at) => at || each !== title);
+    const crumbs = heads.filter((heading, at) => at || heading !== title);
     return h("li", { class: "hit", on: { mousedown: () => select(index, { focus: false }) } },
       h("div", { class: "head" },
         h("a", { class: "title", href: readLink(hit, wanted.q), on: { focus: () => select(index, { focus: false }), click: keep } }, name(title)),
         folders() > 1 ? h("span", { class: "tag", title: "Folder" }, name(folder(hit.collection))) : null,
-        hit.lane === "docs" ? null : h("span", { class: "tag" }, LANES[hit.lane] || hit.lane),
-        hit.state === "same" ? null : h("span", { class: "tag warn" }, hit.state === "gone" ? "gone from disk" : `${hit.state} since indexed`),
+        hit.lane === "docs" ? null : h("span", { class: "tag" }, KIND_NAMES[hit.lane] || hit.lane),
+        hit.state === "same" ? null : h("span", { class: "tag warn" }, hit.state === "gone" ? "deleted" : `${hit.state} since indexed`),
         hit.flags.length ? h("span", { class: "tag warn" }, "hidden characters") : null,
         h("span", { class: "worth" }, spark(hit.score, hit.explanation, best))),
       h("p", { class: "crumbs" }, name(hit.uri), h("span", { class: "line" }, `:${hit.start_line}–${hit.end_line}`),
-        crumbs.map((each) => [" › ", name(each)])),
+        crumbs.map((heading) => [" › ", name(heading)])),
       h("p", { class: "excerpt" }, marked(hit.excerpt.replace(/\n/g, " "), hit.excerpt_marks)));
   }
 
@@ -237,26 +237,26 @@ export function show(main, params, frame) {
     replace(inspector,
       h("h2", null, name(hit.heading_path.at(-1) === "(root)" ? hit.title || hit.uri : hit.heading_path.at(-1))),
       h("p", { class: "crumbs" }, name(hit.uri), h("span", { class: "line" }, `:${hit.start_line}–${hit.end_line}`)),
-      h("p", { class: "facts" }, [folders() > 1 ? folder(hit.collection) : "", hit.language, hit.modified ? `changed ${age(hit.modified)}` : "", ...hit.tags.map((each) => `#${each}`)]
-        .filter(Boolean).map((each, at) => [at ? " · " : "", name(each)])),
+      h("p", { class: "facts" }, [folders() > 1 ? folder(hit.collection) : "", hit.language, hit.modified ? `changed ${age(hit.modified)}` : "", ...hit.tags.map((tag) => `#${tag}`)]
+        .filter(Boolean).map((fact, at) => [at ? " · " : "", name(fact)])),
       h("div", { class: "actions" },
         h("a", { class: "button main", href: readLink(hit, wanted.q), on: { click: keep } }, "Open"),
         h("button", { type: "button", on: { click: () => copy(hit.cite) } }, "Copy citation"),
-        h("a", { class: "button", href: link("graph", { c: hit.collection, around: hit.uri }) }, "In the graph")),
-      h("h3", null, "Why it is here ", h("span", { class: "value" }, hit.score.toFixed(3))),
-      story(hit.explanation),
-      hit.also.length ? [h("h3", null, "Also at"), h("ul", { class: "plain" }, hit.also.map((each) =>
-        h("li", null, h("a", { href: readLink(each, wanted.q) }, name(`${each.uri}:${each.start_line}`)))))] : null,
-      h("h3", null, "The passage"),
-      h("pre", { class: "passage", tabindex: "0", "aria-label": "The passage" }, marked(hit.text, hit.marks), hit.truncated || hit.text.length >= 1600 ? "…" : ""));
+        h("a", { class: "button", href: link("graph", { c: hit.collection, around: hit.uri }) }, "Show in graph")),
+      h("h3", null, "Score ", h("span", { class: "value" }, hit.score.toFixed(3))),
+      explanation(hit.explanation),
+      hit.also.length ? [h("h3", null, "Also at"), h("ul", { class: "plain" }, hit.also.map((copy) =>
+        h("li", null, h("a", { href: readLink(copy, wanted.q) }, name(`${copy.uri}:${copy.start_line}`)))))] : null,
+      h("h3", null, "Passage"),
+      h("pre", { class: "passage", tabindex: "0", "aria-label": "Passage" }, marked(hit.text, hit.marks), hit.truncated || hit.text.length >= 1600 ? "…" : ""));
   }
 
   async function copy(text) {
     try {
       await navigator.clipboard.writeText(text);
-      announce("The citation is copied.");
+      announce("Citation copied.");
     } catch {
-      announce("The browser does not let this page copy.");
+      announce("The browser does not allow copying.");
     }
   }
 
@@ -272,7 +272,7 @@ export function show(main, params, frame) {
 
   function turn(kind, value) {
     if (MANY.includes(kind)) {
-      wanted[kind] = wanted[kind].includes(value) ? wanted[kind].filter((each) => each !== value) : [...wanted[kind], value];
+      wanted[kind] = wanted[kind].includes(value) ? wanted[kind].filter((other) => other !== value) : [...wanted[kind], value];
     } else {
       wanted[kind] = wanted[kind] === value ? (kind === "path" ? value.replace(/[^/]+\/$/, "") : "") : value;
     }
@@ -285,29 +285,29 @@ export function show(main, params, frame) {
       values.map(({ value, count }) => h("label", { class: "facet" },
         h("input", { type: "checkbox", checked: wanted[kind].includes(value), "data-facet": `${kind}:${value}`, on: { change: () => turn(kind, value) } }),
         h("span", { class: "what" }, name(label(value))), h("span", { class: "count" }, number(count))))) : null;
-    const kept = (kind) => [...given[kind], ...wanted[kind].filter((v) => !given[kind].some((each) => each.value === v)).map((value) => ({ value, count: 0 }))];
+    const withSelected = (kind) => [...given[kind], ...wanted[kind].filter((v) => !given[kind].some((facet) => facet.value === v)).map((value) => ({ value, count: 0 }))];
     const up = wanted.path ? [h("button", { class: "facet up", type: "button", "data-facet": "path:up", on: { click: () => turn("path", wanted.path) } }, "‹ ", name(wanted.path))] : [];
     const choice = (text, value, now, kind, count) => h("label", { class: "facet" },
       h("input", { type: "radio", name: kind, checked: now === value, "data-facet": `${kind}:${value}`, on: { change: () => { wanted[kind] = value; if (kind === "age") wanted.after = wanted.before = ""; go(); } } }),
       h("span", { class: "what" }, text), count === undefined ? null : h("span", { class: "count" }, number(count)));
     const date = (kind, label) => h("label", { class: "date" }, label,
       h("input", { type: "date", value: wanted[kind], "data-facet": kind, on: { change: (event) => { wanted[kind] = event.target.value; wanted.age = ""; go(); } } }));
-    const paths = given.path.filter((each) => each.value !== wanted.path);
+    const paths = given.path.filter((facet) => facet.value !== wanted.path);
     replace(facets,
       wanted.q ? h("fieldset", { class: "modes" }, h("legend", null, "Search by"), MODES.map(([value, text]) => choice(text, value, wanted.mode, "mode"))) : null,
-      given.lane.length > 1 || wanted.lane.length ? group("Kind", "lane", kept("lane"), (value) => LANES[value] || value) : null,
+      given.lane.length > 1 || wanted.lane.length ? group("Kind", "lane", withSelected("lane"), (value) => KIND_NAMES[value] || value) : null,
       paths.length || up.length ? h("fieldset", null, h("legend", null, "Folder"), up, paths.map(({ value, count }) =>
         h("button", { class: "facet", type: "button", "data-facet": `path:${value}`, on: { click: () => turn("path", value) } },
           h("span", { class: "what" }, name(value.slice(wanted.path.length))), h("span", { class: "count" }, number(count))))) : null,
-      given.language.length > 1 || wanted.language.length ? group("Language", "language", kept("language")) : null,
-      group("Tag", "tag", kept("tag")),
+      given.language.length > 1 || wanted.language.length ? group("Language", "language", withSelected("language")) : null,
+      group("Tag", "tag", withSelected("tag")),
       h("fieldset", null, h("legend", null, "Changed"), choice("any time", "", wanted.age, "age"),
-        Object.entries(AGES).map(([value, [text]]) => choice(text, value, wanted.age, "age", given.age.find((each) => each.value === value)?.count || 0)),
+        Object.entries(AGES).map(([value, [text]]) => choice(text, value, wanted.age, "age", given.age.find((facet) => facet.value === value)?.count || 0)),
         h("div", { class: "dates" }, date("after", "from"), date("before", "until"))));
     if (held) facets.querySelector(`[data-facet="${CSS.escape(held)}"]`)?.focus();
   }
 
-  // --- before anything is asked -------------------------------------------------------------------
+  // --- the start page -----------------------------------------------------------------------------
 
   async function overview() {
     const mine = asked;
@@ -316,18 +316,18 @@ export function show(main, params, frame) {
       if (mine !== asked) return;
       drawFacets(known.facets);
       replace(start,
-        h("p", { class: "lead" }, known.documents ? ["Ask in your own words. ", h("strong", null, several(known.documents, "document")), " of ", known.collections.map((each, at) => [at ? ", " : "", name(each)]), " can answer."] : "Nothing is indexed yet. The first question does it."),
-        h("p", { class: "hints" }, ["how do I roll back", "\"an exact phrase\"", "getUserById", "setup -windows"].map((each) =>
-          h("button", { type: "button", class: "chip", on: { click: () => { field.value = each; typed(); field.focus(); } } }, each))),
-        known.recent.length ? [h("h2", null, "Changed last"), h("ul", { class: "recent" }, known.recent.map((each) =>
-          h("li", null, h("a", { href: link("read", { c: each.collection, u: each.uri }) }, name(each.title || each.uri.split("/").pop())),
-            h("span", { class: "crumbs" }, name(each.uri)), h("span", { class: "when" }, age(each.modified)))))] : null);
+        h("p", { class: "lead" }, known.documents ? ["Ask in your own words. ", h("strong", null, plural(known.documents, "document")), " in ", known.collections.map((collection, at) => [at ? ", " : "", name(collection)]), "."] : "Nothing is indexed yet. The first search indexes it."),
+        h("p", { class: "hints" }, ["how do I roll back", "\"an exact phrase\"", "getUserById", "setup -windows"].map((example) =>
+          h("button", { type: "button", class: "chip", on: { click: () => { field.value = example; typed(); field.focus(); } } }, example))),
+        known.recent.length ? [h("h2", null, "Recently changed"), h("ul", { class: "recent" }, known.recent.map((entry) =>
+          h("li", null, h("a", { href: link("read", { c: entry.collection, u: entry.uri }) }, name(entry.title || entry.uri.split("/").pop())),
+            h("span", { class: "crumbs" }, name(entry.uri)), h("span", { class: "when" }, age(entry.modified)))))] : null);
     } catch (error) {
       if (error.name !== "AbortError") replace(start, problem(error));
     }
   }
 
-  // --- coming and going ---------------------------------------------------------------------------
+  // --- lifecycle ----------------------------------------------------------------------------------
 
   function go() {
     history.replaceState(null, "", link("search", wanted));
@@ -337,7 +337,7 @@ export function show(main, params, frame) {
   function typed() {
     wanted.q = field.value;
     history.replaceState(null, "", link("search", wanted));
-    main.setAttribute("aria-busy", "true"); // What is shown is no longer what was asked for.
+    main.setAttribute("aria-busy", "true"); // The results shown no longer match the query.
     clearTimeout(timer);
     timer = setTimeout(run, WAIT);
   }
@@ -348,7 +348,7 @@ export function show(main, params, frame) {
   };
   pane.addEventListener("scroll", scrolled, { passive: true });
   const resized = new ResizeObserver(() => {
-    if (!found) return;
+    if (!results) return;
     list.style.height = `${total * rowHeight()}px`;
     for (const row of rows.values()) row.remove();
     rows.clear();
