@@ -18,7 +18,7 @@ from lookfar import config
 from lookfar.errors import InvalidArgument, InvalidConfig
 from lookfar.serve.cli.config import _SYSTEMS
 from lookfar.serve.cli.main import cli
-from lookfar.serve.setup.migration import Migrated, migrated
+from lookfar.serve.setup.migration import Migration, migrate_text
 from lookfar.serve.setup.systems import SYSTEMS
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
@@ -126,8 +126,8 @@ path = "/mono"
 """
 
 
-def of(given: dict[str, Any] | str, name: str = "config.json", **more: str) -> Migrated:
-    return migrated(given if isinstance(given, str) else json.dumps(given), Path(name), **more)
+def of(given: dict[str, Any] | str, name: str = "config.json", **more: str) -> Migration:
+    return migrate_text(given if isinstance(given, str) else json.dumps(given), Path(name), **more)
 
 
 def test_msrl() -> None:
@@ -157,14 +157,14 @@ def test_msrl() -> None:
         "embed.batch": 16,
         "serve.log_level": "warning",
     }
-    left = {each.theirs for each in found.left}
+    left = {each.theirs for each in found.unmatched}
     assert left == {
         *("vaultRoot", "embedding.tokenizerPath", "chunking.targetMinTokens"),
         *("sharding.shardCount", "sharding.maxShardsPerQuery", "faiss.maxCachedShards"),
         *(f"faiss.ivfpq.{each}" for each in MSRL["faiss"]["ivfpq"]),
         *(f"faiss.hnsw.{each}" for each in MSRL["faiss"]["hnsw"]),
     }
-    assert all(each.note for each in found.left)
+    assert all(each.note for each in found.unmatched)
 
 
 def test_variables_of_msrl() -> None:
@@ -173,7 +173,7 @@ def test_variables_of_msrl() -> None:
     found = of(text, ".env")
     assert found.project == {"preset": "msrl", "watch.enabled": False, "watch.debounce_ms": 500}
     assert found.own == {"serve.log_level": "debug", "embed.threads": 2}
-    assert [each.theirs for each in found.left] == ["MSRL_VAULT_ROOT"]
+    assert [each.theirs for each in found.unmatched] == ["MSRL_VAULT_ROOT"]
 
 
 def test_search_mcp() -> None:
@@ -198,7 +198,7 @@ def test_search_mcp() -> None:
         "watch.strategy": "git",
     }
     assert found.own == {}
-    assert {each.theirs for each in found.left} == {
+    assert {each.theirs for each in found.unmatched} == {
         *("docPatterns", "indexDocs", "chunkingStrategy", "hybridSearch.ftsEngine"),
         *("autoReindex.stalenessThresholdMs", "autoReindex.logActivity"),
     }
@@ -233,7 +233,7 @@ def test_ragdocs() -> None:
         "embed.provider": "onnx",
         "memory.scope": "user",
     }
-    assert {each.theirs for each in found.left} == {
+    assert {each.theirs for each in found.unmatched} == {
         *("indexing.documents_path", "worker.enabled", "projects"),
     }
 
@@ -256,9 +256,9 @@ def test_document_db() -> None:
         "documents.chunk_chars": 500,
         "documents.overlap_chars": 50,
     }
-    assert [each.theirs for each in found.left] == ["dbPath", "deleteMode"]
+    assert [each.theirs for each in found.unmatched] == ["dbPath", "deleteMode"]
     key = of("OPENAI_API_KEY=sk-very-secret\n", ".env", system="document-db")
-    assert [each.theirs for each in key.left] == ["OPENAI_API_KEY"]
+    assert [each.theirs for each in key.unmatched] == ["OPENAI_API_KEY"]
     assert "sk-very-secret" not in json.dumps(key.as_dict())
 
 
@@ -273,7 +273,7 @@ def test_anvil() -> None:
         "chunk.hard_max_tokens": 1000,
         "chunk.min_tokens": 20,
     }
-    assert [each.theirs for each in found.left] == ["docs", "db"]
+    assert [each.theirs for each in found.unmatched] == ["docs", "db"]
 
 
 @pytest.mark.parametrize("given", [MSRL, SEARCH_MCP, RAGDOCS])
@@ -298,13 +298,13 @@ def test_what_a_system_uses_anyway_is_its_preset() -> None:
 def test_a_value_that_cannot_be_is_said_and_not_written() -> None:
     found = of({"retrieval": {"defaultTopK": 0, "vectorWeight": "much"}})
     assert found.project == {"preset": "msrl"}
-    notes = {each.theirs: each.note for each in found.left}
+    notes = {each.theirs: each.note for each in found.unmatched}
     assert "from 1 to 1000" in notes["retrieval.defaultTopK"]
     assert "number" in notes["retrieval.vectorWeight"]
 
 
 def test_a_key_that_nobody_documents_is_named() -> None:
-    (left,) = of({**MSRL["retrieval"], "retrieval": {"turbo": True}}, system="msrl").left[-1:]
+    (left,) = of({**MSRL["retrieval"], "retrieval": {"turbo": True}}, system="msrl").unmatched[-1:]
     assert (left.theirs, left.value) == ("retrieval.turbo", True)
 
 
@@ -312,13 +312,13 @@ def test_a_key_that_nobody_documents_is_named() -> None:
     "given", [{}, {"name": "x", "version": 1}, {"defaultTopK": 3, "docs": "."}]
 )
 def test_a_file_of_nobody_is_refused(given: dict[str, Any]) -> None:
-    with pytest.raises(InvalidArgument, match="whose configuration") as refused:
+    with pytest.raises(InvalidArgument, match="which system") as refused:
         of(given)
     assert "--from" in refused.value.hint
 
 
 def test_a_broken_file_is_refused() -> None:
-    with pytest.raises(InvalidConfig, match="no JSON"):
+    with pytest.raises(InvalidConfig, match="not valid JSON"):
         of('{"vaultRoot": ')
     with pytest.raises(InvalidConfig, match="not valid TOML"):
         of("[search\n", "config.toml")
@@ -338,7 +338,7 @@ def test_the_command_prints_a_file_and_says_the_rest(tmp_path: Path) -> None:
     assert shown.exit_code == 0
     assert config.find_problems(shown.stdout, Path("lookfar.toml"), project=True) == []
     assert "max_tokens = 900" in shown.stdout
-    assert "To set it too: lookfar config set embed.threads 6" in shown.stderr
+    assert "Also run: lookfar config set embed.threads 6" in shown.stderr
     assert "no counterpart: vaultRoot: " in shown.stderr
     shape = json.loads(run(file, "--json").stdout)
     assert list(shape) == ["system", "project", "user", "left", "toml", "written"]
@@ -356,7 +356,7 @@ def test_the_command_writes_a_file_and_never_over_one(tmp_path: Path) -> None:
     assert 'preset = "search-mcp"' in written
     again = run(file, "--write", "--path", folder, "--from", "search-mcp")
     assert again.exit_code == 2
-    assert "is there already" in again.stderr
+    assert "exists already" in again.stderr
     assert (folder / "lookfar.toml").read_text() == written
     assert run(tmp_path / "none.json").exit_code == 3
 

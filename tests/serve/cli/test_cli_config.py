@@ -83,7 +83,7 @@ def test_what_is_shown_can_be_kept_to_a_section_and_to_what_was_set(user_file: P
 
 def test_where_nothing_is_set_that_is_said(user_file: Path) -> None:
     assert not user_file.exists()
-    assert run("show", "chunk", "--changed").stdout == "Nothing is set.\n"
+    assert run("show", "chunk", "--changed").stdout == "All settings have their defaults.\n"
     assert told("show", "chunk", "--changed") == {"settings": []}
 
 
@@ -122,7 +122,7 @@ def test_a_setting_without_a_section_stands_above_them(user_file: Path, before: 
 
 def test_a_file_that_is_not_there_is_made(user_file: Path) -> None:
     assert run("path").stdout.startswith("user")
-    assert "not there" in run("path").stdout
+    assert "does not exist" in run("path").stdout
     run("set", "sources.exclude", "drafts/**, *.tmp.md")
     assert user_file.read_text() == '[sources]\nexclude = ["drafts/**", "*.tmp.md"]\n'
     assert told("path")["files"][0]["exists"] is True

@@ -63,7 +63,7 @@ def test_a_database_is_carried_elsewhere(run: Run, ask: Ask, tmp_path: Path) -> 
     file.write_text("\n".join(lines), encoding="utf-8")
     done = ask("documents", "import", file)
     assert done == {"added": 5, "replaced": 0, "skipped": 0, "chunks": 5}
-    assert "5 there already" in run("documents", "import", file).stdout
+    assert "5 skipped" in run("documents", "import", file).stdout
     out = tmp_path / "out.jsonl"
     assert ask("documents", "export", out) == {"file": str(out), "documents": 5}
     assert run("documents", "export", out).exit_code == 2

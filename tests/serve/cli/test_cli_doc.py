@@ -81,7 +81,7 @@ def test_a_section_is_read_replaced_found_and_taken_back(
     done = run(*given, "--expect", sha)
     assert done.exit_code == 0, done.stderr
     assert done.stdout.startswith("guide.md:5-12  Guide > Install  changed  ")
-    assert f"To take it back: lookfar undo guide.md --path {docs}" in done.stderr
+    assert f"To undo this: lookfar undo guide.md --path {docs}" in done.stderr
     assert guide() == GUIDE.replace("Unpack the archive.", "Feed the zebra.")
     hits = ask("search", "zebra", docs, "--mode", "keyword")["hits"]
     assert [hit["uri"] for hit in hits] == ["guide.md"]
@@ -249,7 +249,7 @@ WRONG: list[tuple[list[str], int, str]] = [
     (["append", "guide.md#Install", "--text", ""], 2, "nothing to append"),
     (["append", "guide.md#Install", "--text", "a", "--file", "b"], 2, "both given"),
     (["append", "guide.md#Install", "--file", "nowhere.md"], 3, "no file 'nowhere.md'"),
-    (["append", "guide.md#Install", "--file", "latin1.md"], 2, "no UTF-8"),
+    (["append", "guide.md#Install", "--file", "latin1.md"], 2, "not UTF-8"),
     (["append", "guide.md#Instal", "--text", "x"], 3, "Nearest: Guide > Install"),
     (["append", "gide.md", "--text", "x"], 3, "Nearest: guide.md"),
     (["append", "../guide.md", "--text", "x"], 2, "OUTSIDE_ROOT"),

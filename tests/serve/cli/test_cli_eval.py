@@ -196,7 +196,7 @@ def test_two_generations(handbook: Path, tmp_path: Path, ask: Ask, run: Run) -> 
 def test_a_target_that_is_met(handbook: Path, questions: Path, run: Run) -> None:
     result = run("eval", questions, handbook, "--fail-under", "recall=1", "--fail-under", "mrr=0.1")
     assert result.exit_code == 0
-    assert "fell short" not in result.stderr
+    assert "target missed" not in result.stderr
 
 
 def test_a_target_that_is_missed(handbook: Path, tmp_path: Path, run: Run, ask: Ask) -> None:
@@ -204,7 +204,7 @@ def test_a_target_that_is_missed(handbook: Path, tmp_path: Path, run: Run, ask: 
     given = ("eval", file, handbook, "--mode", "keyword", "-k", 1, "--fail-under", "ndcg=0.8")
     result = run(*given)
     assert result.exit_code == 9
-    assert result.stderr.splitlines()[-1] == "fell short: ndcg is 0.0000, under 0.8"
+    assert result.stderr.splitlines()[-1] == "target missed: ndcg is 0.0000, under 0.8"
     assert "ndcg@1" in result.stdout
     shape = ask(*given)
     assert (shape["passed"], shape["failures"]) == (False, ["ndcg is 0.0000, under 0.8"])
@@ -236,7 +236,7 @@ def test_worse_than_a_baseline(many: Path, tmp_path: Path, run: Run, ask: Ask) -
     worse = run(*given, "--baseline", kept, "--fail-if-worse")
     assert worse.exit_code == 9
     assert "Significantly worse (ndcg, p < 0.05)." in worse.stdout
-    assert worse.stderr.splitlines()[-1].startswith("fell short: ndcg fell from 1.0000 to ")
+    assert worse.stderr.splitlines()[-1].startswith("target missed: ndcg fell from 1.0000 to ")
     # Without the flag it is only told.
     assert run(*given, "--baseline", kept).exit_code == 0
     found = ask(*given, "--baseline", kept)["comparison"]["success"]
@@ -297,13 +297,16 @@ REFUSED = [
     (("--fail-under", "ndcg=nan"), "is not a metric and a number"),
     (("--fail-if-worse",), "nothing to compare with"),
     (("--against", "search.mode=keyword", "--baseline", "x.json"), "both say what"),
-    (("--mode", "hybrid", "--mode", "vector", "--against", "search.top_k=3"), "do not go together"),
-    (("--against", "as_of=latest"), "names no generation"),
+    (
+        ("--mode", "hybrid", "--mode", "vector", "--against", "search.top_k=3"),
+        "only one --mode",
+    ),
+    (("--against", "as_of=latest"), "does not name a generation"),
     (("--against", "search.mode"), "not of the form KEY=VALUE"),
     (("--against", "search.mood=x"), "search.mood"),
-    (("--known", "3"), "FILE has some already"),
+    (("--known", "3"), "FILE already contains some"),
     (("-k", "0"), "-k is 0"),
-    (("--plot", "picture.png"), "is no picture"),
+    (("--plot", "picture.png"), "is not an SVG or HTML file"),
     (("--plot", "absent/picture.svg"), "cannot be written"),
     (("--save", "absent/kept.json"), "cannot be written"),
     (("--save", "."), "cannot be written"),

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from lookfar.serve.cli.logs import Log, _Tail, entries
+from lookfar.serve.cli.logs import Log, _Tail, parse_entries
 from lookfar.serve.cli.main import cli
 
 DAEMON = """2026-11-15 20:04:31,120 INFO lookfar.daemon: session 3 (mcp) begins in /home/me
@@ -107,9 +107,9 @@ def test_what_was_rotated_away_is_read_where_it_is_needed(daemon_log: Path) -> N
 
 
 def test_lines_that_are_no_entry_are_shown_as_they_are() -> None:
-    found = list(entries('no entry\n{"a": 1}\n{broken\n'))
+    found = list(parse_entries('no entry\n{"a": 1}\n{broken\n'))
     assert [each.message for each in found] == ['no entry\n{"a": 1}\n{broken']
-    assert list(entries("")) == []
+    assert list(parse_entries("")) == []
 
 
 @pytest.mark.parametrize("lines", ["0", "-3"])
@@ -134,13 +134,13 @@ def test_the_same_below_the_daemon(daemon_log: Path) -> None:
 
 def test_only_whole_lines_are_handed_on(daemon_log: Path) -> None:
     tail = _Tail(Log("daemon", str(daemon_log)))
-    assert tail.new() == "", "what was there was shown already"
+    assert tail.read_new() == "", "what was there was shown already"
     with daemon_log.open("a") as file:
         file.write("2026-11-15 21:00:00,000 INFO lookfar.daemon: ha")
         file.flush()
-        assert tail.new() == ""
+        assert tail.read_new() == ""
         file.write("lf\n")
-    assert [each.message for each in entries(tail.new())] == ["half"]
+    assert [each.message for each in parse_entries(tail.read_new())] == ["half"]
 
 
 def test_a_rotation_loses_nothing(daemon_log: Path) -> None:
@@ -149,17 +149,17 @@ def test_a_rotation_loses_nothing(daemon_log: Path) -> None:
         file.write("2026-11-15 21:00:00,000 INFO lookfar.daemon: the last\n")
     daemon_log.replace(f"{daemon_log}.1")
     daemon_log.write_text("2026-11-15 21:00:01,000 INFO lookfar.daemon: the first\n")
-    assert [each.message for each in entries(tail.new())] == ["the last", "the first"]
+    assert [each.message for each in parse_entries(tail.read_new())] == ["the last", "the first"]
     daemon_log.write_text("2026-11-15 21:00:02,000 INFO lookfar.daemon: again\n")
-    assert [each.message for each in entries(tail.new())] == ["again"]
+    assert [each.message for each in parse_entries(tail.read_new())] == ["again"]
 
 
 def test_a_log_that_begins_later_is_followed_from_its_beginning(tmp_path: Path) -> None:
     path = tmp_path / "later.log"
     tail = _Tail(Log("daemon", str(path)))
-    assert tail.new() == ""
+    assert tail.read_new() == ""
     path.write_text(DAEMON)
-    assert len(list(entries(tail.new()))) == 3
+    assert len(list(parse_entries(tail.read_new()))) == 3
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")

@@ -95,7 +95,7 @@ def test_a_roll_back_is_held_until_the_folder_is_indexed(
     """
     result = run("snapshots", "rollback", 1, handbook)
     assert result.exit_code == 0
-    assert "Generation 1 of" in result.stdout
+    assert "generation 1 of" in result.stdout
     assert f"lookfar index {handbook}" in result.stdout
     (handbook / "late.md").write_text("# Late\n\nwalrus\n")
     for query, uris in (

@@ -13,7 +13,7 @@ import pytest
 from click.testing import Result
 
 from lookfar.serve.setup import markdown
-from lookfar.serve.setup.machine import Machine, launcher
+from lookfar.serve.setup.machine import Machine, find_launcher
 from serve.setup.configs import LINUX, SAMPLES
 
 Setup = Callable[..., Result]
@@ -81,11 +81,11 @@ def test_an_undo_is_shown_and_asked_for(cursor: Path, setup: Setup) -> None:
     assert '-        "lookfar": {' in shown.stdout
     assert "Cursor: would be changed" in shown.stdout
     declined = setup("--undo", answers="n\n")
-    assert "Take this back from Cursor? [Y/n]" in declined.stderr
+    assert "Undo this in Cursor? [Y/n]" in declined.stderr
     assert cursor.read_text(encoding="utf-8") == after
-    assert "is as it was before" in setup("--undo", answers="\n").stdout
+    assert "Cursor: restored " in setup("--undo", answers="\n").stdout
     assert cursor.read_text(encoding="utf-8") == SAMPLES["cursor"]
-    assert "There is nothing to take back." in setup("--undo", "--yes").stdout
+    assert "There is nothing to undo." in setup("--undo", "--yes").stdout
 
 
 def test_nobody_to_ask_is_no_agreement(cursor: Path, setup: Setup) -> None:
@@ -101,7 +101,7 @@ def test_nobody_to_ask_is_no_agreement(cursor: Path, setup: Setup) -> None:
 def test_no_client_at_all(setup: Setup) -> None:
     result = setup("--yes")
     assert result.exit_code == 3
-    assert "No client was found" in result.stderr
+    assert "No supported client was found" in result.stderr
     assert "claude-code" in result.stderr
 
 
@@ -109,7 +109,7 @@ def test_a_client_that_nobody_knows(setup: Setup) -> None:
     result = setup("--client", "curser", "--yes")
     assert result.exit_code == 2
     assert "Did you mean cursor?" in result.stderr
-    assert "Known are: claude-code" in setup("--client", "emacs-of-old", "--yes").stderr
+    assert "Known clients: claude-code" in setup("--client", "emacs-of-old", "--yes").stderr
 
 
 def test_a_project_by_another_name_is_the_same(project: Path, tmp_path: Path, told: Told) -> None:
@@ -143,7 +143,7 @@ def test_a_folder_that_is_not_there(setup: Setup) -> None:
 def test_a_client_without_a_file_in_projects(setup: Setup, cursor: Path) -> None:
     result = setup("--client", "windsurf", "--scope", "project", "--yes")
     assert result.exit_code == 2
-    assert "Windsurf has no file of its own in a project" in result.stderr
+    assert "Windsurf has no settings file in a project" in result.stderr
     assert "windsurf" not in setup("--scope", "project", "--yes").output.lower()
     assert Path(".cursor/mcp.json").exists()
     assert cursor.read_text(encoding="utf-8") == SAMPLES["cursor"]
@@ -229,7 +229,7 @@ def test_half_a_snippet_is_left_alone(codex: Path, project: Path, setup: Setup) 
     path.write_text(f"{markdown.BEGIN}\nold\n", encoding="utf-8")
     result = setup("--yes", "--snippet")
     assert result.exit_code == 2
-    assert "only one is left" in result.stderr
+    assert "only one of the marks" in result.stderr
     assert path.read_text(encoding="utf-8") == f"{markdown.BEGIN}\nold\n"
 
 
@@ -299,11 +299,11 @@ def test_the_command_beside_our_python_comes_first(tmp_path: Path) -> None:
     ours = program(tmp_path / "venv" / "bin" / "lookfar")
     other = program(tmp_path / "bin" / "lookfar")
     machine = Machine("linux", {"PATH": str(other.parent)})
-    assert launcher(machine, str(ours.parent / "python")) == (str(ours),)
+    assert find_launcher(machine, str(ours.parent / "python")) == (str(ours),)
     ours.unlink()
-    assert launcher(machine, str(ours.parent / "python")) == (str(other),)
+    assert find_launcher(machine, str(ours.parent / "python")) == (str(other),)
     other.chmod(0o644)
-    assert launcher(machine, str(ours.parent / "python")) == (
+    assert find_launcher(machine, str(ours.parent / "python")) == (
         str(ours.parent / "python"), "-m", "lookfar",
     )  # fmt: skip
 
@@ -312,16 +312,16 @@ def test_what_uvx_runs_is_started_by_uvx(tmp_path: Path) -> None:
     cached = program(tmp_path / "cache" / "uv" / "archive-v0" / "Xy" / "bin" / "lookfar")
     uvx = program(tmp_path / "bin" / "uvx")
     machine = Machine("linux", {"PATH": f"{cached.parent}:{uvx.parent}"})
-    assert launcher(machine, str(cached.parent / "python")) == (str(uvx), "lookfar")
+    assert find_launcher(machine, str(cached.parent / "python")) == (str(uvx), "lookfar")
     uvx.unlink()
     python = str(cached.parent / "python")
-    assert launcher(machine, python) == (python, "-m", "lookfar")
+    assert find_launcher(machine, python) == (python, "-m", "lookfar")
 
 
 def test_on_windows_a_program_has_its_ending(tmp_path: Path) -> None:
     ours = program(tmp_path / "Scripts" / "lookfar.exe")
     machine = Machine("win32", {"PATH": ""})
-    assert launcher(machine, str(ours.parent / "python.exe")) == (str(ours),)
+    assert find_launcher(machine, str(ours.parent / "python.exe")) == (str(ours),)
 
 
 # --- on a terminal ----------------------------------------------------------------------------

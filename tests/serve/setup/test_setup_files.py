@@ -16,7 +16,7 @@ from click.testing import Result
 
 from lookfar.errors import Conflict
 from lookfar.serve.setup import edits, jsonc
-from lookfar.serve.setup.backups import Kept
+from lookfar.serve.setup.backups import Backups
 from lookfar.serve.setup.clients import BY_NAME, CLIENTS
 from lookfar.serve.setup.edits import Edit, Target
 from lookfar.serve.setup.machine import Machine
@@ -180,7 +180,7 @@ def test_what_is_broken_is_left_alone_and_the_others_are_served(
     assert "error INVALID_CONFIG" in result.stderr
     assert str(path) in result.stderr
     assert "line" in result.stderr
-    assert "hint: Mend the file" in result.stderr
+    assert "hint: Fix the file" in result.stderr
     assert path.read_bytes() == broken
     assert b"lookfar" in good.read_bytes()
     failed = told("--client", client)
@@ -333,8 +333,8 @@ def test_servers_of_the_newer_opencode(own_home: Path, project: Path, told: Told
 @pytest.mark.parametrize(
     ("raw", "why"),
     [
-        (b'{"mcpServers": []}', "mcpServers is no object"),
-        (b"[]", "the whole is no object"),
+        (b'{"mcpServers": []}', "mcpServers is not an object"),
+        (b"[]", "the file is not an object"),
         ('{"mcpServers": {}}'.encode("utf-16"), "it is not UTF-8"),
     ],
 )
@@ -352,7 +352,7 @@ def test_what_is_no_file_is_not_read(own_home: Path, setup: Setup) -> None:
     path = own_home / LINUX["cursor"]
     path.parent.mkdir(parents=True)
     os.mkfifo(path)
-    assert "is not a file of settings" in setup("--client", "cursor", "--yes").stderr
+    assert "is not a settings file" in setup("--client", "cursor", "--yes").stderr
     path.unlink()
     path.symlink_to(path)
     result = setup("--client", "cursor", "--yes")
@@ -370,26 +370,26 @@ def test_a_file_of_several_names_is_not_parted(own_home: Path, setup: Setup) -> 
 
 def test_what_changed_while_somebody_thought_is_not_overwritten(tmp_path: Path) -> None:
     path = written(tmp_path / "x" / "mcp.json", b"{}")
-    kept = Kept(tmp_path / "kept")
+    backups = Backups(tmp_path / "kept")
     target = Target("cursor", "Cursor", "user", path, "json", ("mcpServers", "lookfar"))
     with pytest.raises(Conflict):
-        kept.apply(Edit(target, b"{ }", b'{"mcpServers": {}}'))
+        backups.apply(Edit(target, b"{ }", b'{"mcpServers": {}}'))
     with pytest.raises(Conflict):
-        kept.apply(Edit(target, None, b'{"mcpServers": {}}'))
+        backups.apply(Edit(target, None, b'{"mcpServers": {}}'))
     assert path.read_bytes() == b"{}"
     assert os.listdir(path.parent) == ["mcp.json"]
-    assert kept.records() == []
+    assert backups.list_records() == []
 
-    kept.apply(Edit(target, b"{}", b'{"mcpServers": {"lookfar": 1}}'))
+    backups.apply(Edit(target, b"{}", b'{"mcpServers": {"lookfar": 1}}'))
     with pytest.raises(Conflict):
-        kept.apply(Edit(target, b"{}", b'{"mcpServers": {"lookfar": 2}}'))
-    (record,) = kept.records()
-    undo = kept.undoing(record)
+        backups.apply(Edit(target, b"{}", b'{"mcpServers": {"lookfar": 2}}'))
+    (record,) = backups.list_records()
+    undo = backups.plan_undo(record)
     path.write_bytes(b'{"mcpServers": {"lookfar": 3}}')
     with pytest.raises(Conflict):
-        kept.undo(undo)
+        backups.apply_undo(undo)
     assert path.read_bytes() == b'{"mcpServers": {"lookfar": 3}}'
-    assert kept.records() == [record], "it can still be taken back"
+    assert backups.list_records() == [record], "it can still be taken back"
 
 
 def test_what_appears_at_the_last_moment_is_not_overwritten(
@@ -399,21 +399,21 @@ def test_what_appears_at_the_last_moment_is_not_overwritten(
     target = Target("cursor", "Cursor", "user", path, "json", ("mcpServers", "lookfar"))
     monkeypatch.setattr(edits, "read", lambda _: None)  # As seen just before it appeared.
     with pytest.raises(Conflict):
-        Kept(tmp_path / "kept").apply(Edit(target, None, b"ours"))
+        Backups(tmp_path / "kept").apply(Edit(target, None, b"ours"))
     assert path.read_bytes() == b"theirs"
     assert os.listdir(path.parent) == ["mcp.json"]
 
 
 def test_a_file_of_ours_that_somebody_fills_is_not_removed(tmp_path: Path) -> None:
     path = tmp_path / "x" / "mcp.json"
-    kept = Kept(tmp_path / "kept")
+    backups = Backups(tmp_path / "kept")
     target = Target("cursor", "Cursor", "user", path, "json", ("mcpServers", "lookfar"))
-    kept.apply(Edit(target, None, b"{}"))
-    (record,) = kept.records()
-    undo = kept.undoing(record)
+    backups.apply(Edit(target, None, b"{}"))
+    (record,) = backups.list_records()
+    undo = backups.plan_undo(record)
     path.write_bytes(b'{"mine": 1}')
     with pytest.raises(Conflict):
-        kept.undo(undo)
+        backups.apply_undo(undo)
     assert path.read_bytes() == b'{"mine": 1}'
 
 
@@ -449,7 +449,7 @@ def test_a_file_that_is_gone_is_forgotten(own_home: Path, told: Told) -> None:
 def test_the_places_of_each_system(system: str, places: dict[str, str], tmp_path: Path) -> None:
     machine = Machine(system, {"HOME": str(tmp_path), "USERPROFILE": str(tmp_path)})
     for name, place in places.items():
-        assert BY_NAME[name].place(machine, "user", None) == tmp_path / place
+        assert BY_NAME[name].config_path(machine, "user", None) == tmp_path / place
 
 
 def test_variables_that_move_settings(tmp_path: Path) -> None:
@@ -462,9 +462,9 @@ def test_variables_that_move_settings(tmp_path: Path) -> None:
     machine = Machine("linux", env)
     moved = {"zed": "conf/zed/settings.json", "codex": "codex/config.toml"}
     for name, place in {**moved, "claude-code": "claude/.claude.json"}.items():
-        assert BY_NAME[name].place(machine, "user", None) == tmp_path / place
+        assert BY_NAME[name].config_path(machine, "user", None) == tmp_path / place
     windows = Machine("win32", {"USERPROFILE": str(tmp_path), "APPDATA": str(tmp_path / "r")})
-    place = BY_NAME["zed"].place(windows, "user", None)
+    place = BY_NAME["zed"].config_path(windows, "user", None)
     assert place == tmp_path / "r" / "zed" / "settings.json"
 
 
@@ -472,9 +472,9 @@ def test_variables_that_move_settings(tmp_path: Path) -> None:
 def test_a_client_is_found_by_its_signs(client: str, own_home: Path, told: Told) -> None:
     record = BY_NAME[client]
     machine = Machine.here()
-    assert not record.is_here(machine)
+    assert not record.is_installed(machine)
     written(own_home / LINUX[client], SAMPLES[client].encode())
-    assert record.is_here(machine)
+    assert record.is_installed(machine)
     found = [step["client"] for step in told("--dry-run")["changes"]]
     assert client in found
     inside = {"cline": {"vscode"}, "roo": {"vscode"}}
@@ -486,9 +486,9 @@ def test_a_client_is_found_by_its_program(client: str, own_home: Path) -> None:
     record = BY_NAME[client]
     for name in record.programs:
         program = written(own_home.parent / "programs" / name, b"#!/bin/sh\n")
-        assert not record.is_here(Machine.here()), "not a program yet"
+        assert not record.is_installed(Machine.here()), "not a program yet"
         program.chmod(0o755)
-        assert record.is_here(Machine.here())
+        assert record.is_installed(Machine.here())
         program.unlink()
 
 
@@ -579,5 +579,5 @@ def test_of_an_endless_line_only_what_differs_is_shown(own_home: Path, told: Tol
 
 def test_edits_tell_what_is_there() -> None:
     target = Target("x", "X", "user", Path("x"), "json", ("s", "k"))
-    assert edits.entry_in(target, '{"s": {"k": {"a": 1}}}') == {"a": 1}
+    assert edits.find_entry(target, '{"s": {"k": {"a": 1}}}') == {"a": 1}
     assert not edits.has_entry(target, '{"s": 3}')

@@ -95,7 +95,7 @@ def test_a_new_member_is_put_in_and_nothing_else_moves(
     for key in path[:-1]:
         place = place.get(key, {}) if isinstance(place, dict) else None
     if not isinstance(place, dict):
-        with pytest.raises(Malformed, match="is no object"):
+        with pytest.raises(Malformed, match="is not an object"):
             jsonc.put(text, path, ENTRY)
         return
     after = jsonc.put(text, path, ENTRY)
@@ -264,7 +264,7 @@ def test_what_is_nested_without_end_is_refused() -> None:
 
 
 def test_a_list_at_the_top_is_no_place_for_a_member() -> None:
-    with pytest.raises(Malformed, match="the whole is no object"):
+    with pytest.raises(Malformed, match="the file is not an object"):
         jsonc.put("[]", ("k",), 1)
     assert jsonc.drop("[]", ("k",)) == "[]"
     assert jsonc.drop("", ("k",)) == ""

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from lookfar.serve.setup.trial import try_out
+from lookfar.serve.setup.trial import run_trial
 from serve.processes import end_all, marked_processes
 from serve.setup.configs import LINUX
 
@@ -58,9 +58,9 @@ def test_people_are_told_how_it_went(own_home: Path, setup: Setup) -> None:
     result = setup("--yes", index=True)
     assert result.exit_code == 0, result.output
     assert "1 added" in result.stdout or "2 added" in result.stdout
-    assert "Zed: brought up to date in ~/.config/zed/settings.json." in result.stdout
-    assert "Asked as Gemini CLI would: " in result.stdout
-    assert result.stdout.count("Asked as") == 1, "one command is asked once"
+    assert "Zed: updated in ~/.config/zed/settings.json." in result.stdout
+    assert "Test search as Gemini CLI: " in result.stdout
+    assert result.stdout.count("Test search as") == 1, "one command is asked once"
     assert "the best in guide.md:" in result.stdout
     assert marked_processes(f"HOME={own_home}") == [], "it was asked without a daemon"
 
@@ -72,7 +72,7 @@ def test_a_command_that_fails_is_told(own_home: Path, setup: Setup) -> None:
     path.write_text(text, encoding="utf-8")
     result = setup("--yes", index=True)
     assert result.exit_code == 1
-    assert "The search through the settings of Gemini CLI failed." in result.stderr
+    assert "The test search with the settings of Gemini CLI failed." in result.stderr
     assert "--no-such-option" in result.stderr
     assert "hint: Run it by hand to see more: " in result.stderr
 
@@ -90,7 +90,7 @@ def test_an_index_that_fails_is_told_and_nothing_is_asked(
 
 
 def test_what_cannot_be_started(project: Path) -> None:
-    trial = try_out(["/no/such/lookfar", "mcp"], {}, project, "x")
+    trial = run_trial(["/no/such/lookfar", "mcp"], {}, project, "x")
     assert not trial.ok
     assert "/no/such/lookfar cannot be started" in trial.problem
     assert "lookfar setup" in trial.hint
@@ -98,14 +98,14 @@ def test_what_cannot_be_started(project: Path) -> None:
 
 def test_what_never_answers(project: Path) -> None:
     silent = [sys.executable, "-c", "import sys; sys.stdin.read()"]
-    trial = try_out(silent, {}, project, "x", seconds=1.0)
+    trial = run_trial(silent, {}, project, "x", seconds=1.0)
     assert not trial.ok
-    assert "no answer within 1 s" in trial.problem
+    assert "did not answer within 1 s" in trial.problem
 
 
 def test_what_ends_with_a_word(project: Path) -> None:
     dying = [sys.executable, "-c", "import sys; sys.exit('the disk is full')"]
-    trial = try_out(dying, {}, project, "x", seconds=60.0)
+    trial = run_trial(dying, {}, project, "x", seconds=60.0)
     assert not trial.ok
     assert trial.problem == "The server ended: the disk is full"
 
@@ -113,13 +113,13 @@ def test_what_ends_with_a_word(project: Path) -> None:
 def test_a_search_that_fails_is_no_success(own_home: Path) -> None:
     words = [sys.executable, "-m", "lookfar", "mcp", "--no-daemon"]
     env = {"LOOKFAR_EMBED_PROVIDER": "hash", "HOME": str(own_home)}
-    trial = try_out(words, env, own_home, "x")
+    trial = run_trial(words, env, own_home, "x")
     assert not trial.ok
     assert "project" in trial.problem, "a home is none"
 
 
 def test_a_toolset_without_search_is_somebodys_choice(project: Path) -> None:
     words = [sys.executable, "-m", "lookfar", "mcp", "--no-daemon", "--toolset", "msrl"]
-    trial = try_out(words, {"LOOKFAR_EMBED_PROVIDER": "hash"}, project, "x")
+    trial = run_trial(words, {"LOOKFAR_EMBED_PROVIDER": "hash"}, project, "x")
     assert trial.ok, trial.problem
     assert trial.passages == 0

@@ -1,8 +1,6 @@
-"""``lookfar completion``: what a shell needs to complete our commands.
+"""``lookfar completion``: shell completion for commands, options, paths and settings.
 
-Takes: the name of a shell. Gives: a script for it, and to the shell the names of commands,
-options and their values, folders, files and settings. Refuses: to open a library: whoever
-presses a key does not wait.
+Completion runs at a key press, so it never opens a library.
 """
 
 from __future__ import annotations
@@ -32,16 +30,17 @@ _KEYS: Final = frozenset(("key", "settings", "against"))
 @click.argument("shell", type=click.Choice(SHELLS))
 @verbose_option
 def completion(shell: str) -> None:
-    """Print what a shell needs to complete our commands."""
-    kind = get_completion_class(shell)
-    assert kind is not None, "one of SHELLS"
-    # Not its own source(): that asks for the version of bash, which takes a process.
-    made = kind(click.get_current_context().find_root().command, {}, _PROGRAM, _VARIABLE)
-    write(ShellComplete.source(made))
+    """Print the completion script for a shell."""
+    shell_class = get_completion_class(shell)
+    assert shell_class is not None, "one of SHELLS"
+    command = click.get_current_context().find_root().command
+    script = shell_class(command, {}, _PROGRAM, _VARIABLE)
+    # The source() of the bash class would run bash to ask for its version.
+    write(ShellComplete.source(script))
 
 
-class _Word(click.types.StringParamType):
-    """A text like any other, and what a shell offers for it."""
+class _CompletedText(click.types.StringParamType):
+    """A text parameter that completes as a folder (dir), a file or the key of a setting."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
@@ -54,28 +53,24 @@ class _Word(click.types.StringParamType):
     ) -> list[CompletionItem]:
         if self._kind in ("dir", "file"):
             return [CompletionItem(incomplete, type=self._kind)]
+        from lookfar.config import describe
+
+        suffix = "=" if param.name != "key" else ""
         return [
-            CompletionItem(found, help=told)
-            for found, told in _settings(ends="=" if param.name != "key" else "")
-            if found.startswith(incomplete)
+            CompletionItem(doc.key + suffix, help=doc.description)
+            for doc in describe()
+            if (doc.key + suffix).startswith(incomplete)
         ]
 
 
-def _settings(ends: str) -> list[tuple[str, str]]:
-    from lookfar.config import describe
-
-    return [(doc.key + ends, doc.description) for doc in describe()]
-
-
 def add_completions(command: click.Command) -> None:
-    """Give the arguments and options of a command, and of those below it, what their names say:
-    a path is a folder in every command."""
-    for each in command.params:
-        if not isinstance(each.type, click.types.StringParamType) or isinstance(each.type, _Word):
+    """Give text parameters of a command and its subcommands a completion by their names."""
+    for parameter in command.params:
+        if type(parameter.type) is not click.types.StringParamType:
             continue
         for names, kind in ((_FOLDERS, "dir"), (_FILES, "file"), (_KEYS, "key")):
-            if each.name in names:
-                each.type = _Word(kind)
-    inner: Any = command.commands.values() if isinstance(command, click.Group) else ()
-    for each in inner:
-        add_completions(each)
+            if parameter.name in names:
+                parameter.type = _CompletedText(kind)
+    subcommands: Any = command.commands.values() if isinstance(command, click.Group) else ()
+    for subcommand in subcommands:
+        add_completions(subcommand)

@@ -1,8 +1,7 @@
-"""``lookfar config``: settings shown with where they come from, changed, checked and moved here.
+"""``lookfar config``: show, change and check settings, and convert those of other systems.
 
-Takes: a command line, and the settings files of Lookfar and of the systems it stands in for.
-Gives: values with their origin, and files edited at exact spans, so that comments and order
-stay. Refuses: to write a file that would then be refused, and one that changed meanwhile.
+Settings files are edited in place, so that comments and order stay. A file is not written if it
+would become invalid, or if it changed while the command ran.
 """
 
 from __future__ import annotations
@@ -28,17 +27,16 @@ from lookfar.serve.show.printable import safe_name, safe_text
 
 if TYPE_CHECKING:
     from lookfar.config import Settings, Value
-    from lookfar.serve.setup.migration import Migrated
+    from lookfar.serve.setup.migration import Migration
 
 
 _SYSTEMS: Final = ("anvil", "msrl", "ragdocs", "document-db", "search-mcp")
-"""Those of :mod:`lookfar.serve.setup.systems`, said again so that ``--help`` does not import
-them."""
+"""The same as in :mod:`lookfar.serve.setup.systems`, which ``--help`` must not import."""
 
 
-def _in_project(command: Any) -> Any:
+def _project_option(command: Any) -> Any:
     return click.option(
-        "--project", is_flag=True, help="In the folder's own lookfar.toml, not in your own file."
+        "--project", is_flag=True, help="Use the folder's lookfar.toml, not your own file."
     )(command)
 
 
@@ -50,10 +48,10 @@ def _in_project(command: Any) -> Any:
 @click.group(cls=GuardedGroup, invoke_without_command=True)
 @click.pass_context
 def config(ctx: click.Context) -> None:
-    """Show settings and where they come from, change and check them.
+    """Show settings and their origin, change them and check them.
 
-    A setting has a dotted key, such as search.top_k. Your own file holds for every folder, and
-    a folder's lookfar.toml for that folder.
+    A setting has a dotted key, such as search.top_k. Your own file applies to every folder, and
+    a folder's lookfar.toml to that folder.
     """
     if ctx.invoked_subcommand is None:
         write(ctx.get_help())
@@ -66,29 +64,29 @@ def config(ctx: click.Context) -> None:
 )
 @config.command()
 @click.argument("sections", nargs=-1, metavar="[SECTION]...")
-@click.option("--changed", "chosen", is_flag=True, help="Only what is not a default.")
+@click.option("--changed", is_flag=True, help="Only settings that differ from their default.")
 @path_option
 @set_option
 @output_options
 def show(
-    sections: tuple[str, ...], chosen: bool, path: str, settings: tuple[str, ...], as_json: bool
+    sections: tuple[str, ...], changed: bool, path: str, settings: tuple[str, ...], as_json: bool
 ) -> None:
-    """Show every setting, its value and where that comes from.
+    """Show settings, their values and where these come from.
 
-    SECTION keeps it to the settings that begin so, such as search or search.rerank.
+    SECTION selects the settings that start with it, such as search or search.rerank.
     """
     from lookfar.config import describe
 
-    resolved, root = _resolved(path, settings)
+    resolved, root = _load_settings(path, settings)
     docs = {doc.key: doc for doc in describe()}
-    for each in sections:
-        if not any(_within(key, each) for key in docs):
-            _unknown_section(each, docs)
+    for section in sections:
+        if not any(_is_within(key, section) for key in docs):
+            _refuse_section(section, docs)
     keys = [
         key
         for key in docs
-        if (not sections or any(_within(key, each) for each in sections))
-        and not (chosen and resolved.origin[key] == "default")
+        if (not sections or any(_is_within(key, section) for section in sections))
+        and not (changed and resolved.origin[key] == "default")
     ]
     shapes = [{**_shape(key, resolved, root), "default": _plain(docs[key].default)} for key in keys]
     if as_json:
@@ -97,10 +95,13 @@ def show(
     from lookfar.serve.show import render
 
     rows = [
-        (shape["key"], _written(shape["value"]), shape["origin"], shape["place"])
-        for shape in shapes
+        (shape["key"], _format(shape["value"]), shape["origin"], shape["place"]) for shape in shapes
     ]
-    write(render.table(("key", "value", "from", "where"), rows) if rows else "Nothing is set.")
+    write(
+        render.table(("key", "value", "from", "where"), rows)
+        if rows
+        else "All settings have their defaults."
+    )
 
 
 @examples("lookfar config get search.top_k", "lookfar config get embed.provider --path docs --json")
@@ -114,15 +115,13 @@ def get(key: str, path: str, settings: tuple[str, ...], as_json: bool) -> None:
     from lookfar.config import check_key
 
     name = check_key(clean_text(key))
-    resolved, root = _resolved(path, settings)
-    shape = _shape(name, resolved, root)
+    shape = _shape(name, *_load_settings(path, settings))
     if as_json:
         write_json(shape)
-    else:
-        value = shape["value"]
-        write(
-            safe_text("\n".join(value) if isinstance(value, list) else _written(value, bare=True))
-        )
+        return
+    value = shape["value"]
+    text = "\n".join(value) if isinstance(value, list) else _format(value, bare=True)
+    write(safe_text(text))
 
 
 @examples(
@@ -132,13 +131,13 @@ def get(key: str, path: str, settings: tuple[str, ...], as_json: bool) -> None:
 @config.command("set")
 @click.argument("key")
 @click.argument("value")
-@_in_project
+@_project_option
 @path_option
 @output_options
 def set_(key: str, value: str, project: bool, path: str, as_json: bool) -> None:
-    """Write a setting into a file, beside what is there; comments and order stay.
+    """Write a setting to a file; the rest of the file stays as it is.
 
-    A list is separated by commas.
+    Separate the items of a list with commas.
     """
     from lookfar.config import check_key
     from lookfar.serve.setup import toml_text
@@ -146,39 +145,34 @@ def set_(key: str, value: str, project: bool, path: str, as_json: bool) -> None:
     name = check_key(clean_text(key))
     typed = parse_settings((f"{name}={clean_text(value)}",))[name]
     section, _, leaf = name.rpartition(".")
-    inside = (section,) if section else ()
-    place = _edited(project, path, lambda text: toml_text.put(text, inside, {leaf: typed}))
+    table = (section,) if section else ()
+    file = _edit_file(project, path, lambda text: toml_text.put(text, table, {leaf: typed}))
     if as_json:
-        write_json({"key": name, "value": typed, "file": str(place)})
+        write_json({"key": name, "value": typed, "file": str(file)})
     else:
-        write(safe_name(f"{name} = {_written(typed)} in {place}"))
+        write(safe_name(f"{name} = {_format(typed)} in {file}"))
 
 
 @examples("lookfar config unset search.top_k")
 @config.command()
 @click.argument("key")
-@_in_project
+@_project_option
 @path_option
 @output_options
 def unset(key: str, project: bool, path: str, as_json: bool) -> None:
-    """Take a setting out of a file, so that another place or its default decides."""
+    """Remove a setting from a file, so that another file or its default applies."""
     from lookfar.config import check_key
     from lookfar.serve.setup import toml_text
 
     name = check_key(clean_text(key))
-    before = _text(_file(project, path), project) or ""
-    place = _edited(project, path, lambda text: toml_text.drop(text, tuple(name.split("."))))
-    removed = (_text(place, project) or "") != before
+    before = _read_file(_settings_file(project, path), project) or ""
+    file = _edit_file(project, path, lambda text: toml_text.drop(text, tuple(name.split("."))))
+    removed = (_read_file(file, project) or "") != before
     if as_json:
-        write_json({"key": name, "removed": removed, "file": str(place)})
-    else:
-        write(
-            safe_name(
-                f"{name} is no longer set in {place}"
-                if removed
-                else f"{name} was not set in {place}"
-            )
-        )
+        write_json({"key": name, "removed": removed, "file": str(file)})
+        return
+    outcome = "is no longer set" if removed else "was not set"
+    write(safe_name(f"{name} {outcome} in {file}"))
 
 
 @examples("lookfar config path", "lookfar config path --json")
@@ -186,20 +180,20 @@ def unset(key: str, project: bool, path: str, as_json: bool) -> None:
 @path_option
 @output_options
 def path_(path: str, as_json: bool) -> None:
-    """Tell where settings are read from."""
-    places = {"user": _file(False, path), "project": _file(True, path)}
+    """Show which files settings are read from."""
+    files = {"user": _settings_file(False, path), "project": _settings_file(True, path)}
     if as_json:
         shapes = [
-            {"layer": layer, "file": str(place), "exists": place.is_file()}
-            for layer, place in places.items()
+            {"layer": layer, "file": str(file), "exists": file.is_file()}
+            for layer, file in files.items()
         ]
         write_json({"files": shapes})
         return
     from lookfar.serve.show import render
 
     rows = [
-        (layer, str(place), "" if place.is_file() else "not there")
-        for layer, place in places.items()
+        (layer, str(file), "" if file.is_file() else "does not exist")
+        for layer, file in files.items()
     ]
     write(render.table(("layer", "file", "state"), rows))
 
@@ -207,42 +201,43 @@ def path_(path: str, as_json: bool) -> None:
 @examples("lookfar config check", "lookfar config check team/lookfar.toml --project")
 @config.command()
 @click.argument("file", required=False)
-@click.option("--project", is_flag=True, help="FILE is a folder's own.")
+@click.option("--project", is_flag=True, help="Check FILE as a folder's lookfar.toml.")
 @path_option
 @output_options
 def check(file: str | None, project: bool, path: str, as_json: bool) -> int:
-    """Check settings files and say all that is wrong; exit code 9 where something is.
+    """Check settings files and list all errors; exit code 9 if there are any.
 
-    FILE is one to check (default: your own and that of the folder, and the variables).
+    FILE is a file to check (default: your own, the folder's, and environment variables).
     """
     from lookfar.config import find_problems
 
-    found: list[InvalidConfig] = []
+    errors: list[InvalidConfig] = []
     checked: list[Path] = []
-    named = (
-        [(Path(file), project)] if file else [(_file(kind, path), kind) for kind in (False, True)]
-    )
-    for place, own in named:
-        text = _text(place, own)
-        if text is None and file:
-            raise NotFound(f"There is no file {file!r}.", hint="Name one that is there.")
-        if text is not None:
-            checked.append(place)
-            found += find_problems(text, place, project=own)
-    if not file and not found:
-        try:
-            _resolved(path, ())
-        except InvalidConfig as error:
-            found.append(error)
-    if as_json:
-        shapes = [each.as_dict() for each in found]
-        write_json({"ok": not found, "files": list(map(str, checked)), "problems": shapes})
+    if file:
+        candidates = [(Path(file), project)]
     else:
-        for each in found:
-            write(safe_name(f"{each.message} {each.hint}"))
-        if not found:
-            write(safe_name(f"ok: {', '.join(map(str, checked)) or 'nothing is set'}"))
-    return CHECK_FAILED if found else 0
+        candidates = [(_settings_file(layer, path), layer) for layer in (False, True)]
+    for candidate, is_project in candidates:
+        text = _read_file(candidate, is_project)
+        if text is None and file:
+            raise NotFound(f"There is no file {file!r}.", hint="Check the path.")
+        if text is not None:
+            checked.append(candidate)
+            errors += find_problems(text, candidate, project=is_project)
+    if not file and not errors:
+        try:
+            _load_settings(path, ())
+        except InvalidConfig as error:
+            errors.append(error)
+    if as_json:
+        shapes = [error.as_dict() for error in errors]
+        write_json({"ok": not errors, "files": list(map(str, checked)), "problems": shapes})
+    else:
+        for problem in errors:
+            write(safe_name(f"{problem.message} {problem.hint}"))
+        if not errors:
+            write(safe_name(f"ok: {', '.join(map(str, checked)) or 'no settings files'}"))
+    return CHECK_FAILED if errors else 0
 
 
 @examples(
@@ -254,59 +249,59 @@ def check(file: str | None, project: bool, path: str, as_json: bool) -> int:
 @click.argument("file")
 @click.option(
     "--from", "system", type=click.Choice(_SYSTEMS),
-    help="Whose file it is (default: its keys tell).",
+    help="The system that FILE belongs to (default: detected from its keys).",
 )  # fmt: skip
-@click.option("--write", "writing", is_flag=True, help="Make the folder's lookfar.toml of it.")
+@click.option("--write", "write_file", is_flag=True, help="Write the folder's lookfar.toml.")
 @path_option
 @output_options
-def migrate(file: str, system: str | None, writing: bool, path: str, as_json: bool) -> None:
-    """Say in our settings what the configuration of another system says.
+def migrate(file: str, system: str | None, write_file: bool, path: str, as_json: bool) -> None:
+    """Convert the configuration of another system to our settings.
 
-    FILE is a config of Anvil, MSRL, ragdocs, Document DB or Search MCP, or a file of their
-    variables (.env). What only your own file may set is given as commands, and what has no
-    counterpart is named with the reason.
+    FILE is a configuration of Anvil, MSRL, ragdocs, Document DB or Search MCP, or a .env file
+    with their variables. Settings that only your own file may contain are printed as commands;
+    settings without a counterpart are listed with the reason.
     """
     from lookfar.config import read_settings_file
-    from lookfar.serve.setup.migration import migrated
+    from lookfar.serve.setup.migration import migrate_text
 
     text = read_settings_file(Path(file))
     if text is None:
-        raise NotFound(f"There is no file {file!r}.", hint="Name one that is there.")
-    done = migrated(text, Path(file), system or "")
-    target = _file(True, path)
-    if writing:
+        raise NotFound(f"There is no file {file!r}.", hint="Check the path.")
+    migration = migrate_text(text, Path(file), system or "")
+    target = _settings_file(True, path)
+    if write_file:
         if target.exists():
             raise InvalidArgument(
-                f"{target} is there already.", hint="Leave out --write and copy what you need."
+                f"{target} exists already.", hint="Omit --write and copy what you need."
             )
-        _written_to(target, done.toml.encode(), None, project=True)
+        _write_file(target, migration.toml.encode(), None, project=True)
     if as_json:
-        write_json({**done.as_dict(), "written": str(target) if writing else ""})
+        write_json({**migration.as_dict(), "written": str(target) if write_file else ""})
         return
-    if writing:
+    if write_file:
         write(safe_name(f"Wrote {target}"))
     else:
-        write(safe_text(done.toml))
-    _tell_rest(done)
+        write(safe_text(migration.toml))
+    _report_rest(migration)
 
 
-def _tell_rest(done: Migrated) -> None:
-    """What a person still has to do or know, beside the file."""
-    for key, value in done.own.items():
-        shown = ",".join(value) if isinstance(value, list) else _written(value, bare=True)
-        click.echo(safe_name(f"To set it too: lookfar config set {key} {quote(shown)}"), err=True)
-    for each in done.left:
-        click.echo(safe_name(f"no counterpart: {each.theirs}: {each.note}"), err=True)
+def _report_rest(migration: Migration) -> None:
+    """Report on stderr what the migrated file does not contain."""
+    for key, value in migration.own.items():
+        text = ",".join(value) if isinstance(value, list) else _format(value, bare=True)
+        click.echo(safe_name(f"Also run: lookfar config set {key} {quote(text)}"), err=True)
+    for unmatched in migration.unmatched:
+        click.echo(safe_name(f"no counterpart: {unmatched.theirs}: {unmatched.note}"), err=True)
 
 
-# --- what they share ----------------------------------------------------------------------------
+# --- shared -----------------------------------------------------------------------------------
 
 
-def _resolved(path: str, given: tuple[str, ...]) -> tuple[Settings, Path]:
+def _load_settings(path: str, overrides: tuple[str, ...]) -> tuple[Settings, Path]:
     from lookfar.config import load
 
     root = Path(path)
-    return load(root, parse_settings(given)), root
+    return load(root, parse_settings(overrides)), root
 
 
 def _shape(key: str, resolved: Settings, root: Path) -> dict[str, Any]:
@@ -324,8 +319,8 @@ def _plain(value: Value) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _written(value: Any, *, bare: bool = False) -> str:
-    """A value as it is written in a file; ``bare`` leaves out the quotes of a text."""
+def _format(value: Any, *, bare: bool = False) -> str:
+    """Format a value as TOML; ``bare`` omits the quotes of a string."""
     if bare and isinstance(value, str):
         return value
     from lookfar.serve.setup.toml_text import as_toml
@@ -333,70 +328,68 @@ def _written(value: Any, *, bare: bool = False) -> str:
     return as_toml(value)
 
 
-def _within(key: str, section: str) -> bool:
+def _is_within(key: str, section: str) -> bool:
     return key.startswith(section) if "." in section else key.split(".")[0] == section
 
 
-def _unknown_section(name: str, known: Iterable[str]) -> NoReturn:
+def _refuse_section(name: str, known: Iterable[str]) -> NoReturn:
     from difflib import get_close_matches
 
     keys = list(known)
     sections = sorted({key.split(".")[0] for key in keys})
     near = get_close_matches(name, [*sections, *keys], n=1, cutoff=0.5)
     raise InvalidArgument(
-        f"No setting begins with {name[:100]!r}.",
+        f"No setting starts with {name[:100]!r}.",
         hint=f"Did you mean {near[0]}?" if near else f"Sections: {', '.join(sections)}.",
         details={"candidates": near},
     )
 
 
-def _file(project: bool, path: str) -> Path:
+def _settings_file(project: bool, path: str) -> Path:
     from lookfar.config import PROJECT_FILE, config_file
 
     return Path(path).resolve() / PROJECT_FILE if project else config_file()
 
 
-def _text(place: Path, project: bool) -> str | None:
+def _read_file(file: Path, project: bool) -> str | None:
     from lookfar.config import read_settings_file
 
-    return read_settings_file(place, project=project)
+    return read_settings_file(file, project=project)
 
 
-def _edited(project: bool, path: str, change: Callable[[str], str]) -> Path:
-    """A settings file with a change that leaves it one that can be used."""
+def _edit_file(project: bool, path: str, change: Callable[[str], str]) -> Path:
+    """Change a settings file, unless the change would make it invalid."""
     from lookfar.config import find_problems
     from lookfar.serve.setup.malformed import Malformed
 
-    place = _file(project, path)
-    before = _text(place, project)
+    file = _settings_file(project, path)
+    before = _read_file(file, project)
     try:
         after = change(before or "")
     except Malformed as error:
         raise InvalidConfig(
-            f"{place} cannot be edited: {error}.", hint="Change it with an editor.",
-            details={"file": str(place)},
+            f"{file} cannot be edited: {error}.", hint="Change it with an editor.",
+            details={"file": str(file)},
         ) from error  # fmt: skip
-    wrong = find_problems(after, place, project=project)
-    # Whoever mends a file with two faults begins with one of them.
-    if wrong and len(wrong) >= (
-        len(find_problems(before, place, project=project)) if before else 0
-    ):
-        raise wrong[0]
+    errors = find_problems(after, file, project=project)
+    errors_before = find_problems(before, file, project=project) if before else []
+    # A file with several errors can be fixed one error at a time.
+    if errors and len(errors) >= len(errors_before):
+        raise errors[0]
     if after != (before or ""):
-        _written_to(place, after.encode(), before, project=project)
-    return place
+        _write_file(file, after.encode(), before, project=project)
+    return file
 
 
-def _written_to(place: Path, data: bytes, before: str | None, *, project: bool) -> None:
+def _write_file(file: Path, data: bytes, before: str | None, *, project: bool) -> None:
     from lookfar.serve.setup import backups, edits
 
-    real = place if project else place.resolve()
+    real = file if project else file.resolve()
     if project and not real.parent.is_dir():
-        raise NotFound(f"There is no folder {str(real.parent)!r}.", hint="Name one that is there.")
+        raise NotFound(f"There is no folder {str(real.parent)!r}.", hint="Check the path.")
     edits.refuse_unwritable(real)
     old = edits.read(real)
     if (None if old is None else old.decode("utf-8-sig")) != before:
         raise backups.changed(real)
-    # The mark that some editors begin a file with stays.
-    mark = edits.BOM if old is not None and old.startswith(edits.BOM) else b""
-    backups.replace_file(real, mark + data, old)
+    bom = edits.BOM if old is not None and old.startswith(edits.BOM) else b""
+    backups.replace_file(real, bom + data, old)

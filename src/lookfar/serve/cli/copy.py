@@ -1,7 +1,6 @@
-"""``lookfar copy``: indexes from one store to another, from a folder to a server or back.
+"""``lookfar copy``: copy indexes between folders and PostgreSQL servers.
 
-Takes: a command line. Gives: what was copied, checked by counts and hashes, and how far it is on
-stderr. Refuses: passwords on the command line, which others can see.
+Passwords are not accepted on the command line, where other users could see them.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import click
 
 from lookfar.errors import how_many
 from lookfar.serve.cli.exits import write, write_json
-from lookfar.serve.cli.options import clean_text, examples, output_options
+from lookfar.serve.cli.options import clean_text, examples, output_options, quiet_option
 from lookfar.serve.show.printable import safe_name
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 _LOCAL: Final = "local"
 _LINE_SECONDS: Final = 2.0
-_PATIENCE: Final = 60.0
+_LOCK_SECONDS: Final = 60.0
 
 
 @examples(
@@ -35,60 +34,62 @@ _PATIENCE: Final = 60.0
 @click.argument("target")
 @click.option(
     "--collection", "collections", metavar="NAME", multiple=True,
-    help="Copy this one, named by its beginning. Repeatable; default: all.",
+    help="Copy only collections whose name starts with this. Repeatable; default: all.",
 )  # fmt: skip
-@click.option("--quiet", is_flag=True, help="Show no progress and no report.")
+@quiet_option
 @output_options
 def copy(
     source: str, target: str, collections: tuple[str, ...], quiet: bool, as_json: bool
 ) -> None:
     """Copy indexes from one store to another.
 
-    SOURCE and TARGET are each a folder of indexes, the word local for that of this machine, or
-    the address of a PostgreSQL server, postgresql://ROLE@HOST/DATABASE. What serves is copied,
-    with its vectors: nothing is embedded again. A copy that was interrupted goes on when it is
-    begun again. Afterwards let store.url name the server.
+    SOURCE and TARGET are each a folder of indexes, the word local for this machine's index
+    folder, or the address of a PostgreSQL server, postgresql://ROLE@HOST/DATABASE. The current
+    generation is copied with its vectors, so nothing is embedded again. Run an interrupted copy
+    again to continue it. To use the copy on a server, set store.url to its address.
     """
     from lookfar.index.copy import Copied
-    from lookfar.index.copy import copy as copied
+    from lookfar.index.copy import copy as copy_indexes
 
-    told = time.monotonic()
+    last_line = time.monotonic()
 
-    def tell(name: str, done: int, total: int) -> None:
-        nonlocal told
-        if not quiet and time.monotonic() - told >= _LINE_SECONDS:
-            told = time.monotonic()
+    def on_progress(name: str, done: int, total: int) -> None:
+        nonlocal last_line
+        if not quiet and time.monotonic() - last_line >= _LINE_SECONDS:
+            last_line = time.monotonic()
             click.echo(safe_name(f"Copying {name}: {done:,} of {total:,} documents"), err=True)
 
-    made: list[dict[str, Any]] = []
-    left: list[dict[str, Any]] = []
+    copied: list[dict[str, Any]] = []
+    skipped: list[dict[str, Any]] = []
     names = tuple(map(clean_text, collections))
-    for each in copied(_place(source), _place(target), names, tell, _PATIENCE):
-        if isinstance(each, Copied):
-            made.append(asdict(each))
-            said = (
-                f"{each.collection}: {how_many(each.documents, 'document')},"
-                f" {how_many(each.chunks, 'chunk')},"
-                f" {each.copied:,} copied, sha256 {each.sha256[:16]}"
+    for result in copy_indexes(
+        _location(source), _location(target), names, on_progress, _LOCK_SECONDS
+    ):
+        if isinstance(result, Copied):
+            copied.append(asdict(result))
+            line = (
+                f"{result.collection}: {how_many(result.documents, 'document')},"
+                f" {how_many(result.chunks, 'chunk')},"
+                f" {result.copied:,} copied, sha256 {result.sha256[:16]}"
             )
         else:
-            left.append(asdict(each))
-            said = f"{each.collection}: left out: {each.why}"
+            skipped.append(asdict(result))
+            line = f"{result.collection}: skipped: {result.why}"
         if not as_json and not quiet:
-            write(safe_name(said))
+            write(safe_name(line))
     if as_json:
-        write_json({"copied": made, "skipped": left})
-    elif not made and not left and not quiet:
-        write("Nothing is indexed there.")
+        write_json({"copied": copied, "skipped": skipped})
+    elif not copied and not skipped and not quiet:
+        write("There are no indexes to copy.")
 
 
-def _place(text: str) -> IndexLocation:
+def _location(text: str) -> IndexLocation:
     from lookfar import config
     from lookfar.index.copy import IndexLocation
 
     if text == _LOCAL:
         return IndexLocation(config.load(None).index.dir)
     if "://" in text:
-        # By the same rule as the setting: an address, and no password in it.
+        # Checked like the setting store.url, which refuses passwords.
         return IndexLocation(config.load(None, {"store.url": text}).store.url)
     return IndexLocation(str(Path(clean_text(text)).expanduser().absolute()))

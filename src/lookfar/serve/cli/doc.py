@@ -1,9 +1,7 @@
-"""``lookfar doc`` and ``lookfar undo``: Markdown changed by section, from a terminal.
+"""``lookfar doc`` and ``lookfar undo``: check Markdown and change it section by section.
 
-Takes: a command line, and texts from an option, a file or stdin. Gives: what changed, or with
-``--dry-run`` would change, as a diff; for people or with ``--json`` for scripts. Refuses: to
-guess which part is meant, to change what is not what ``--expect`` says, and texts that are no
-UTF-8.
+Texts come from an option, a file or stdin. Each edit prints a diff; with ``--dry-run`` nothing
+is written.
 """
 
 from __future__ import annotations
@@ -31,36 +29,34 @@ if TYPE_CHECKING:
     from lookfar.model import EditResult
 
 _POSITIONS: Final = ("last", "first", "before", "after")
-_MOST_BYTES: Final = 64 << 20
+_MAX_BYTES: Final = 64 << 20
 
 
-def _trying(command: Any) -> Any:
+def _dry_run_option(command: Any) -> Any:
     return click.option(
         "--dry-run", is_flag=True, help="Show what would change, and write nothing."
     )(command)
 
 
-def _changing(command: Any) -> Any:
-    """What every command takes that changes a part of a document."""
+def _edit_options(command: Any) -> Any:
+    """Add the options of every command that edits a document."""
     for option in (
         library_options,
         path_option,
-        click.option(
-            "--rewrite-links", is_flag=True, help="Change links to headings that are led astray."
-        ),
+        click.option("--rewrite-links", is_flag=True, help="Update links that would break."),
         click.option(
             "--expect", default="", metavar="HASH",
-            help="The sha256 that read --json gave; anything else is a conflict.",
+            help="The sha256 from read --json; fail if the text has changed since.",
         ),
-        _trying,
+        _dry_run_option,
     ):  # fmt: skip
         command = option(command)
     return command
 
 
-def _texts(command: Any) -> Any:
+def _text_options(command: Any) -> Any:
     for option in (
-        click.option("--file", "file", metavar="FILE", help="The same from a file; - is stdin."),
+        click.option("--file", "file", metavar="FILE", help="A file with the text; - is stdin."),
         click.option("--text", "text", metavar="TEXT", help="The text, as Markdown."),
     ):
         command = option(command)
@@ -76,7 +72,7 @@ def _texts(command: Any) -> Any:
 def doc(ctx: click.Context) -> None:
     """Check Markdown documents, and change them by section.
 
-    TARGET is what read takes: a URI and a heading (guide.md#Install, or
+    TARGET is as for read: a URI and a heading (guide.md#Install, or
     "guide.md#Install > Linux"), or a URI and lines (guide.md:10-20).
     """
     if ctx.invoked_subcommand is None:
@@ -88,47 +84,47 @@ def doc(ctx: click.Context) -> None:
 @click.argument("uris", nargs=-1, required=True, metavar="URI...")
 @click.option(
     "--single-h1/--several-h1", default=None,
-    help="Whether there may be one heading of level 1 only (default: edit.single_h1).",
+    help="Whether to allow only one heading of level 1 (default: edit.single_h1).",
 )  # fmt: skip
 @path_option
 @library_options
 def validate(
     uris: tuple[str, ...], single_h1: bool | None, path: str, as_json: bool, **options: Any
 ) -> int:
-    """Check the headings of documents; exit code 9 where one breaks a rule."""
+    """Check the headings of documents; exit code 9 if a rule is broken."""
     with open_library(path, options) as library:
-        found = [library.validate(clean_text(each), single_h1=single_h1) for each in uris]
+        validations = [library.validate(clean_text(uri), single_h1=single_h1) for uri in uris]
     if as_json:
-        write_json({"documents": [json_shapes.validation(each) for each in found]})
+        write_json({"documents": list(map(json_shapes.validation, validations))})
     else:
         from lookfar.serve.show import render
 
-        write(render.validations(found))
-    return 0 if all(each.ok for each in found) else CHECK_FAILED
+        write(render.validations(validations))
+    return 0 if all(validation.ok for validation in validations) else CHECK_FAILED
 
 
 @examples("lookfar doc fix guide.md --path docs --dry-run")
 @doc.command()
 @click.argument("uri")
-@_changing
+@_edit_options
 def fix(uri: str, **options: Any) -> None:
-    """Mend what breaks the rules for headings."""
+    """Fix headings that break the rules."""
     _edit("fix", uri, options)
 
 
 @examples('lookfar doc create decisions/7.md --title "Use SQLite" --template decision')
 @doc.command()
 @click.argument("uri")
-@click.option("--title", required=True, help="Its title.")
+@click.option("--title", required=True, help="The title.")
 @click.option(
     "--template", default="", metavar="NAME",
-    help="What it begins with: note, decision, guide, runbook, meeting, or one of your own.",
+    help="Start from a template: note, decision, guide, runbook, meeting, or one of your own.",
 )  # fmt: skip
-@click.option("--overwrite", is_flag=True, help="Where there is such a document, replace it.")
-@_texts
-@_changing
+@click.option("--overwrite", is_flag=True, help="Replace the document if it exists.")
+@_text_options
+@_edit_options
 def create(uri: str, title: str, template: str, overwrite: bool, **options: Any) -> None:
-    """Make a document, with a text below its title if one is given."""
+    """Create a document with a title and, if given, a text below it."""
     _edit(
         "create",
         uri,
@@ -143,17 +139,26 @@ def create(uri: str, title: str, template: str, overwrite: bool, **options: Any)
 @doc.command()
 @click.argument("target")
 @click.argument("heading")
-@click.option("--level", type=click.IntRange(1, 6), help="Of the heading (one below its parent).")
+@click.option(
+    "--level",
+    type=click.IntRange(1, 6),
+    help="Heading level (default: one below its parent).",
+)
 @click.option(
     "--position", type=click.Choice(_POSITIONS), default="last",
-    help="Last or first below TARGET, or before or after it.",
+    help="Last or first in TARGET, or before or after it.",
 )  # fmt: skip
-@_texts
-@_changing
+@_text_options
+@_edit_options
 def insert(target: str, heading: str, level: int | None, position: str, **options: Any) -> None:
-    """Put a new section called HEADING below TARGET, or beside it."""
+    """Insert a new section HEADING into TARGET, or beside it."""
     _edit(
-        "insert", target, options, heading=clean_text(heading), level=level or 0, position=position
+        "insert",
+        target,
+        options,
+        heading=clean_text(heading),
+        level=level or 0,
+        position=position,
     )
 
 
@@ -163,23 +168,25 @@ def insert(target: str, heading: str, level: int | None, position: str, **option
 )
 @doc.command()
 @click.argument("target")
-@click.option("--whole", is_flag=True, help="With heading and subsections, as read shows it.")
-@_texts
-@_changing
+@click.option(
+    "--whole", is_flag=True, help="Replace the heading and subsections, too, as shown by read."
+)
+@_text_options
+@_edit_options
 def replace(target: str, whole: bool, **options: Any) -> None:
-    """Give a section another text; its heading and subsections stay."""
-    _needs_text(options)
+    """Replace the text of a section, keeping its heading and subsections."""
+    _require_text(options)
     _edit("replace", target, options, whole=whole)
 
 
 @examples('lookfar doc append guide.md#Install --text "Then restart."')
 @doc.command()
 @click.argument("target")
-@_texts
-@_changing
+@_text_options
+@_edit_options
 def append(target: str, **options: Any) -> None:
-    """Add to a section's text, before its subsections; to a document, at its end."""
-    _needs_text(options)
+    """Append to a section, before its subsections, or to a document."""
+    _require_text(options)
     _edit("append", target, options)
 
 
@@ -189,13 +196,13 @@ def append(target: str, **options: Any) -> None:
 @click.argument("to")
 @click.option(
     "--position", type=click.Choice(_POSITIONS), default="last",
-    help="Last or first below TO, or before or after it.",
+    help="Last or first in TO, or before or after it.",
 )  # fmt: skip
-@_changing
+@_edit_options
 def move(target: str, to: str, position: str, **options: Any) -> None:
-    """Put a section with its subsections elsewhere in its document.
+    """Move a section with its subsections within its document.
 
-    TO is the whole heading path of the new parent ("Guide > Install"); "" is the top level.
+    TO is the full heading path of the new parent ("Guide > Install"); "" is the top level.
     """
     _edit("move", target, options, to=clean_text(to), position=position)
 
@@ -204,16 +211,16 @@ def move(target: str, to: str, position: str, **options: Any) -> None:
 @doc.command()
 @click.argument("target")
 @click.argument("heading")
-@_changing
+@_edit_options
 def rename(target: str, heading: str, **options: Any) -> None:
-    """Give a section another title."""
+    """Change the title of a section to HEADING."""
     _edit("rename", target, options, heading=clean_text(heading))
 
 
 @examples("lookfar doc delete guide.md#Install --dry-run")
 @doc.command()
 @click.argument("target")
-@_changing
+@_edit_options
 def delete(target: str, **options: Any) -> None:
     """Remove a section with its subsections, or lines."""
     _edit("delete", target, options)
@@ -222,27 +229,27 @@ def delete(target: str, **options: Any) -> None:
 @examples("lookfar undo guide.md --path docs", "lookfar undo --list")
 @click.command()
 @click.argument("target", default="")
-@click.option("--list", "listing", is_flag=True, help="Show what can be taken back.")
-@_trying
+@click.option("--list", "listing", is_flag=True, help="List the edits that can be undone.")
+@_dry_run_option
 @path_option
 @library_options
 def undo(
     target: str, listing: bool, dry_run: bool, path: str, as_json: bool, **options: Any
 ) -> None:
-    """Take back the last edit of a document.
+    """Undo the last edit of a document.
 
-    TARGET is the URI of the document; all that the edit changed is taken back. Undoing again
-    makes the edit anew.
+    TARGET is the URI of the document. Everything that the edit changed is undone. To redo the
+    edit, undo again.
     """
     if bool(target) == listing:
         raise InvalidArgument("Name a document, or give --list.", hint="See: lookfar undo --help")
     with open_library(path, options) as library:
         if target:
-            done = library.undo(clean_text(target), dry_run=dry_run)
+            result = library.undo(clean_text(target), dry_run=dry_run)
         else:
             steps = library.undoable()
     if target:
-        _tell(done, as_json)
+        _report(result, as_json)
     elif as_json:
         write_json(json_shapes.undoable(steps))
     else:
@@ -251,65 +258,65 @@ def undo(
         write(render.undoable(steps))
 
 
-# --- what they share ----------------------------------------------------------------------------
+# --- shared -----------------------------------------------------------------------------------
 
 
 def _edit(op: Any, target: str, options: dict[str, Any], **given: Any) -> None:
     from lookfar.model import Edit
 
-    text = _text(options.pop("text", None), options.pop("file", None))
+    text = _read_text(options.pop("text", None), options.pop("file", None))
     edit = Edit(op, clean_text(target), text=text, expected=options.pop("expect"), **given)
     path = options.pop("path")
     with open_library(path, options) as library:
-        done = library.edit(
+        result = library.edit(
             edit, dry_run=options["dry_run"], rewrite_links=options["rewrite_links"]
         )
-    _tell(done, options["as_json"])
-    if done.transaction and not options["as_json"]:
-        uri = next(each.uri for each in done.documents if each.action != "unchanged")
-        where = "" if path == "." else f" --path {quote(path)}"
-        click.echo(safe_name(f"To take it back: lookfar undo {quote(uri)}{where}"), err=True)
+    _report(result, options["as_json"])
+    if result.transaction and not options["as_json"]:
+        uri = next(doc.uri for doc in result.documents if doc.action != "unchanged")
+        folder = "" if path == "." else f" --path {quote(path)}"
+        click.echo(safe_name(f"To undo this: lookfar undo {quote(uri)}{folder}"), err=True)
 
 
-def _tell(done: EditResult, as_json: bool) -> None:
+def _report(result: EditResult, as_json: bool) -> None:
     if as_json:
-        write_json(json_shapes.edited(done))
+        write_json(json_shapes.edited(result))
         return
     from lookfar.serve.show import render
 
-    write(render.edited(done))
+    write(render.edited(result))
 
 
-def _needs_text(options: dict[str, Any]) -> None:
-    # Stdin is read when it is asked for: an empty one must not empty a section.
+def _require_text(options: dict[str, Any]) -> None:
+    # Stdin is only read if asked for: an empty one must not empty a section.
     if options["text"] is None and options["file"] is None:
         raise InvalidArgument(
             "There is no text.", hint="Give --text TEXT, --file FILE, or --file - for stdin."
         )
 
 
-def _text(text: str | None, file: str | None) -> str:
+def _read_text(text: str | None, file: str | None) -> str:
     if file is None:
         return clean_text(text or "")
     if text is not None:
         raise InvalidArgument("--text and --file are both given.", hint="Give one of them.")
     try:
-        raw = sys.stdin.buffer.read() if file == "-" else _read(file)
+        raw = sys.stdin.buffer.read() if file == "-" else _read_file(file)
     except FileNotFoundError as error:
-        raise NotFound(f"There is no file {file!r}.", hint="Name a file to read.") from error
+        raise NotFound(f"There is no file {file!r}.", hint="Check the path.") from error
     except OSError as error:
         raise from_os_error(error, f"reading {file}") from error
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise InvalidArgument(
-            f"{'stdin' if file == '-' else file!r} is no UTF-8.", hint="Save it as UTF-8."
+            f"{'stdin' if file == '-' else repr(file)} is not UTF-8.", hint="Save it as UTF-8."
         ) from error
 
 
-def _read(file: str) -> bytes:
+def _read_file(file: str) -> bytes:
     with Path(file).open("rb") as source:
-        raw = source.read(_MOST_BYTES + 1)
-    if len(raw) > _MOST_BYTES:
-        raise InvalidArgument(f"{file!r} is too large.", hint="Give at most 64 MiB.")
+        raw = source.read(_MAX_BYTES + 1)
+    if len(raw) > _MAX_BYTES:
+        raise InvalidArgument(f"{file!r} is too large.", hint="The limit is 64 MiB.")
     return raw

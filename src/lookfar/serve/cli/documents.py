@@ -1,15 +1,10 @@
-"""``lookfar documents``: databases of inserted texts, from a terminal.
-
-Takes: a command line, and texts from arguments, files or stdin. Gives: databases made,
-listed, filled, searched, emptied, and carried elsewhere as lines of JSON, for people or with
-``--json`` for scripts. Refuses: to delete without being told which documents.
-"""
+"""``lookfar documents``: databases of texts that are inserted rather than read from files."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -18,7 +13,13 @@ import click
 
 from lookfar.errors import InvalidArgument, NotFound, from_os_error, how_many
 from lookfar.serve.cli.exits import GuardedGroup, write, write_json
-from lookfar.serve.cli.options import clean_text, examples, library_options, open_library
+from lookfar.serve.cli.options import (
+    clean_text,
+    examples,
+    library_options,
+    open_library,
+    quiet_option,
+)
 from lookfar.serve.show import json_shapes, progress
 from lookfar.serve.show.printable import safe_name, safe_text
 
@@ -27,17 +28,15 @@ if TYPE_CHECKING:
     from lookfar.library import Library
 
 
-def _db(command: Any) -> Any:
+def _db_option(command: Any) -> Any:
     return click.option(
         "--db", default="", metavar="NAME", help="The database (default: vectors)."
     )(command)
 
 
-@contextmanager
-def _library(options: dict[str, Any]) -> Iterator[Library]:
-    """Databases belong to the user and to no folder, so the one at hand will do."""
-    with open_library(".", options) as library:
-        yield library
+def _open(options: dict[str, Any]) -> AbstractContextManager[Library]:
+    """Open the current folder's library: databases belong to the user, not to a folder."""
+    return open_library(".", options)
 
 
 @examples(
@@ -47,9 +46,10 @@ def _library(options: dict[str, Any]) -> Iterator[Library]:
 @click.group(cls=GuardedGroup, invoke_without_command=True)
 @click.pass_context
 def documents(ctx: click.Context) -> None:
-    """Keep texts in databases of their own, and find them again.
+    """Store texts in databases of their own, and search them.
 
-    Texts are inserted here or by programs (the toolset document-db), not read from files.
+    Texts are inserted with this command or by programs (toolset document-db), not read from
+    files.
     """
     if ctx.invoked_subcommand is None:
         write(ctx.get_help())
@@ -60,10 +60,10 @@ def documents(ctx: click.Context) -> None:
 @click.argument("name")
 @library_options
 def create(name: str, as_json: bool, **options: Any) -> None:
-    """Make a database called NAME; one that is there stays as it is."""
+    """Create a database called NAME, unless it exists already."""
     from lookfar.collections.databases import checked_name
 
-    with _library(options) as library:
+    with _open(options) as library:
         place = library.database(checked_name(clean_text(name))).create()
     if as_json:
         write_json({"name": name, "path": str(place)})
@@ -75,28 +75,28 @@ def create(name: str, as_json: bool, **options: Any) -> None:
 @documents.command("list")
 @library_options
 def list_(as_json: bool, **options: Any) -> None:
-    """List the databases, with how much is in each."""
-    with _library(options) as library:
-        found = [_about(each) for each in library.databases().values()]
+    """List the databases and their sizes."""
+    with _open(options) as library:
+        shapes = [_shape(database) for database in library.databases().values()]
         folder = library.settings.documents.dir
     if as_json:
-        write_json({"folder": folder, "databases": found})
+        write_json({"folder": folder, "databases": shapes})
         return
-    for each in found:
-        counts = [how_many(each[f"{noun}s"], noun) for noun in ("document", "chunk")]
-        write(safe_name(f"{each['name']}  {', '.join(counts)}, {each['disk_bytes']:,} bytes"))
-    write(safe_name(f"{len(found)} in {folder}"))
+    for shape in shapes:
+        counts = [how_many(shape[f"{noun}s"], noun) for noun in ("document", "chunk")]
+        write(safe_name(f"{shape['name']}  {', '.join(counts)}, {shape['disk_bytes']:,} bytes"))
+    write(safe_name(f"{len(shapes)} in {folder}"))
 
 
-def _about(database: Documents) -> dict[str, Any]:
-    found = database.status()
+def _shape(database: Documents) -> dict[str, Any]:
+    status = database.status()
     return {
         "name": database.database,
-        "path": found.index_dir,
-        "documents": found.counts.documents,
-        "chunks": found.counts.chunks,
-        "generation": found.generation,
-        "disk_bytes": found.disk_bytes,
+        "path": status.index_dir,
+        "documents": status.counts.documents,
+        "chunks": status.counts.chunks,
+        "generation": status.generation,
+        "disk_bytes": status.disk_bytes,
     }
 
 
@@ -106,26 +106,26 @@ def _about(database: Documents) -> dict[str, Any]:
 )
 @documents.command()
 @click.argument("text")
-@_db
-@click.option("--metadata", default="{}", metavar="JSON", help="A JSON object to keep beside it.")
+@_db_option
+@click.option("--metadata", default="{}", metavar="JSON", help="A JSON object to store with it.")
 @library_options
 def insert(text: str, db: str, metadata: str, as_json: bool, **options: Any) -> None:
     """Insert TEXT; - reads it from stdin."""
-    told = _object(metadata, "--metadata")
-    # Not clean_text(): what is no text is refused, not stored as something else.
-    given = _stdin() if text == "-" else text
-    with _library(options) as library:
-        made = library.database(clean_text(db)).insert(given, told)
+    parsed = _parse_object(metadata, "--metadata")
+    # Not clean_text(): text that is not valid Unicode must be refused, not stored altered.
+    content = _decode(sys.stdin.buffer).read() if text == "-" else text
+    with _open(options) as library:
+        inserted = library.database(clean_text(db)).insert(content, parsed)
     if as_json:
-        write_json(asdict(made))
+        write_json(asdict(inserted))
     else:
-        write(f"{made.doc_id}  {how_many(made.chunk_count, 'chunk')}")
+        write(f"{inserted.doc_id}  {how_many(inserted.chunk_count, 'chunk')}")
 
 
 @examples('lookfar documents find "rotate a key" --db notes -k 3 --filter \'{"year": 2024}\'')
 @documents.command()
 @click.argument("text")
-@_db
+@_db_option
 @click.option("--top-k", "-k", type=click.IntRange(1), metavar="N", help="Number of chunks.")
 @click.option(
     "--filter", "wanted", default="{}", metavar="JSON",
@@ -134,38 +134,38 @@ def insert(text: str, db: str, metadata: str, as_json: bool, **options: Any) -> 
 @library_options
 def find(text: str, db: str, top_k: int | None, wanted: str, as_json: bool, **options: Any) -> None:
     """Show the chunks nearest to TEXT, with their cosine distance."""
-    told = _object(wanted, "--filter")
-    with _library(options) as library:
-        found, notes = library.find_similar(
-            clean_text(text), database=clean_text(db), top_k=top_k, having=told
+    having = _parse_object(wanted, "--filter")
+    with _open(options) as library:
+        chunks, notes = library.find_similar(
+            clean_text(text), database=clean_text(db), top_k=top_k, having=having
         )
     for note in notes:
         click.echo(safe_name(f"Incomplete ({note.reason}): {note.detail.rstrip('.')}."), err=True)
     if as_json:
-        write_json({"results": [json_shapes.similar(chunk) for chunk in found]})
+        write_json({"results": [json_shapes.similar(chunk) for chunk in chunks]})
         return
-    for each in found:
-        distance = "-     " if each.score is None else f"{each.score:.4f}"
-        write(f"{distance}  {each.doc_id}  chunk {each.chunk_index}")
-        write(safe_text("    " + each.text.strip().replace("\n", "\n    ")))
+    for chunk in chunks:
+        distance = "-     " if chunk.score is None else f"{chunk.score:.4f}"
+        write(f"{distance}  {chunk.doc_id}  chunk {chunk.chunk_index}")
+        write(safe_text("    " + chunk.text.strip().replace("\n", "\n    ")))
 
 
 @examples("lookfar documents delete 0b0e4a1c --db notes")
 @documents.command()
 @click.argument("doc_ids", nargs=-1, required=True, metavar="DOC_ID...")
-@_db
+@_db_option
 @library_options
 def delete(doc_ids: tuple[str, ...], db: str, as_json: bool, **options: Any) -> None:
-    """Delete documents for good: nothing of them is left in the files.
+    """Delete documents permanently, so that no file contains any of their text.
 
-    Several at once take hardly longer than one. Damaged files that a repair has kept aside are
-    removed, too, because they may hold what is deleted.
+    Deleting several at once takes little longer than one. Damaged files that a repair set aside
+    are removed, too, because they may contain the deleted documents.
     """
-    with _library(options) as library:
+    with _open(options) as library:
         database = library.database(clean_text(db))
-        aside = database.kept_aside
+        damaged_copies = database.kept_aside
         chunks = database.delete(*map(clean_text, doc_ids))
-    for place in aside:  # It may have held what was deleted.
+    for place in damaged_copies:
         click.echo(safe_name(f"Removed the damaged copy that a repair had kept: {place}"), err=True)
     if as_json:
         write_json({"deleted_chunks": chunks})
@@ -176,105 +176,101 @@ def delete(doc_ids: tuple[str, ...], db: str, as_json: bool, **options: Any) -> 
 @examples("lookfar documents import notes.jsonl --db notes")
 @documents.command("import")
 @click.argument("file")
-@_db
-@click.option("--replace", is_flag=True, help="Where a doc_id is taken, the new text holds.")
-@click.option("--quiet", is_flag=True, help="Show no progress and no report.")
+@_db_option
+@click.option("--replace", is_flag=True, help="Replace documents that have the same doc_id.")
+@quiet_option
 @library_options
 def import_(file: str, db: str, replace: bool, quiet: bool, as_json: bool, **options: Any) -> None:
-    """Insert the documents of FILE, one JSON object on each line; - reads stdin.
+    """Insert documents from FILE, one JSON object per line; - reads stdin.
 
-    A line has text and may have doc_id and metadata. What is there already is skipped, so an
-    import that was interrupted is simply begun again.
+    Each line has text, and optionally doc_id and metadata. Documents that exist already are
+    skipped, so an interrupted import can simply be run again.
     """
-    read = 0
+    bytes_read = 0
 
-    def counting(lines: Iterable[str]) -> Iterator[str]:
-        nonlocal read
+    def count_bytes(lines: Iterable[str]) -> Iterator[str]:
+        nonlocal bytes_read
         for line in lines:
-            read += len(line.encode("utf-8", "surrogateescape"))
+            bytes_read += len(line.encode("utf-8", "surrogateescape"))
             yield line
 
     size = Path(file).stat().st_size if Path(file).is_file() else None
     with (
-        _library(options) as library,
-        _lines(file) as lines,
-        progress.counted("documents", size, quiet=quiet) as tell,
+        _open(options) as library,
+        _open_lines(file) as lines,
+        progress.counted("documents", size, quiet=quiet) as show_progress,
     ):
-        done = library.database(clean_text(db)).import_lines(
-            counting(lines), replace=replace, on_documents=lambda count: tell(count, read)
+        result = library.database(clean_text(db)).import_lines(
+            count_bytes(lines),
+            replace=replace,
+            on_documents=lambda count: show_progress(count, bytes_read),
         )
     if as_json:
-        write_json(asdict(done))
+        write_json(asdict(result))
     elif not quiet:
         write(
-            f"{done.added:,} added, {done.replaced:,} replaced, {done.skipped:,} there already,"
-            f" {how_many(done.chunks, 'chunk')}"
+            f"{result.added:,} added, {result.replaced:,} replaced, {result.skipped:,} skipped"
+            f" (exist already), {how_many(result.chunks, 'chunk')}"
         )
 
 
 @examples("lookfar documents export notes.jsonl --db notes")
 @documents.command("export")
 @click.argument("file", default="-")
-@_db
+@_db_option
 @library_options
 def export(file: str, db: str, as_json: bool, **options: Any) -> None:
-    """Write all documents to FILE (default: stdout), one JSON object on each line."""
+    """Write all documents to FILE (default: stdout), one JSON object per line."""
     from lookfar.store.ground.files import write_lines
 
-    with _library(options) as library:
+    with _open(options) as library:
         database = library.database(clean_text(db)).present()
         if file == "-":
             for line in database.export_lines():
                 write(line)
             return
         if Path(file).exists():
-            raise InvalidArgument(f"{file!r} is there already.", hint="Name another file.")
-        number = write_lines(Path(file), database.export_lines())
+            raise InvalidArgument(f"{file!r} exists already.", hint="Choose another file.")
+        count = write_lines(Path(file), database.export_lines())
     if as_json:
-        write_json({"file": file, "documents": number})
+        write_json({"file": file, "documents": count})
     else:
-        write(safe_name(f"{number:,} documents in {file}"))
+        write(safe_name(f"{count:,} documents in {file}"))
 
 
-def _object(text: str, option: str) -> dict[str, Any]:
+def _parse_object(text: str, option: str) -> dict[str, Any]:
     import json
 
+    example = f"For example: {option} '{{\"year\": 2024}}'"
     try:
-        found = json.loads(clean_text(text))
+        value = json.loads(clean_text(text))
     except ValueError as error:
-        raise InvalidArgument(
-            f"{option} is no JSON: {error}.",
-            hint=f"Write it like this: {option} '{{\"year\": 2024}}'",
-        ) from error
-    if not isinstance(found, dict):
-        raise InvalidArgument(f"{option} is no JSON object.", hint="Begin it with {.")
-    return found
+        raise InvalidArgument(f"{option} is not valid JSON: {error}.", hint=example) from error
+    if not isinstance(value, dict):
+        raise InvalidArgument(f"{option} must be a JSON object.", hint=example)
+    return value
 
 
-def _stdin() -> str:
-    return _text(sys.stdin.buffer).read()
-
-
-def _text(raw: IO[bytes], encoding: str = "utf-8") -> IO[str]:
-    """Bytes that are no text become halves of characters, which no database takes."""
+def _decode(raw: IO[bytes], encoding: str = "utf-8") -> IO[str]:
+    """Decode a stream. Invalid bytes become lone surrogates, which databases refuse."""
     from io import TextIOWrapper
 
     return TextIOWrapper(raw, encoding=encoding, errors="surrogateescape", newline="\n")
 
 
 @contextmanager
-def _lines(file: str) -> Iterator[IO[str]]:
+def _open_lines(file: str) -> Iterator[IO[str]]:
     if file == "-":
-        yield _text(sys.stdin.buffer, "utf-8-sig")
+        yield _decode(sys.stdin.buffer, "utf-8-sig")
         return
-    with _readable(file) as raw, _text(raw, "utf-8-sig") as lines:
+    with _open_file(file) as raw, _decode(raw, "utf-8-sig") as lines:
         yield lines
 
 
-def _readable(file: str) -> IO[bytes]:
+def _open_file(file: str) -> IO[bytes]:
     try:
         return Path(file).open("rb")
     except FileNotFoundError as error:
-        raise NotFound(f"There is no file {file!r}.", hint="Name one that is there.") from error
+        raise NotFound(f"There is no file {file!r}.", hint="Check the path.") from error
     except OSError as error:
         raise from_os_error(error, f"reading {file}") from error

@@ -1,9 +1,4 @@
-"""``lookfar history``: what happened in the repositories of a folder, from a terminal.
-
-Takes: a command line. Gives: the newest commits, or those that answer a question, best first;
-for people or with ``--json`` for scripts. Refuses: a folder without a repository; and to import
-the library before the command needs it.
-"""
+"""``lookfar history``: list the newest commits of a folder's repositories, or search them."""
 
 from __future__ import annotations
 
@@ -35,10 +30,12 @@ if TYPE_CHECKING:
 )
 @click.command()
 @click.argument("query", default="")
-@click.option("--limit", "-n", type=int, default=20, metavar="N", help="Most commits (20).")
-@click.option("--author", default="", metavar="TEXT", help="Only commits of such an author.")
+@click.option("--limit", "-n", type=int, default=20, metavar="N", help="At most N commits (20).")
+@click.option(
+    "--author", default="", metavar="TEXT", help="Only commits whose author's name or email has it."
+)
 @click.option("--touches", default="", metavar="GLOB", help="Only commits that change such paths.")
-@click.option("--branch", default="", metavar="NAME", help="Only commits of this branch or tag.")
+@click.option("--branch", default="", metavar="NAME", help="Only commits on this branch or tag.")
 @click.option("--after", default="", metavar="DATE", help="Only commits of this day or later.")
 @click.option("--before", default="", metavar="DATE", help="Only commits before this day.")
 @path_option
@@ -46,7 +43,7 @@ if TYPE_CHECKING:
 def history(query: str, limit: int, path: str, as_json: bool, **options: Any) -> None:
     """List the newest commits, or find those that answer QUERY.
 
-    A commit is read with: lookfar read HASH. Commits that were never indexed are indexed first.
+    To read a commit, run: lookfar read HASH. Commits that are not indexed yet are indexed first.
     """
     from lookfar.model import Filters
 
@@ -58,42 +55,44 @@ def history(query: str, limit: int, path: str, as_json: bool, **options: Any) ->
         after=moment(options["after"], "--after"),
         before=moment(options["before"], "--before"),
     )
+    hits: tuple[Hit, ...] = ()
     with (
         open_library(path, options) as library,
-        progress.shown("history", quiet=as_json, at_once=False) as tell,
+        progress.shown("history", quiet=as_json, at_once=False) as on_progress,
     ):
         if query:
-            found, hits, notes = _asked(library, clean_text(query), filters, limit, tell)
+            commits, hits, notes = _search_commits(
+                library, clean_text(query), filters, limit, on_progress
+            )
         else:
-            found, notes = library.history(filters=filters, limit=limit, on_progress=tell)
-            hits = ()
+            commits, notes = library.history(filters=filters, limit=limit, on_progress=on_progress)
     if as_json:
-        write_json(_shape(query, found, hits, notes))
+        write_json(_shape(query, commits, hits, notes))
     else:
         from lookfar.serve.show import render
 
-        write(render.history(found, hits, notes, query))
+        write(render.history(commits, hits, notes, query))
 
 
-def _asked(
-    library: Library, query: str, filters: Filters, limit: int, tell: Any
+def _search_commits(
+    library: Library, query: str, filters: Filters, limit: int, on_progress: Any
 ) -> tuple[tuple[CommitInfo, ...], tuple[Hit, ...], tuple[Incomplete, ...]]:
-    """The commits that answer a question, each with the passage that does."""
-    library.history(limit=1, on_progress=tell)  # Says so where there is no repository.
-    answer = library.search(query, top_k=limit, filters=filters, on_progress=tell)
+    """Return the commits that match, each with its best passage."""
+    library.history(limit=1, on_progress=on_progress)  # Raises if there is no repository.
+    answer = library.search(query, top_k=limit, filters=filters, on_progress=on_progress)
     best = {(hit.collection, hit.uri): hit for hit in reversed(answer.hits)}
     ranked = sorted(best.values(), key=answer.hits.index)
-    found = tuple(library.commit(hit.collection, hit.uri) for hit in ranked)
-    return found, tuple(ranked), answer.incomplete
+    commits = tuple(library.commit(hit.collection, hit.uri) for hit in ranked)
+    return commits, tuple(ranked), answer.incomplete
 
 
 def _shape(
     query: str,
-    found: tuple[CommitInfo, ...],
+    commits: tuple[CommitInfo, ...],
     hits: tuple[Hit, ...],
     notes: tuple[Incomplete, ...],
 ) -> json_shapes.Json:
-    commits = [asdict(each) for each in found]
-    for shape, hit in zip(commits, hits, strict=False):
+    shapes = [asdict(commit) for commit in commits]
+    for shape, hit in zip(shapes, hits, strict=False):
         shape |= {"score": hit.score, "text": hit.text}
-    return {"query": query, "commits": commits, "incomplete": json_shapes.incomplete(notes)}
+    return {"query": query, "commits": shapes, "incomplete": json_shapes.incomplete(notes)}

@@ -1,9 +1,8 @@
-"""``lookfar logs``: what the daemon and servers wrote, and where it lies.
+"""``lookfar logs``: show and follow the logs of the daemon and of HTTP servers.
 
-Takes: the files that :mod:`lookfar.serve.daemon.process` and :mod:`lookfar.serve.http.log_lines`
-write, with those that were rotated away. Gives: their last entries, and with ``--follow`` what
-comes; for people or with ``--json`` for scripts. Refuses: to hand on anything that could drive a
-terminal.
+Reads the files that :mod:`lookfar.serve.daemon.process` and
+:mod:`lookfar.serve.http.log_lines` write, including rotated ones. Control characters are escaped
+before anything is printed.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -29,16 +28,16 @@ from lookfar.serve.cli.options import examples, output_options
 from lookfar.serve.show.printable import safe_json, safe_name, safe_text
 
 LEVELS: Final = ("debug", "info", "warning", "error")
-_LAST: Final = 200
-_LOOK_SECONDS: Final = 0.25
-_MOST_BYTES: Final = 64 << 20
+_DEFAULT_LINES: Final = 200
+_POLL_SECONDS: Final = 0.25
+_MAX_BYTES: Final = 64 << 20
 _DAEMON_LINE: Final = re.compile(r"(\S+ \S+) (DEBUG|INFO|WARNING|ERROR|CRITICAL) (\S+): (.*)")
-_COLOURS: Final = {"debug": "dim", "warning": "yellow", "error": "bold red", "critical": "bold red"}
+_STYLES: Final = {"debug": "dim", "warning": "yellow", "error": "bold red", "critical": "bold red"}
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A file that something logs to; there is none where it logs to its stderr."""
+    """A log file; the path is empty if the process logs to its stderr."""
 
     name: str
     path: str
@@ -50,7 +49,7 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What was logged at one moment; a stack trace belongs to the message above it."""
+    """One log entry; a stack trace belongs to the message above it."""
 
     time: str
     level: str
@@ -67,120 +66,134 @@ class Entry:
 @click.command()
 @click.argument("name", type=click.Choice(("daemon", "server")), required=False)
 @click.option(
-    "--lines", "-n", type=int, default=_LAST, metavar="N", help=f"Most entries of each ({_LAST})."
+    "--lines",
+    "-n",
+    type=int,
+    default=_DEFAULT_LINES,
+    metavar="N",
+    help=f"At most N entries of each log ({_DEFAULT_LINES}).",
 )
-@click.option("--level", type=click.Choice(LEVELS), default="debug", help="Only from this one on.")
-@click.option("--follow", "-f", is_flag=True, help="Go on with what comes, until Ctrl-C.")
-@click.option("--where", is_flag=True, help="Only tell where the logs lie.")
+@click.option(
+    "--level", type=click.Choice(LEVELS), default="debug", help="Only this level and above."
+)
+@click.option("--follow", "-f", is_flag=True, help="Keep printing new entries, until Ctrl-C.")
+@click.option("--where", is_flag=True, help="Only show where the logs are.")
 @output_options
 def logs(
     name: str | None, lines: int, level: str, follow: bool, where: bool, as_json: bool
 ) -> None:
-    """Show what the daemon and servers logged, and where it lies.
+    """Show the logs of the daemon and of HTTP servers.
 
-    Without a name, both. A server logs to its stderr unless serve.log_file names a file.
+    Without a name, show both. A server logs to its stderr unless serve.log_file names a file.
     """
     if lines < 1:
-        raise InvalidArgument(f"{lines} entries cannot be shown.", hint="Ask for 1 or more.")
-    wanted = [each for each in _logs() if name in (None, each.name)]
+        raise InvalidArgument(f"-n is {lines}.", hint="Choose 1 or more.")
+    chosen = [log for log in _find_logs() if name in (None, log.name)]
     if where:
-        _tell_where(wanted, as_json)
+        _show_places(chosen, as_json)
     elif follow:
-        _follow(wanted, lines, level, as_json)
+        _follow(chosen, lines, level, as_json)
     else:
-        _show(wanted, lines, level, as_json)
+        _show(chosen, lines, level, as_json)
 
 
-def _of_the_daemon() -> click.Command:
-    """``lookfar daemon logs``: the same for whoever is there already."""
-    own = copy(logs)
-    own.params = [each for each in logs.params if each.name != "name"]
-    own.callback = partial(logs.callback, "daemon") if logs.callback else None
-    own.help = "Show what it logged, and where that lies."
-    return examples("lookfar daemon logs --follow")(own)
+def _make_daemon_logs() -> click.Command:
+    """Return ``lookfar daemon logs``: the same command for the daemon only."""
+    command = copy(logs)
+    command.params = [parameter for parameter in logs.params if parameter.name != "name"]
+    command.callback = partial(logs.callback, "daemon") if logs.callback else None
+    command.help = "Show its log."
+    return examples("lookfar daemon logs --follow")(command)
 
 
-daemon_logs = _of_the_daemon()
+daemon_logs = _make_daemon_logs()
 
 
-def _logs() -> list[Log]:
+def _find_logs() -> list[Log]:
     from lookfar.config import load
     from lookfar.serve.daemon.endpoint import daemon_log_path
 
     return [Log("daemon", str(daemon_log_path())), Log("server", load(None).serve.log_file)]
 
 
-def _tell_where(wanted: Sequence[Log], as_json: bool) -> None:
+def _show_places(chosen: Sequence[Log], as_json: bool) -> None:
     if as_json:
-        write_json({"logs": [_about(each) for each in wanted]})
+        write_json({"logs": [_shape(log) for log in chosen]})
         return
     from lookfar.serve.show import render
 
-    rows = [(each.name, each.path or "stderr", _state(each)) for each in wanted]
+    rows = [(log.name, log.path or "stderr", _describe_state(log)) for log in chosen]
     write(render.table(("log", "where", "state"), rows))
 
 
-def _about(log: Log) -> dict[str, Any]:
+def _shape(log: Log) -> dict[str, Any]:
     size = Path(log.path).stat().st_size if log.exists else 0
     return {"name": log.name, "path": log.path, "exists": log.exists, "bytes": size}
 
 
-def _state(log: Log) -> str:
+def _describe_state(log: Log) -> str:
     if not log.path:
-        return "logs to its stderr; set serve.log_file to keep it"
+        return "logs to its stderr; set serve.log_file to log to a file"
     return f"{Path(log.path).stat().st_size:,} bytes" if log.exists else "nothing logged yet"
 
 
-def _show(wanted: Sequence[Log], lines: int, level: str, as_json: bool) -> None:
-    found = {log.name: _last(log, lines, level) for log in wanted}
+def _show(chosen: Sequence[Log], lines: int, level: str, as_json: bool) -> None:
+    entries = {log.name: _read_last(log, lines, level) for log in chosen}
     if as_json:
         shapes = [
-            {**_about(log), "entries": [asdict(each) for each in found[log.name]]} for log in wanted
+            {**_shape(log), "entries": [asdict(entry) for entry in entries[log.name]]}
+            for log in chosen
         ]
         write_json({"logs": shapes})
         return
-    for log in wanted:
-        # Not on stdout: whoever pipes a log wants the log.
-        click.echo(safe_name(f"{log.name}: {log.path or 'stderr'} ({_state(log)})"), err=True)
-        if found[log.name]:
-            write(_rendered(found[log.name]))
+    for log in chosen:
+        # On stderr, so that a pipe gets nothing but the log.
+        line = f"{log.name}: {log.path or 'stderr'} ({_describe_state(log)})"
+        click.echo(safe_name(line), err=True)
+        if entries[log.name]:
+            write(_render(entries[log.name]))
 
 
-# --- what is there ------------------------------------------------------------------------------
+# --- reading ----------------------------------------------------------------------------------
 
 
-def _last(log: Log, most: int, level: str) -> list[Entry]:
-    """The last entries, also from files that were rotated away where one is not enough."""
-    found: list[Entry] = []
+def _read_last(log: Log, most: int, level: str) -> list[Entry]:
+    """Return the last entries, going back to rotated files if one file has too few."""
+    entries: list[Entry] = []
     for path in (log.path, *(f"{log.path}.{number}" for number in range(1, 10))):
-        if not log.path or not Path(path).is_file() or len(found) >= most:
+        if not log.path or not Path(path).is_file() or len(entries) >= most:
             break
         try:
             with Path(path).open("rb") as file:
-                file.seek(max(Path(path).stat().st_size - _MOST_BYTES, 0))
+                file.seek(max(Path(path).stat().st_size - _MAX_BYTES, 0))
                 text = file.read().decode("utf-8", "replace")
         except OSError as error:
             raise from_os_error(error, f"reading {path}") from error
-        found = [*(each for each in entries(text) if _from(each, level)), *found]
-    return found[-most:]
+        entries = [*_parse(text, level), *entries]
+    return entries[-most:]
 
 
-def entries(text: str) -> Iterator[Entry]:
-    """The entries of a log, in either of the two ways in which ours are written."""
+def _parse(text: str, level: str) -> Iterator[Entry]:
+    """Yield the entries of a log that have at least this level."""
+    return (entry for entry in parse_entries(text) if _has_level(entry, level))
+
+
+def parse_entries(text: str) -> Iterator[Entry]:
+    """Yield the entries of a log, in the format of the daemon or of a server."""
     last: Entry | None = None
     for line in text.splitlines():
-        found = _entry(line)
-        if found is None and last is not None:
-            last = Entry(last.time, last.level, last.component, f"{last.message}\n{line}")
+        entry = _parse_line(line)
+        if entry is None and last is not None:
+            last = replace(last, message=f"{last.message}\n{line}")
             continue
         if last is not None:
             yield last
-        last = found or Entry("", "", "", line)
+        last = entry or Entry("", "", "", line)
     if last is not None:
         yield last
 
 
-def _entry(line: str) -> Entry | None:
+def _parse_line(line: str) -> Entry | None:
     if line.startswith("{"):
         try:
             shape = json.loads(line)
@@ -189,38 +202,38 @@ def _entry(line: str) -> Entry | None:
         known = ("time", "level", "component", "message")
         if not isinstance(shape, dict) or not set(known) <= set(shape):
             return None
-        told = [f"{key}={shape[key]}" for key in shape if key not in (*known, "exception")]
-        message = " ".join((str(shape["message"]), *told))
+        fields = [f"{key}={shape[key]}" for key in shape if key not in (*known, "exception")]
+        message = " ".join((str(shape["message"]), *fields))
         if "exception" in shape:
             message += f"\n{shape['exception']}"
         moment, level, component = (str(shape[key]) for key in known[:-1])
         return Entry(moment, level, component, message)
-    if found := _DAEMON_LINE.fullmatch(line):
-        moment, level, component, message = found.groups()
+    if match := _DAEMON_LINE.fullmatch(line):
+        moment, level, component, message = match.groups()
         return Entry(moment, level.lower(), component.removeprefix("lookfar."), message)
     return None
 
 
-def _from(entry: Entry, level: str) -> bool:
-    """Whether it is as grave as was asked; what has no level is always shown."""
+def _has_level(entry: Entry, level: str) -> bool:
+    """Return whether an entry has at least this level; one without a level always passes."""
     known = (*LEVELS, "critical")
     return entry.level not in known or known.index(entry.level) >= known.index(level)
 
 
-def _rendered(found: Sequence[Entry]) -> str:
+def _render(entries: Sequence[Entry]) -> str:
     from rich.text import Text
 
     from lookfar.serve.show import render
 
     lines = []
-    for each in found:
-        first, *more = safe_text(each.message).split("\n")
-        style = _COLOURS.get(each.level, "")
+    for entry in entries:
+        first, *more = safe_text(entry.message).split("\n")
+        style = _STYLES.get(entry.level, "")
         lines.append(
             render.styled(
-                (f"{each.time} " if each.time else "", "dim"),
-                (f"{each.level:<7} " if each.level else "", style or "green"),
-                (f"{each.component}: " if each.component else "", "cyan"),
+                (f"{entry.time} " if entry.time else "", "dim"),
+                (f"{entry.level:<7} " if entry.level else "", style or "green"),
+                (f"{entry.component}: " if entry.component else "", "cyan"),
                 (first, style),
             )
         )
@@ -228,38 +241,38 @@ def _rendered(found: Sequence[Entry]) -> str:
     return render.printed(lines)
 
 
-# --- what comes ---------------------------------------------------------------------------------
+# --- following --------------------------------------------------------------------------------
 
 
 class _Tail:
-    """What is added to a file, also when another one takes its place."""
+    """Reads what is appended to a log, also after it was rotated."""
 
     def __init__(self, log: Log) -> None:
         self.log = log
         self._file: IO[bytes] = BytesIO()
         self._rest = b""
         if log.exists:
-            self._begin()
+            self._open()
             self._file.seek(0, os.SEEK_END)
 
-    def new(self) -> str:
-        """The whole lines that came since."""
-        text = self._read()
-        if self._replaced():
-            self._begin()
-            text += self._read()
+    def read_new(self) -> str:
+        """Return the complete lines that were added since the last call."""
+        text = self._read_lines()
+        if self._is_replaced():
+            self._open()
+            text += self._read_lines()
         return text
 
-    def _begin(self) -> None:
+    def _open(self) -> None:
         self._file.close()
-        # Held open: what is written before it is rotated away must not be lost.
+        # Stays open, so that the last lines before a rotation are not lost.
         self._file = Path(self.log.path).open("rb")  # noqa: SIM115
 
-    def _read(self) -> str:
+    def _read_lines(self) -> str:
         whole, newline, self._rest = (self._rest + self._file.read()).rpartition(b"\n")
         return (whole + newline).decode("utf-8", "replace")
 
-    def _replaced(self) -> bool:
+    def _is_replaced(self) -> bool:
         if not self.log.exists:
             return False
         if isinstance(self._file, BytesIO):
@@ -268,33 +281,32 @@ class _Tail:
         return not os.path.samestat(here, there) or there.st_size < self._file.tell()
 
 
-def _follow(wanted: Sequence[Log], lines: int, level: str, as_json: bool) -> None:
-    kept = [log for log in wanted if log.path]
-    if not kept:
+def _follow(chosen: Sequence[Log], lines: int, level: str, as_json: bool) -> None:
+    files = [log for log in chosen if log.path]
+    if not files:
         raise InvalidArgument(
             "A server logs to its stderr, which cannot be followed from here.",
-            hint="Give it a file: lookfar config set serve.log_file FILE",
+            hint="Let it log to a file: lookfar config set serve.log_file FILE",
         )
-    tails = [_Tail(log) for log in kept]
-    for log in kept:
-        _tell(log, _last(log, lines, level), as_json)
+    tails = [_Tail(log) for log in files]
+    for log in files:
+        _write_entries(log, _read_last(log, lines, level), as_json)
     try:
         while True:
             for tail in tails:
-                came = (each for each in entries(tail.new()) if _from(each, level))
-                _tell(tail.log, list(came), as_json)
-            time.sleep(_LOOK_SECONDS)
+                _write_entries(tail.log, list(_parse(tail.read_new(), level)), as_json)
+            time.sleep(_POLL_SECONDS)
     except KeyboardInterrupt:
         return
 
 
-def _tell(log: Log, found: Sequence[Entry], as_json: bool) -> None:
-    if not found:
+def _write_entries(log: Log, entries: Sequence[Entry], as_json: bool) -> None:
+    if not entries:
         return
     if as_json:
-        for each in found:
-            line = {"log": log.name, **asdict(each)}
+        for entry in entries:
+            line = {"log": log.name, **asdict(entry)}
             write(safe_json(line, ascii_only=True, indent=None))
     else:
-        write(_rendered(found))
+        write(_render(entries))
     sys.stdout.flush()

@@ -1,8 +1,4 @@
-"""``lookfar memory`` and ``lookfar remember``: what agents and people keep, from a terminal.
-
-Takes: a command line. Gives: memories written, listed, read, changed and put away, for people
-or with ``--json`` for scripts. Refuses: a change that changes nothing.
-"""
+"""``lookfar memory`` and ``lookfar remember``: write, read and change the memories of a folder."""
 
 from __future__ import annotations
 
@@ -31,17 +27,17 @@ TYPES: Final = ("plan", "journal", "fact", "observation", "reflection")
 STATUSES: Final = ("active", "archived")
 
 
-def _shape(found: Memory) -> dict[str, Any]:
-    return asdict(found) | {"tags": list(found.tags), "warnings": list(found.warnings)}
+def _shape(memory: Memory) -> dict[str, Any]:
+    return asdict(memory) | {"tags": list(memory.tags), "warnings": list(memory.warnings)}
 
 
-def _told(did: str, found: Memory, as_json: bool) -> None:
+def _report(action: str, memory: Memory, as_json: bool) -> None:
     if as_json:
-        write_json(_shape(found))
+        write_json(_shape(memory))
         return
-    write(safe_name(f"{did} {found.name}"))
-    for each in found.warnings:
-        click.echo(safe_name(f"{found.name}: {each}"), err=True)
+    write(safe_name(f"{action} {memory.name}"))
+    for warning in memory.warnings:
+        click.echo(safe_name(f"{memory.name}: {warning}"), err=True)
 
 
 @examples(
@@ -50,12 +46,12 @@ def _told(did: str, found: Memory, as_json: bool) -> None:
 )
 @click.command()
 @click.argument("text")
-@click.option("--title", default="", help="Its title, which also names the file.")
-@click.option("--type", "kind", type=click.Choice(TYPES), default="fact", help="What it is.")
-@click.option("--tag", "tags", multiple=True, help="A tag. Repeatable.")
+@click.option("--title", default="", help="The title, which also becomes the file name.")
 @click.option(
-    "--about", multiple=True, metavar="URI", help="A document that it links to. Repeatable."
+    "--type", "kind", type=click.Choice(TYPES), default="fact", help="The type of memory."
 )
+@click.option("--tag", "tags", multiple=True, help="A tag. Repeatable.")
+@click.option("--about", multiple=True, metavar="URI", help="A document to link to. Repeatable.")
 @path_option
 @library_options
 def remember(
@@ -68,12 +64,12 @@ def remember(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Keep TEXT as a memory of a folder.
+    """Save TEXT as a memory of a folder.
 
-    It is a Markdown file, found by search beside documents and code.
+    It becomes a Markdown file, and search finds it along with documents and code.
     """
     with open_library(path, options) as library:
-        _, made = library.remember(
+        _, memory = library.remember(
             clean_text(text),
             title=clean_text(title),
             type=kind,
@@ -81,11 +77,11 @@ def remember(
             about=tuple(map(clean_text, about)),
             author=AUTHOR,
         )
-        place = library.notebook().folder / made.name
+        place = library.notebook().folder / memory.name
     if as_json:
-        write_json(_shape(made) | {"path": str(place)})
+        write_json(_shape(memory) | {"path": str(place)})
     else:
-        write(safe_name(f"Remembered in {place}"))
+        write(safe_name(f"Saved in {place}"))
 
 
 @examples(
@@ -96,9 +92,9 @@ def remember(
 @click.group(cls=GuardedGroup, invoke_without_command=True)
 @click.pass_context
 def memory(ctx: click.Context) -> None:
-    """Keep, read and put away what is remembered of a folder.
+    """Write, read, change and delete the memories of a folder.
 
-    Memories are Markdown files: edit them with whatever you like. remember is short for
+    Memories are Markdown files, which you can also edit with any editor. remember is short for
     memory add.
     """
     if ctx.invoked_subcommand is None:
@@ -112,9 +108,11 @@ memory.add_command(examples('lookfar memory add "Keys rotate in March." --tag ke
 
 @examples("lookfar memory list --type plan", "lookfar memory list --trash --json")
 @memory.command("list")
-@click.option("--type", "kind", type=click.Choice(TYPES), help="Only of this type.")
-@click.option("--tag", "tags", multiple=True, help="Only with this tag. Repeatable: all of them.")
-@click.option("--trash", is_flag=True, help="What is in the trash instead.")
+@click.option("--type", "kind", type=click.Choice(TYPES), help="Only this type.")
+@click.option(
+    "--tag", "tags", multiple=True, help="Only with this tag. Repeatable; all must match."
+)
+@click.option("--trash", is_flag=True, help="List the trash instead.")
 @path_option
 @library_options
 def list_(
@@ -124,30 +122,33 @@ def list_(
     with open_library(path, options) as library:
         notebook = library.notebook()
         if trash:
-            gone = notebook.trash()
+            trashed = notebook.trash()
         else:
-            found = notebook.memories(type=kind or "", tags=map(clean_text, tags))
-    if trash:
-        if as_json:
-            write_json({"folder": str(notebook.folder), "trash": [asdict(each) for each in gone]})
-            return
-        from lookfar.serve.show import render
-
-        past = [(e.name, str(e.version), "deleted" if e.deleted else "earlier") for e in gone]
-        write(render.table(("name", "version", "state"), past) if past else "The trash is empty.")
+            memories = notebook.memories(type=kind or "", tags=map(clean_text, tags))
+    folder = str(notebook.folder)
+    if trash and as_json:
+        write_json({"folder": folder, "trash": [asdict(entry) for entry in trashed]})
         return
     if as_json:
-        write_json({"folder": str(notebook.folder), "memories": [_shape(each) for each in found]})
+        write_json({"folder": folder, "memories": [_shape(memory) for memory in memories]})
         return
     from lookfar.serve.show import render
 
+    if trash:
+        entries = [
+            (entry.name, str(entry.version), "deleted" if entry.deleted else "earlier")
+            for entry in trashed
+        ]
+        head = ("name", "version", "state")
+        write(render.table(head, entries) if entries else "The trash is empty.")
+        return
     rows = [
         (m.name, m.type or "-", m.created_at[:10], m.title, " ".join(f"#{tag}" for tag in m.tags))
-        for m in found
+        for m in memories
     ]
     if rows:
-        write(render.table(("name", "type", "made", "title", "tags"), rows))
-    write(safe_name(f"{len(found)} in {notebook.folder}"))
+        write(render.table(("name", "type", "created", "title", "tags"), rows))
+    write(safe_name(f"{len(memories)} in {folder}"))
 
 
 @examples("lookfar memory read keys-rotate")
@@ -156,15 +157,15 @@ def list_(
 @path_option
 @library_options
 def read(name: str, path: str, as_json: bool, **options: Any) -> None:
-    """Print a memory. NAME is that of its file."""
+    """Print a memory. NAME is its file name."""
     with open_library(path, options) as library:
-        found = library.notebook().read(clean_text(name))
+        memory = library.notebook().read(clean_text(name))
     if as_json:
-        write_json(_shape(found))
+        write_json(_shape(memory))
         return
-    said = (found.type, found.status, found.created_at, found.author)
-    write(safe_name(f"{found.name}  {found.title}  " + "  ".join(filter(None, said))))
-    write("\n" + safe_text(found.text))
+    details = (memory.type, memory.status, memory.created_at, memory.author)
+    write(safe_name(f"{memory.name}  {memory.title}  " + "  ".join(filter(None, details))))
+    write("\n" + safe_text(memory.text))
 
 
 @examples(
@@ -174,9 +175,9 @@ def read(name: str, path: str, as_json: bool, **options: Any) -> None:
 @memory.command()
 @click.argument("name")
 @click.argument("text", required=False)
-@click.option("--type", "kind", type=click.Choice(TYPES), help="What it is from now on.")
-@click.option("--status", type=click.Choice(STATUSES), help="Whether it still holds.")
-@click.option("--tag", "tags", multiple=True, help="A tag, in place of those it has. Repeatable.")
+@click.option("--type", "kind", type=click.Choice(TYPES), help="The new type.")
+@click.option("--status", type=click.Choice(STATUSES), help="The new status.")
+@click.option("--tag", "tags", multiple=True, help="A tag, replacing its current ones. Repeatable.")
 @path_option
 @library_options
 def edit(
@@ -189,16 +190,16 @@ def edit(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Give the memory NAME another TEXT, type, status or tags; the rest stays.
+    """Change the text, type, status or tags of the memory NAME.
 
-    What it was goes to the trash, so restore takes it back.
+    Its previous version goes to the trash; restore brings it back.
     """
     if text is None and not (kind or status or tags):
         raise InvalidArgument(
             "Nothing would change.", hint="Give a text, --type, --status or --tag."
         )
     with open_library(path, options) as library:
-        found = library.notebook().update(
+        memory = library.notebook().update(
             clean_text(name),
             None if text is None else clean_text(text),
             type=kind or "",
@@ -206,7 +207,7 @@ def edit(
             tags=list(map(clean_text, tags)) if tags else None,
             author=AUTHOR,
         )
-    _told("Changed", found, as_json)
+    _report("Changed", memory, as_json)
 
 
 @examples('lookfar memory append keys-rotate "The auditors agreed."')
@@ -218,8 +219,8 @@ def edit(
 def append(name: str, text: str, path: str, as_json: bool, **options: Any) -> None:
     """Add TEXT as a paragraph to the memory NAME."""
     with open_library(path, options) as library:
-        found = library.notebook().append(clean_text(name), clean_text(text), author=AUTHOR)
-    _told("Added to", found, as_json)
+        memory = library.notebook().append(clean_text(name), clean_text(text), author=AUTHOR)
+    _report("Added to", memory, as_json)
 
 
 @examples("lookfar memory delete keys-rotate")
@@ -228,28 +229,30 @@ def append(name: str, text: str, path: str, as_json: bool, **options: Any) -> No
 @path_option
 @library_options
 def delete(name: str, path: str, as_json: bool, **options: Any) -> None:
-    """Move the memory NAME into the trash."""
+    """Move the memory NAME to the trash."""
     with open_library(path, options) as library:
         notebook = library.notebook()
-        found = notebook.read(clean_text(name))
+        memory = notebook.read(clean_text(name))
         notebook.delete(clean_text(name), author=AUTHOR)
-    _told("Deleted", found, as_json)
+    _report("Deleted", memory, as_json)
 
 
 @examples("lookfar memory restore keys-rotate", "lookfar memory restore keys-rotate --version 1")
 @memory.command()
 @click.argument("name")
-@click.option("--version", type=int, metavar="N", help="Its number in the trash (the last one).")
+@click.option(
+    "--version", type=int, metavar="N", help="Its version in the trash (default: the latest)."
+)
 @path_option
 @library_options
 def restore(name: str, version: int | None, path: str, as_json: bool, **options: Any) -> None:
-    """Bring the memory NAME back, or take back its last change.
+    """Restore the memory NAME, or undo its last change.
 
-    What it is now goes to the trash, so restoring again undoes it.
+    The current version goes to the trash, so restoring again reverts it.
     """
     with open_library(path, options) as library:
-        found = library.notebook().restore(clean_text(name), version=version, author=AUTHOR)
-    _told("Restored", found, as_json)
+        memory = library.notebook().restore(clean_text(name), version=version, author=AUTHOR)
+    _report("Restored", memory, as_json)
 
 
 @examples('lookfar memory merge keys "All about keys." keys-rotate keys-storage')
@@ -262,12 +265,15 @@ def restore(name: str, version: int | None, path: str, as_json: bool, **options:
 def merge(
     into: str, text: str, sources: tuple[str, ...], path: str, as_json: bool, **options: Any
 ) -> None:
-    """Make one memory INTO with TEXT of SOURCES, which go to the trash."""
+    """Replace the memories SOURCES by one memory INTO with TEXT.
+
+    The sources go to the trash.
+    """
     with open_library(path, options) as library:
-        found = library.notebook().merge(
+        memory = library.notebook().merge(
             tuple(map(clean_text, sources)), clean_text(into), clean_text(text), author=AUTHOR
         )
-    _told("Merged into", found, as_json)
+    _report("Merged into", memory, as_json)
 
 
 @examples("lookfar memory stats --json")
@@ -277,12 +283,13 @@ def merge(
 def stats(path: str, as_json: bool, **options: Any) -> None:
     """Count memories by type, status and tag."""
     with open_library(path, options) as library:
-        found = asdict(library.notebook().stats())
+        counts = asdict(library.notebook().stats())
     if as_json:
-        write_json(found)
+        write_json(counts)
         return
-    for name, value in found.items():
-        counts = ", ".join(f"{each} {n}" for each, n in value.items()) if isinstance(
-            value, dict
-        ) else f"{value:,}"  # fmt: skip
-        write(safe_name(f"{name.replace('_', ' ')}: {counts or 'none'}"))
+    for name, value in counts.items():
+        if isinstance(value, dict):
+            line = ", ".join(f"{key} {count}" for key, count in value.items())
+        else:
+            line = f"{value:,}"
+        write(safe_name(f"{name.replace('_', ' ')}: {line or 'none'}"))

@@ -1,12 +1,8 @@
-"""``lookfar setup``: the command.
-
-Takes: a command line. Gives: what :mod:`lookfar.serve.cli.setup_flow` does with it, and its exit
-code. Refuses: options that contradict each other; and to import more than a help page needs.
-"""
+"""``lookfar setup``: the command. :mod:`lookfar.serve.cli.setup_flow` does the work."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import click
 
@@ -22,23 +18,23 @@ from lookfar.serve.cli.options import examples, output_options
     "clients",
     multiple=True,
     metavar="NAME",
-    help="Only this client, such as cursor, found or not. Repeatable.",
+    help="Only this client, such as cursor, even if it is not detected. Repeatable.",
 )
 @click.option(
     "--scope",
     type=click.Choice(("user", "project")),
-    help="For all projects (user, the default), or in a file of this project.",
+    help="Set up all projects (user, the default), or only this project.",
 )
-@click.option("--yes", is_flag=True, help="Change what is shown without asking.")
+@click.option("--yes", is_flag=True, help="Make the changes shown without asking.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
-@click.option("--undo", is_flag=True, help="Take back what setup changed.")
+@click.option("--undo", is_flag=True, help="Undo what setup changed.")
 @click.option(
     "--snippet/--no-snippet",
     default=None,
-    help="Tell agents in AGENTS.md or CLAUDE.md to search with Lookfar, not grep (asked).",
+    help="Tell agents in AGENTS.md or CLAUDE.md to search with Lookfar, not grep (asks).",
 )
 @click.option("--skill", is_flag=True, help="Tell them in a skill (SKILL.md) instead.")
-@click.option("--no-index", is_flag=True, help="Only edit files: no index, no question at the end.")
+@click.option("--no-index", is_flag=True, help="Only edit files: no indexing, no test search.")
 @output_options
 def setup(
     path: str | None,
@@ -49,29 +45,24 @@ def setup(
     undo: bool,
     snippet: bool | None,
     skill: bool,
+    no_index: bool,
     as_json: bool,
-    **options: Any,
 ) -> None:
-    """Make Lookfar known to the agents on this machine.
+    """Add Lookfar to the agents on this machine.
 
-    PATH is the project to index and to search (default: the project around this folder). Finds
-    the clients that are installed, shows what it would change in their settings, and asks.
+    PATH is the project to index and search (default: the project that contains the current
+    folder). Detects the installed clients, shows the changes to their settings, and asks.
     """
-    from lookfar.serve.cli.setup_flow import Flow
+    from lookfar.serve.cli.setup_flow import SetupFlow
 
     if undo and (snippet is not None or skill):
-        raise InvalidArgument(
-            "--undo takes back snippets, too.", hint="Leave out --snippet and --skill."
-        )
+        raise InvalidArgument("--undo also removes snippets.", hint="Omit --snippet and --skill.")
     if skill and snippet is False:
-        raise InvalidArgument("--skill contradicts --no-snippet.", hint="Leave out one of them.")
+        raise InvalidArgument("--skill contradicts --no-snippet.", hint="Omit one of them.")
     if as_json and not (yes or dry_run):
         raise ConfirmationNeeded(
-            "With --json nobody is asked.", hint="Add --yes, or --dry-run to look first."
+            "--json cannot ask for confirmation.", hint="Add --yes, or --dry-run to look first."
         )
-    flow = Flow(path, clients, scope, yes=yes, dry_run=dry_run, as_json=as_json)
-    if undo:
-        code = flow.undo()
-    else:
-        code = flow.run(snippet=snippet, skill=skill, index=not options["no_index"])
+    flow = SetupFlow(path, clients, scope, yes=yes, dry_run=dry_run, as_json=as_json)
+    code = flow.undo() if undo else flow.run(snippet=snippet, skill=skill, index=not no_index)
     click.get_current_context().exit(code)

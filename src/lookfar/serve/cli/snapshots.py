@@ -1,8 +1,4 @@
-"""``lookfar snapshots``: the earlier states of an index, listed, compared and returned to.
-
-Takes: a command line. Gives: what the library keeps of a folder's past, for people or
-with ``--json`` for scripts. Refuses: to import the library before a command needs it.
-"""
+"""``lookfar snapshots``: list, compare and restore earlier generations of an index."""
 
 from __future__ import annotations
 
@@ -25,8 +21,8 @@ from lookfar.serve.show import json_shapes
 def snapshots(ctx: click.Context) -> None:
     """List, compare and restore earlier states of an index.
 
-    Every indexing that changes something makes a numbered generation. The last few
-    are kept, and any of them can serve again at once.
+    Every indexing run that changes something creates a numbered generation. The last few are
+    kept, and searches can go back to any of them at once.
     """
     if ctx.invoked_subcommand is None:
         write(ctx.get_help())
@@ -39,16 +35,16 @@ def snapshots(ctx: click.Context) -> None:
 def list_(path: str, as_json: bool, **options: Any) -> None:
     """List the generations that are kept.
 
-    PATH is the indexed folder (default: this one).
+    PATH is the indexed folder (default: the current one).
     """
     with open_library(path, options) as library:
-        kept, held = library.snapshots(), library.held
+        generations, held = library.snapshots(), library.held
     if as_json:
-        write_json(json_shapes.snapshots(kept, held))
+        write_json(json_shapes.snapshots(generations, held))
         return
     from lookfar.serve.show import render
 
-    write(render.snapshots(kept, held))
+    write(render.snapshots(generations, held))
 
 
 @examples("lookfar snapshots diff 3 5 docs --json")
@@ -58,18 +54,18 @@ def list_(path: str, as_json: bool, **options: Any) -> None:
 @click.argument("path", default=".")
 @library_options
 def diff(older: int, newer: int, path: str, as_json: bool, **options: Any) -> None:
-    """Tell which documents and sections changed between two generations.
+    """Show which documents and sections changed between two generations.
 
-    OLDER and NEWER are their numbers. PATH is the indexed folder (default: this one).
+    OLDER and NEWER are their numbers. PATH is the indexed folder (default: the current one).
     """
     with open_library(path, options) as library:
-        found = library.diff(older, newer)
+        changes = library.diff(older, newer)
     if as_json:
-        write_json(json_shapes.diff(found))
+        write_json(json_shapes.diff(changes))
         return
     from lookfar.serve.show import render
 
-    write(render.diff(found))
+    write(render.diff(changes))
 
 
 @examples("lookfar snapshots rollback 3 docs")
@@ -80,16 +76,16 @@ def diff(older: int, newer: int, path: str, as_json: bool, **options: Any) -> No
 def rollback(number: int, path: str, as_json: bool, **options: Any) -> None:
     """Answer from an earlier generation until the folder is indexed again.
 
-    NUMBER is the generation. PATH is the indexed folder (default: this one).
+    NUMBER is the generation. PATH is the indexed folder (default: the current one).
     """
     with open_library(path, options) as library:
-        now, held = library.roll_back(number), library.held
+        snapshot, held = library.roll_back(number), library.held
     if as_json:
-        write_json(json_shapes.snapshot(now, held))
+        write_json(json_shapes.snapshot(snapshot, held))
         return
-    write(f"Generation {number} of {now.created_at} answers now.")
+    write(f"Searches now use generation {number} of {snapshot.created_at}.")
     if held is not None:
-        write(f"It is held, whatever the disk says. To let go: lookfar index {quote(path)}")
+        write(f"Changes to files are ignored until you run: lookfar index {quote(path)}")
 
 
 @examples("lookfar snapshots pin 3 docs")
@@ -98,16 +94,16 @@ def rollback(number: int, path: str, as_json: bool, **options: Any) -> None:
 @click.argument("path", default=".")
 @library_options
 def pin(number: int, path: str, as_json: bool, **options: Any) -> None:
-    """Keep a generation, however many come after it.
+    """Keep a generation however many newer ones there are.
 
-    NUMBER is the generation. PATH is the indexed folder (default: this one).
+    NUMBER is the generation. PATH is the indexed folder (default: the current one).
     """
     with open_library(path, options) as library:
-        now, held = library.pin(number), library.held
+        snapshot, held = library.pin(number), library.held
     if as_json:
-        write_json(json_shapes.snapshot(now, held))
+        write_json(json_shapes.snapshot(snapshot, held))
     else:
-        write(f"Generation {number} of {now.created_at} is pinned.")
+        write(f"Generation {number} of {snapshot.created_at} is pinned.")
 
 
 @examples("lookfar snapshots unpin 3 docs")
@@ -116,16 +112,16 @@ def pin(number: int, path: str, as_json: bool, **options: Any) -> None:
 @click.argument("path", default=".")
 @library_options
 def unpin(number: int, path: str, as_json: bool, **options: Any) -> None:
-    """Let a generation go when its time comes.
+    """Let a pinned generation be removed when it is old.
 
-    NUMBER is the generation. PATH is the indexed folder (default: this one).
+    NUMBER is the generation. PATH is the indexed folder (default: the current one).
     """
     with open_library(path, options) as library:
-        now, held = library.unpin(number), library.held
+        snapshot, held = library.unpin(number), library.held
     if as_json:
-        write_json(json_shapes.snapshot(now, held))
+        write_json(json_shapes.snapshot(snapshot, held))
     else:
-        write(f"Generation {number} of {now.created_at} is not pinned.")
+        write(f"Generation {number} of {snapshot.created_at} is not pinned.")
 
 
 @examples("lookfar snapshots prune docs --keep 2")
@@ -136,15 +132,15 @@ def unpin(number: int, path: str, as_json: bool, **options: Any) -> None:
 )
 @library_options
 def prune(path: str, keep: int | None, as_json: bool, **options: Any) -> None:
-    """Remove old generations now, but none that is pinned or serves.
+    """Remove old generations now, except the current and pinned ones.
 
-    PATH is the indexed folder (default: this one).
+    PATH is the indexed folder (default: the current one).
     """
     with open_library(path, options) as library:
-        went = library.prune(keep)
+        removed = library.prune(keep)
     if as_json:
-        write_json(json_shapes.pruned(went))
+        write_json(json_shapes.pruned(removed))
         return
     from lookfar.serve.show import render
 
-    write(render.pruned(went))
+    write(render.pruned(removed))

@@ -1,5 +1,4 @@
-"""``lookfar setup``: other programs' configuration, edited with care.
+"""``lookfar setup``: add Lookfar to the settings of agents on this machine, and undo it.
 
-Takes: what is installed on this machine. Gives: Lookfar in the agents that people already
-use, and a way back. Refuses: to change a byte of somebody's file that is not ours to change.
+Only our own part of other programs' files is ever changed.
 """

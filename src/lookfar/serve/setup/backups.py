@@ -1,9 +1,8 @@
-"""What setup changed, kept so that it can be taken back.
+"""Apply the edits of setup, and keep what is needed to undo them.
 
-Takes: an edit that somebody agreed to. Gives: the file replaced at once and whole, its original
-bytes and their hash kept in our own data folder, and the way back: those very bytes where
-nobody changed the file since, and otherwise the file without our part. Refuses (``Conflict``):
-to write over what changed between showing and writing.
+A file is replaced atomically, and its original bytes are kept in our data folder. Undoing
+restores these bytes if the file has not changed since, and otherwise removes only our part. A
+file that changed after its diff was shown is not overwritten (``Conflict``).
 """
 
 from __future__ import annotations
@@ -32,50 +31,50 @@ _ORIGINAL: Final = "original"
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """An edit that was made."""
+    """An edit that was applied. Stored as JSON, so the names of its fields are fixed."""
 
     target: Target
     real: str
     before: str | None
-    """The hash of the original bytes; None where there was no file."""
+    """The hash of the original bytes; None if there was no file."""
     after: str
     made: tuple[str, ...]
-    """Folders that were made for the file, the outermost first."""
+    """Folders that were created for the file, the outermost first."""
     at: str
 
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """How an edit would be taken back."""
+    """What undoing an edit would change."""
 
     record: Record
     edit: Edit
     exact: bool
-    """Whether the original bytes come back."""
-    kept: str
-    """Where the original bytes lie, if they stay there."""
+    """Whether the original bytes are restored."""
+    original: str
+    """The path of the original bytes, if they are kept after undoing."""
 
 
-class Kept:
-    """The records of this user."""
+class Backups:
+    """The records of all edits of this user."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder or data_dir() / "setup"
 
     def apply(self, edit: Edit) -> Record:
-        """Carry out an edit. The way back is on the disk before the file changes."""
+        """Apply an edit. Its record is on disk before the file changes."""
         target, real = edit.target, edit.target.real
-        assert edit.after is not None, "what is set up is written"
+        assert edit.after is not None, "setup never removes a file"
         edits.refuse_unwritable(real)
         home = self._home(real)
         known = self._read(home)
         first = self._original(known) if known is not None else None
-        original, before, made = edit.before, _sha(edit.before), _missing(real.parent)
+        original, before, made = edit.before, _sha(edit.before), _missing_folders(real.parent)
         if known is not None and edit.before is not None:
-            if _sha(edit.before) == known.after:  # Nobody was here since: the first bytes count.
+            if _sha(edit.before) == known.after:  # Unchanged since our first edit.
                 original, before, made = first, known.before, known.made
-            elif edits.has_entry(target, text := edits.text_of(target, edit.before)):
-                original = edits.bytes_of(edit.before, edits.without_entry(target, text))
+            elif edits.has_entry(target, text := edits.decode(target, edit.before)):
+                original = edits.encode(edit.before, edits.drop_entry(target, text))
                 before = _sha(original)
         record = Record(target, str(real), before, _sha(edit.after) or "", made, _now())
         self._write(record, original)
@@ -89,14 +88,13 @@ class Kept:
             raise
         return record
 
-    def records(self) -> list[Record]:
-        """All edits that were made and not taken back, by the paths of their files."""
+    def list_records(self) -> list[Record]:
+        """Return the edits that were not undone, sorted by the paths of their files."""
         homes = list_folder(self._folder)
-        found = [record for home in homes if (record := self._read(home)) is not None]
-        return sorted(found, key=lambda each: each.real)
+        records = [record for home in homes if (record := self._read(home)) is not None]
+        return sorted(records, key=lambda record: record.real)
 
-    def undoing(self, record: Record) -> Undo:
-        """What taking a record back would change."""
+    def plan_undo(self, record: Record) -> Undo:
         target = replace(record.target, path=Path(record.real))
         now = edits.read(Path(record.real))
         original = self._original(record)
@@ -104,13 +102,13 @@ class Kept:
             return Undo(record, Edit(target, now, now), True, "")
         if _sha(now) == record.after:
             return Undo(record, Edit(target, now, original), True, "")
-        text = edits.text_of(target, now)
-        after = edits.bytes_of(now, edits.without_entry(target, text))
-        kept = str(self._home(Path(record.real)) / _ORIGINAL) if original is not None else ""
-        return Undo(record, Edit(target, now, after), False, kept)
+        text = edits.decode(target, now)
+        after = edits.encode(now, edits.drop_entry(target, text))
+        place = str(self._home(Path(record.real)) / _ORIGINAL) if original is not None else ""
+        return Undo(record, Edit(target, now, after), False, place)
 
-    def undo(self, undo: Undo) -> None:
-        """Take a record back, and forget it."""
+    def apply_undo(self, undo: Undo) -> None:
+        """Undo an edit and remove its record."""
         real, edit = Path(undo.record.real), undo.edit
         if edit.changes:
             edits.refuse_unwritable(real)
@@ -121,7 +119,7 @@ class Kept:
             else:
                 replace_file(real, edit.after, edit.before)
         home = self._home(real)
-        files.remove(home / _RECORD if undo.kept else home)
+        files.remove(home / _RECORD if undo.original else home)
 
     # --- on the disk --------------------------------------------------------------------------
 
@@ -165,7 +163,7 @@ class Kept:
 def _damaged(home: Path) -> IndexCorrupt:
     return IndexCorrupt(
         f"The backup in {home} is damaged.",
-        hint="Take Lookfar out of the client's settings by hand, then delete that folder.",
+        hint="Remove Lookfar from the client's settings by hand, then delete that folder.",
         details={"folder": str(home)},
     )
 
@@ -178,18 +176,18 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _missing(folder: Path) -> tuple[str, ...]:
-    """The folders on the way to a file that are not there, the outermost first."""
-    found: list[str] = []
+def _missing_folders(folder: Path) -> tuple[str, ...]:
+    """Return a folder and its parents that do not exist, the outermost first."""
+    missing: list[str] = []
     while not folder.exists():
-        found.append(str(folder))
+        missing.append(str(folder))
         folder = folder.parent
-    return tuple(reversed(found))
+    return tuple(reversed(missing))
 
 
 @contextmanager
-def _opened(folder: Path) -> Iterator[int | str]:
-    """A folder by which files in it are named, whatever its path leads to by then."""
+def _open_folder(folder: Path) -> Iterator[int | str]:
+    """Open a folder, so that its files are reached even if its path changes meanwhile."""
     if sys.platform == "win32":
         yield str(folder)
         return
@@ -202,11 +200,11 @@ def _opened(folder: Path) -> Iterator[int | str]:
 
 
 def replace_file(path: Path, data: bytes, old: bytes | None) -> None:
-    """Put ``data`` in the place of ``old``, at once, with the mode and owner that it has."""
-    for each in _missing(path.parent):
-        files.make_subfolder(str(Path(each).parent), Path(each).name)
+    """Replace the content ``old`` by ``data`` atomically, keeping mode and owner."""
+    for folder_path in map(Path, _missing_folders(path.parent)):
+        files.make_subfolder(str(folder_path.parent), folder_path.name)
     staged = f".{path.name}.{os.getpid()}.lookfar"
-    with _opened(path.parent) as folder:
+    with _open_folder(path.parent) as folder:
         files.remove_entry(folder, staged)
         try:
             files.stage(folder, staged, data, like=path.name if old is not None else "")
@@ -223,7 +221,7 @@ def replace_file(path: Path, data: bytes, old: bytes | None) -> None:
 
 
 def _remove(path: Path, old: bytes | None) -> None:
-    with _opened(path.parent) as folder:
+    with _open_folder(path.parent) as folder:
         if edits.read(path) != old:
             raise changed(path)
         files.remove_entry(folder, path.name)

@@ -1,8 +1,6 @@
-"""The clients that setup knows: where each keeps its servers, and in what form.
+"""The clients that setup supports: where each keeps its MCP servers, and in what format.
 
-Takes: a machine, and a project. Gives: one record for each client, whether it is here, and the
-file, the keys and the entry of it. Refuses: to guess; a client whose format is not documented
-has no record.
+A client whose format is not documented is not in the table.
 """
 
 from __future__ import annotations
@@ -29,90 +27,89 @@ class Client:
     name: str
     title: str
     keys: tuple[str, ...]
-    """The way to the object that holds all servers."""
+    """The path of keys to the object that contains all servers."""
     user: tuple[str, ...] = ()
-    """Its own file for all projects; of several the first that exists."""
+    """Its settings file for all projects; of several, the first that exists."""
     project: tuple[str, ...] = ()
-    """The same inside of a project."""
+    """Its settings file in a project; of several, the first that exists."""
     signs: tuple[str, ...] = ()
-    """What only exists where it is installed."""
+    """Files and folders that exist only where it is installed."""
     programs: tuple[str, ...] = ()
     format: Literal["json", "toml"] = "json"
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-    """What an entry says besides how to start us."""
-    in_one: bool = False
-    """Whether ``command`` is the list of all words, arguments included."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of an entry besides the command."""
+    command_is_list: bool = False
+    """Whether ``command`` is a list that includes the arguments."""
     folder: Literal["", "${workspaceFolder}", "absolute"] = ""
-    """How the project is named to us; not at all where servers start in it."""
-    keys_since: tuple[str, ...] = ()
-    """Where servers lie in a file that is written the newer way."""
+    """How the project is passed to us; empty if servers start in its folder."""
+    newer_keys: tuple[str, ...] = ()
+    """``keys`` in a file that is in the newer of two formats."""
     guide: str = "AGENTS.md"
-    """The file of a project that it reads before it works."""
+    """The file in a project with instructions for the agent."""
     skills: str = ".agents/skills"
-    then: str = "Start it again."
-    """What a person has to do before it takes notice."""
+    next_step: str = "Start it again."
+    """What the user must do before the client sees the change."""
 
-    def place(self, machine: Machine, scope: Scope, project: Path | None) -> Path | None:
-        """The file to edit; None where it has none of that scope."""
+    def config_path(self, machine: Machine, scope: Scope, project: Path | None) -> Path | None:
+        """Return the file to edit; None if there is none in this scope."""
         if scope == "user":
-            places = [machine.place(each) for each in self.user]
+            places = [machine.resolve(template) for template in self.user]
         else:
-            places = [project / each for each in self.project] if project else []
-        present = [each for each in places if os.path.lexists(each)]
+            places = [project / name for name in self.project] if project else []
+        present = [path for path in places if os.path.lexists(path)]
         return next(iter(present or places), None)
 
-    def is_here(self, machine: Machine) -> bool:
-        """Whether it seems to be installed."""
-        signs = [machine.place(each) for each in (*self.user, *self.signs)]
-        return any(map(os.path.lexists, signs)) or any(map(machine.program, self.programs))
+    def is_installed(self, machine: Machine) -> bool:
+        signs = [machine.resolve(template) for template in (*self.user, *self.signs)]
+        return any(map(os.path.lexists, signs)) or any(map(machine.find_program, self.programs))
 
-    def path_in(self, data: Any) -> tuple[str, ...]:
-        """The way to our entry in a file that holds ``data``."""
-        found = data
-        for key in self.keys_since:
-            found = found.get(key) if isinstance(found, dict) else None
-        newer = self.keys_since and isinstance(found, dict) and "command" not in found
-        return (*(self.keys_since if newer else self.keys), ENTRY)
+    def entry_keys(self, data: Any) -> tuple[str, ...]:
+        """Return the path of keys to our entry in a file with this content."""
+        for key in self.newer_keys:
+            data = data.get(key) if isinstance(data, dict) else None
+        is_newer = self.newer_keys and isinstance(data, dict) and "command" not in data
+        return (*(self.newer_keys if is_newer else self.keys), ENTRY)
 
     # --- the entry ----------------------------------------------------------------------------
 
-    def entry(self, existing: Any, launch: Sequence[str], project: Path | None) -> dict[str, Any]:
-        """The keys that our entry needs; what somebody wrote behind ``mcp`` stays."""
-        there = existing if isinstance(existing, dict) else {}
-        words = [*launch, "mcp", *_further(self.words(there))]
-        named = str(project) if self.folder == "absolute" and project else self.folder
-        if named not in ("", "absolute", *words):
-            words.append(named)
-        fixed = {key: value for key, value in self.fixed.items() if key not in there}
-        if self.in_one:
-            return {**fixed, "command": words}
-        return {**fixed, "command": words[0], "args": words[1:]}
+    def make_entry(
+        self, existing: Any, launcher: Sequence[str], project: Path | None
+    ) -> dict[str, Any]:
+        """Return the keys that our entry needs, keeping the user's arguments after ``mcp``."""
+        old = existing if isinstance(existing, dict) else {}
+        words = [*launcher, "mcp", *_arguments_after_mcp(self.read_command(old))]
+        folder = str(project) if self.folder == "absolute" and project else self.folder
+        if folder not in ("", "absolute", *words):
+            words.append(folder)
+        extra = {key: value for key, value in self.extra.items() if key not in old}
+        if self.command_is_list:
+            return {**extra, "command": words}
+        return {**extra, "command": words[0], "args": words[1:]}
 
-    def words(self, entry: Any) -> list[str]:
-        """How an entry starts a server; empty where it does not say so."""
+    def read_command(self, entry: Any) -> list[str]:
+        """Return the command line of an entry; empty if it has none."""
         if not isinstance(entry, dict):
             return []
-        command, args = entry.get("command"), entry.get("args", [])
-        found = command if self.in_one else [command, *(args if isinstance(args, list) else [])]
-        if not isinstance(found, list) or not all(isinstance(word, str) for word in found):
+        words, args = entry.get("command"), entry.get("args", [])
+        if not self.command_is_list:
+            words = [words, *(args if isinstance(args, list) else [])]
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             return []
-        return list(found)
+        return list(words)
 
     def is_remote(self, entry: Any) -> bool:
-        """Whether an entry connects to a server that somebody runs elsewhere."""
+        """Return whether an entry connects to a server at an address."""
         return isinstance(entry, dict) and any(key in entry for key in _REMOTE)
 
-    def variables(self, entry: Any) -> dict[str, str]:
-        """The variables that an entry gives to the server."""
-        given = (
-            entry.get("environment" if self.in_one else "env") if isinstance(entry, dict) else {}
-        )
-        given = given if isinstance(given, dict) else {}
-        return {key: value for key, value in given.items() if isinstance(value, str)}
+    def read_environment(self, entry: Any) -> dict[str, str]:
+        """Return the environment variables that an entry sets for the server."""
+        key = "environment" if self.command_is_list else "env"
+        variables = entry.get(key) if isinstance(entry, dict) else {}
+        variables = variables if isinstance(variables, dict) else {}
+        return {key: value for key, value in variables.items() if isinstance(value, str)}
 
 
-def _further(words: Sequence[str]) -> list[str]:
-    """What somebody wrote behind ``lookfar mcp``."""
+def _arguments_after_mcp(words: Sequence[str]) -> list[str]:
     return list(words[words.index("mcp") + 1 :]) if "mcp" in words else []
 
 
@@ -127,36 +124,36 @@ CLIENTS: Final = (
         "claude-code", "Claude Code", _SERVERS,
         user=("{claude}/.claude.json",), project=(".mcp.json",),
         signs=("{home}/.claude",), programs=("claude",),
-        fixed=_STDIO, guide="CLAUDE.md", skills=".claude/skills",
-        then="Open sessions have to be started again.",
+        extra=_STDIO, guide="CLAUDE.md", skills=".claude/skills",
+        next_step="Restart open sessions.",
     ),
     Client(
         "claude-desktop", "Claude Desktop", _SERVERS,
         user=("{app}/Claude/claude_desktop_config.json",), signs=("{app}/Claude",),
-        folder="absolute", guide="", then="Quit it and start it again.",
+        folder="absolute", guide="", next_step="Quit it and start it again.",
     ),
     Client(
         "cursor", "Cursor", _SERVERS,
         user=("{home}/.cursor/mcp.json",), project=(".cursor/mcp.json",),
         signs=("{home}/.cursor",), programs=("cursor",), folder=WORKSPACE,
-        then="It asks whether to enable the server.",
+        next_step="It asks whether to enable the server.",
     ),
     Client(
         "vscode", "VS Code", ("servers",),
         user=(f"{_CODE}/mcp.json",), project=(".vscode/mcp.json",),
-        signs=(_CODE,), programs=("code",), fixed=_STDIO, folder=WORKSPACE,
-        then="It asks whether to trust the server.",
+        signs=(_CODE,), programs=("code",), extra=_STDIO, folder=WORKSPACE,
+        next_step="It asks whether to trust the server.",
     ),
     Client(
         "vscode-insiders", "VS Code Insiders", ("servers",),
         user=("{app}/Code - Insiders/User/mcp.json",),
         signs=("{app}/Code - Insiders/User",), programs=("code-insiders",),
-        fixed=_STDIO, folder=WORKSPACE, then="It asks whether to trust the server.",
+        extra=_STDIO, folder=WORKSPACE, next_step="It asks whether to trust the server.",
     ),
     Client(
         "windsurf", "Windsurf", _SERVERS,
         user=("{home}/.codeium/windsurf/mcp_config.json",), signs=("{home}/.codeium/windsurf",),
-        programs=("windsurf",), folder="absolute", then="Refresh its list of MCP servers.",
+        programs=("windsurf",), folder="absolute", next_step="Refresh its list of MCP servers.",
     ),
     Client(
         "devin", "Devin Desktop", _SERVERS,
@@ -166,54 +163,54 @@ CLIENTS: Final = (
     Client(
         "codex", "Codex", ("mcp_servers",), format="toml",
         user=("{codex}/config.toml",), project=(".codex/config.toml",),
-        signs=("{codex}",), programs=("codex",), fixed={"startup_timeout_sec": 30},
-        then="Open sessions have to be started again.",
+        signs=("{codex}",), programs=("codex",), extra={"startup_timeout_sec": 30},
+        next_step="Restart open sessions.",
     ),
     Client(
         "gemini", "Gemini CLI", _SERVERS,
         user=("{home}/.gemini/settings.json",), project=(".gemini/settings.json",),
         programs=("gemini",), guide="GEMINI.md",
-        then="Open sessions have to be started again.",
+        next_step="Restart open sessions.",
     ),
     Client(
         "zed", "Zed", ("context_servers",),
         user=("{roaming}/zed/settings.json",), project=(".zed/settings.json",),
-        signs=("{roaming}/zed",), programs=("zed", "zeditor"), fixed={"source": "custom"},
-        then="It takes notice by itself.",
+        signs=("{roaming}/zed",), programs=("zed", "zeditor"), extra={"source": "custom"},
+        next_step="It picks up the change on its own.",
     ),
     Client(
-        "opencode", "opencode", ("mcp",), keys_since=("mcp", "servers"),
+        "opencode", "opencode", ("mcp",), newer_keys=("mcp", "servers"),
         user=("{xdg}/opencode/opencode.json", "{xdg}/opencode/opencode.jsonc"),
         project=(
             "opencode.json", "opencode.jsonc",
             ".opencode/opencode.json", ".opencode/opencode.jsonc",
         ),
         signs=("{xdg}/opencode",), programs=("opencode",),
-        fixed={"type": "local", "enabled": True}, in_one=True,
-        then="Open sessions have to be started again.",
+        extra={"type": "local", "enabled": True}, command_is_list=True,
+        next_step="Restart open sessions.",
     ),
     Client(
         "cline", "Cline", _SERVERS,
         user=(f"{_CLINE}/settings/cline_mcp_settings.json",), signs=(_CLINE,),
-        folder="absolute", then="It takes notice by itself.",
+        folder="absolute", next_step="It picks up the change on its own.",
     ),
     Client(
         "cline-cli", "Cline (terminal)", _SERVERS,
         user=("{home}/.cline/data/settings/cline_mcp_settings.json",),
         signs=("{home}/.cline",), programs=("cline",), folder="absolute",
-        then="Open sessions have to be started again.",
+        next_step="Restart open sessions.",
     ),
     Client(
         "roo", "Roo Code", _SERVERS,
         user=(f"{_ROO}/settings/mcp_settings.json",), project=(".roo/mcp.json",), signs=(_ROO,),
-        folder="absolute", then="It takes notice by itself.",
+        folder="absolute", next_step="It picks up the change on its own.",
     ),
-    # Its own settings are YAML; besides, it reads every JSON file of this folder.
+    # Its own settings are YAML, but it also reads every JSON file in this folder.
     Client(
         "continue", "Continue", _SERVERS,
         user=("{home}/.continue/mcpServers/lookfar.json",),
         project=(".continue/mcpServers/lookfar.json",),
-        signs=("{home}/.continue",), folder="absolute", then="Reload the window.",
+        signs=("{home}/.continue",), folder="absolute", next_step="Reload the window.",
     ),
     Client(
         "junie", "Junie", _SERVERS,

@@ -1,8 +1,6 @@
-"""What setup would change in one file, and nothing more than that.
+"""Compute what setup would change in one file, and the diff that it shows.
 
-Takes: a file of somebody's, and what of it is ours. Gives: its bytes before and after, and a
-difference to show. Refuses: a file that is not UTF-8, not of its format, read-only, or known by
-further names; then it is left alone.
+A file that is not UTF-8, not valid in its format, read-only or hard-linked is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from lookfar.serve.setup import jsonc, markdown, toml_text
 from lookfar.serve.setup.malformed import Malformed
 
 BOM: Final = b"\xef\xbb\xbf"
-_LARGEST: Final = 64_000_000
+_MAX_BYTES: Final = 64_000_000
 _LONG_LINE: Final = 300
 _WORDS: Final = r"(?:key|token|secret|passw(?:or)?d|passphrase|auth|credential|cookie)"
 _STRING: Final = (
@@ -43,12 +41,12 @@ _VARIABLES: Final = re.compile(
         \b (?:env|\w*headers) ["']? \s* [:=] \s* \{ (?: "(?:[^"\\\n]|\\.)*" | [^{}"] )* \}
     |   ^ [ \t]* \[ [^\]\n]* \b (?:env|\w*headers) ["']? \s* \] [\s\S]*? (?= ^ [ \t]* \[ | \Z )"""
 )
-"""What a server is started or asked with, as JSON or a table of TOML: secrets by any name."""
+"""Environment variables and headers, in JSON or TOML: each may be a secret, whatever its name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A file, and where in it our part is."""
+    """A file, and where our part is in it."""
 
     client: str
     title: str
@@ -59,13 +57,13 @@ class Target:
 
     @property
     def real(self) -> Path:
-        """What is written to: a link is followed, and stays a link."""
+        """The file to write: a symbolic link is followed, and stays a link."""
         return Path(os.path.realpath(self.path))
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A file as it is and as it would be; None where there is none."""
+    """The content of a file before and after; None if there is no file."""
 
     target: Target
     before: bytes | None
@@ -78,13 +76,13 @@ class Edit:
 
 
 def read(path: Path) -> bytes | None:
-    """The bytes of a file; None where there is none."""
+    """Return the bytes of a file; None if it does not exist."""
     try:
         info = os.stat(path)
-        if not stat.S_ISREG(info.st_mode) or info.st_size > _LARGEST:
+        if not stat.S_ISREG(info.st_mode) or info.st_size > _MAX_BYTES:
             raise InvalidConfig(
-                f"{path} is not a file of settings.",
-                hint="Look at what is there; it was left alone.",
+                f"{path} is not a settings file.",
+                hint="Check what it is; it was not changed.",
                 details={"file": str(path)},
             )
         return path.read_bytes()
@@ -92,8 +90,8 @@ def read(path: Path) -> bytes | None:
         return None
     except PermissionError as error:
         raise PermissionDenied(
-            f"{path} may not be read.",
-            hint="Check its permissions; it was left alone.",
+            f"{path} cannot be read: permission denied.",
+            hint="Check its permissions; it was not changed.",
             details={"file": str(path)},
         ) from error
     except OSError as error:
@@ -101,44 +99,44 @@ def read(path: Path) -> bytes | None:
 
 
 def refuse_unwritable(path: Path) -> None:
-    """What is read-only is meant to stay as it is, though the system would let us replace it."""
-    hint = "Make it writable if it is to be edited, or write the entry where the file comes from."
-    for each in (path, path.parent):
+    """Refuse a read-only or hard-linked file, although the system would let us replace it."""
+    hint = "Make it writable, or add the entry where the file is generated from."
+    for place in (path, path.parent):
         try:
-            info = os.stat(each)
+            info = os.stat(place)
         except OSError:
             continue
-        if not info.st_mode & 0o222 or not os.access(each, os.W_OK):
-            raise PermissionDenied(f"{each} is read-only.", hint=hint, details={"file": str(path)})
+        if not info.st_mode & 0o222 or not os.access(place, os.W_OK):
+            raise PermissionDenied(f"{place} is read-only.", hint=hint, details={"file": str(path)})
         if stat.S_ISREG(info.st_mode) and info.st_nlink > 1:
             raise PermissionDenied(
-                f"{each} is one file under several names (hard links).",
-                hint="Replacing it would part them. Edit it by hand.",
+                f"{place} has several names (hard links).",
+                hint="Replacing it would separate them. Edit it by hand.",
                 details={"file": str(path)},
             )
 
 
-def text_of(target: Target, raw: bytes | None) -> str:
-    """The text of a file, without the mark that some editors begin it with."""
+def decode(target: Target, raw: bytes | None) -> str:
+    """Return the text of a file, without a byte order mark."""
     try:
         return (raw or b"").removeprefix(BOM).decode("utf-8")
     except UnicodeDecodeError:
         raise _invalid(target, "it is not UTF-8") from None
 
 
-def bytes_of(raw: bytes | None, text: str) -> bytes:
-    """A text as bytes, with the mark at the beginning where the file had one."""
+def encode(raw: bytes | None, text: str) -> bytes:
+    """Return a text as bytes, with a byte order mark if the file had one."""
     try:
         return (BOM if raw is not None and raw.startswith(BOM) else b"") + text.encode("utf-8")
     except UnicodeEncodeError:
         raise InvalidArgument(
-            "The name of the folder is not text, and settings can hold nothing else.",
+            "The name of the folder is not valid Unicode, so it cannot be written to settings.",
             hint="Rename the folder, or set up a client that starts servers in the project.",
         ) from None
 
 
-def data_of(target: Target, text: str) -> Any:
-    """All that a file of settings says."""
+def parse(target: Target, text: str) -> Any:
+    """Return the content of a settings file."""
     try:
         if target.format == "toml":
             return tomllib.loads(text)
@@ -148,24 +146,24 @@ def data_of(target: Target, text: str) -> Any:
     return {} if node is None else node.value
 
 
-def entry_in(target: Target, text: str) -> Any:
-    """Our entry as a file has it; None where it has none."""
-    found = data_of(target, text)
+def find_entry(target: Target, text: str) -> Any:
+    """Return our entry in a file; None if there is none."""
+    value = parse(target, text)
     for key in target.keys:
-        found = found.get(key) if isinstance(found, dict) else None
-    return found
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
-def with_entry(target: Target, text: str, entry: Mapping[str, Any]) -> str:
-    """The text with our part in it; of an entry that is there, other keys stay."""
+def put_entry(target: Target, text: str, entry: Mapping[str, Any]) -> str:
+    """Return the text with our part; other keys of an existing entry stay."""
     try:
         if target.format == "markdown":
             return markdown.put(text)
         if target.format == "skill":
-            return _skill(text)
+            return _put_skill(text)
         if target.format == "toml":
             return toml_text.put(text, target.keys, entry)
-        if not isinstance(entry_in(target, text), dict):
+        if not isinstance(find_entry(target, text), dict):
             return jsonc.put(text, target.keys, dict(entry))
         for key, value in entry.items():
             text = jsonc.put(text, (*target.keys, key), value)
@@ -174,8 +172,8 @@ def with_entry(target: Target, text: str, entry: Mapping[str, Any]) -> str:
         raise _invalid(target, str(error)) from None
 
 
-def without_entry(target: Target, text: str) -> str:
-    """The text without our part."""
+def drop_entry(target: Target, text: str) -> str:
+    """Return the text without our part."""
     try:
         if target.format in ("markdown", "skill"):
             return markdown.drop(text)
@@ -189,65 +187,68 @@ def without_entry(target: Target, text: str) -> str:
 def has_entry(target: Target, text: str) -> bool:
     if target.format in ("markdown", "skill"):
         return markdown.has(text)
-    return entry_in(target, text) is not None
+    return find_entry(target, text) is not None
 
 
-def _skill(text: str) -> str:
+def _put_skill(text: str) -> str:
     if text and not markdown.has(text):
-        raise Malformed("it is a skill of somebody else's")
+        raise Malformed("it is another skill, not Lookfar's")
     return markdown.put(text) if text else markdown.SKILL
 
 
 def _invalid(target: Target, why: str) -> InvalidConfig:
     return InvalidConfig(
         f"{target.path} cannot be edited: {why}.",
-        hint="Mend the file, or add Lookfar by hand. Nothing in it was changed.",
+        hint="Fix the file, or add Lookfar by hand. Nothing in it was changed.",
         details={"file": str(target.path)},
     )
 
 
-# --- to show ----------------------------------------------------------------------------------
+# --- the diff ----------------------------------------------------------------------------------
 
 
-def difference(edit: Edit, shown: str) -> list[str]:
-    """The lines of a unified diff. Secrets that stand around our lines are not repeated."""
-    old, new = text_of(edit.target, edit.before), text_of(edit.target, edit.after)
-    # Before they are compared: a comma behind a secret makes its line differ, and a secret may
-    # go over several lines.
-    lines = list(_unified(_masked(old), _masked(new), edit, shown))
+def make_diff(edit: Edit, name: str) -> list[str]:
+    """Return the lines of a unified diff, with the secrets around our lines masked."""
+    old, new = decode(edit.target, edit.before), decode(edit.target, edit.after)
+    # Mask before comparing: a comma added after a secret changes its line, and a secret may
+    # span several lines.
+    lines = list(_unified(_mask(old), _mask(new), edit, name))
     if any(len(line) > _LONG_LINE for line in lines):
-        lines = [*lines[:2], *map(_masked, _middle(old, new))]
+        lines = [*lines[:2], *map(_mask, _changed_part(old, new))]
     return [line.replace("\t", "    ") for line in lines]
 
 
-def _masked(text: str) -> str:
-    """The text with dots for its secrets, and with as many lines."""
-    text = _VARIABLES.sub(lambda found: _VALUE.sub(_dots, found[0]), text)
-    return _SECRET.sub(_dots, text)
+def _mask(text: str) -> str:
+    """Replace secrets by dots, keeping the number of lines."""
+    text = _VARIABLES.sub(lambda match: _VALUE.sub(_mask_value, match[0]), text)
+    return _SECRET.sub(_mask_value, text)
 
 
-def _dots(found: re.Match[str]) -> str:
-    name = found[1]
-    value = found[0][len(name) :]
+def _mask_value(match: re.Match[str]) -> str:
+    name = match[1]
+    value = match[0][len(name) :]
     return name + ('"..."' if value[0] in "\"'[" else "...") + "\n" * value.count("\n")
 
 
-def _unified(old: str, new: str, edit: Edit, shown: str) -> Iterator[str]:
-    was, will = (shown if each is not None else os.devnull for each in (edit.before, edit.after))
-    return difflib.unified_diff(old.splitlines(), new.splitlines(), was, will, n=2, lineterm="")
+def _unified(old: str, new: str, edit: Edit, name: str) -> Iterator[str]:
+    old_name = name if edit.before is not None else os.devnull
+    new_name = name if edit.after is not None else os.devnull
+    return difflib.unified_diff(
+        old.splitlines(), new.splitlines(), old_name, new_name, n=2, lineterm=""
+    )
 
 
-def _middle(old: str, new: str) -> Iterator[str]:
-    """Of a file that is one endless line, what differs."""
-    begin = _alike(old, new)
-    end = _alike(old[begin:][::-1], new[begin:][::-1])
+def _changed_part(old: str, new: str) -> Iterator[str]:
+    """Yield only what differs, for a file that is one very long line."""
+    begin = _common_prefix(old, new)
+    end = _common_prefix(old[begin:][::-1], new[begin:][::-1])
     yield f"@@ character {begin + 1} @@"
     for sign, text in (("-", old), ("+", new)):
         if len(text) - end > begin:
             yield sign + text[begin : len(text) - end]
 
 
-def _alike(one: str, other: str) -> int:
-    """How many characters two texts begin alike with."""
+def _common_prefix(one: str, other: str) -> int:
+    """Return the length of the prefix that two texts share."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))

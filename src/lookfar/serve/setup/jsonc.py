@@ -1,8 +1,7 @@
-"""JSON with comments and trailing commas, edited at exact spans.
+"""Parse and edit JSON with comments and trailing commas.
 
-Takes: the text of somebody's settings. Gives: its values, and the same text with one member
-put in or taken out, every other character as it was. Refuses (``Malformed``): a text that is
-no such JSON, and a place that is no object.
+An edit adds, replaces or removes one member and keeps every other character. A text that is not
+such JSON, or has something other than an object on the path, is refused (``Malformed``).
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lookfar.serve.setup.malformed import Malformed, newline_of
+from lookfar.serve.setup.malformed import Malformed, detect_newline
 
 _TRIVIA: Final = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
 _STRING: Final = re.compile(r'"(?:[^"\\\r\n]|\\.)*"')
@@ -28,23 +27,23 @@ _ENDS_LINE: Final = re.compile(r"[ \t]*[\r\n]")
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value and where it stands."""
+    """A value and its position in the text."""
 
     start: int
     end: int
     value: Any
     members: tuple[Member, ...] | None = None
-    """Of an object; None of anything else."""
+    """The members of an object; None for any other value."""
 
     def find(self, key: str) -> int | None:
-        """The number of the member of that name: the last one, as every reader takes it."""
-        found = [at for at, each in enumerate(self.members or ()) if each.key == key]
-        return found[-1] if found else None
+        """Return the index of the member with this key; of duplicates the last, which counts."""
+        matches = [at for at, member in enumerate(self.members or ()) if member.key == key]
+        return matches[-1] if matches else None
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A key of an object, its value, and the comma behind it where there is one."""
+    """A key of an object, its value, and the position of the comma after it, if any."""
 
     key: str
     start: int
@@ -53,116 +52,114 @@ class Member:
 
 
 def parse(text: str) -> Node | None:
-    """The value of a text; None where it holds nothing but blanks and comments."""
+    """Return the value of a text; None if it contains only whitespace and comments."""
     try:
-        start = _after_trivia(text, 0)
+        start = _skip_trivia(text, 0)
         if start == len(text):
             return None
-        node = _value(text, start)
+        node = _parse_value(text, start)
     except RecursionError:
         raise Malformed("it is nested too deeply") from None
-    behind = _after_trivia(text, node.end)
-    if behind != len(text):
-        raise Malformed("something follows the end", text, behind)
+    end = _skip_trivia(text, node.end)
+    if end != len(text):
+        raise Malformed("unexpected text after the end", text, end)
     return node
 
 
-def _after_trivia(text: str, at: int) -> int:
-    found = _TRIVIA.match(text, at)
-    end = found.end() if found else at
+def _skip_trivia(text: str, at: int) -> int:
+    """Return the position after whitespace and comments."""
+    match = _TRIVIA.match(text, at)
+    end = match.end() if match else at
     if text.startswith("/*", end):
-        raise Malformed("a comment never ends", text, end)
+        raise Malformed("a comment is not closed", text, end)
     return end
 
 
-def _value(text: str, at: int) -> Node:
+def _parse_value(text: str, at: int) -> Node:
     if text.startswith("{", at):
-        return _object(text, at)
+        return _parse_object(text, at)
     if text.startswith("[", at):
-        return _array(text, at)
+        return _parse_array(text, at)
     if string := _STRING.match(text, at):
-        return Node(at, string.end(), _string(text, string))
+        return Node(at, string.end(), _decode_string(text, string))
     if scalar := _SCALAR.match(text, at):
         return Node(at, scalar.end(), json.loads(scalar[0]))
-    raise Malformed("a value is missing" if at == len(text) else "this is no value", text, at)
+    raise Malformed("a value is missing" if at == len(text) else "this is not a value", text, at)
 
 
-def _string(text: str, found: re.Match[str]) -> str:
+def _decode_string(text: str, match: re.Match[str]) -> str:
     try:
-        value: str = json.loads(found[0], strict=False)
+        value: str = json.loads(match[0], strict=False)
     except ValueError:
-        raise Malformed("this text has a wrong escape", text, found.start()) from None
+        raise Malformed("this string has an invalid escape", text, match.start()) from None
     return value
 
 
-def _object(text: str, start: int) -> Node:
+def _parse_object(text: str, start: int) -> Node:
     members: list[Member] = []
-    at = _after_trivia(text, start + 1)
+    at = _skip_trivia(text, start + 1)
     while not text.startswith("}", at):
         key = _STRING.match(text, at)
         if key is None:
             raise Malformed("a key is missing", text, at)
-        colon = _after_trivia(text, key.end())
+        colon = _skip_trivia(text, key.end())
         if not text.startswith(":", colon):
             raise Malformed("a colon is missing", text, colon)
-        node = _value(text, _after_trivia(text, colon + 1))
-        at, comma = _separator(text, node.end, "}")
-        members.append(Member(_string(text, key), key.start(), node, comma))
-    values = {each.key: each.node.value for each in members}
+        node = _parse_value(text, _skip_trivia(text, colon + 1))
+        at, comma = _parse_separator(text, node.end, "}")
+        members.append(Member(_decode_string(text, key), key.start(), node, comma))
+    values = {member.key: member.node.value for member in members}
     return Node(start, at + 1, values, tuple(members))
 
 
-def _array(text: str, start: int) -> Node:
+def _parse_array(text: str, start: int) -> Node:
     values: list[Any] = []
-    at = _after_trivia(text, start + 1)
+    at = _skip_trivia(text, start + 1)
     while not text.startswith("]", at):
-        node = _value(text, at)
+        node = _parse_value(text, at)
         values.append(node.value)
-        at, _ = _separator(text, node.end, "]")
+        at, _ = _parse_separator(text, node.end, "]")
     return Node(start, at + 1, values)
 
 
-def _separator(text: str, at: int, closing: str) -> tuple[int, int | None]:
-    """Where the next member, or the end, begins; and the comma before it."""
-    at = _after_trivia(text, at)
+def _parse_separator(text: str, at: int, closing: str) -> tuple[int, int | None]:
+    """Return where the next member or the end starts, and the position of the comma."""
+    at = _skip_trivia(text, at)
     if text.startswith(",", at):
-        return _after_trivia(text, at + 1), at
+        return _skip_trivia(text, at + 1), at
     if not text.startswith(closing, at):
         raise Malformed(f"a comma or {closing} is missing", text, at)
     return at, None
 
 
-# --- putting in -------------------------------------------------------------------------------
+# --- adding ------------------------------------------------------------------------------------
 
 
 def put(text: str, path: Sequence[str], value: Any) -> str:
-    """The text with ``value`` at ``path``; objects on the way are made where there are none."""
+    """Return the text with ``value`` at ``path``, creating objects on the way if needed."""
     node = parse(text)
     if node is None:
-        nl = newline_of(text)
-        between = "" if not text or text.endswith("\n") else nl
-        return text + between + _written(_nested(path, value), "", "  ", nl) + nl
+        nl = detect_newline(text)
+        separator = "" if not text or text.endswith("\n") else nl
+        return text + separator + _format(_nested(path, value), "", "  ", nl) + nl
     for depth, key in enumerate(path):
         if node.members is None:
-            raise Malformed(f"{_named(path[:depth])} is no object", text, node.start)
+            name = ".".join(path[:depth]) or "the file"
+            raise Malformed(f"{name} is not an object", text, node.start)
         at = node.find(key)
         if at is None:
-            return _inserted(text, node, key, _nested(path[depth + 1 :], value))
+            return _insert(text, node, key, _nested(path[depth + 1 :], value))
         node = node.members[at].node
     if same(node.value, value):
         return text
     indent = _indent_at(text, node.start)
-    written = _written(value, indent, _unit(text), newline_of(text))
-    return text[: node.start] + written + text[node.end :]
+    formatted = _format(value, indent, _indent_unit(text), detect_newline(text))
+    return text[: node.start] + formatted + text[node.end :]
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equal as JSON, where 1 is not true."""
+    """Compare as JSON, where 1 and true differ."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
-
-
-def _named(path: Sequence[str]) -> str:
-    return ".".join(path) or "the whole"
 
 
 def _nested(path: Sequence[str], value: Any) -> Any:
@@ -171,77 +168,78 @@ def _nested(path: Sequence[str], value: Any) -> Any:
     return value
 
 
-def _inserted(text: str, node: Node, key: str, value: Any) -> str:
-    """A new last member, behind whatever comments stand there."""
+def _insert(text: str, node: Node, key: str, value: Any) -> str:
+    """Add a member at the end of an object, after any comments."""
     members = node.members or ()
     last = members[-1] if members else None
     closing = node.end - 1
-    nl, unit, outer = newline_of(text), _unit(text), _indent_at(text, node.start)
-    behind = _line_end_before(text, closing)
-    one_line = not _breaks(text[node.start : closing])
-    tail = text[behind:]
+    nl, unit, outer = detect_newline(text), _indent_unit(text), _indent_at(text, node.start)
+    end_of_content = _content_end(text, closing)
+    one_line = not _has_newline(text[node.start : closing])
+    tail = text[end_of_content:]
     if last is not None and one_line:
         new = f" {json.dumps(key, ensure_ascii=False)}: {_inline(value)}"
     else:
-        indent = _indent_of(text, last.start) if last is not None else None
+        indent = _own_indent(text, last.start) if last is not None else None
         indent = outer + unit if indent is None else indent
         new = f"{nl}{indent}{json.dumps(key, ensure_ascii=False)}: "
-        new += _written(value, indent, unit, nl)
-        if last is None and not _breaks(text[behind:closing]):
+        new += _format(value, indent, unit, nl)
+        if last is None and not _has_newline(text[end_of_content:closing]):
             tail = nl + outer + tail
     if last is None:
-        return text[:behind] + new + tail
+        return text[:end_of_content] + new + tail
     if last.comma is not None:
-        return text[:behind] + new + "," + tail
+        return text[:end_of_content] + new + "," + tail
     end = last.node.end
-    return text[:end] + "," + text[end:behind] + new + tail
+    return text[:end] + "," + text[end:end_of_content] + new + tail
 
 
 def _indent_at(text: str, at: int) -> str:
-    """The blanks that the line of a place begins with."""
-    found = _INDENT.match(text, text.rfind("\n", 0, at) + 1)
-    return found[0] if found else ""
+    """Return the indentation of the line that contains a position."""
+    match = _INDENT.match(text, text.rfind("\n", 0, at) + 1)
+    return match[0] if match else ""
 
 
-def _indent_of(text: str, at: int) -> str | None:
-    """The blanks before a place, where nothing else stands on its line before it."""
+def _own_indent(text: str, at: int) -> str | None:
+    """Return the indentation before a position; None if it is not the first on its line."""
     before = text[text.rfind("\n", 0, at) + 1 : at]
     return before if not before.strip(" \t") else None
 
 
-def _unit(text: str) -> str:
-    """What this text indents by."""
-    found = _INDENTED.search(text)
-    return found[1] if found else "  "
+def _indent_unit(text: str) -> str:
+    """Return the indentation that this text uses per level."""
+    match = _INDENTED.search(text)
+    return match[1] if match else "  "
 
 
 def _inline(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _written(value: Any, indent: str, unit: str, nl: str) -> str:
-    """Objects over several lines, lists on one, as people write settings."""
+def _format(value: Any, indent: str, unit: str, nl: str) -> str:
+    """Format a value as settings usually are: objects on several lines, lists on one."""
     if not isinstance(value, dict) or not value:
         return _inline(value)
     inner = indent + unit
     rows = [
-        f"{inner}{_inline(key)}: {_written(each, inner, unit, nl)}" for key, each in value.items()
+        f"{inner}{_inline(key)}: {_format(member, inner, unit, nl)}"
+        for key, member in value.items()
     ]
     return "{" + nl + f",{nl}".join(rows) + f"{nl}{indent}" + "}"
 
 
-# --- taking out -------------------------------------------------------------------------------
+# --- removing ---------------------------------------------------------------------------------
 
 
 def drop(text: str, path: Sequence[str]) -> str:
-    """The text without what is at ``path``; comments stay, and objects on the way, too."""
-    while (place := _place(text, path)) is not None:
+    """Return the text without the member at ``path``. Comments and the objects around it stay."""
+    while (place := _find_member(text, path)) is not None:
         parent, at = place
-        text = _without(text, parent, at)
+        text = _remove(text, parent, at)
     return text
 
 
-def _place(text: str, path: Sequence[str]) -> tuple[Node, int] | None:
+def _find_member(text: str, path: Sequence[str]) -> tuple[Node, int] | None:
     node = parse(text)
     for key in path[:-1]:
         at = node.find(key) if node is not None else None
@@ -252,11 +250,11 @@ def _place(text: str, path: Sequence[str]) -> tuple[Node, int] | None:
     return None if node is None or at is None else (node, at)
 
 
-def _without(text: str, parent: Node, at: int) -> str:
+def _remove(text: str, parent: Node, at: int) -> str:
     members = parent.members or ()
     member = members[at]
     start, end = member.start, member.node.end
-    above = _line_end_before(text, start)
+    above = _content_end(text, start)
     if member.comma is not None:
         between, rest = text[end : member.comma], text[member.comma + 1 :]
     else:
@@ -265,29 +263,31 @@ def _without(text: str, parent: Node, at: int) -> str:
         inside = text[parent.start + 1 : start] + between + rest[: parent.end - len(text) - 1]
         if not inside.strip():
             return text[: parent.start] + "{}" + text[parent.end :]
-    # The comment of a line above must not swallow what follows.
-    if not _breaks(text[above:start]):
+    # What follows must not end up in a line comment above.
+    if not _has_newline(text[above:start]):
         start = above
     elif not between.strip() and _ENDS_LINE.match(rest):
         start, between, rest = above, "", rest.lstrip(" \t")
     before = text[:start]
     if member.comma is None and at:
         comma = members[at - 1].comma
-        assert comma is not None, "members are parted by commas"
+        assert comma is not None, "members are separated by commas"
         before = text[:comma] + text[comma + 1 : start]
     return before + between + rest
 
 
-def _line_end_before(text: str, at: int) -> int:
-    """The end of the last line before a place on which anything stands; on one line, where the
-    blanks before the place begin."""
-    found = _LAST_BLANKS.search(text, 0, at)
-    if found is None:
+def _content_end(text: str, at: int) -> int:
+    """Return the end of the last line before a position that is not blank.
+
+    If that is the line of the position itself, return where the blanks before it start.
+    """
+    match = _LAST_BLANKS.search(text, 0, at)
+    if match is None:
         return at
-    same_line = _INDENT.match(text, found.start())
-    end = same_line.end() if same_line else found.start()
-    return end if end < at else found.start()
+    same_line = _INDENT.match(text, match.start())
+    end = same_line.end() if same_line else match.start()
+    return end if end < at else match.start()
 
 
-def _breaks(text: str) -> bool:
+def _has_newline(text: str) -> bool:
     return "\n" in text or "\r" in text

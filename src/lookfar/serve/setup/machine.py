@@ -1,8 +1,6 @@
-"""Where programs keep their settings on this machine, and how Lookfar is started here.
+"""Where programs keep their settings on this machine, and the command that starts Lookfar.
 
-Takes: the environment. Gives: the folders that the table of clients names, what is on the
-search path, and the words that start ``lookfar`` whoever runs them. Refuses: to write down a
-command that would be gone tomorrow, such as a program inside uv's cache.
+The command must still work tomorrow, so programs inside uv's cache are not used.
 """
 
 from __future__ import annotations
@@ -17,13 +15,13 @@ from typing import Final
 
 from lookfar.config import child_environment
 
-_FLEETING: Final = ("archive-v", "environments-v", "builds-v")
-"""Folders of uv's cache, in which ``uvx`` runs what is not installed."""
+_TEMPORARY: Final = ("archive-v", "environments-v", "builds-v")
+"""Folders of uv's cache in which ``uvx`` runs programs that are not installed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A system, a home and the variables that move settings elsewhere."""
+    """The operating system and the environment, which say where settings are."""
 
     system: str
     env: Mapping[str, str]
@@ -34,20 +32,20 @@ class Machine:
 
     @property
     def home(self) -> Path:
-        named = self.env.get("USERPROFILE" if self.system == "win32" else "HOME")
-        return Path(named) if named else Path(os.path.expanduser("~"))
+        home = self.env.get("USERPROFILE" if self.system == "win32" else "HOME")
+        return Path(home) if home else Path(os.path.expanduser("~"))
 
-    def place(self, template: str) -> Path:
-        """A path of the table, such as ``{app}/Code/User/mcp.json``."""
-        return Path(template.format_map(self._bases()))
+    def resolve(self, template: str) -> Path:
+        """Fill in a path of the table of clients, such as ``{app}/Code/User/mcp.json``."""
+        return Path(template.format_map(self._base_folders()))
 
-    def _bases(self) -> dict[str, str]:
+    def _base_folders(self) -> dict[str, str]:
         home = self.home
-        named = self.env.get("XDG_CONFIG_HOME", "")
-        xdg = Path(named) if os.path.isabs(named) else home / ".config"
+        xdg_home = self.env.get("XDG_CONFIG_HOME", "")
+        xdg = Path(xdg_home) if os.path.isabs(xdg_home) else home / ".config"
         roaming = Path(self.env.get("APPDATA") or home / "AppData" / "Roaming")
         app = {"win32": roaming, "darwin": home / "Library" / "Application Support"}
-        bases = {
+        folders = {
             "home": home,
             "xdg": xdg,
             "app": app.get(self.system, xdg),
@@ -55,35 +53,41 @@ class Machine:
             "codex": self.env.get("CODEX_HOME") or home / ".codex",
             "claude": self.env.get("CLAUDE_CONFIG_DIR") or home,
         }
-        return {name: str(place) for name, place in bases.items()}
+        return {name: str(folder) for name, folder in folders.items()}
 
-    def program(self, name: str) -> str | None:
-        """The program that a terminal would start by this name."""
-        found = shutil.which(name, path=self.env.get("PATH", ""))
-        return os.path.abspath(found) if found else None
+    def find_program(self, name: str) -> str | None:
+        """Return the program that a terminal would start by this name."""
+        program = shutil.which(name, path=self.env.get("PATH", ""))
+        return os.path.abspath(program) if program else None
 
-    def shown(self, path: Path) -> str:
-        """A path as people write it."""
+    def shorten(self, path: Path) -> str:
+        """Return a path for display, with ``~`` for the home folder."""
         try:
             return str(Path("~") / path.relative_to(self.home))
         except ValueError:
             return str(path)
 
 
-def launcher(machine: Machine, executable: str = sys.executable) -> tuple[str, ...]:
-    """The words that start Lookfar, by absolute paths: a client started from a dock or a menu
-    does not search where a terminal does."""
+def find_launcher(machine: Machine, executable: str = sys.executable) -> tuple[str, ...]:
+    """Return the command that starts Lookfar, with an absolute path.
+
+    A client that is started from a dock or a menu does not have the PATH of a terminal.
+    """
     folder = Path(executable).parent
     name = "lookfar.exe" if machine.system == "win32" else "lookfar"
-    if any(part.startswith(_FLEETING) for part in folder.parts):
-        uvx = machine.program("uvx")
+    if _is_temporary(folder):
+        uvx = machine.find_program("uvx")
         if uvx:
             return uvx, "lookfar"
-    for found in (str(folder / name), machine.program("lookfar")):
-        if found and os.path.isfile(found) and os.access(found, os.X_OK) and _lasts(found):
-            return (found,)
+    for program in (str(folder / name), machine.find_program("lookfar")):
+        if program and not _is_temporary(Path(program)) and _is_executable(program):
+            return (program,)
     return executable, "-m", "lookfar"
 
 
-def _lasts(program: str) -> bool:
-    return not any(part.startswith(_FLEETING) for part in Path(program).parts)
+def _is_temporary(path: Path) -> bool:
+    return any(part.startswith(_TEMPORARY) for part in path.parts)
+
+
+def _is_executable(program: str) -> bool:
+    return os.path.isfile(program) and os.access(program, os.X_OK)

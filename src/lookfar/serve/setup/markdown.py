@@ -1,8 +1,7 @@
-"""The paragraph that tells agents to search with Lookfar, kept between two marks.
+"""Add, update or remove the section that tells agents to search with Lookfar.
 
-Takes: the text of somebody's AGENTS.md, CLAUDE.md or the like. Gives: the same text with our
-part put in, renewed or taken out. Refuses (``Malformed``): a text in which only one of the
-marks is left, since what is between is then anybody's guess.
+It is written to AGENTS.md, CLAUDE.md or the like between two marks. If only one of the marks is
+left, the extent of the section is unknown, and the text is refused (``Malformed``).
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from lookfar.serve.setup.malformed import Malformed, newline_of
+from lookfar.serve.setup.malformed import Malformed, detect_newline
 
 BEGIN: Final = "<!-- lookfar: begin -->"
 END: Final = "<!-- lookfar: end -->"
@@ -24,7 +23,7 @@ one by one:
 
 - `search` answers a question in plain words, or a name, with exact passages and their lines.
 - `read` shows a document, a section (`guide.md#Install`) or a definition (`Shelf.put`).
-- `related` tells what links to a document, what it links to, and where a name is used.
+- `related` shows what links to a document, what it links to, and where a name is used.
 
 Cite what they give by file and lines. Fall back to `grep` only to list every occurrence of a
 string.
@@ -44,23 +43,24 @@ where something is defined, or how it works.
 
 
 def put(text: str) -> str:
-    """The text with our part: where it is already, or at the end."""
+    """Return the text with our section, replacing the old one or at the end."""
     part = f"{BEGIN}\n{ADVICE}{END}"
-    nl = newline_of(text)
+    nl = detect_newline(text)
     part = part.replace("\n", nl)
-    if _found(text):
+    _refuse_single_mark(text)
+    if has(text):
         return _PART.sub(lambda _: part, text, count=1)
     between = "" if not text else nl if text.endswith("\n") else nl * 2
     return text + between + part + nl
 
 
 def drop(text: str) -> str:
-    """The text without our part, and without the blank line that parted it."""
-    if not _found(text):
+    """Return the text without our section and the blank line before it."""
+    _refuse_single_mark(text)
+    match = _PART.search(text)
+    if match is None:
         return text
-    found = _PART.search(text)
-    assert found is not None, "it was found"
-    before, after = text[: found.start()], text[found.end() :]
+    before, after = text[: match.start()], text[match.end() :]
     after = re.sub(r"\A\r?\n", "", after)
     if not after.strip():
         before = re.sub(r"(?<=\n)\r?\n\Z", "", before)
@@ -71,9 +71,6 @@ def has(text: str) -> bool:
     return _PART.search(text) is not None
 
 
-def _found(text: str) -> bool:
-    if has(text):
-        return True
-    if BEGIN in text or END in text:
-        raise Malformed(f"of the marks {BEGIN} and {END} only one is left")
-    return False
+def _refuse_single_mark(text: str) -> None:
+    if not has(text) and (BEGIN in text or END in text):
+        raise Malformed(f"only one of the marks {BEGIN} and {END} is left")

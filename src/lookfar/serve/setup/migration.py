@@ -1,9 +1,8 @@
-"""What the configuration of another system says, said in our settings.
+"""Convert the configuration of another system to our settings.
 
-Takes: the text of a configuration: JSON (with comments), TOML or a file of variables. Gives:
-the settings that mean the same, apart those that only a person's own file may have, and what
-has no counterpart, with the reason. Refuses (``InvalidArgument``): a file that is none of
-theirs.
+The input is JSON (with comments), TOML or a file of environment variables. Settings that only
+the user's own file may contain are returned separately, and so are those without a counterpart,
+each with a reason.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from lookfar.serve.setup.systems import SYSTEMS, Row, System
 from lookfar.serve.setup.toml_text import put
 
 _SECRET: Final = re.compile(r"key|token|secret|password", re.IGNORECASE)
-"""Names of what is never shown."""
+"""Names of settings whose values are not shown."""
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """What has no counterpart."""
+class Unmatched:
+    """A setting without a counterpart."""
 
     theirs: str
     value: Any
@@ -36,67 +35,74 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True)
-class Migrated:
-    """What a configuration says, in our words."""
+class Migration:
+    """A converted configuration."""
 
     system: str
     project: Mapping[str, Any]
-    """For a folder's own file."""
+    """Settings for the folder's file."""
     own: Mapping[str, Any]
-    """For a person's own file, as a folder's may not have it."""
-    left: tuple[Left, ...]
+    """Settings that only the user's own file may contain."""
+    unmatched: tuple[Unmatched, ...]
     toml: str
-    """The folder's own file."""
+    """The content of the folder's file."""
 
     def as_dict(self) -> dict[str, Any]:
         return {
             "system": self.system,
             "project": dict(self.project),
             "user": dict(self.own),
-            "left": [{"key": e.theirs, "value": e.value, "why": e.note} for e in self.left],
+            "left": [{"key": u.theirs, "value": u.value, "why": u.note} for u in self.unmatched],
             "toml": self.toml,
         }
 
 
-def migrated(text: str, path: Path, system: str = "") -> Migrated:
-    """What the configuration in ``text`` says. ``path`` tells its format; without a ``system``
-    its keys tell whose it is."""
-    said = _unwrapped(_read(text, path))
-    whose = SYSTEMS[system] if system else _recognised(said, path)
-    rows = {row.theirs: row for row in whose.rows}
+def migrate_text(text: str, path: Path, system: str = "") -> Migration:
+    """Convert the configuration in ``text``.
+
+    The name of ``path`` decides the format. Without ``system``, it is detected from the keys.
+    """
+    config = _unwrap_pyproject(_parse(text, path))
+    source = SYSTEMS[system] if system else _detect_system(config, path)
+    rows = {row.theirs: row for row in source.rows}
     settings: dict[str, Any] = {}
-    named: dict[str, str] = {}
-    left: list[Left] = []
-    for theirs, value in _told(said, rows):
-        if theirs.startswith(whose.ignored):
+    origins: dict[str, str] = {}
+    unmatched: list[Unmatched] = []
+    for theirs, value in _flatten(config, rows):
+        if theirs.startswith(source.ignored):
             continue
         row = rows.get(theirs)
         if row is None or not row.ours:
-            note = row.note if row else f"{whose.called} documents no such setting."
-            left.append(Left(theirs, "..." if _SECRET.search(theirs) else value, note))
+            note = row.note if row else f"{source.title} documents no such setting."
+            shown_value = "..." if _SECRET.search(theirs) else value
+            unmatched.append(Unmatched(theirs, shown_value, note))
             continue
-        meant = row.as_ours(value)
-        several = meant if isinstance(meant, dict) else {row.ours: meant}
-        settings |= {key: each for key, each in several.items() if each is not None}
-        named |= dict.fromkeys(several, theirs)
-    return _parted(whose, whose.finish(settings), named, left)
+        ours = row.as_ours(value)
+        converted = ours if isinstance(ours, dict) else {row.ours: ours}
+        settings |= {key: item for key, item in converted.items() if item is not None}
+        origins |= dict.fromkeys(converted, theirs)
+    return _build_migration(source, source.finish(settings), origins, unmatched)
 
 
-def _parted(
-    whose: System, settings: Mapping[str, Any], named: Mapping[str, str], left: list[Left]
-) -> Migrated:
-    """What a folder's own file may have, and what only a person's may."""
+def _build_migration(
+    source: System,
+    settings: Mapping[str, Any],
+    origins: Mapping[str, str],
+    unmatched: list[Unmatched],
+) -> Migration:
+    """Divide the settings between the folder's file and the user's own."""
     docs = {doc.key: doc for doc in describe()}
-    usual = {key: doc.default for key, doc in docs.items()} | dict(PRESETS[whose.name])
-    project: dict[str, Any] = {"preset": whose.name}
+    defaults = {key: doc.default for key, doc in docs.items()} | dict(PRESETS[source.name])
+    project: dict[str, Any] = {"preset": source.name}
     own: dict[str, Any] = {}
-    toml = f'# From the configuration of {whose.called}.\npreset = "{whose.name}"\n'
+    toml = f'# From the configuration of {source.title}.\npreset = "{source.name}"\n'
     for key, value in settings.items():
         try:
-            if check_value(key, value) == usual[key]:
+            if check_value(key, value) == defaults[key]:
                 continue
         except InvalidConfig as error:
-            left.append(Left(named[key], value, f"{key} cannot be that. {error.hint}"))
+            note = f"The value is not valid for {key}. {error.hint}"
+            unmatched.append(Unmatched(origins[key], value, note))
             continue
         if not docs[key].project_file:
             own[key] = value
@@ -104,10 +110,10 @@ def _parted(
         project[key] = value
         section, _, leaf = key.rpartition(".")
         toml = put(toml, (section,), {leaf: value})
-    return Migrated(whose.name, project, own, tuple(left), toml)
+    return Migration(source.name, project, own, tuple(unmatched), toml)
 
 
-def _read(text: str, path: Path) -> dict[str, Any]:
+def _parse(text: str, path: Path) -> dict[str, Any]:
     name = path.name.lower()
     if name.endswith(".toml"):
         return dict(parse_toml(text, path))
@@ -116,17 +122,19 @@ def _read(text: str, path: Path) -> dict[str, Any]:
             node = jsonc.parse(text)
         except Malformed as error:
             raise InvalidConfig(
-                f"{path} is no JSON: {error}.", hint="Correct it, and try again.",
+                f"{path} is not valid JSON: {error}.", hint="Fix it, and try again.",
                 details={"file": str(path)},
             ) from error  # fmt: skip
         if node is None or not isinstance(node.value, dict):
-            raise InvalidArgument(f"{path} holds no object.", hint="Name a configuration file.")
+            raise InvalidArgument(
+                f"{path} does not contain a JSON object.", hint="Name a configuration file."
+            )
         return dict(node.value)
-    return dict(_variables(text))
+    return dict(_parse_variables(text))
 
 
-def _variables(text: str) -> Iterator[tuple[str, Any]]:
-    """``NAME=VALUE`` lines, as shells and .env files have them."""
+def _parse_variables(text: str) -> Iterator[tuple[str, Any]]:
+    """Parse ``NAME=VALUE`` lines, as in shell scripts and .env files."""
     for line in text.splitlines():
         name, equals, value = line.strip().removeprefix("export ").partition("=")
         if not equals or name.startswith("#"):
@@ -138,37 +146,37 @@ def _variables(text: str) -> Iterator[tuple[str, Any]]:
             yield name.strip(), bare
 
 
-def _unwrapped(said: dict[str, Any]) -> dict[str, Any]:
-    """The part of a pyproject.toml that is theirs."""
-    tools = said.get("tool")
-    found = tools.get("ragdocs") if isinstance(tools, dict) else None
-    return found if isinstance(found, dict) else said
+def _unwrap_pyproject(config: dict[str, Any]) -> dict[str, Any]:
+    """Return the table ``tool.ragdocs`` of a pyproject.toml, and anything else unchanged."""
+    tools = config.get("tool")
+    table = tools.get("ragdocs") if isinstance(tools, dict) else None
+    return table if isinstance(table, dict) else config
 
 
-def _told(
-    said: Mapping[str, Any], rows: Mapping[str, Row], before: str = ""
+def _flatten(
+    config: Mapping[str, Any], rows: Mapping[str, Row], prefix: str = ""
 ) -> Iterator[tuple[str, Any]]:
-    """Each setting by its dotted key; a table that is one setting stays whole."""
-    for key, value in said.items():
-        name = f"{before}{key}"
+    """Yield each setting with its dotted key; a table that is one setting stays whole."""
+    for key, value in config.items():
+        name = f"{prefix}{key}"
         if isinstance(value, Mapping) and name not in rows:
-            yield from _told(value, rows, f"{name}.")
+            yield from _flatten(value, rows, f"{name}.")
         else:
             yield name, value
 
 
-def _recognised(said: Mapping[str, Any], path: Path) -> System:
-    """The system that most of the keys are known to."""
+def _detect_system(config: Mapping[str, Any], path: Path) -> System:
+    """Return the system that knows most of the keys."""
     known: dict[str, int] = {}
-    for name, each in SYSTEMS.items():
-        rows = {row.theirs: row for row in each.rows}
-        known[name] = sum(theirs in rows for theirs, _ in _told(said, rows))
+    for name, system in SYSTEMS.items():
+        rows = {row.theirs: row for row in system.rows}
+        known[name] = sum(theirs in rows for theirs, _ in _flatten(config, rows))
     best = max(known.values())
-    found = [name for name, count in known.items() if count == best]
-    if not best or len(found) > 1:
+    candidates = [name for name, count in known.items() if count == best]
+    if not best or len(candidates) > 1:
         raise InvalidArgument(
-            f"It cannot be told whose configuration {path} is.",
-            hint=f"Say it with --from: {', '.join(SYSTEMS)}.",
-            details={"candidates": found if best else []},
+            f"Cannot tell which system {path} belongs to.",
+            hint=f"Name it with --from: {', '.join(SYSTEMS)}.",
+            details={"candidates": candidates if best else []},
         )
-    return SYSTEMS[found[0]]
+    return SYSTEMS[candidates[0]]

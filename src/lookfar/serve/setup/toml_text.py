@@ -1,9 +1,7 @@
-"""TOML edited as text: one table put in, brought up to date or taken out.
+"""Edit TOML as text: add, update or remove one table, keeping comments and order.
 
-Takes: the text of somebody's settings. Gives: the same text with our table in it or out of it,
-comments and order as they were. Refuses (``Malformed``): a text that is no TOML, and a way of
-writing (one inline table for everything) in which a table cannot be added; every result is
-parsed again and compared with what was meant.
+Every result is parsed again and compared with what was intended. A text that is not valid TOML,
+or is written so that a table cannot be added, is refused (``Malformed``).
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lookfar.serve.setup.malformed import Malformed, newline_of
+from lookfar.serve.setup.malformed import Malformed, detect_newline
 
 _STRING: Final = re.compile(
     r'"""(?:[^"\\]|\\.|"{1,2}(?!"))*"{3,5}'
@@ -34,38 +32,38 @@ _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclass(frozen=True, slots=True)
 class _Statement:
-    """A header or a pair of the text."""
+    """A table header or a key with its value."""
 
     path: tuple[str, ...]
-    """From the top of the document."""
+    """Its full path of keys."""
     table: tuple[str, ...]
     start: int
     end: int
-    """Behind the end of its last line."""
+    """The position after its last line."""
     value: tuple[int, int] | None
-    """Where the value of a pair stands; None of a header."""
+    """The span of the value; None for a header."""
 
 
 def put(text: str, path: Sequence[str], entry: Mapping[str, Any]) -> str:
-    """The text with these keys in the table at ``path``; other keys of it stay."""
+    """Return the text with these keys in the table at ``path``; its other keys stay."""
     path = tuple(path)
-    wanted = _parsed(text)
+    wanted = _parse(text)
     table = wanted
     for depth, key in enumerate(path):
         table = table.setdefault(key, {})
         if not isinstance(table, dict):
-            raise Malformed(f"{'.'.join(path[: depth + 1])} is no table")
+            raise Malformed(f"{'.'.join(path[: depth + 1])} is not a table")
     missing = {key: value for key, value in entry.items() if table.get(key) != value}
     table.update(missing)
     for key, value in missing.items():
         text = _set(text, path, key, value)
-    return _checked(text, wanted)
+    return _check_result(text, wanted)
 
 
 def drop(text: str, path: Sequence[str]) -> str:
-    """The text without the table at ``path``, however it is written."""
+    """Return the text without the table or key at ``path``, however it is written."""
     path = tuple(path)
-    wanted = _parsed(text)
+    wanted = _parse(text)
     table = wanted
     for key in path[:-1]:
         table = table.get(key, {})
@@ -74,39 +72,42 @@ def drop(text: str, path: Sequence[str]) -> str:
     if path[-1] not in table:
         return text
     del table[path[-1]]
-    gone = [each for each in _statements(text) if each.path[: len(path)] == path]
-    for each in reversed(gone):
-        before, after = text[: each.start], text[each.end :]
+    removed = [statement for statement in _statements(text) if statement.path[: len(path)] == path]
+    for statement in reversed(removed):
+        before, after = text[: statement.start], text[statement.end :]
         blank = re.search(r"(?:^|\n)(\r?\n)\Z", before)
-        if each.value is None and blank and not after.strip():
-            before = before[: blank.start(1)]  # The line that parted it from what is above.
+        if statement.value is None and blank and not after.strip():
+            before = before[: blank.start(1)]  # The blank line above it.
         text = before + after
-    return _checked(text, wanted, empty=path[:-1])
+    return _check_result(text, wanted, empty=path[:-1])
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def _parse(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise Malformed(str(error)) from None
 
 
-def _checked(text: str, wanted: dict[str, Any], empty: tuple[str, ...] = ()) -> str:
-    """The text, if it says what was meant; a table may have gone with all that was in it."""
+def _check_result(text: str, wanted: dict[str, Any], empty: tuple[str, ...] = ()) -> str:
+    """Return the text if it has the wanted content.
+
+    The tables on the path ``empty`` may be missing if nothing is in them.
+    """
     try:
-        found = tomllib.loads(text)
+        result = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
-        found = {}
-    meant = copy.deepcopy(wanted)
+        result = {}
+    wanted = copy.deepcopy(wanted)
     for depth in range(len(empty), 0, -1):
-        _forget_if_empty(meant, empty[:depth])
-        _forget_if_empty(found, empty[:depth])
-    if found != meant:
-        raise Malformed("our table cannot be edited in the way this file is written")
+        _remove_if_empty(wanted, empty[:depth])
+        _remove_if_empty(result, empty[:depth])
+    if result != wanted:
+        raise Malformed("the way this file is written does not allow adding our table")
     return text
 
 
-def _forget_if_empty(data: dict[str, Any], path: tuple[str, ...]) -> None:
+def _remove_if_empty(data: dict[str, Any], path: tuple[str, ...]) -> None:
     for key in path[:-1]:
         data = data.get(key, {})
     if data.get(path[-1]) == {}:
@@ -116,35 +117,38 @@ def _forget_if_empty(data: dict[str, Any], path: tuple[str, ...]) -> None:
 # --- writing ----------------------------------------------------------------------------------
 
 
-def _appended(text: str, path: tuple[str, ...], key: str, value: Any) -> str:
-    nl = newline_of(text)
+def _append_table(text: str, path: tuple[str, ...], key: str, value: Any) -> str:
+    nl = detect_newline(text)
     if text and not text.endswith("\n"):
         text += nl
-    between = nl if text else ""
-    return f"{text}{between}[{_dotted(path)}]{nl}{_dotted((key,))} = {as_toml(value)}{nl}"
+    separator = nl if text else ""
+    return f"{text}{separator}[{_dotted(path)}]{nl}{_dotted((key,))} = {as_toml(value)}{nl}"
 
 
 def _set(text: str, path: tuple[str, ...], key: str, value: Any) -> str:
     statements = list(_statements(text))
-    for each in statements:
-        if each.value is not None and each.path == (*path, key):
-            return text[: each.value[0]] + as_toml(value) + text[each.value[1] :]
-    for each in statements:
-        if each.value is not None and each.path == path:  # lookfar = { command = ... }
-            begin, end = each.value
+    pairs = [statement for statement in statements if statement.value is not None]
+    for pair in pairs:
+        if pair.value is not None and pair.path == (*path, key):
+            return text[: pair.value[0]] + as_toml(value) + text[pair.value[1] :]
+    for pair in pairs:
+        if pair.value is not None and pair.path == path:  # lookfar = { command = ... }
+            begin, end = pair.value
             table = tomllib.loads(f"x = {text[begin:end]}")["x"] | {key: value}
             return text[:begin] + as_toml(table) + text[end:]
-    beside = [each for each in statements if each.value and each.path[:-1] == path]
-    header = [each for each in statements if each.value is None and each.path == path]
-    nl = newline_of(text)
-    for each in beside[-1:] or header:
-        table_path = each.path if each.value is None else each.table
+    siblings = [pair for pair in pairs if pair.path[:-1] == path]
+    headers = [
+        statement for statement in statements if statement.value is None and statement.path == path
+    ]
+    nl = detect_newline(text)
+    for statement in siblings[-1:] or headers:
+        table_path = statement.path if statement.value is None else statement.table
         row = f"{_dotted((*path, key)[len(table_path) :])} = {as_toml(value)}{nl}"
-        above = text[: each.end]
-        return above + ("" if above.endswith("\n") else nl) + row + text[each.end :]
-    if not path:  # Whatever stands below a header belongs to it.
+        above = text[: statement.end]
+        return above + ("" if above.endswith("\n") else nl) + row + text[statement.end :]
+    if not path:  # At the top: a line after a header would belong to its table.
         return f"{_dotted((key,))} = {as_toml(value)}{nl}{nl if text else ''}{text}"
-    return _appended(text, path, key, value)
+    return _append_table(text, path, key, value)
 
 
 def _dotted(path: Sequence[str]) -> str:
@@ -152,9 +156,9 @@ def _dotted(path: Sequence[str]) -> str:
 
 
 def as_toml(value: Any) -> str:
-    """A value as a file has it."""
+    """Format a value as TOML."""
     if isinstance(value, dict):
-        inner = ", ".join(f"{_dotted((key,))} = {as_toml(each)}" for key, each in value.items())
+        inner = ", ".join(f"{_dotted((key,))} = {as_toml(item)}" for key, item in value.items())
         return f"{{ {inner} }}" if inner else "{}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(as_toml, value)) + "]"
@@ -162,37 +166,38 @@ def as_toml(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, bool | int | float):
         return json.dumps(value)
-    return str(value)  # Dates write themselves as TOML does.
+    return str(value)  # Dates have the same format in TOML.
 
 
 # --- reading ----------------------------------------------------------------------------------
 
 
 def _statements(text: str) -> Iterator[_Statement]:
-    """Headers and pairs in their order. The text is known to be TOML."""
+    """Yield headers and keys in order. The text must be valid TOML."""
     table: tuple[str, ...] = ()
     at = _skip(text, 0)
     while at < len(text):
         start = text.rfind("\n", 0, at) + 1
         if text[at] == "[":
             twice = text.startswith("[[", at)
-            table, behind = _key(text, at + 1 + twice)
-            end = _line_end(text, behind)
+            table, key_end = _parse_key(text, at + 1 + twice)
+            end = _line_end(text, key_end)
             yield _Statement(table, table, start, end, None)
         else:
-            key, equals = _key(text, at)
+            key, equals = _parse_key(text, at)
             begin = equals + 1
             while text[begin] in " \t":
                 begin += 1
-            behind = _value_end(text, begin)
-            end = _line_end(text, behind)
-            yield _Statement((*table, *key), table, start, end, (begin, behind))
+            value_end = _value_end(text, begin)
+            end = _line_end(text, value_end)
+            yield _Statement((*table, *key), table, start, end, (begin, value_end))
         at = _skip(text, end)
 
 
 def _skip(text: str, at: int) -> int:
-    found = _BLANK.match(text, at)
-    return found.end() if found else at
+    """Return the position after whitespace and comments."""
+    match = _BLANK.match(text, at)
+    return match.end() if match else at
 
 
 def _line_end(text: str, at: int) -> int:
@@ -200,18 +205,18 @@ def _line_end(text: str, at: int) -> int:
     return len(text) if end < 0 else end + 1
 
 
-def _key(text: str, at: int) -> tuple[tuple[str, ...], int]:
+def _parse_key(text: str, at: int) -> tuple[tuple[str, ...], int]:
     parts: list[str] = []
-    while found := _KEY.match(text, at):
-        parts.append(found[1] or tomllib.loads(f"x = {found[2]}")["x"])
-        at = found.end()
-        if not found[3]:
+    while match := _KEY.match(text, at):
+        parts.append(match[1] or tomllib.loads(f"x = {match[2]}")["x"])
+        at = match.end()
+        if not match[3]:
             break
     return tuple(parts), at
 
 
 def _value_end(text: str, at: int) -> int:
-    """Where a value ends: at its last character, not at the comment or the blanks behind it."""
+    """Return the end of a value, without the blanks and the comment after it."""
     depth, end = 0, at
     while at < len(text):
         if string := _STRING.match(text, at):

@@ -1,8 +1,6 @@
-"""One real question through the command that a client was given.
+"""A test search through the command that a client will start.
 
-Takes: the words, the variables and the folder with which a client starts us. Gives: whether a
-search was answered, with what, and otherwise what failed and how to mend it. Refuses: to
-trust; the process is started as the client would, and spoken to over the protocol.
+The server is started exactly as the client would start it, and is spoken to over MCP.
 """
 
 from __future__ import annotations
@@ -16,29 +14,29 @@ from pathlib import Path
 from typing import Any, Final
 
 _SECONDS: Final = 120.0
-"""For a project whose first search still indexes something."""
-_LAST_WORDS: Final = 3
+"""Long enough for a first search that still has to index something."""
+_LAST_LINES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """How it went."""
+    """The result of a test search."""
 
     command: tuple[str, ...]
     folder: str
-    """Where it was started."""
+    """The folder in which it was started."""
     query: str
     ok: bool
     passages: int = 0
     first: str = ""
-    """The place of the best passage."""
+    """The path and lines of the best passage."""
     seconds: float = 0.0
     problem: str = ""
     hint: str = ""
 
 
-def try_out(
-    words: Sequence[str],
+def run_trial(
+    command: Sequence[str],
     variables: Mapping[str, str],
     folder: Path,
     query: str,
@@ -48,53 +46,54 @@ def try_out(
     import anyio
 
     started = time.monotonic()
-    by_hand = f"Run it by hand to see more: {' '.join(words)}"
-    about = (tuple(words), str(folder), query)
-    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as remarks:
+    by_hand = f"Run it by hand to see more: {' '.join(command)}"
+    about = (tuple(command), str(folder), query)
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as stderr:
         try:
-            result = anyio.run(_asked, words, variables, folder, query, remarks, seconds)
-        except TimeoutError:  # It is an OSError, too.
-            problem = f"There was no answer within {seconds:g} s."
-            return Trial(*about, ok=False, problem=problem, hint="Read: lookfar daemon logs")
+            result = anyio.run(_search, command, variables, folder, query, stderr, seconds)
+        except TimeoutError:  # Before OSError, of which it is a subclass.
+            problem = f"The server did not answer within {seconds:g} s."
+            return Trial(*about, ok=False, problem=problem, hint="See the log: lookfar daemon logs")
         except OSError as error:
             return Trial(
                 *about,
                 ok=False,
-                problem=f"{words[0]} cannot be started: {error.strerror or error}.",
-                hint="Install Lookfar for good (uv tool install lookfar), then: lookfar setup",
+                problem=f"{command[0]} cannot be started: {error.strerror or error}.",
+                hint="Install Lookfar (uv tool install lookfar), then run: lookfar setup",
             )
         except Exception as error:
-            return Trial(*about, ok=False, problem=_why(error, remarks), hint=by_hand)
-    took = round(time.monotonic() - started, 3)
+            return Trial(*about, ok=False, problem=_explain(error, stderr), hint=by_hand)
+    seconds_taken = round(time.monotonic() - started, 3)
     if result is None:
-        return Trial(*about, ok=True, seconds=took)
-    texts = [str(getattr(each, "text", "")) for each in result.content]
+        return Trial(*about, ok=True, seconds=seconds_taken)
+    texts = [str(getattr(part, "text", "")) for part in result.content]
     if result.is_error:
         problem = next(filter(None, texts), "The search failed.").strip()
-        return Trial(*about, ok=False, seconds=took, problem=problem, hint=by_hand)
+        return Trial(*about, ok=False, seconds=seconds_taken, problem=problem, hint=by_hand)
     hits = (result.structured_content or {}).get("hits", ())
-    return Trial(*about, ok=True, passages=len(hits), first=_first(texts, hits), seconds=took)
+    best = _first_place(texts, hits)
+    return Trial(*about, ok=True, passages=len(hits), first=best, seconds=seconds_taken)
 
 
-async def _asked(
-    words: Sequence[str],
+async def _search(
+    command: Sequence[str],
     variables: Mapping[str, str],
     folder: Path,
     query: str,
-    remarks: Any,
+    stderr: Any,
     seconds: float,
 ) -> Any:
-    """The answer to a search; None where somebody chose a toolset that has none."""
+    """Return the result of a search; None if the chosen toolset has no search."""
     import anyio
     from mcp import Client, StdioServerParameters
     from mcp.client.stdio import stdio_client
 
     server = StdioServerParameters(
-        command=words[0], args=list(words[1:]), env=dict(variables), cwd=folder
+        command=command[0], args=list(command[1:]), env=dict(variables), cwd=folder
     )
     with anyio.fail_after(seconds):
         try:
-            async with Client(stdio_client(server, errlog=remarks)) as client:
+            async with Client(stdio_client(server, errlog=stderr)) as client:
                 tools = {tool.name for tool in (await client.list_tools()).tools}
                 if "search" not in tools:
                     return None
@@ -102,25 +101,25 @@ async def _asked(
                     "search", {"query": query, "top_k": 3, "detail": "paths"}
                 )
         except BaseExceptionGroup as group:
-            raise _only(group) from None
+            raise _unwrap(group) from None
 
 
-def _only(group: BaseException) -> BaseException:
-    """What is at the bottom of a group of one."""
+def _unwrap(group: BaseException) -> BaseException:
+    """Return the only exception in nested groups of one."""
     while isinstance(group, BaseExceptionGroup) and len(group.exceptions) == 1:
         group = group.exceptions[0]
     return group
 
 
-def _first(texts: Sequence[str], hits: Sequence[Any]) -> str:
-    """``guide.md:3-9`` of the first line of a list of paths."""
+def _first_place(texts: Sequence[str], hits: Sequence[Any]) -> str:
+    """Return the place (``guide.md:3-9``) in the first line of a list of paths."""
     return texts[0].split("\n", 1)[0].partition("  ")[0] if texts and hits else ""
 
 
-def _why(error: Exception, remarks: Any) -> str:
-    """What the server said last, or else what the client made of it."""
-    said: list[str] = []
+def _explain(error: Exception, stderr: Any) -> str:
+    """Return the last lines of the server's stderr, or else the error itself."""
+    lines: list[str] = []
     with suppress(OSError, ValueError):
-        remarks.seek(0)
-        said = [line.strip() for line in remarks if line.strip()][-_LAST_WORDS:]
-    return f"The server ended: {' '.join(said)}" if said else f"{type(error).__name__}: {error}"
+        stderr.seek(0)
+        lines = [line.strip() for line in stderr if line.strip()][-_LAST_LINES:]
+    return f"The server ended: {' '.join(lines)}" if lines else f"{type(error).__name__}: {error}"

@@ -65,10 +65,10 @@ def check_clients(subject: Subject) -> Iterator[Finding]:
     working = []
     for client in CLIENTS:
         for scope in ("user", "project"):
-            place = client.place(machine, scope, root)
+            place = client.config_path(machine, scope, root)
             if place is None or not place.is_file():
                 continue
-            title = f"{client.title} ({machine.shown(place)})"
+            title = f"{client.title} ({machine.shorten(place)})"
             try:
                 command = _read_command(client, scope, place)
             except LookfarError as error:
@@ -77,7 +77,7 @@ def check_clients(subject: Subject) -> Iterator[Finding]:
             if command is None:
                 continue
             program = command[0] if command else ""
-            if program and machine.program(program):
+            if program and machine.find_program(program):
                 working.append(client.title)
             else:
                 message = f"{title} starts {program or 'nothing'}, which does not exist."
@@ -95,9 +95,9 @@ def _read_command(client: Any, scope: str, place: Path) -> list[str] | None:
     from lookfar.serve.setup import edits
 
     target = edits.Target(client.name, client.title, scope, place, client.format)
-    text = edits.text_of(target, edits.read(target.real))
-    target = replace(target, keys=client.path_in(edits.data_of(target, text)))
-    entry = edits.entry_in(target, text)
+    text = edits.decode(target, edits.read(target.real))
+    target = replace(target, keys=client.entry_keys(edits.parse(target, text)))
+    entry = edits.find_entry(target, text)
     if not isinstance(entry, dict) or client.is_remote(entry):
         return None
-    return list(client.words(entry))
+    return list(client.read_command(entry))
