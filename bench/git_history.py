@@ -43,7 +43,7 @@ from lookfar.sources.git.history import (
     read_commits,
     refs_of,
 )
-from lookfar.store.sqlite.epochs import CollectionStore
+from lookfar.store.sqlite.store import CollectionStore
 
 DEPTH = 10
 MODES = ("keyword", "vector", "hybrid")

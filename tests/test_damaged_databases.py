@@ -331,7 +331,7 @@ def test_what_was_erased_does_not_come_back(base: Path, monkeypatch: pytest.Monk
         raise LookfarError("a death", hint="")
 
     with opened(base) as library, monkeypatch.context() as patched:
-        patched.setattr("lookfar.store.sqlite.epochs.remove_traces", dies)
+        patched.setattr("lookfar.store.sqlite.store.remove_traces", dies)
         with pytest.raises(LookfarError, match="a death"):
             library.database(NAME).delete(f"{ULID}05")
     zero(catalogue_of(base))
@@ -402,7 +402,7 @@ def test_a_repair_that_fails_leaves_everything(base: Path, monkeypatch: pytest.M
     assert catalogue_of(base).read_bytes() == damaged
     with opened(base) as library, monkeypatch.context() as patched:
         # Between setting the damaged epoch aside and pointing at the new one.
-        patched.setattr("lookfar.store.sqlite.epochs.CollectionStore._publish", fails)
+        patched.setattr("lookfar.store.sqlite.folder.CollectionFolder.publish", fails)
         with pytest.raises(DiskFull):
             library.verified(repair=True)
     with opened(base) as library:

@@ -24,7 +24,7 @@ from lookfar.library import Library
 from lookfar.model import Filters
 from lookfar.store.keywords.signatures import sign
 from lookfar.store.sqlite.epoch import Epoch
-from lookfar.store.sqlite.epochs import CollectionStore
+from lookfar.store.sqlite.store import CollectionStore
 
 SETTINGS: Mapping[str, Any] = {
     "embed.provider": "hash",
@@ -217,7 +217,7 @@ def _state(store: CollectionStore, embedder: Any) -> dict[str, Any]:
             "active": active,
             "held": store.held(),
             "older": older,
-            "traces": store._try(Epoch.has_traces),
+            "traces": store._ask(Epoch.has_traces),
             "noted": bool(store.damage()),
         }
     except IndexCorrupt as error:

@@ -26,7 +26,7 @@ from lookfar.library import Library
 from lookfar.serve.cli.doctor.disk_checks import open_to_others
 from lookfar.store.ground import files
 from lookfar.store.opening import stored_names
-from lookfar.store.sqlite.epochs import CollectionStore
+from lookfar.store.sqlite.store import CollectionStore
 
 Ask = Callable[[Library, Path], object]
 

@@ -24,7 +24,7 @@ from lookfar.errors import DiskFull
 from lookfar.index import build, progress
 from lookfar.index.progress import CheckpointTimer
 from lookfar.library import Library
-from lookfar.store.sqlite.epochs import CollectionStore
+from lookfar.store.sqlite.folder import CollectionFolder
 from lookfar.store.sqlite.write_session import EpochWriter
 
 SOURCE = Path(lookfar.errors.__file__).parents[1]
@@ -317,7 +317,7 @@ def test_a_finished_epoch_that_nobody_pointed_at_is_taken_as_it_is(
         raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(CollectionStore, "_publish", die)
+        patched.setattr(CollectionFolder, "publish", die)
         with pytest.raises(KeyboardInterrupt):
             library.index()
     assert not library.indexed

@@ -18,7 +18,7 @@ from lookfar.retrieve.stages.links import add_linked, boost_community, boost_lin
 from lookfar.retrieve.stages.recency import boost_recent
 from lookfar.sources.confine import Root
 from lookfar.store.shared.snapshot import StoredSnapshot
-from lookfar.store.sqlite.epochs import CollectionStore
+from lookfar.store.sqlite.store import CollectionStore
 
 DAY = 86_400.0
 EQUAL: dict[Relation, float] = {

@@ -22,7 +22,7 @@ from lookfar.retrieve.question.expand import ground_plans
 from lookfar.retrieve.question.plan import make_plan
 from lookfar.retrieve.retrievers.candidates import gather_candidates
 from lookfar.retrieve.stages.wording import find_word_pairs
-from lookfar.store.sqlite.epochs import CollectionStore
+from lookfar.store.sqlite.store import CollectionStore
 
 pytestmark = pytest.mark.usefixtures("own_home")
 

@@ -18,8 +18,8 @@ from lookfar.ports import Place, Version
 from lookfar.store.keywords.analyser import terms_of
 from lookfar.store.opening import Store
 from lookfar.store.shared.snapshot import StoredSnapshot
-from lookfar.store.sqlite.epochs import CollectionStore
-from lookfar.store.sqlite.write_session import EpochWriter
+from lookfar.store.shared.write_session import WriteSession
+from lookfar.store.sqlite.store import CollectionStore
 from lookfar.text.chunk.headings import Sizes
 
 SIZES = Sizes(max_tokens=60, hard_max_tokens=80, min_tokens=1, overlap_tokens=0, merge_small=False)
@@ -40,7 +40,7 @@ class Shelf:
         self.fingerprint = fingerprint
 
     @contextmanager
-    def session(self, *, rebuild: bool = False, wait: float = 0.0) -> Iterator[EpochWriter]:
+    def session(self, *, rebuild: bool = False, wait: float = 0.0) -> Iterator[WriteSession]:
         with self.store.writer(
             self.fingerprint,
             self.embedder.dimensions,
@@ -51,7 +51,7 @@ class Shelf:
         ) as session:
             yield session
 
-    def version(self, uri: str, text: str, session: EpochWriter) -> Version:
+    def version(self, uri: str, text: str, session: WriteSession) -> Version:
         raw = text.encode()
         prepared = prepare(
             uri,
@@ -65,7 +65,7 @@ class Shelf:
         embed([prepared], self.embedder, session.missing)
         return prepared.version
 
-    def fill(self, session: EpochWriter, texts: Mapping[str, str | None]) -> None:
+    def fill(self, session: WriteSession, texts: Mapping[str, str | None]) -> None:
         for uri, text in texts.items():
             if text is None:
                 session.remove(uri)

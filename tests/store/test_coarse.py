@@ -16,7 +16,7 @@ from lookfar.model import Filters
 from lookfar.store.catalogue.owners import Owners
 from lookfar.store.keywords.tantivy_index import FIELDS, NAMES
 from lookfar.store.shared import scopes
-from lookfar.store.sqlite.epochs import CollectionStore
+from lookfar.store.sqlite.store import CollectionStore
 from lookfar.store.vectors import coarse, vector_file
 from lookfar.store.vectors.coarse import CoarseFile
 from lookfar.store.vectors.vector_file import VectorFile

@@ -19,7 +19,7 @@ from lookfar.errors import (
     LookfarError,
 )
 from lookfar.store.ground import database
-from lookfar.store.sqlite.epochs import CollectionStore
+from lookfar.store.sqlite.store import CollectionStore
 from store.shelf import Elsewhere, Shelf, change_row, epoch_folder, python
 
 

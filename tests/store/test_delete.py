@@ -12,7 +12,7 @@ import pytest
 from lookfar.errors import IndexBusy
 from lookfar.library import Library
 from lookfar.store.ground.files import WriterLock
-from lookfar.store.sqlite.epochs import CollectionStore
+from lookfar.store.sqlite.store import CollectionStore
 
 DEADLINE = 20.0
 

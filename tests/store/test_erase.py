@@ -17,7 +17,7 @@ from lookfar.store.ground import files
 from lookfar.store.ground.files import WriterLock
 from lookfar.store.keywords.analyser import analyse
 from lookfar.store.keywords.tantivy_index import FIELDS, NAMES
-from lookfar.store.sqlite.epochs import CollectionStore
+from lookfar.store.sqlite.store import CollectionStore
 from store.shelf import Shelf, rows_of
 
 SECRET = "zyxwvutsrq"
@@ -84,7 +84,7 @@ def test_a_death_before_the_traces_are_gone_is_made_up_for(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("lookfar.store.sqlite.epochs.remove_traces", die)
+        patched.setattr("lookfar.store.sqlite.store.remove_traces", die)
         with pytest.raises(KeyboardInterrupt):
             erase(filled, "a.md")
     assert "a.md" not in filled.everything()

@@ -14,7 +14,7 @@ from lookfar.store.catalogue.erasing import StoredDocument
 from lookfar.store.catalogue.remembered import Remembered, State
 from lookfar.store.health.repair import Maker
 from lookfar.store.keywords.tantivy_index import file_damage
-from lookfar.store.sqlite.epochs import CollectionStore
+from lookfar.store.sqlite.store import CollectionStore
 from store.shelf import SIZES, Shelf, change_row, epoch_folder, rows_of
 
 TEXTS: dict[str, str | None] = {

@@ -24,14 +24,14 @@ from lookfar.model import Chunk, Span
 from lookfar.ports import PATH_SEPARATOR
 from lookfar.store.catalogue.erasing import ChunkedDocument
 from lookfar.store.catalogue.exports import digest
-from lookfar.store.sqlite.epochs import CollectionStore
+from lookfar.store.sqlite.store import CollectionStore
 from lookfar.text.parse.formats import parser_for
 
 if TYPE_CHECKING:
     from lookfar.ports import Streams, Version
     from lookfar.store.opening import Store
     from lookfar.store.shared.snapshot import StoredSnapshot
-    from lookfar.store.sqlite.write_session import EpochWriter
+    from lookfar.store.shared.write_session import WriteSession
 
 DOCUMENTS: Final = "documents"
 """The folder of inserted documents; on a server, the prefix of their names."""
@@ -94,8 +94,8 @@ class IndexLocation:
 
     def store(self, name: str) -> Store:
         if self.on_server:
-            from lookfar.store.postgres.registry import PostgresStore
             from lookfar.store.postgres.server import server_at
+            from lookfar.store.postgres.store import PostgresStore
 
             return PostgresStore(server_at(self.place), name, Path(name))
         return CollectionStore(Path(self.place) / name, only_copy=name.startswith(f"{DOCUMENTS}/"))
@@ -202,7 +202,7 @@ def _copy_collection(
     return Copied(name, len(uris), chunks, copied, content, generation)
 
 
-def _copy_document(writer: EpochWriter, snapshot: StoredSnapshot, version: Version) -> None:
+def _copy_document(writer: WriteSession, snapshot: StoredSnapshot, version: Version) -> None:
     lacking = writer.missing(version.embedded)
     names, entries = snapshot.streams(version.uri) or _analyse_again(snapshot, version)
     writer.put(

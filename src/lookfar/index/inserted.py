@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from lookfar.store.health.repair import Maker
     from lookfar.store.health.salvage import Rescue
     from lookfar.store.opening import Store
-    from lookfar.store.sqlite.write_session import EpochWriter
+    from lookfar.store.shared.write_session import WriteSession
 
 
 _log = logging.getLogger(__name__)
@@ -278,7 +278,7 @@ class DocumentWriter:
             writer.activate(self._make_manifest(added=done))
         return rescue
 
-    def _carry_over(self, writer: EpochWriter, on_progress: OnProgress | None = None) -> int:
+    def _carry_over(self, writer: WriteSession, on_progress: OnProgress | None = None) -> int:
         """Copy the documents of the serving epoch into a new one."""
         if not self._store.exists:
             return 0
@@ -288,7 +288,7 @@ class DocumentWriter:
 
     def _fill(
         self,
-        writer: EpochWriter,
+        writer: WriteSession,
         documents: Iterable[StoredDocument],
         on_progress: OnProgress | None = None,
         *,
@@ -321,7 +321,7 @@ class DocumentWriter:
 
         return make_maker(self.fingerprint, prepare_stored, self._embedder, sources=False)
 
-    def _open_writer(self, *, rebuild: bool = False) -> AbstractContextManager[EpochWriter]:
+    def _open_writer(self, *, rebuild: bool = False) -> AbstractContextManager[WriteSession]:
         return self._store.writer(
             self.fingerprint,
             self._embedder.dimensions if self._embedder else 1,
@@ -350,7 +350,7 @@ class DocumentWriter:
         sizes = self._settings.documents
         return prepare_document(document, sizes.chunk_chars, sizes.overlap_chars, self._name)
 
-    def _embed(self, prepared: Sequence[Prepared], writer: EpochWriter | None = None) -> None:
+    def _embed(self, prepared: Sequence[Prepared], writer: WriteSession | None = None) -> None:
         started = time.perf_counter()
         # Without a writer embed everything: vectors that exist now may be erased before writing.
         count = embed(prepared, self._embedder, writer.missing if writer is not None else set)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lookfar.common.folders import list_folder
-from lookfar.store.sqlite.epochs import CollectionStore
+from lookfar.store.sqlite.store import CollectionStore
 
 if TYPE_CHECKING:
     from lookfar.config import Settings
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lookfar.store.health.salvage import Digest, Rescue
     from lookfar.store.health.verify import OnStep
     from lookfar.store.shared.snapshot import StoredSnapshot
-    from lookfar.store.sqlite.write_session import EpochWriter
+    from lookfar.store.shared.write_session import WriteSession
 
 
 KIND_OF_DATABASES = "documents"
@@ -85,7 +85,7 @@ class Store(Protocol):
         retain: int,
         why: str,
         wait_seconds: float = 0.0,
-    ) -> AbstractContextManager[tuple[EpochWriter, Rescue]]: ...
+    ) -> AbstractContextManager[tuple[WriteSession, Rescue]]: ...
 
     @property
     def kept_aside(self) -> list[str]: ...
@@ -123,7 +123,7 @@ class Store(Protocol):
         rebuild: bool = False,
         wait_seconds: float = 0.0,
         let_go: bool = True,
-    ) -> AbstractContextManager[EpochWriter]: ...
+    ) -> AbstractContextManager[WriteSession]: ...
 
     def about(self) -> dict[str, Any]: ...
 
@@ -153,8 +153,8 @@ def open_store(folder: Path, settings: Settings, kind: str = "") -> Store:
         return CollectionStore(
             folder, settings.index.coarse_above, only_copy=kind == KIND_OF_DATABASES
         )
-    from lookfar.store.postgres.registry import PostgresStore
     from lookfar.store.postgres.server import server_at
+    from lookfar.store.postgres.store import PostgresStore
 
     server = server_at(chosen.url, chosen.read_url, chosen.connections)
     return PostgresStore(server, f"{kind}/{folder.name}" if kind else folder.name, folder)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lookfar.store.postgres.registry import PostgresStore
 from lookfar.store.postgres.server import Server
-from lookfar.store.sqlite.epochs import CollectionStore
+from lookfar.store.postgres.store import PostgresStore
+from lookfar.store.sqlite.store import CollectionStore
 from store.contract.pgserver import Open, PgServer, ready, short_folder
 from store.shelf import Shelf
 

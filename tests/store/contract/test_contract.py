@@ -27,7 +27,7 @@ from lookfar.store.catalogue.scope import resolve
 from lookfar.store.keywords.analyser import terms_of
 from lookfar.store.keywords.tantivy_index import FIELDS, NAMES
 from lookfar.store.shared.snapshot import StoredSnapshot
-from lookfar.store.sqlite.epochs import CollectionStore
+from lookfar.store.sqlite.store import CollectionStore
 from store.contract.pgserver import Open
 from store.shelf import PAGE_WEIGHTS, WEIGHTS, Shelf, pages, words
 

@@ -26,7 +26,7 @@ from lookfar.model import Filters
 from lookfar.serve.cli.main import cli
 from lookfar.serve.http.statuses import get_status
 from lookfar.store.postgres.server import server_at
-from lookfar.store.sqlite.write_session import EpochWriter
+from lookfar.store.shared.write_session import WriteSession
 from store.contract.pgserver import PgServer
 
 _MODEL = {"embed.provider": "hash", "git.history": False}
@@ -151,15 +151,15 @@ def test_an_interrupted_copy_goes_on_where_it_was(
     monkeypatch.setattr(
         "lookfar.index.copy.CheckpointTimer.run_if_due", lambda _, checkpoint: checkpoint()
     )
-    put, count = EpochWriter.put, iter(range(100))
+    put, count = WriteSession.put, iter(range(100))
 
-    def dying(self: EpochWriter, version: object) -> None:
+    def dying(self: WriteSession, version: object) -> None:
         if next(count) == 20:
             raise KeyboardInterrupt
         put(self, version)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patched:
-        patched.setattr(EpochWriter, "put", dying)
+        patched.setattr(WriteSession, "put", dying)
         with pytest.raises(KeyboardInterrupt):
             moved(source, target)
     assert IndexLocation(str(target)).names() == [], "half a copy serves nobody"

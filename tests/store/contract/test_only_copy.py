@@ -9,8 +9,8 @@ import pytest
 
 from lookfar.errors import IndexCorrupt
 from lookfar.store.catalogue.erasing import StoredDocument
-from lookfar.store.postgres.registry import PostgresStore
 from lookfar.store.postgres.server import Server
+from lookfar.store.postgres.store import PostgresStore
 from store.contract.pgserver import PgServer
 from store.shelf import Shelf
 

@@ -26,8 +26,8 @@ from lookfar.errors import (
 )
 from lookfar.model import Filters
 from lookfar.store.postgres import keywords, postings, schema, server, vector_search
-from lookfar.store.postgres.registry import PostgresStore
 from lookfar.store.postgres.server import Server, translated
+from lookfar.store.postgres.store import PostgresStore
 from store.contract.pgserver import PgServer, ready, short_folder
 from store.shelf import Shelf, words
 
@@ -573,7 +573,7 @@ def test_many_small_blocks_are_joined(made: Made, pg: PgServer, name: str) -> No
 def test_many_vectors_have_an_index_that_finds_the_nearest(
     made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lookfar.store.postgres.registry.EXACT_BELOW", 200)
+    monkeypatch.setattr("lookfar.store.postgres.tuning.EXACT_BELOW", 200)
     monkeypatch.setattr(vector_search, "_CANDIDATES", 200)
     shelf = made()
     shelf.write({f"{n}.md": f"# N{n}\n\nword{n} other{n % 7} third{n % 13}\n" for n in range(400)})
@@ -606,7 +606,7 @@ def test_vectors_of_an_unfinished_writer_do_not_stand_in_the_way(
 
     Seen to fail while fewer candidates than wanted were taken for all there is.
     """
-    monkeypatch.setattr("lookfar.store.postgres.registry.EXACT_BELOW", 50)
+    monkeypatch.setattr("lookfar.store.postgres.tuning.EXACT_BELOW", 50)
     monkeypatch.setattr(vector_search, "_CANDIDATES", 20)
     shelf, writer = made(), made()
     shelf.write({f"{n}.md": f"# N{n}\n\nword{n} common\n" for n in range(60)})

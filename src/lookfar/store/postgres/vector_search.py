@@ -22,14 +22,6 @@ if TYPE_CHECKING:
     from lookfar.model import Filters
     from lookfar.ports import Place
 
-EXACT_BELOW: Final = 30_000
-"""Collections with fewer vectors have no index; all vectors are compared."""
-LINKS: Final = 32
-CARE: Final = 200
-"""Build parameters (m, ef_construction). The vectors of a static model are close together: with
-pgvector's defaults the index finds two thirds of the ten nearest among 61,000."""
-MOST_DIMENSIONS: Final = 4000
-"""The longest vectors that pgvector can index."""
 _CANDIDATES: Final = 1000
 """How many candidates the index proposes, the most it can. A search that needs more, because few
 pass its filters, compares all vectors."""

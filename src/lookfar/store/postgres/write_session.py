@@ -1,33 +1,30 @@
-"""A write session on a server: one transaction, invisible until it is activated.
+"""The write session of a collection on a server.
 
-Takes: a connection that holds the collection's writer lock. Gives: one new generation, or
-nothing. Refuses: to be half done; documents, keywords, vectors and the pointer to what serves
-become visible by one commit, and a lost connection takes all of it back.
+Documents, keywords, vectors and the pointer to what serves become visible by one commit; a lost
+connection rolls all of it back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 
-from lookfar.store.catalogue import generations, graph
+from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
+from lookfar.store.catalogue.erasing import TRACES, UNSETTLED
 from lookfar.store.postgres.keywords import KeywordWriter
 from lookfar.store.postgres.server import Halfvec, ServerConnection, name_locally
-from lookfar.store.sqlite.write_session import EpochWriter
+from lookfar.store.shared.write_session import WriteSession
 
 if TYPE_CHECKING:
-    import sqlite3
-
     from lookfar.ports import Version
-    from lookfar.store.sqlite.epoch import Epoch
 
+_ERASED: Final = -2
+"""The checksum of an erased vector."""
 _VECTOR_COLUMNS: Final = (
     ("row", "bigint"),
     ("content", "bytea"),
@@ -36,22 +33,9 @@ _VECTOR_COLUMNS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Dimensions:
-    dimensions: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """What a session asks of the epoch that it writes to."""
-
-    catalogue: Path
-    vectors: _Dimensions
-    keywords: KeywordWriter
-
-
 class _Inserts(catalog.Inserts):
-    """The same rows; vectors lie in a column, and the server checks its pages itself."""
+    """The same rows, with vectors in a column and without row checksums: the server checks its
+    pages itself."""
 
     def __init__(self, connection: ServerConnection, vectors: dict[int, bytes]) -> None:
         super().__init__(connection)
@@ -60,16 +44,18 @@ class _Inserts(catalog.Inserts):
 
     def flush(self) -> None:
         self._rows["checks"].clear()
-        made = self._rows["embeddings"]
-        if made:
-            rows = [(*row, Halfvec(self._vectors.pop(row[0]))) for row in made]
+        embeddings = self._rows["embeddings"]
+        if embeddings:
+            rows = [(*row, Halfvec(self._vectors.pop(row[0]))) for row in embeddings]
             self._server.insert("embeddings", _VECTOR_COLUMNS, rows)
-            made.clear()
+            embeddings.clear()
         super().flush()
 
 
-class PostgresWriter(EpochWriter):
-    """A write session like that of the embedded store."""
+class PostgresWriter(WriteSession):
+    """A write session on one numbered collection, for the holder of its writer lock."""
+
+    _connection: ServerConnection
 
     def __init__(
         self,
@@ -82,97 +68,61 @@ class PostgresWriter(EpochWriter):
         resumed: bool,
         publish: Mapping[str, str] | None,
     ) -> None:
-        """``publish`` says under which name, and as what, a fresh collection is to serve."""
-        self._server = connection
+        """``publish`` has the name and description under which a fresh collection will serve."""
+        super().__init__(connection, dimensions, retain, fresh=fresh, resumed=resumed)
         self._collection = collection
-        # It takes the same statements; see lookfar.store.ground.sql.
-        self._connection = cast("sqlite3.Connection", connection)
-        self._words = KeywordWriter(connection)
-        target = _Target(Path(connection.place), _Dimensions(dimensions), self._words)
-        self._epoch = cast("Epoch", target)
-        self._retain = retain
-        self._siblings = None
+        self._keywords = KeywordWriter(connection)
         self._publish = publish
-        self.fresh = fresh
-        self.resumed = resumed
-        self._blank = fresh and not resumed
-        self.activated = False
-        self.embedded = 0
-        self._done = False
-        self._new = {}
-        self._texts = set()
-        self._put = set()
-        self._buffer = []
         self._vectors: dict[int, bytes] = {}
+        """New vectors by row, until their rows are inserted."""
         self._begin()
 
     def _begin(self) -> None:
-        connection = self._server
         self._begin_transaction()
         if self.resumed:
-            generations.withdraw(connection)
-        after = generations.active(connection)
-        self._links_changed = self.fresh or graph.links_changed(connection, after)
-        self._changes = 0
-        self._generation = generations.highest(connection) + 1
-        self._inserts = _Inserts(connection, self._vectors)
-        marks = catalog.highest_numbers(connection)
-        self._next_document, self._next_key, self._next_row = (mark + 1 for mark in marks)
+            generations.withdraw(self._connection)
+        self._read_numbers(_Inserts(self._connection, self._vectors))
         if not self.fresh:
-            generations.drop_rolled_back(connection)
-            bury_words(connection)
+            generations.drop_rolled_back(self._connection)
+            bury_words(self._connection)
 
-    @property
-    def changes(self) -> int:
-        """Documents that were put or removed."""
-        return self._changes
-
-    @property
-    def catalogue(self) -> Path | None:
-        """Worker processes know no server: what they embed again is not stored twice."""
-        return None
+    def _begin_transaction(self) -> None:
+        self._connection.ask("BEGIN")
+        name_locally(self._connection.raw, self._collection)
 
     def _embed(self, vectors: Mapping[bytes, bytes]) -> None:
+        # Worker processes cannot look up what the server has, so they may embed it again.
         lacking = self.missing(vectors)
         super()._embed({name: vector for name, vector in vectors.items() if name in lacking})
 
-    def _add(self, content: bytes, vector: bytes) -> None:
-        super()._add(content, vector)
-        self._vectors[self._new[content]] = vector
+    def _store_vector(self, row: int, vector: bytes) -> None:
+        self._vectors[row] = vector
 
-    def _flush_vectors(self) -> None:
-        self._buffer.clear()
-
-    def _sign(self, version: Version) -> None:
-        """Search by line reads every text that filters admit: a server has no signatures."""
+    def _derive(self, version: Version) -> None:
+        self._keywords.add(self._next_key, self._next_document, version.name_terms, version.entries)
 
     def commit_touches(self) -> int:
-        active = generations.active(self._server)
+        active = generations.active(self._connection)
         self._record_all()
-        self._server.ask("COMMIT")
+        self._connection.ask("COMMIT")
         self.close()
         return active
 
     def checkpoint(self) -> None:
         assert self.fresh
         self._record_all()
-        self._server.ask("COMMIT")
+        self._connection.ask("COMMIT")
         self._begin_transaction()
 
-    def _begin_transaction(self) -> None:
-        self._server.ask("BEGIN")
-        name_locally(self._server.raw, self._collection)
-
     def _record_all(self) -> None:
-        """Everything that was put, and the numbers that were given out."""
+        """Write everything that was put, and the highest numbers given out."""
         self._inserts.flush()
-        self._words.flush()
-        _record_commit(self._server)
-        catalog.record_marks(self._server, self._next_document - 1, self._next_key - 1)
+        self._keywords.flush()
+        _record_commit(self._connection)
+        catalog.record_marks(self._connection, self._next_document - 1, self._next_key - 1)
 
     def activate(self, manifest: Mapping[str, Any]) -> int:
-        """All of it in one commit."""
-        connection = self._server
+        connection = self._connection
         self._record_all()
         totals = generations.compute_totals(connection)
         self._record_links(totals["links"])
@@ -184,17 +134,16 @@ class PostgresWriter(EpochWriter):
             publish(connection, self._publish)
         connection.ask("COMMIT")
         self.activated = True
-        self._done = True
+        self._closed = True
         return self._generation
 
     def close(self) -> None:
-        """Leave; without ``activate`` nothing has happened."""
-        if self._done:
+        if self._closed:
             return
-        self._done = True
-        # The transaction ends with its connection; a failing roll-back must not hide its cause.
+        self._closed = True
+        # The transaction ends with its connection; a failing rollback must not hide its cause.
         with suppress(psycopg.Error):
-            self._server.ask("ROLLBACK")
+            self._connection.ask("ROLLBACK")
 
 
 def bury_words(connection: ServerConnection) -> None:
@@ -222,10 +171,12 @@ def publish(connection: ServerConnection, told: Mapping[str, str]) -> None:
     )
 
 
-def erase_vectors(connection: ServerConnection, unsettled: int, blank: int) -> Sequence[int]:
-    """Overwrite the vectors of what was erased."""
-    rows = connection.ask(
-        "UPDATE embeddings SET vector = NULL, checksum = %s WHERE checksum = %s RETURNING row",
-        (blank, unsettled),
-    )
-    return [row for (row,) in rows]
+def remove_traces(connection: ServerConnection, collection: int) -> None:
+    """Overwrite the vectors of erased documents; their terms were removed with their rows."""
+    with connection.raw.transaction():
+        name_locally(connection.raw, collection)
+        connection.ask(
+            "UPDATE embeddings SET vector = NULL, checksum = %s WHERE checksum = %s",
+            (_ERASED, UNSETTLED),
+        )
+        connection.execute("DELETE FROM meta WHERE key = ?", (TRACES,))
