@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 
 from lookfar import Library
 from lookfar.text.parse.languages import Language, language_of
-from lookfar.text.parse.source_code import tree_of
+from lookfar.text.parse.source_code import parse_tree
 from lookfar.text.parse.summary import summarise
 
 _MOST_BYTES = 200_000
@@ -143,7 +143,7 @@ def main() -> None:
     found = programs(given.folder)
     started = time.perf_counter()
     for _, text, language in found:
-        tree_of(language, text)
+        parse_tree(language, text)
     parse_ms = (time.perf_counter() - started) * 1000 / len(found)
     print(f"{len(found):,} programs; parsing alone takes {parse_ms:.2f} ms each on one core")
     summaries(found, parse_ms)

@@ -7,7 +7,7 @@ Refuses: nothing, as the splitter.
 from __future__ import annotations
 
 from fuzz.common import Target
-from lookfar.text.chunk.sentences import Piece, pieces
+from lookfar.text.chunk.sentences import Piece, split_sentences
 
 
 def _parts(data: bytes) -> tuple[str, int, int]:
@@ -19,7 +19,7 @@ def _parts(data: bytes) -> tuple[str, int, int]:
 
 def work(data: bytes) -> tuple[str, int, int, list[Piece]]:
     text, size, overlap = _parts(data)
-    return text, size, overlap, pieces(text, size, overlap)
+    return text, size, overlap, split_sentences(text, size, overlap)
 
 
 def check(_: bytes, result: tuple[str, int, int, list[Piece]]) -> None:

@@ -31,7 +31,7 @@ from lookfar.store.catalogue.migrations import FORMAT
 from lookfar.store.keywords.analyser import TERMS, analyse
 from lookfar.store.keywords.tantivy_index import FIELDS, NAMES, PAGE_FIELDS
 from lookfar.text.chunk.identity import content_name
-from lookfar.text.chunk.sentences import VERSION, pieces
+from lookfar.text.chunk.sentences import VERSION, split_sentences
 
 if TYPE_CHECKING:
     from lookfar.config import Settings
@@ -94,7 +94,9 @@ def documents_fingerprint(settings: Settings, embedder: Embedder | None) -> str:
 def prepare_document(document: Inserted, size: int, overlap: int, name: ChunkIds) -> Prepared:
     """Prepare everything about one document except its vectors."""
     text, lines = document.text, Lines(document.text)
-    spans = [piece for piece in pieces(text, size, overlap) if text[piece[0] : piece[1]].strip()]
+    spans = [
+        piece for piece in split_sentences(text, size, overlap) if text[piece[0] : piece[1]].strip()
+    ]
     rows: list[ChunkRow] = []
     texts: dict[bytes, str] = {}
     for ordinal, (start, end, overlapping) in enumerate(spans):

@@ -26,7 +26,7 @@ from lookfar.text.chunk.identity import embedded_text
 from lookfar.text.chunk.parts import Sizes
 from lookfar.text.normalise import normalise
 from lookfar.text.parse.formats import parser_for
-from lookfar.text.parse.languages import called
+from lookfar.text.parse.languages import language_of_fence
 
 if TYPE_CHECKING:
     from lookfar.ports import Embedder
@@ -225,7 +225,9 @@ def _dump_metadata(document: Document) -> str:
     programs: dict[str, list[tuple[int, int]]] = {}
     for block in document.blocks:
         if block.language and block.kind in ("fence", "indented"):
-            programs.setdefault(called(block.language), []).append((block.start, block.end))
+            programs.setdefault(language_of_fence(block.language), []).append(
+                (block.start, block.end)
+            )
     if programs:
         metadata["programs"] = programs
     return json.dumps(metadata, ensure_ascii=False, sort_keys=True)

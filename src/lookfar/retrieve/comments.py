@@ -20,7 +20,7 @@ from lookfar.retrieve.answer.excerpt import cite
 from lookfar.retrieve.ranking import Candidate, Source
 from lookfar.retrieve.retrievers.short_texts import score_words
 from lookfar.retrieve.search import collect_candidates, make_stages, rank
-from lookfar.text.parse.comments import comments
+from lookfar.text.parse.comments import find_comments
 
 if TYPE_CHECKING:
     from lookfar.config import SearchSettings
@@ -124,7 +124,7 @@ def _parse_comments(document: Document) -> tuple[Comment, ...]:
     key = (document.uri, hash(document.text))
     parsed = _cache.get(key)
     if parsed is None:
-        parsed = comments(document)
+        parsed = find_comments(document)
         with _cache_lock:
             while len(_cache) >= _CACHED_FILES:
                 del _cache[next(iter(_cache))]

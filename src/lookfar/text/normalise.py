@@ -1,10 +1,7 @@
-"""Bytes to normalised text, and UTF-8 offsets in that text to characters.
+"""Decode files to normalised text, and map UTF-8 byte offsets in it to characters.
 
-Takes: the raw bytes of a file. Gives: text that every other module may rely
-on (no byte-order mark, ``\\n`` line ends, a final newline, encodable as UTF-8),
-warnings for what could not be kept, and the map that native parsers need: UTF-8
-byte to character. Refuses: nothing; bytes that are no valid text become U+FFFD
-and a warning.
+Normalised text has no byte-order mark, ``\\n`` line ends and a final newline, and can be encoded as
+UTF-8. Invalid bytes become U+FFFD, with a warning.
 """
 
 from __future__ import annotations
@@ -16,11 +13,10 @@ _UTF16_BOMS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
 
 def normalise(raw: bytes) -> tuple[str, tuple[str, ...]]:
-    """Decode a file and give it the one shape that offsets refer to.
+    """Decode and normalise a file; all offsets refer to the result.
 
-    A caller who holds a ``str`` of unknown origin passes
-    ``text.encode("utf-8", "surrogatepass")``: lone surrogates are not valid
-    UTF-8 and so are replaced here like any other broken bytes.
+    For a ``str`` of unknown origin pass ``text.encode("utf-8", "surrogatepass")``: lone surrogates
+    are not valid UTF-8 and are replaced like other invalid bytes.
     """
     text, warnings = _decode(raw)
     if "\r" in text:
@@ -46,9 +42,8 @@ def _decode(raw: bytes) -> tuple[str, tuple[str, ...]]:
 class ByteOffsets:
     """Maps UTF-8 byte offsets of one text to character offsets.
 
-    A character begins at every byte that is no continuation byte. These are
-    counted once per step; what lies beyond the last full step is counted when
-    asked, so any order of questions costs the same.
+    A character starts at every byte that is not a continuation byte. These are counted once per
+    step of 256 bytes; the rest is counted on request, so lookups in any order cost the same.
     """
 
     __slots__ = ("_counts", "_data")
@@ -62,7 +57,7 @@ class ByteOffsets:
         self._counts = list(accumulate(map(self._characters, steps), initial=0))
 
     def char(self, byte: int) -> int:
-        """The character that starts at ``byte``."""
+        """Return the index of the character that starts at ``byte``."""
         if not self._data:
             return byte
         step = byte // self._STEP

@@ -8,7 +8,7 @@ import pytest
 
 from lookfar.model import Chunk, Document
 from lookfar.text.chunk.headings import Sizes, chunk
-from lookfar.text.chunk.identity import context_of, embedded_text
+from lookfar.text.chunk.identity import embedded_text, heading_context
 from lookfar.text.normalise import normalise
 from lookfar.text.parse.markdown import parse
 
@@ -350,7 +350,7 @@ def test_names_hold_any_text() -> None:
 def test_the_context_names_each_heading_once(
     title: str, path: tuple[str, ...], context: str
 ) -> None:
-    assert context_of(title, path) == context
+    assert heading_context(title, path) == context
 
 
 # --- hostile documents ------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lookfar.text.chunk.sentences import pieces
+from lookfar.text.chunk.sentences import split_sentences
 
 examples = settings(max_examples=200, deadline=None, derandomize=True)
 
@@ -23,7 +23,7 @@ SIZES = st.sampled_from([(700, 100), (40, 0), (40, 10), (12, 5), (5, 4), (1, 0)]
 
 
 def cuts(text: str, size: int, overlap: int) -> list[str]:
-    return [text[start:end] for start, end, _ in pieces(text, size, overlap)]
+    return [text[start:end] for start, end, _ in split_sentences(text, size, overlap)]
 
 
 @examples
@@ -31,7 +31,7 @@ def cuts(text: str, size: int, overlap: int) -> list[str]:
 @example("か\u3099" * 400, (700, 100))
 def test_without_what_they_repeat_pieces_are_the_text(text: str, sizes: tuple[int, int]) -> None:
     size, overlap = sizes
-    found = pieces(text, size, overlap)
+    found = split_sentences(text, size, overlap)
     assert "".join(text[start + repeated : end] for start, end, repeated in found) == text
     for start, end, repeated in found:
         assert 0 <= repeated <= overlap
@@ -45,7 +45,7 @@ def test_no_cut_goes_through_a_character(text: str, sizes: tuple[int, int]) -> N
     32 of them in a row."""
     if any(len(run) > 30 for run in _runs_of_marks(text)):
         return
-    for start, end, repeated in pieces(text, *sizes):
+    for start, end, repeated in split_sentences(text, *sizes):
         for cut in (start, start + repeated, end):
             if 0 < cut < len(text):
                 after = text[cut]
@@ -61,7 +61,7 @@ def test_no_cut_goes_through_a_character(text: str, sizes: tuple[int, int]) -> N
 @pytest.mark.parametrize("size", [40, 41, 42, 43])
 def test_a_run_of_composed_characters_is_cut_between_them(unit: str, size: int) -> None:
     """Seen to fail where half-width voices were taken for letters of their own."""
-    for start, end, repeated in pieces(unit * 200, size, 11):
+    for start, end, repeated in split_sentences(unit * 200, size, 11):
         assert [at % len(unit) for at in (start, start + repeated, end)] == [0, 0, 0]
 
 
@@ -97,7 +97,7 @@ def test_the_usual_size_and_overlap() -> None:
         f"これは{number:04d}番目の文章で、検索の試験のために書かれています。"
         for number in range(100)
     )
-    found = pieces(text, 700, 100)
+    found = split_sentences(text, 700, 100)
     assert len(found) == 6
     for (_, before, _), (start, end, repeated) in pairwise(found):
         assert end - start <= 700
@@ -108,5 +108,5 @@ def test_the_usual_size_and_overlap() -> None:
 
 
 def test_a_long_text_takes_no_longer_than_its_length() -> None:
-    assert len(pieces("あ" * 100_000, 700, 100)) == 167
-    assert len(pieces("\n" * 100_000, 700, 100)) > 100
+    assert len(split_sentences("あ" * 100_000, 700, 100)) == 167
+    assert len(split_sentences("\n" * 100_000, 700, 100)) > 100

@@ -8,7 +8,7 @@ import pytest
 
 from code_samples import FULL, HEURISTIC, STRUCTURAL
 from lookfar.model import Document, Symbol
-from lookfar.text.parse.comments import comments
+from lookfar.text.parse.comments import find_comments
 from lookfar.text.parse.formats import CODE_FORMATS, FORMATS, format_of, parser_for
 from lookfar.text.parse.grammars import RULES
 from lookfar.text.parse.languages import LANGUAGES
@@ -213,7 +213,7 @@ def test_every_language_is_named_once_and_can_be_read() -> None:
 def test_comments_are_exact_slices(language: str) -> None:
     """What is cited as a comment must be one, delimiters and all."""
     document = of(language)
-    found = comments(document)
+    found = find_comments(document)
     texts = [document.text[each.span.start : each.span.end] for each in found]
     opening = ("#", '"""') if language == "python" else ("//", "/*")
     assert all(each.startswith(opening) for each in texts)
@@ -229,11 +229,11 @@ def test_comments_are_exact_slices(language: str) -> None:
 
 def test_a_string_that_looks_like_a_comment_is_none() -> None:
     document = parse("a.js", 'const url = "http://x"; // real\nconst b = `/* no */`;\n')
-    texts = [document.text[e.span.start : e.span.end] for e in comments(document)]
+    texts = [document.text[e.span.start : e.span.end] for e in find_comments(document)]
     assert texts == ["// real"]
 
 
 def test_neighbouring_comments_are_one() -> None:
     document = parse("a.py", "# one\n# two\n\n# three\nx = 1  # four\n# five\n")
-    texts = [document.text[e.span.start : e.span.end] for e in comments(document)]
+    texts = [document.text[e.span.start : e.span.end] for e in find_comments(document)]
     assert texts == ["# one\n# two", "# three", "# four", "# five"]

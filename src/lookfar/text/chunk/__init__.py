@@ -1,1 +1,1 @@
-"""Document to chunks: pure functions, no clock, no disk, no randomness."""
+"""Split documents into chunks: pure functions without clock, disk or randomness."""

@@ -1,15 +1,12 @@
-"""Source code to chunks along what it defines.
+"""Split source code into chunks along its definitions.
 
-Takes: a parsed document of the lane ``code``, and sizes in tokens (four characters are
-counted as one, so that nothing needs to be tokenised to be cut). Gives: chunks in order
-whose spans, less their overlap, tile the whole file: joined they are the text again.
-Refuses: to cut inside a line that fits, and to make chunks of blank files.
+A definition is one chunk. If it is too large, its members get chunks of their own, and the rest
+(signature, documentation, fields) another. A large body without members is cut between
+statements, judged by its lines: after blank lines and with little indentation. Small neighbours
+share a chunk and take their common names. Without overlaps, the chunks tile the file. A line that
+fits is never cut, and a blank file has no chunks.
 
-A definition is one chunk. One that is too large gives its members chunks of their own, and
-what is left (the signature, the documentation, the fields) another; a body too large and
-without members is cut where its statements end, by the look of its lines: after blank
-lines, at the least indented. Neighbours that are small stand in one chunk up to the size
-that chunks are filled to, and take the names they have in common.
+Sizes are in tokens, and four characters count as one, so that nothing needs to be tokenised.
 """
 
 from __future__ import annotations
@@ -26,10 +23,10 @@ from lookfar.text.chunk.identity import chunk_id
 from lookfar.text.chunk.parts import Sizes
 
 VERSION = 3
-"""Raise whenever the same text and sizes would give other chunks or other embedded texts."""
+"""Increase it whenever the same text and sizes give other chunks or embedded texts."""
 
 MERGE_BELOW = 0.5
-"""Of a full chunk: what is smaller joins its neighbour where both fit one chunk."""
+"""Chunks below this share of a full one join a neighbour if both fit."""
 
 _CHARS_PER_TOKEN = 4
 _LONGEST_SIGNATURE = 200
@@ -39,12 +36,12 @@ _PATH_WORDS = re.compile(r"[\w.]+")
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A stretch of the file on its way to becoming a chunk."""
+    """A range of the file that will become a chunk."""
 
     start: int
     end: int
     section: int
-    """Ordinal of the section that it begins in."""
+    """Ordinal of the section in which it starts."""
     path: tuple[str, ...]
     parent: int
     """The section whose members may share a chunk with it."""
@@ -57,12 +54,13 @@ def chunk(document: Document, sizes: Sizes, merge_below: float = MERGE_BELOW) ->
     if not document.text.strip():
         return []
     cutter = _Cutter(document, sizes, merge_below)
-    return list(_named(document, cutter.pieces(), cutter))
+    return list(_make_chunks(document, cutter.pieces(), cutter))
 
 
-def embedded_text(document: Document, each: Chunk) -> str:
-    """What the model sees: where the code stands, what it is part of, then the code itself."""
-    return _embedded(document, each.path, each.section, each.part, each.span.start, each.span.end)
+def embedded_text(document: Document, chunk: Chunk) -> str:
+    """Return the text to embed: path, enclosing definitions, then the code itself."""
+    span = chunk.span
+    return _embedded(document, chunk.path, chunk.section, chunk.part, span.start, span.end)
 
 
 def _embedded(
@@ -72,7 +70,7 @@ def _embedded(
     if path:
         lines.append(" ".join(path))
     symbol = symbol_at(document, section)
-    # The first part begins with the signature; the others would not say whose body they are.
+    # The first part starts with the signature; the others need it for context.
     if symbol is not None and part > 1:
         lines.append(symbol.signature[:_LONGEST_SIGNATURE])
     lines.append(document.text[start:end].strip())
@@ -80,37 +78,37 @@ def _embedded(
 
 
 def symbol_at(document: Document, section: int) -> Symbol | None:
-    """The symbol that a section is, if it is one."""
+    """Return the symbol that a section is, or None."""
     symbols = document.symbols
-    # Sections and symbols run in step; only the text before the first is no symbol.
+    # Each section is a symbol, except the text before the first one.
     at = section - (len(document.sections) - len(symbols))
     if 0 <= at < len(symbols) and symbols[at].section == section:
         return symbols[at]
     return None
 
 
-def symbols_in(document: Document, each: Chunk) -> list[Symbol]:
-    """What a chunk defines: the symbols that begin in it, or else the one that it is part of."""
-    first = max(0, each.section - (len(document.sections) - len(document.symbols)))
-    found = []
+def symbols_in(document: Document, chunk: Chunk) -> list[Symbol]:
+    """Return the symbols that start in a chunk, or else the one that contains it."""
+    first = max(0, chunk.section - (len(document.sections) - len(document.symbols)))
+    symbols = []
     for symbol in document.symbols[first:]:
         span = document.sections[symbol.section].span
-        if span.start >= each.span.end:
+        if span.start >= chunk.span.end:
             break
-        if span.start >= each.span.start:
-            found.append(symbol)
-    own = symbol_at(document, each.section)
-    return found or ([own] if own else [])
+        if span.start >= chunk.span.start:
+            symbols.append(symbol)
+    own = symbol_at(document, chunk.section)
+    return symbols or ([own] if own else [])
 
 
-def _named(document: Document, pieces: Sequence[_Piece], cutter: _Cutter) -> Iterator[Chunk]:
+def _make_chunks(document: Document, pieces: Sequence[_Piece], cutter: _Cutter) -> Iterator[Chunk]:
     lines = Lines(document.text)
     seen: dict[bytes, int] = {}
     for ordinal, piece in enumerate(pieces):
         overlap = cutter.overlap(pieces[ordinal - 1], piece) if ordinal else 0
         start = piece.start - overlap
-        shown = _embedded(document, piece.path, piece.section, piece.part, start, piece.end)
-        content = blake2b(shown.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        embedded = _embedded(document, piece.path, piece.section, piece.part, start, piece.end)
+        content = blake2b(embedded.encode("utf-8", "surrogatepass"), digest_size=16).digest()
         occurrence = seen.get(content, 0)
         seen[content] = occurrence + 1
         yield Chunk(
@@ -149,11 +147,11 @@ class _Cutter:
 
     def pieces(self) -> list[_Piece]:
         first = self._sections[0].ordinal if self._sections else 0
-        found = list(self._within(-1, first, (), 0, len(self._text)))
-        return self._merged(self._without_blanks(found))
+        pieces = list(self._within(-1, first, (), 0, len(self._text)))
+        return self._merge_small(self._join_blanks(pieces))
 
     def overlap(self, before: _Piece, piece: _Piece) -> int:
-        """How many characters of the part before to repeat: whole lines."""
+        """Return how many characters of the part before to repeat: whole lines."""
         if not self._overlap or piece.part == 1 or before.section != piece.section:
             return 0
         start = max(before.start, piece.start - self._overlap)
@@ -163,7 +161,7 @@ class _Cutter:
     def _within(
         self, owner: int, section: int, path: tuple[str, ...], start: int, end: int
     ) -> Iterator[_Piece]:
-        """The pieces of what ``owner`` spans: its members, and what lies between them."""
+        """Yield the pieces of ``owner``: its members, and the text between them."""
         at = start
         for member in self._members.get(owner, ()):
             span = member.span
@@ -184,7 +182,7 @@ class _Cutter:
     def _split(
         self, start: int, end: int, section: int, path: tuple[str, ...], parent: int
     ) -> Iterator[_Piece]:
-        """Parts of a stretch without members."""
+        """Split a range without members into parts."""
         if end - start <= self._most:
             yield _Piece(start, end, section, path, parent)
             return
@@ -193,7 +191,7 @@ class _Cutter:
             yield _Piece(left, right, section, path, parent, number, len(cuts) - 1)
 
     def _cuts(self, start: int, end: int) -> Iterator[int]:
-        """Where to cut so that each part is full, and none much smaller than the others."""
+        """Yield cuts that give full parts of similar size."""
         yield start
         while end - start > self._most:
             parts = -(-(end - start) // self._full)
@@ -203,7 +201,7 @@ class _Cutter:
         yield end
 
     def _best_cut(self, start: int, target: int, latest: int) -> int:
-        """The best beginning of a line near ``target``: shallow, after a blank line, no closer."""
+        """Return the best line start near ``target``: little indented, after a blank line."""
         text = self._text
         earliest = start + (target - start) // 2
         best, best_cost = 0, 0.0
@@ -223,46 +221,46 @@ class _Cutter:
                 if not best or cost < best_cost:
                     best, best_cost = at, cost
             at = stop + 1 if stop < latest else 0
-        # One line longer than a chunk: minified or data.
+        # A single line that is longer than a chunk is minified code or data.
         return best or self._in_line(start, min(target, latest))
 
     def _in_line(self, start: int, target: int) -> int:
-        """A cut inside a line: after a separator where one is near."""
+        """Return a cut inside a line, after a separator if one is near."""
         text = self._text
         for at in range(target, max(start, target - 200), -1):
             if text[at - 1] in " ,;{}\n":
                 return at
         return target
 
-    def _without_blanks(self, pieces: Sequence[_Piece]) -> list[_Piece]:
-        """White space belongs to what stands before it, or after it at the very start."""
-        kept: list[_Piece] = []
+    def _join_blanks(self, pieces: Sequence[_Piece]) -> list[_Piece]:
+        """Join white space with the piece before it, or at the start with the one after it."""
+        joined: list[_Piece] = []
         carried = -1
         for piece in pieces:
             if not self._text[piece.start : piece.end].strip():
-                if kept:
-                    kept[-1] = _moved(kept[-1], kept[-1].start, piece.end)
+                if joined:
+                    joined[-1] = _with_span(joined[-1], joined[-1].start, piece.end)
                 elif carried < 0:
                     carried = piece.start
                 continue
             if carried >= 0:
-                piece, carried = _moved(piece, carried, piece.end), -1
-            kept.append(piece)
-        return kept
+                piece, carried = _with_span(piece, carried, piece.end), -1
+            joined.append(piece)
+        return joined
 
-    def _merged(self, pieces: Sequence[_Piece]) -> list[_Piece]:
-        """Small neighbours in one chunk, never across the members of a type and its outside."""
+    def _merge_small(self, pieces: Sequence[_Piece]) -> list[_Piece]:
+        """Merge small neighbours that have the same parent."""
         if not self._small:
             return list(pieces)
-        kept: list[_Piece] = []
+        merged: list[_Piece] = []
         for piece in pieces:
-            before = kept[-1] if kept else None
+            before = merged[-1] if merged else None
             if before is not None and self._joins(before, piece):
                 path = _common(before.path, piece.path)
-                kept[-1] = _Piece(before.start, piece.end, before.section, path, before.parent)
+                merged[-1] = _Piece(before.start, piece.end, before.section, path, before.parent)
             else:
-                kept.append(piece)
-        return kept
+                merged.append(piece)
+        return merged
 
     def _joins(self, left: _Piece, right: _Piece) -> bool:
         if left.parent != right.parent or left.parts > 1 or right.parts > 1:
@@ -271,7 +269,7 @@ class _Cutter:
         return sum(sizes) <= self._full and min(sizes) < self._small
 
 
-def _moved(piece: _Piece, start: int, end: int) -> _Piece:
+def _with_span(piece: _Piece, start: int, end: int) -> _Piece:
     return _Piece(start, end, piece.section, piece.path, piece.parent, piece.part, piece.parts)
 
 

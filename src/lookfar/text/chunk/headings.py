@@ -1,19 +1,13 @@
-"""Document to chunks along its heading tree.
+"""Split a document into chunks along its headings.
 
-Takes: a parsed document, sizes in tokens, and a way to count tokens. Gives:
-chunks in document order whose spans, less their overlap, tile the text from the
-end of the front matter to its end: joined they are the text again. Refuses: to
-cut inside a fence, table or other atomic block (an oversized one stays whole),
-and to make chunks of blank documents.
+A section is one chunk. Small sections join their neighbours under the same parent and take their
+common heading path; large sections are split at paragraphs, then sentences, then words (see
+``parts``). Without overlaps, the chunks tile the text after the front matter. An atomic block
+such as a fence or table stays whole even if it is too large. A blank document has no chunks.
 
-A section is one chunk. Sections that are too small join their neighbours under
-the same parent and take the heading path they have in common; sections that are
-too large are split at paragraphs, then sentences, then words (see ``parts``).
-
-An edit reaches no further than what could have been joined with the edited
-section: its own parts where all sections around it are large enough, and never
-beyond its top-level section, unless that joined the text before the first
-heading. Everything else keeps its chunks and their ids.
+An edit affects only chunks that could have been joined with the edited section: its own parts if
+the sections around it are large enough, and never beyond its top-level section, unless that was
+joined with the text before the first heading. All other chunks keep their ids.
 """
 
 from __future__ import annotations
@@ -31,7 +25,7 @@ __all__ = ["CountTokens", "Sizes", "chunk"]
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Neighbouring sections that share a chunk, and the path that names them all."""
+    """Neighbouring sections that share a chunk, with their common path."""
 
     first: int
     path: tuple[str, ...]
@@ -39,7 +33,7 @@ class _Group:
     end: int
     tokens: int
     bare: bool
-    """Nothing but headings."""
+    """Contains only headings."""
 
 
 def chunk(document: Document, sizes: Sizes, count: CountTokens) -> list[Chunk]:
@@ -60,10 +54,10 @@ def chunk(document: Document, sizes: Sizes, count: CountTokens) -> list[Chunk]:
             overlap = splitter.overlap(parts[number - 2], part) if number > 1 else 0
             span = lines.span(part.start - overlap, part.end)
             spans.append((group, span, overlap, number, len(parts)))
-    return list(_named(document, spans))
+    return list(_make_chunks(document, spans))
 
 
-def _named(
+def _make_chunks(
     document: Document, spans: Sequence[tuple[_Group, Span, int, int, int]]
 ) -> Iterator[Chunk]:
     seen: dict[bytes, int] = {}
@@ -86,7 +80,7 @@ def _named(
 
 
 def _own_texts(document: Document, count: CountTokens) -> list[_Group]:
-    """Each section's own text: from its heading to the next heading of any level."""
+    """Return each section's own text: from its heading to the next one of any level."""
     text, sections = document.text, document.sections
     starts = [section.span.start for section in sections]
     starts[0] = document.body
@@ -120,9 +114,9 @@ def _merge_small(
 
 
 def _related(sections: Sequence[Section], earlier: int, later: int) -> bool:
-    """Whether ``later`` stands under ``earlier`` or beside it under one parent.
+    """Whether ``later`` is below ``earlier`` or its sibling.
 
-    By where they stand and not by their titles, as two sections may share one.
+    Compares positions and not titles, which may repeat.
     """
     section, start = sections[earlier], sections[later].span.start
     if section.level == 0 or start < section.span.end:
@@ -131,7 +125,7 @@ def _related(sections: Sequence[Section], earlier: int, later: int) -> bool:
 
 
 def _join(left: _Group, right: _Group) -> _Group:
-    """One group with the headings both have in common; bare headings lend their place."""
+    """Join two groups under their common headings; a bare heading takes the path after it."""
     return _Group(
         first=left.first,
         path=right.path if left.bare else _common(left.path, right.path),

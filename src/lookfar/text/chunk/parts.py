@@ -1,13 +1,8 @@
-"""A long section to parts that fit, cut where a reader would.
+"""Split a long section into parts that fit, at natural boundaries.
 
-Takes: a document, sizes in tokens, and a stretch of its text. Gives: parts in
-order that tile the stretch, and how much of the part before each should repeat.
-Refuses: to cut inside a fence, table or other atomic block, to make a blank
-part, and to cut a character from the marks that belong to it.
-
-Paragraphs fill a part until it is full. One that fits no part is cut at its
-sentences, and a sentence that fits none at its words, by length: text without a
-boundary in reach is cut anyway.
+Paragraphs fill a part until it is full. A paragraph that is too long is cut at sentences, and a
+sentence that is too long at words or by length. The parts tile the section. No part is blank, and
+no cut is inside a fence, table or other atomic block or between a character and its marks.
 """
 
 from __future__ import annotations
@@ -28,14 +23,14 @@ _PARAGRAPH_END = re.compile(r"\n(?:[ \t]*\n)+|\n(?=[ \t]*(?:[-*+]|\d{1,9}[.)])[ 
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|(?<=[。！？｡])[」』）]*\s*|\n+")
 _BOUNDARIES = (_PARAGRAPH_END, _SENTENCE_END)
 _WORD_START = re.compile(r"(?<=\s)(?=\S)")
-# Between two of these a cut divides no word: there is no white space to wait for.
+# A cut between two of these divides no word: such scripts have no spaces.
 _UNSPACED = re.compile(
     "[\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7af\uf900-\ufaff\U00020000-\U000323af]"
 )
 _ATOMIC = frozenset({"fence", "indented", "table", "html"})
 _JOINER = "\u200d"
 _HALF_WIDTH_VOICE = "\uff9e\uff9f"
-"""Marks of half-width kana, which Unicode takes for letters."""
+"""Marks of half-width kana, which Unicode classifies as letters."""
 _LONGEST_CHARACTER = 32
 _SKIN_TONES = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
 
@@ -45,22 +40,22 @@ class Sizes:
     """How large chunks should be, in tokens of the active model."""
 
     max_tokens: int
-    """A part is filled up to this, what it repeats included."""
+    """A part is filled up to this, including what it repeats."""
     hard_max_tokens: int
-    """Reached only to spare a neighbour from being small; only an atomic block goes beyond."""
+    """Used only to absorb a small neighbour; only an atomic block may exceed it."""
     min_tokens: int
     overlap_tokens: int = 0
-    """A part repeats at most this much of the one before it, by the average of that one."""
+    """A part repeats about this much of the one before it."""
     merge_small: bool = True
     code_max_tokens: int = 0
-    """Of chunks of code; 0 where they are as large as others."""
+    """Maximum for chunks of code; 0 for the general maximum."""
     code_overlap_tokens: int = -1
-    """The same for what parts of code repeat; -1 where that is as much as in others."""
+    """Overlap of parts of code; -1 for the general overlap."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A stretch of text on its way to becoming a chunk."""
+    """A range of text that will become a chunk."""
 
     start: int
     end: int
@@ -68,7 +63,7 @@ class Part:
 
 
 class Splitter:
-    """Cuts one document at ever finer boundaries, and never inside an atomic block."""
+    """Splits one document at ever finer boundaries, and never inside an atomic block."""
 
     def __init__(self, document: Document, sizes: Sizes, count: CountTokens) -> None:
         self._document = document
@@ -80,13 +75,13 @@ class Splitter:
         self._hard = max(self._max, sizes.hard_max_tokens - sizes.overlap_tokens)
 
     def parts(self, start: int, end: int, body: int) -> list[Part]:
-        """``[start, end)`` in parts; ``body`` is where its heading ends."""
+        """Split ``[start, end)`` into parts; ``body`` is where its heading ends."""
         parts: list[Part] = []
         self._fill(parts, start, end, body)
-        return self._without_runts(parts)
+        return self._merge_small(parts)
 
     def overlap(self, previous: Part, part: Part) -> int:
-        """How many characters of ``previous`` to repeat: whole paragraphs, else whole words."""
+        """Return how many characters of ``previous`` to repeat: whole paragraphs, else words."""
         length = previous.end - previous.start
         wanted = min(length, length * self._overlap // max(1, previous.tokens))
         if wanted <= 0:
@@ -97,17 +92,17 @@ class Splitter:
         start = next((match.end() for match in paragraphs if match.end() >= target), -1)
         if start < 0:
             word = _WORD_START.search(self._text, target, latest)
-            start = word.start() if word else self._whole_character(previous.start, target)
+            start = word.start() if word else self._character_boundary(previous.start, target)
         start = self._block_end(start)
         return part.start - start if self._text[start : part.start].strip() else 0
 
     def _fill(self, parts: list[Part], start: int, end: int, body: int, level: int = 0) -> None:
-        """Fill the last part, then new ones, with what lies between the boundaries."""
+        """Fill the last part, then new ones, with the text between boundaries."""
         for left, right, atomic in self._cut(start, end, _BOUNDARIES[level]):
             tokens = self._count(self._text[left:right])
             if self._joins(parts, tokens) or (atomic and self._is_heading(parts, body)):
                 _extend(parts, right, tokens)
-            elif atomic or (tokens <= self._max and not self._is_runt(parts)):
+            elif atomic or (tokens <= self._max and not self._is_small(parts)):
                 parts.append(Part(left, right, tokens))
             elif level + 1 < len(_BOUNDARIES):
                 self._fill(parts, left, right, body, level + 1)
@@ -115,56 +110,56 @@ class Splitter:
                 self._fill_by_length(parts, left, right, tokens)
 
     def _fill_by_length(self, parts: list[Part], start: int, end: int, tokens: int) -> None:
-        """Take as much as should fit by the average, less if it does not, up to a word's end."""
+        """Cut at word ends: estimate the length by the average, and shorten it until it fits."""
         length = end - start
         while start < end:
-            room = self._max - parts[-1].tokens if self._is_runt(parts) else self._max
+            room = self._max - parts[-1].tokens if self._is_small(parts) else self._max
             stop = self._word_end(start, start + max(1, room * length // tokens), end)
-            taken = self._count(self._text[start:stop])
-            while taken > room and stop - start > 1:
-                fitting = min((stop - start) * room // taken, stop - start - 1)
+            size = self._count(self._text[start:stop])
+            while size > room and stop - start > 1:
+                fitting = min((stop - start) * room // size, stop - start - 1)
                 stop = self._word_end(start, start + max(1, fitting), end)
-                taken = self._count(self._text[start:stop])
-            # White space joins what stands before it, or after it at the very start.
+                size = self._count(self._text[start:stop])
+            # White space joins the text before it, or at the start the text after it.
             blank = self._is_blank(start, stop)
             if len(parts) == 1:
                 blank = blank or self._is_blank(parts[0].start, start)
-            if parts and (blank or self._joins(parts, taken)):
-                _extend(parts, stop, taken)
+            if parts and (blank or self._joins(parts, size)):
+                _extend(parts, stop, size)
             else:
-                parts.append(Part(start, stop, taken))
+                parts.append(Part(start, stop, size))
             start = stop
 
     def _joins(self, parts: list[Part], tokens: int) -> bool:
-        """Whether ``tokens`` more go into the last part."""
+        """Whether ``tokens`` more fit into the last part."""
         if not parts:
             return False
-        limit = self._hard if self._is_runt(parts) else self._max
+        limit = self._hard if self._is_small(parts) else self._max
         return parts[-1].tokens + tokens <= limit
 
-    def _is_runt(self, parts: list[Part]) -> bool:
+    def _is_small(self, parts: list[Part]) -> bool:
         return bool(parts) and parts[-1].tokens < self._min
 
     def _is_heading(self, parts: list[Part], body: int) -> bool:
         return len(parts) == 1 and not self._text[body : parts[0].end].strip()
 
-    def _without_runts(self, parts: list[Part]) -> list[Part]:
-        """A part too small to stand alone joins the one before it where that has room."""
-        kept = parts[:1]
+    def _merge_small(self, parts: list[Part]) -> list[Part]:
+        """Merge small parts with the part before them if both fit."""
+        merged = parts[:1]
         for part in parts[1:]:
-            runt = min(kept[-1].tokens, part.tokens) < self._min
-            if runt and kept[-1].tokens + part.tokens <= self._hard:
-                _extend(kept, part.end, part.tokens)
+            small = min(merged[-1].tokens, part.tokens) < self._min
+            if small and merged[-1].tokens + part.tokens <= self._hard:
+                _extend(merged, part.end, part.tokens)
             else:
-                kept.append(part)
-        return kept
+                merged.append(part)
+        return merged
 
     def _cut(
         self, start: int, end: int, boundary: re.Pattern[str]
     ) -> Iterator[tuple[int, int, bool]]:
-        """What lies between the boundaries, and whether it is an atomic block.
+        """Yield the ranges between boundaries, and whether each is an atomic block.
 
-        White space belongs to what stands before it, or after it at the start.
+        White space belongs to the text before it, or at the start to the text after it.
         """
         starts, ends = self._blocks
         blocks = range(bisect_right(ends, start), bisect_left(starts, end))
@@ -173,23 +168,23 @@ class Splitter:
         edges = {edge for edge in edges if self._block_end(edge) == edge}
         edges.update(atomic, (ends[block] for block in blocks))
         ordered = [start, *sorted(edge for edge in edges if start < edge < end), end]
-        waiting: tuple[int, int, bool] | None = None
+        pending: tuple[int, int, bool] | None = None
         for left, right in pairwise(ordered):
-            if waiting is None:
-                waiting = (left, right, left in atomic)
+            if pending is None:
+                pending = (left, right, left in atomic)
             elif self._is_blank(left, right):
-                waiting = (waiting[0], right, waiting[2])
-            elif self._is_blank(*waiting[:2]):
-                waiting = (waiting[0], right, left in atomic)
+                pending = (pending[0], right, pending[2])
+            elif self._is_blank(*pending[:2]):
+                pending = (pending[0], right, left in atomic)
             else:
-                yield waiting
-                waiting = (left, right, left in atomic)
-        if waiting is not None:
-            yield waiting
+                yield pending
+                pending = (left, right, left in atomic)
+        if pending is not None:
+            yield pending
 
     @cached_property
     def _blocks(self) -> tuple[list[int], list[int]]:
-        """Where atomic blocks start and end; those that touch the same text are one."""
+        """Return the starts and ends of atomic blocks; overlapping blocks are merged."""
         starts: list[int] = []
         ends: list[int] = []
         for block in sorted(self._document.blocks, key=lambda block: block.start):
@@ -203,7 +198,7 @@ class Splitter:
         return starts, ends
 
     def _block_end(self, offset: int) -> int:
-        """``offset``, or the end of the atomic block that it lies inside."""
+        """Return ``offset``, or the end of the atomic block that contains it."""
         starts, ends = self._blocks
         block = bisect_left(starts, offset) - 1
         return ends[block] if block >= 0 and offset < ends[block] else offset
@@ -212,7 +207,7 @@ class Splitter:
         return self._text[start:end].isspace()
 
     def _word_end(self, start: int, target: int, end: int) -> int:
-        """The last end of a word at or before ``target``, sought over half the way back."""
+        """Return the last word end before ``target``, searching at most half of the way back."""
         if target >= end:
             return end
         text = self._text
@@ -220,14 +215,18 @@ class Splitter:
             before, after = text[at - 1], text[at]
             if before.isspace() and not after.isspace():
                 return at
-            if _UNSPACED.match(before) and _UNSPACED.match(after) and not belongs(before, after):
+            if (
+                _UNSPACED.match(before)
+                and _UNSPACED.match(after)
+                and not is_one_character(before, after)
+            ):
                 return at
-        return self._whole_character(start, target)
+        return self._character_boundary(start, target)
 
-    def _whole_character(self, start: int, target: int) -> int:
-        """``target``, or a little before it: not between a character and its marks."""
+    def _character_boundary(self, start: int, target: int) -> int:
+        """Return ``target``, or a bit less to keep a character and its marks together."""
         for at in range(target, max(start, target - _LONGEST_CHARACTER), -1):
-            if not belongs(self._text[at - 1], self._text[at]):
+            if not is_one_character(self._text[at - 1], self._text[at]):
                 return at
         return target
 
@@ -236,8 +235,8 @@ def _extend(parts: list[Part], end: int, tokens: int) -> None:
     parts[-1] = Part(parts[-1].start, end, parts[-1].tokens + tokens)
 
 
-def belongs(before: str, after: str) -> bool:
-    """Whether two neighbours are one character to a reader: accents, emoji, flags, ``ｶﾞ``."""
+def is_one_character(before: str, after: str) -> bool:
+    """Whether two code points are one character to a reader: accents, emoji, flags, ``ｶﾞ``."""
     if after.isascii():
         return False
     return (

@@ -1,6 +1,5 @@
-"""Normalised text to :class:`~lookfar.model.Document`: structure, never I/O.
+"""Parse normalised text into a :class:`~lookfar.model.Document`, without I/O.
 
-Takes: the bytes of one file (``text``) and its name (``formats`` picks the
-parser). Gives: a ``Document`` whose every span is exact in its own text.
-Refuses: nothing; a text that cannot be understood is one section and a warning.
+``formats`` picks the parser by file name. Every span is exact in the document's own text. A text
+that cannot be parsed becomes one section with a warning.
 """

@@ -1,12 +1,8 @@
-"""Where definitions begin, by the look of their lines: for languages without a grammar.
+"""Find where definitions start by rules for single lines, for languages without a grammar.
 
-Takes: a text and the name of a set of line rules. Gives: where each definition that stands
-at the left edge begins, what kind it is and what it is called. Refuses: to understand
-nesting; a definition ends where the next begins, and what a rule misses joins the one before.
-
-It also reads what no grammar should be trusted with: files that are huge, minified or so
-broken that a parser would be lost in them. A rule sees one line at a time and backtracks
-over no more than that.
+Only definitions at the left margin are found, and nesting is not understood: a definition ends
+where the next one starts. Also used for files that no grammar should parse: huge, minified or
+badly broken ones. A rule sees one line at a time and backtracks only within it.
 """
 
 from __future__ import annotations
@@ -18,16 +14,16 @@ from lookfar.model import SymbolKind
 
 _WORD = r"[\w$]+"
 _MOST = 5_000
-"""Definitions found in one file; what follows stays with the last."""
+"""At most this many definitions per file; the rest belongs to the last one."""
 _LONGEST_LINE = 400
-"""A longer line is data or minified, and defines nothing that a reader looks for."""
+"""Longer lines are data or minified code and are ignored."""
 
 
 class Boundary(NamedTuple):
-    """A definition that a line rule found."""
+    """A definition found by a line rule."""
 
     start: int
-    """Of its line."""
+    """Start of its line."""
     kind: SymbolKind
     name: str
 
@@ -50,7 +46,7 @@ _BRACED = (
     rf"protocol|extension|record|contract|library|message|service|function|func|fun|fn|def|type|"
     rf"typealias|mixin|rpc|event|modifier)[ \t]+(?P<name>{_WORD})"
 )
-# A C-like function: a line that begins with a word, has a call's shape, and no semicolon.
+# A C-like function: a line that starts with a word, looks like a call, and has no semicolon.
 _C_LIKE = (
     r"^(?![ \t#/*}])(?!(?:if|for|while|switch|return|else|do|case)\b)[\w:<>,*&~\[\] \t]*?[ \t*&]"
     r"(?P<called>[\w:~]+)[ \t]*\([^;{}\n]*\)?[^;\n]*$"
@@ -193,16 +189,16 @@ _KINDS: dict[str, SymbolKind] = {
 }  # fmt: skip
 _QUOTES = "\"'` \t"
 _PLACED = frozenset({"css", "yaml", "json", "toml", "make", "dockerfile", "hcl", "html", "diff"})
-"""Rules whose names are places and not functions."""
+"""Rules whose names are not functions."""
 
 
-def boundaries(text: str, rules: str) -> list[Boundary]:
-    """The definitions that ``rules`` find, in order."""
+def find_boundaries(text: str, rules: str) -> list[Boundary]:
+    """Return the definitions that ``rules`` find, in order."""
     pattern = RULES.get(rules)
     if pattern is None:
         return []
-    found: list[Boundary] = []
-    for match in pattern.finditer(_shortened(text)):
+    boundaries: list[Boundary] = []
+    for match in pattern.finditer(_blank_long_lines(text)):
         groups = {group: value for group, value in match.groupdict().items() if value}
         word = groups.get("word", groups.get("other", "")).lower()
         name = next(
@@ -226,14 +222,14 @@ def boundaries(text: str, rules: str) -> list[Boundary]:
             kind = _KINDS.get(word, "other")
         else:
             kind = "other" if rules in _PLACED or "quoted" in groups else "function"
-        found.append(Boundary(match.start(), kind, name))
-        if len(found) == _MOST:
+        boundaries.append(Boundary(match.start(), kind, name))
+        if len(boundaries) == _MOST:
             break
-    return found
+    return boundaries
 
 
-def _shortened(text: str) -> str:
-    """The text with what is too long for a definition blanked, so that offsets stay."""
+def _blank_long_lines(text: str) -> str:
+    """Blank lines that are too long for a definition; offsets stay the same."""
     if len(text) < _LONGEST_LINE or not _LONG.search(text):
         return text
     return _LONG.sub(lambda match: " " * (match.end() - match.start()), text)

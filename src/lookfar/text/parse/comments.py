@@ -1,8 +1,7 @@
-"""The comments and docstrings of source code, as exact slices.
+"""Find the comments and docstrings of source code, as exact slices.
 
-Takes: a parsed document of the lane ``code``. Gives: its comments in order; those that stand
-on lines one after another are one. Refuses: to say whether a comment is worth reading, and
-to take what is quoted in a string for a comment where a grammar can tell.
+Comments on consecutive lines are one comment. With a grammar, text inside strings is not mistaken
+for a comment.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from typing import TYPE_CHECKING
 from lookfar.common.lines import Lines
 from lookfar.model import Comment, Document
 from lookfar.text.normalise import ByteOffsets
-from lookfar.text.parse.grammars import RULES, parser_of
-from lookfar.text.parse.languages import Language, named
-from lookfar.text.parse.source_code import tree_of
+from lookfar.text.parse.grammars import RULES, load_parser
+from lookfar.text.parse.languages import Language, find_language
+from lookfar.text.parse.source_code import parse_tree
 
 if TYPE_CHECKING:
     from tree_sitter import Query, Tree
@@ -34,68 +33,70 @@ _DOCSTRINGS = {
 _MARKS_OF_DOCUMENTATION = ("/**", "///", "//!", "/*!", "-- |", "{-|", "{- |", "--[[--", "##")
 
 
-def comments(document: Document, tree: Tree | None = None) -> tuple[Comment, ...]:
-    """All comments of ``document``; ``tree`` is its own, where it was parsed already."""
-    language = named(document.language)
+def find_comments(document: Document, tree: Tree | None = None) -> tuple[Comment, ...]:
+    """Return all comments of ``document``; pass ``tree`` if it is already parsed."""
+    language = find_language(document.language)
     if language is None or not document.text.strip():
         return ()
-    tree = tree or tree_of(language, document.text)
+    tree = tree or parse_tree(language, document.text)
     if tree is not None:
-        found = _by_grammar(document, language, tree)
+        ranges = _find_by_grammar(document, language, tree)
     else:
-        found = _by_lines(document.text, language)
+        ranges = _find_by_lines(document.text, language)
     lines = Lines(document.text)
     starts = [section.span.start for section in document.sections]
-    placed = []
-    for start, end, documents in _joined(document.text, found):
+    comments = []
+    for start, end, documents in _join_lines(document.text, ranges):
         at = bisect_right(starts, start) - 1
         while at >= 0 and document.sections[at].span.end <= start:
             at = document.sections[at].parent
-        placed.append(Comment(lines.span(start, end), documents, at))
-    return tuple(placed)
+        comments.append(Comment(lines.span(start, end), documents, at))
+    return tuple(comments)
 
 
 @cache
-def query_of(grammar: str, source: str) -> Query:
-    """A compiled query; ``grammar`` names its language."""
+def compile_query(grammar: str, source: str) -> Query:
+    """Compile a query for a grammar."""
     import tree_sitter
 
-    language = parser_of(grammar).language
+    language = load_parser(grammar).language
     assert language is not None
     return tree_sitter.Query(language, source)
 
 
-def _by_grammar(document: Document, language: Language, tree: Tree) -> list[tuple[int, int, bool]]:
+def _find_by_grammar(
+    document: Document, language: Language, tree: Tree
+) -> list[tuple[int, int, bool]]:
     import tree_sitter
 
-    types = " ".join(f"({each}) @comment" for each in sorted(RULES[language.language].comments))
+    types = " ".join(f"({kind}) @comment" for kind in sorted(RULES[language.language].comments))
     docs = _DOCSTRINGS.get(language.language, "")
-    query = query_of(language.grammar, f"{_known_types(language, types)} {docs}")
+    query = compile_query(language.grammar, f"{_supported_types(language, types)} {docs}")
     captured = tree_sitter.QueryCursor(query).captures(tree.root_node)
     char = ByteOffsets(document.text).char
-    found = []
+    ranges = []
     for node in captured.get("comment", ()):
         start, end = char(node.start_byte), char(node.end_byte)
         text = document.text[start:end]
         end -= len(text) - len(text.rstrip("\n"))
-        found.append((start, end, text.startswith(_MARKS_OF_DOCUMENTATION)))
+        ranges.append((start, end, text.startswith(_MARKS_OF_DOCUMENTATION)))
     docs_at = captured.get("doc", ())
-    found += [(char(node.start_byte), char(node.end_byte), True) for node in docs_at]
-    return sorted(set(found))
+    ranges += [(char(node.start_byte), char(node.end_byte), True) for node in docs_at]
+    return sorted(set(ranges))
 
 
-def _known_types(language: Language, types: str) -> str:
-    """The node types that this version of the grammar has."""
-    grammar = parser_of(language.grammar).language
+def _supported_types(language: Language, types: str) -> str:
+    """Return the query for the node types that this version of the grammar has."""
+    grammar = load_parser(language.grammar).language
     assert grammar is not None
     kinds = types.replace(" @comment", "").replace("(", "").replace(")", "").split()
-    known = [each for each in kinds if grammar.id_for_node_kind(each, True)]
-    return " ".join(f"({each}) @comment" for each in known)
+    known = [kind for kind in kinds if grammar.id_for_node_kind(kind, True)]
+    return " ".join(f"({kind}) @comment" for kind in known)
 
 
-def _by_lines(text: str, language: Language) -> list[tuple[int, int, bool]]:
-    """Comments that begin a line: what stands behind code could be part of a string."""
-    found: list[tuple[int, int, bool]] = []
+def _find_by_lines(text: str, language: Language) -> list[tuple[int, int, bool]]:
+    """Find comments at the start of a line; text after code could be part of a string."""
+    ranges: list[tuple[int, int, bool]] = []
     marks = language.line_comment
     opening, closing = language.block_comment or ("", "")
     offset = until = 0
@@ -108,16 +109,16 @@ def _by_lines(text: str, language: Language) -> list[tuple[int, int, bool]]:
         if opening and bare.startswith(opening):
             stop = text.find(closing, begin + len(opening))
             until = stop + len(closing) if stop >= 0 else len(text)
-            found.append((begin, until, bare.startswith(_MARKS_OF_DOCUMENTATION)))
+            ranges.append((begin, until, bare.startswith(_MARKS_OF_DOCUMENTATION)))
         elif marks and bare.startswith(marks) and not bare.startswith("#!"):
-            found.append((begin, start + len(line.rstrip()), False))
-    return found
+            ranges.append((begin, start + len(line.rstrip()), False))
+    return ranges
 
 
-def _joined(text: str, found: list[tuple[int, int, bool]]) -> list[tuple[int, int, bool]]:
-    """Comments on lines one after another as one."""
+def _join_lines(text: str, ranges: list[tuple[int, int, bool]]) -> list[tuple[int, int, bool]]:
+    """Join comments on consecutive lines."""
     joined: list[tuple[int, int, bool]] = []
-    for start, end, documents in found:
+    for start, end, documents in ranges:
         if joined and start < joined[-1][1]:
             continue
         alone = not text[text.rfind("\n", 0, start) + 1 : start].strip()

@@ -1,7 +1,6 @@
-"""Which parser reads which file: one table of prose and one of source code.
+"""Choose the parser for a file by its name or extension, without reading it.
 
-Takes: a URI. Gives: the parser for its name or its extension, in any case. Refuses: to
-look inside the file; ``None`` means that no format here claims the name.
+One table lists the formats of prose, another the programming languages.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ class Format(NamedTuple):
     language: str
     extensions: tuple[str, ...]
     reads: str
-    """What is understood, in a few words."""
+    """What the parser extracts, in a few words."""
     parser: str
-    """``module.function`` in this room: loaded when a file needs it, since a search does not."""
+    """``module.function`` in this package, imported when first needed."""
     names: tuple[str, ...] = ()
     """Whole file names, in lower case."""
 
@@ -64,7 +63,7 @@ _READS: dict[Tier, str] = {
 }
 
 
-def _of_code(language: Language) -> Format:
+def _code_format(language: Language) -> Format:
     reads = _READS[language.tier]
     return Format(
         language.name,
@@ -76,16 +75,16 @@ def _of_code(language: Language) -> Format:
     )
 
 
-CODE_FORMATS: tuple[Format, ...] = tuple(_of_code(language) for language in LANGUAGES)
+CODE_FORMATS: tuple[Format, ...] = tuple(_code_format(language) for language in LANGUAGES)
 
 _BY_EXTENSION = {extension: entry for entry in FORMATS for extension in entry.extensions}
 _BY_LANGUAGE = {entry.language: entry for entry in CODE_FORMATS}
 
 
 def format_of(uri: str) -> Format | None:
-    """The format of a POSIX-relative URI by its name or its extension, or ``None``."""
+    """Return the format of a URI by its name or extension, or ``None``."""
     language = language_of(uri)
-    # A whole name says more than an ending: CMakeLists.txt is no prose.
+    # A whole name takes precedence over the extension: CMakeLists.txt is not prose.
     if language is not None:
         return _BY_LANGUAGE[language.language]
     name = uri.rpartition("/")[2]
@@ -94,13 +93,13 @@ def format_of(uri: str) -> Format | None:
 
 
 def parser_for(uri: str) -> Parser | None:
-    """The parser for a URI, or ``None`` when its format is unknown here."""
-    found = format_of(uri)
-    return _loaded(found.parser) if found else None
+    """Return the parser for a URI, or ``None`` if its format is unknown."""
+    file_format = format_of(uri)
+    return _load(file_format.parser) if file_format else None
 
 
 @cache
-def _loaded(parser: str) -> Parser:
+def _load(parser: str) -> Parser:
     module, _, function = parser.partition(".")
     loaded: Parser = getattr(import_module(f"lookfar.text.parse.{module}"), function)
     return loaded

@@ -1,14 +1,12 @@
-"""The metadata block at the top of a text: YAML between ``---``, TOML between ``+++``.
+"""Parse front matter: YAML between ``---`` or TOML between ``+++`` at the top of a text.
 
-Takes: a text, or the raw inside of such a block. Gives: where the block ends,
-its mapping as JSON-safe values (dates as ISO strings, infinities and integers
-over 64 bits as strings, keys as strings), and warnings. Refuses, with a warning
-and an empty mapping: blocks over 16 KiB or 20 levels deep, broken syntax, and
-the parts of YAML that let a small file ask for much work or for objects
-(anchors, aliases, tags, merge keys).
+Values are JSON-safe: dates become ISO strings, infinities and integers over 64 bits strings, and
+keys strings. Blocks over 16 KiB or 20 levels deep, broken syntax, and anchors, aliases, tags and
+merge keys, which let a small file cause much work or create objects, give an empty mapping and a
+warning.
 
-Scalars follow YAML 1.2 where 1.1 surprises people: ``no`` and ``on`` are words,
-``12:30`` is text. Keys are taken as written. Of equal keys the last one counts.
+Scalars follow YAML 1.2 where 1.1 surprises people: ``no`` and ``on`` are words, ``12:30`` is text.
+The last of several equal keys counts.
 """
 
 from __future__ import annotations
@@ -43,22 +41,22 @@ _FENCES: tuple[tuple[str, Syntax, re.Pattern[str]], ...] = (
     ("---", "yaml", re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.MULTILINE)),
     ("+++", "toml", re.compile(r"^\+\+\+[ \t]*$", re.MULTILINE)),
 )
-# The first line that is neither blank nor a comment must read like `key:` or `key =`, and no
-# blank line may come before it in YAML. Otherwise a leading `---` is the thematic break that
-# CommonMark says it is.
+# The first line that is neither blank nor a comment must look like `key:` or `key =`, and no
+# blank line may come before it in YAML. Otherwise a leading `---` is a thematic break, as in
+# CommonMark.
 _KEY = r"[^\s#:>|\[*`!&%@-].*?:(?:\s|$)"
 _MAPPING = {
     "yaml": re.compile(rf"(?![ \t]*\n)(?:[ \t]*(?:#.*)?\n)*{_KEY}"),
     "toml": re.compile(r"(?:[ \t]*(?:#.*)?\n)*[ \t]*(?:\[|[\w\"'. -]+=)"),
 }
-# After a blank line: a heading that is no comment on a key, or a line that is none of YAML's.
+# After a blank line: a heading that is not a comment on a key, or a line that is not YAML.
 _PROSE = re.compile(
     rf"^[ \t]*\n(?:#{{1,6}}[ \t].*\n(?!{_KEY})|(?![\s#}}\]]|{_KEY}).)", re.MULTILINE
 )
 
 
 def split(text: str) -> FrontMatter | None:
-    """Find the block, or ``None`` when the text does not open with a closed one."""
+    """Return the block, or ``None`` if the text does not start with a complete one."""
     for fence, syntax, closing in _FENCES:
         if not text.startswith(fence):
             continue
@@ -71,8 +69,8 @@ def split(text: str) -> FrontMatter | None:
         raw = text[start : end.start()]
         if raw.strip() and not _MAPPING[syntax].match(raw):
             return None
-        if syntax == "yaml" and _PROSE.search(raw) and _is_refused(raw):
-            return None  # A page between two thematic breaks: it must be found.
+        if syntax == "yaml" and _PROSE.search(raw) and _is_invalid(raw):
+            return None  # A page between two thematic breaks, which must stay searchable.
         return FrontMatter(syntax, raw, min(end.end() + 1, len(text)))
     return None
 
@@ -87,8 +85,8 @@ def parse(raw: str, syntax: Syntax) -> Parsed:
         if syntax == "toml":
             if DEEP_KEY.search(raw):
                 raise _too_deep()
-            found = tomllib.loads(raw)
-            return {_encodable(key): _json_safe(value) for key, value in found.items()}, ()
+            values = tomllib.loads(raw)
+            return {_encodable(key): _json_safe(value) for key, value in values.items()}, ()
         return _YamlReader(raw).mapping()
     except (_Refused, tomllib.TOMLDecodeError) as error:
         reason = str(error)
@@ -99,34 +97,33 @@ def parse(raw: str, syntax: Syntax) -> Parsed:
     return {}, (f"front matter ignored: {reason}",)
 
 
-def _is_refused(raw: str) -> bool:
+def _is_invalid(raw: str) -> bool:
     mapping, warnings = parse(raw, "yaml")
     return not mapping and bool(warnings)
 
 
 class _Refused(Exception):
-    """Front matter asks for something this product does not do."""
+    """Raised for front matter that is not supported."""
 
 
 def _too_deep() -> _Refused:
     return _Refused(f"it is more than {MAX_DEPTH} levels deep")
 
 
-# libyaml reads 200 MB of pages a second this way (their front matter, that is), which leaves
-# nothing to win for a short cut of our own.
+# libyaml reads the front matter of 200 MB of pages per second, so no shortcut is needed.
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG = "tag:yaml.org,2002:"
 
 
 class _YamlReader:
-    """Builds values from parser events, so that depth is known before anything nests."""
+    """Builds values from parser events, which allows a check of the depth before nesting."""
 
     def __init__(self, raw: str) -> None:
         self._loader = _Loader(raw)
         self._warnings: list[str] = []
 
     def mapping(self) -> Parsed:
-        """The whole block. Raises ``_Refused`` or ``yaml.YAMLError``."""
+        """Parse the whole block. Raises ``_Refused`` or ``yaml.YAMLError``."""
         try:
             self._loader.get_event()  # stream start
             if self._loader.check_event(yaml.StreamEndEvent):
@@ -185,7 +182,7 @@ class _YamlReader:
         try:
             return _json_safe(self._loader.construct_object(yaml.ScalarNode(tag, text)))
         except (ValueError, yaml.YAMLError):
-            # `2024-13-45` looks like a date and is none; `=` and `<<` have tags of their own.
+            # `2024-13-45` looks like a date but is not; `=` and `<<` have special tags.
             return _encodable(text)
 
 
@@ -208,8 +205,8 @@ def _json_safe(value: Any, depth: int = 1) -> Any:
 
 
 def _encodable(text: str) -> str:
-    """PyYAML's own parser lets ``"\\ud800"`` through, which no UTF-8 file can hold; and a zero,
-    which no server's text can."""
+    """Replace lone surrogates, which PyYAML accepts and UTF-8 does not, and null characters, which
+    PostgreSQL does not accept."""
     text = text.replace("\0", "\ufffd")
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 

@@ -1,8 +1,7 @@
-"""What a definition looks like in each grammar: node types, names and bodies.
+"""Rules that find definitions in the syntax trees of each grammar.
 
-Takes: a language with a grammar, and nodes of its trees. Gives: its parser, loaded once per
-process when a file first needs it, and rules that tell definitions from everything else.
-Refuses: to walk; a rule looks at one node and a few of its children.
+A rule looks at one node and a few of its children; it does not walk the tree. Parsers are loaded
+once per process, when a file first needs them.
 """
 
 from __future__ import annotations
@@ -19,44 +18,44 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 
-class Found(NamedTuple):
-    """A definition as its nodes show it."""
+class Definition(NamedTuple):
+    """A definition in a syntax tree."""
 
     node: Node
-    """Where its signature begins."""
+    """The node at which its signature starts."""
     kind: SymbolKind
     name: str
     body: Node | None
-    """Where its signature ends; none where it has no body."""
+    """The node before which its signature ends; None without a body."""
     inside: Node | None
-    """Whose children may be definitions too."""
+    """The node whose children may be definitions, too."""
     parameters: Node | None = None
     owner: str = ""
-    """The type that a function defined outside of it belongs to."""
+    """The type of a method that is defined outside of it."""
 
 
-Find = Callable[["Node"], Found | None]
+Find = Callable[["Node"], Definition | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How to read one grammar."""
+    """How to find definitions in one grammar."""
 
     definitions: Mapping[str, SymbolKind]
-    """Node types that define what their ``name`` says."""
+    """Node types that are definitions, with the kind they define."""
     finders: Mapping[str, Find]
-    """Node types that need a closer look."""
+    """Node types that need a function to decide."""
     wrappers: Mapping[str, str]
-    """Node types around one definition, and the field that holds it (or empty: the last)."""
+    """Node types around one definition, and the field that contains it; empty for the last."""
     groups: frozenset[str]
-    """Node types that hold definitions and are none."""
+    """Node types that contain definitions but are not definitions."""
     comments: frozenset[str] = frozenset(("comment",))
     attributes: frozenset[str] = frozenset()
     """Siblings that belong to the definition after them."""
     bodies: frozenset[str] = frozenset()
-    """Types of bodies that no field names."""
+    """Node types of bodies that are not in a named field."""
     joins: bool = False
-    """Neighbours of one name are one definition: equations, clauses."""
+    """Neighbours with the same name are one definition: equations, clauses."""
 
 
 def text_of(node: Node | None) -> str:
@@ -65,7 +64,7 @@ def text_of(node: Node | None) -> str:
 
 
 def nth(node: Node, index: int) -> Node | None:
-    """A named child, where there are so many."""
+    """Return a named child, or None."""
     return node.named_child(index) if 0 <= index < node.named_child_count else None
 
 
@@ -74,8 +73,8 @@ def one_line(text: str, longest: int = 400) -> str:
 
 
 @cache
-def parser_of(grammar: str) -> Parser:
-    """The parser of ``module.function``, which belongs to this process from now on."""
+def load_parser(grammar: str) -> Parser:
+    """Return the parser for a grammar, loaded once per process."""
     import tree_sitter
 
     module, _, function = grammar.rpartition(".")
@@ -88,21 +87,21 @@ def parser_of(grammar: str) -> Parser:
 _FUNCTIONS = frozenset(("arrow_function", "function_expression", "function", "generator_function"))
 
 
-def _script_value(node: Node, name: str, value: Node | None, kind: SymbolKind) -> Found:
-    """What a name is bound to decides what it is."""
+def _script_value(node: Node, name: str, value: Node | None, kind: SymbolKind) -> Definition:
+    """Return the definition of a name; its value decides its kind."""
     if value is not None:
         if value.type in _FUNCTIONS:
             function: SymbolKind = "method" if kind == "method" else "function"
             body = value.child_by_field_name("body")
             parameters = value.child_by_field_name("parameters")
             parameters = parameters or value.child_by_field_name("parameter")
-            return Found(node, function, name, body, body, parameters)
+            return Definition(node, function, name, body, body, parameters)
         if value.type == "class":
             body = value.child_by_field_name("body")
-            return Found(node, "class", name, body, body)
+            return Definition(node, "class", name, body, body)
         if value.type in ("object", "as_expression", "satisfies_expression", "call_expression"):
-            return Found(node, kind, name, value, value)
-    return Found(node, kind, name, value, None)
+            return Definition(node, kind, name, value, value)
+    return Definition(node, kind, name, value, None)
 
 
 def _is_required(value: Node | None) -> bool:
@@ -111,8 +110,8 @@ def _is_required(value: Node | None) -> bool:
     return text_of(value.child_by_field_name("function")) == "require"
 
 
-def _script_variable(node: Node) -> Found | None:
-    declared = [each for each in node.named_children if each.type == "variable_declarator"]
+def _script_variable(node: Node) -> Definition | None:
+    declared = [child for child in node.named_children if child.type == "variable_declarator"]
     if not declared:
         return None
     name = declared[0].child_by_field_name("name")
@@ -120,16 +119,16 @@ def _script_variable(node: Node) -> Found | None:
         return None
     value = declared[0].child_by_field_name("value") if len(declared) == 1 else None
     if _is_required(value):
-        return None  # An import, under another name.
+        return None  # An import.
     return _script_value(node, text_of(name), value, "constant")
 
 
 _EXPORTS = ("module.exports.", "exports.")
 _REFERENCES = frozenset(("identifier", "member_expression", "call_expression"))
-"""Values that are defined elsewhere: to export one is not to define it."""
+"""Values defined elsewhere; exporting one does not define it."""
 
 
-def _script_expression(node: Node) -> Found | None:
+def _script_expression(node: Node) -> Definition | None:
     inner = nth(node, 0)
     if inner is None:
         return None
@@ -141,20 +140,21 @@ def _script_expression(node: Node) -> Found | None:
             return None
         written = one_line(text_of(left), 120)
         name = written.removeprefix("module.").removeprefix("exports.")
-        found = _script_value(
+        definition = _script_value(
             node, name if written.startswith(_EXPORTS) else written, right, "constant"
         )
         made = written.startswith(_EXPORTS) and right is not None and right.type not in _REFERENCES
-        return found if found.kind != "constant" or found.inside is not None or made else None
+        is_real = definition.kind != "constant" or definition.inside is not None or made
+        return definition if is_real else None
     if inner.type == "internal_module":
-        return Found(
+        return Definition(
             inner, "module", text_of(inner.child_by_field_name("name")),
             inner.child_by_field_name("body"), inner.child_by_field_name("body"),
         )  # fmt: skip
     return None
 
 
-def _script_field(node: Node) -> Found | None:
+def _script_field(node: Node) -> Definition | None:
     name = node.child_by_field_name("name") or node.child_by_field_name("property")
     value = node.child_by_field_name("value")
     if name is None or value is None or value.type not in _FUNCTIONS:
@@ -162,7 +162,7 @@ def _script_field(node: Node) -> Found | None:
     return _script_value(node, text_of(name), value, "method")
 
 
-def _script_pair(node: Node) -> Found | None:
+def _script_pair(node: Node) -> Definition | None:
     key, value = node.child_by_field_name("key"), node.child_by_field_name("value")
     if key is None or value is None or value.type not in _FUNCTIONS:
         return None
@@ -206,19 +206,19 @@ _SCRIPT = Rules(
 # --- Python ------------------------------------------------------------------------------------
 
 
-def _python_statement(node: Node) -> Found | None:
+def _python_statement(node: Node) -> Definition | None:
     inner = nth(node, 0)
     if inner is None or inner.type != "assignment":
         return None
     left = inner.child_by_field_name("left")
     if left is None or left.type != "identifier":
         return None
-    return Found(node, "constant", text_of(left), inner.child_by_field_name("right"), None)
+    return Definition(node, "constant", text_of(left), inner.child_by_field_name("right"), None)
 
 
 _PYTHON = Rules(
     definitions={"function_definition": "function", "class_definition": "class"},
-    finders={"expression_statement": _python_statement, "type_alias_statement": lambda node: Found(
+    finders={"expression_statement": _python_statement, "type_alias_statement": lambda node: Definition(
         node, "type", one_line(text_of(nth(node, 0)), 80), None, None)},
     wrappers={"decorated_definition": "definition"},
     groups=frozenset(
@@ -231,38 +231,40 @@ _PYTHON = Rules(
 # --- Go ----------------------------------------------------------------------------------------
 
 
-def _go_method(node: Node) -> Found | None:
+def _go_method(node: Node) -> Definition | None:
     name = node.child_by_field_name("name")
     receiver = text_of(node.child_by_field_name("receiver")).strip("()")
     owner = receiver.split("[")[0].split()[-1].lstrip("*") if receiver.split("[")[0].split() else ""
     body = node.child_by_field_name("body")
     parameters = node.child_by_field_name("parameters")
-    return Found(node, "method", text_of(name), body, body, parameters, owner)
+    return Definition(node, "method", text_of(name), body, body, parameters, owner)
 
 
-def _go_type(node: Node) -> Found | None:
-    specs = [each for each in node.named_children if each.type in ("type_spec", "type_alias")]
+def _go_type(node: Node) -> Definition | None:
+    specs = [child for child in node.named_children if child.type in ("type_spec", "type_alias")]
     return _go_spec(specs[0], node) if len(specs) == 1 else None
 
 
-def _go_spec(node: Node, outer: Node | None = None) -> Found | None:
+def _go_spec(node: Node, outer: Node | None = None) -> Definition | None:
     kinds: dict[str, SymbolKind] = {"struct_type": "struct", "interface_type": "interface"}
     value = node.child_by_field_name("type")
     kind = kinds.get(value.type, "type") if value is not None else "type"
     body = value if kind != "type" else None
-    return Found(outer or node, kind, text_of(node.child_by_field_name("name")), body, None)
+    return Definition(outer or node, kind, text_of(node.child_by_field_name("name")), body, None)
 
 
-def _go_values(node: Node) -> Found | None:
-    """One constant or variable; of a group in brackets the members are found one by one."""
-    specs = [each for each in node.named_children if each.type in ("const_spec", "var_spec")]
-    grouped = any(each.type == "(" for each in node.children)
+def _go_values(node: Node) -> Definition | None:
+    """Return a single constant or variable; members of a group are found separately."""
+    specs = [child for child in node.named_children if child.type in ("const_spec", "var_spec")]
+    grouped = any(child.type == "(" for child in node.children)
     return _go_value(specs[0], node) if len(specs) == 1 and not grouped else None
 
 
-def _go_value(node: Node, outer: Node | None = None) -> Found | None:
+def _go_value(node: Node, outer: Node | None = None) -> Definition | None:
     name = node.child_by_field_name("name")
-    return Found(outer or node, "constant", text_of(name), node.child_by_field_name("value"), None)
+    return Definition(
+        outer or node, "constant", text_of(name), node.child_by_field_name("value"), None
+    )
 
 
 _GO = Rules(
@@ -303,19 +305,19 @@ _JAVA = Rules(
 )
 
 
-def _csharp_operator(node: Node) -> Found | None:
+def _csharp_operator(node: Node) -> Definition | None:
     operator = node.child_by_field_name("operator")
     body = node.child_by_field_name("body")
     name = f"operator {text_of(operator)}" if operator is not None else "this[]"
-    return Found(node, "method", name, body, None, node.child_by_field_name("parameters"))
+    return Definition(node, "method", name, body, None, node.child_by_field_name("parameters"))
 
 
-def _csharp_property(node: Node) -> Found | None:
-    """A property is a field unless it computes something."""
+def _csharp_property(node: Node) -> Definition | None:
+    """Return a property that computes something; others are fields."""
     body = node.child_by_field_name("accessors") or node.child_by_field_name("value")
     if body is None or body.end_point[0] - body.start_point[0] < 3:
         return None
-    return Found(node, "other", text_of(node.child_by_field_name("name")), body, None)
+    return Definition(node, "other", text_of(node.child_by_field_name("name")), body, None)
 
 
 _CSHARP = Rules(
@@ -344,7 +346,7 @@ _CSHARP = Rules(
 )
 
 
-def _kotlin_class(node: Node) -> Found | None:
+def _kotlin_class(node: Node) -> Definition | None:
     words = text_of(node)[:200].split("{")[0].split()
     kind: SymbolKind = "class"
     if "interface" in words[:6]:
@@ -352,22 +354,22 @@ def _kotlin_class(node: Node) -> Found | None:
     elif "enum" in words[:6]:
         kind = "enum"
     body = _child(node, ("class_body", "enum_class_body"))
-    return Found(node, kind, text_of(node.child_by_field_name("name")), body, body)
+    return Definition(node, kind, text_of(node.child_by_field_name("name")), body, body)
 
 
-def _kotlin_object(node: Node) -> Found | None:
+def _kotlin_object(node: Node) -> Definition | None:
     body = _child(node, ("class_body",))
     name = text_of(node.child_by_field_name("name")) or "Companion"
-    return Found(node, "class", name, body, body)
+    return Definition(node, "class", name, body, body)
 
 
-def _kotlin_property(node: Node) -> Found | None:
+def _kotlin_property(node: Node) -> Definition | None:
     name = _child(node, ("variable_declaration",))
-    return Found(node, "constant", text_of(name).split(":")[0].strip(), None, None)
+    return Definition(node, "constant", text_of(name).split(":")[0].strip(), None, None)
 
 
 def _child(node: Node, types: tuple[str, ...]) -> Node | None:
-    return next((each for each in node.named_children if each.type in types), None)
+    return next((child for child in node.named_children if child.type in types), None)
 
 
 _KOTLIN = Rules(
@@ -389,19 +391,19 @@ _KOTLIN = Rules(
 )
 
 
-def _swift_type(node: Node) -> Found | None:
+def _swift_type(node: Node) -> Definition | None:
     kinds: dict[str, SymbolKind] = {
         "class": "class", "struct": "struct", "enum": "enum", "extension": "impl",
         "actor": "class",
     }  # fmt: skip
     kind = kinds.get(text_of(node.child_by_field_name("declaration_kind")), "class")
     body = node.child_by_field_name("body")
-    return Found(node, kind, text_of(node.child_by_field_name("name")), body, body)
+    return Definition(node, kind, text_of(node.child_by_field_name("name")), body, body)
 
 
-def _swift_property(node: Node) -> Found | None:
+def _swift_property(node: Node) -> Definition | None:
     name = text_of(node.child_by_field_name("name"))
-    return Found(node, "constant", one_line(name, 80), node.child_by_field_name("value"), None)
+    return Definition(node, "constant", one_line(name, 80), node.child_by_field_name("value"), None)
 
 
 _SWIFT = Rules(
@@ -420,9 +422,9 @@ _SWIFT = Rules(
 )
 
 
-def _scala_value(node: Node) -> Found | None:
+def _scala_value(node: Node) -> Definition | None:
     name = one_line(text_of(node.child_by_field_name("pattern")), 80)
-    return Found(node, "constant", name, node.child_by_field_name("value"), None)
+    return Definition(node, "constant", name, node.child_by_field_name("value"), None)
 
 
 _SCALA = Rules(
@@ -462,10 +464,10 @@ _PHP = Rules(
 # --- Rust --------------------------------------------------------------------------------------
 
 
-def _rust_impl(node: Node) -> Found | None:
+def _rust_impl(node: Node) -> Definition | None:
     name = one_line(text_of(node.child_by_field_name("type")), 120)
     body = node.child_by_field_name("body")
-    return Found(node, "impl", name.split("<")[0].lstrip("&"), body, body)
+    return Definition(node, "impl", name.split("<")[0].lstrip("&"), body, body)
 
 
 _RUST = Rules(
@@ -494,7 +496,7 @@ _RUST = Rules(
 
 
 def _declared(node: Node) -> Node | None:
-    """The function declarator inside pointers and references, if that is what is declared."""
+    """Return the function declarator inside pointers and references, or None."""
     at = node.child_by_field_name("declarator")
     for _ in range(8):
         if at is None or at.type == "function_declarator":
@@ -505,7 +507,7 @@ def _declared(node: Node) -> Node | None:
     return None
 
 
-def _c_function(node: Node) -> Found | None:
+def _c_function(node: Node) -> Definition | None:
     declarator = _declared(node)
     body = node.child_by_field_name("body")
     if declarator is None:
@@ -518,10 +520,10 @@ def _c_function(node: Node) -> Found | None:
     owner = owner.rpartition("::")[2].split("<")[0]
     parameters = declarator.child_by_field_name("parameters")
     kind: SymbolKind = "method" if owner else "function"
-    return Found(node, kind, last or name, body, body, parameters, owner)
+    return Definition(node, kind, last or name, body, body, parameters, owner)
 
 
-def _c_type(node: Node) -> Found | None:
+def _c_type(node: Node) -> Definition | None:
     kinds: dict[str, SymbolKind] = {
         "struct_specifier": "struct", "union_specifier": "struct", "class_specifier": "class",
         "enum_specifier": "enum",
@@ -530,48 +532,50 @@ def _c_type(node: Node) -> Found | None:
     if body is None:
         return None
     name = text_of(node.child_by_field_name("name"))
-    return Found(node, kinds[node.type], name, body, body) if name else None
+    return Definition(node, kinds[node.type], name, body, body) if name else None
 
 
-def _c_declaration(node: Node) -> Found | None:
+def _c_declaration(node: Node) -> Definition | None:
     function = _c_function(node)
     if function is not None:
         return function
     inner = node.child_by_field_name("type")
     if inner is not None and inner.type.endswith("_specifier"):
-        found = _c_type(inner) if inner.child_by_field_name("body") is not None else None
-        if found is not None:
-            return found._replace(node=node)
+        definition = _c_type(inner) if inner.child_by_field_name("body") is not None else None
+        if definition is not None:
+            return definition._replace(node=node)
     declarator = node.child_by_field_name("declarator")
     if declarator is None or declarator.type != "init_declarator":
         return None
     name = one_line(text_of(declarator.child_by_field_name("declarator")), 120)
     name = name.split("[")[0].lstrip("*& ").removeprefix("const ").lstrip("*& ")
-    return Found(node, "constant", name, declarator.child_by_field_name("value"), None)
+    return Definition(node, "constant", name, declarator.child_by_field_name("value"), None)
 
 
-def _c_member(node: Node) -> Found | None:
+def _c_member(node: Node) -> Definition | None:
     return _c_function(node)
 
 
-def _c_typedef(node: Node) -> Found | None:
+def _c_typedef(node: Node) -> Definition | None:
     inner = node.child_by_field_name("type")
     name = one_line(text_of(node.child_by_field_name("declarator")), 120)
     if inner is not None and inner.child_by_field_name("body") is not None:
-        found = _c_type(inner)
-        kind: SymbolKind = found.kind if found else "struct"
-        return Found(node, kind, name, inner.child_by_field_name("body"), None)
-    return Found(node, "type", name.lstrip("*(& ").split("(")[0].rstrip(")") or name, None, None)
+        definition = _c_type(inner)
+        kind: SymbolKind = definition.kind if definition else "struct"
+        return Definition(node, kind, name, inner.child_by_field_name("body"), None)
+    return Definition(
+        node, "type", name.lstrip("*(& ").split("(")[0].rstrip(")") or name, None, None
+    )
 
 
-def _c_macro(node: Node) -> Found | None:
+def _c_macro(node: Node) -> Definition | None:
     name = node.child_by_field_name("name")
     value = node.child_by_field_name("value")
     kind: SymbolKind = "macro" if node.type == "preproc_function_def" else "constant"
     if kind == "constant" and value is None:
         return None
     parameters = node.child_by_field_name("parameters")
-    return Found(node, kind, text_of(name), value, None, parameters)
+    return Definition(node, kind, text_of(name), value, None, parameters)
 
 
 _C_FINDERS: dict[str, Find] = {
@@ -606,11 +610,11 @@ _CPP = Rules(
 # --- Ruby, Shell, Lua, Haskell, Elixir, Zig ----------------------------------------------------
 
 
-def _ruby_scope(node: Node) -> Found | None:
+def _ruby_scope(node: Node) -> Definition | None:
     kind: SymbolKind = "class" if node.type == "class" else "module"
     body = node.child_by_field_name("body")
-    # A comment above the first thing in a class is a child of the class and not of its body.
-    return Found(node, kind, text_of(node.child_by_field_name("name")), body, node)
+    # A comment above the first member is a child of the class, not of its body.
+    return Definition(node, kind, text_of(node.child_by_field_name("name")), body, node)
 
 
 _RUBY = Rules(
@@ -628,13 +632,13 @@ _BASH = Rules(
 )
 
 
-def _lua_function(node: Node) -> Found | None:
+def _lua_function(node: Node) -> Definition | None:
     name = one_line(text_of(node.child_by_field_name("name")), 120)
     body = node.child_by_field_name("body")
-    return Found(node, "function", name, body, body, node.child_by_field_name("parameters"))
+    return Definition(node, "function", name, body, body, node.child_by_field_name("parameters"))
 
 
-def _lua_value(node: Node) -> Found | None:
+def _lua_value(node: Node) -> Definition | None:
     at = node if node.type == "assignment_statement" else nth(node, 0)
     if at is None or at.type != "assignment_statement":
         return None
@@ -642,11 +646,13 @@ def _lua_value(node: Node) -> Found | None:
     value = nth(values, 0) if values is not None else None
     if name is None or value is None:
         return None
-    shown = one_line(text_of(name), 80)
+    title = one_line(text_of(name), 80)
     if value.type == "function_definition":
         body = value.child_by_field_name("body")
-        return Found(node, "function", shown, body, body, value.child_by_field_name("parameters"))
-    return Found(node, "constant", shown, value, None)
+        return Definition(
+            node, "function", title, body, body, value.child_by_field_name("parameters")
+        )
+    return Definition(node, "constant", title, value, None)
 
 
 _LUA = Rules(
@@ -662,12 +668,12 @@ _LUA = Rules(
 
 
 def _haskell_named(kind: SymbolKind, inside: str = "") -> Find:
-    def find(node: Node) -> Found | None:
+    def find(node: Node) -> Definition | None:
         name = one_line(text_of(node.child_by_field_name("name")), 120)
         body = node.child_by_field_name(inside) if inside else None
         if kind == "impl":
             name = f"{name} {one_line(text_of(node.child_by_field_name('patterns')), 80)}".strip()
-        return Found(node, kind, name, body, body) if name else None
+        return Definition(node, kind, name, body, body) if name else None
 
     return find
 
@@ -703,7 +709,7 @@ _ELIXIR_FUNCTIONS: dict[str, SymbolKind] = {
 }  # fmt: skip
 
 
-def _elixir_call(node: Node) -> Found | None:
+def _elixir_call(node: Node) -> Definition | None:
     word = text_of(node.child_by_field_name("target"))
     kind = _ELIXIR_SCOPES.get(word) or _ELIXIR_FUNCTIONS.get(word)
     given = _child(node, ("arguments",))
@@ -712,12 +718,12 @@ def _elixir_call(node: Node) -> Found | None:
         return None
     body = _child(node, ("do_block",))
     if word in _ELIXIR_SCOPES:
-        return Found(node, kind, one_line(text_of(first), 120), body, body)
+        return Definition(node, kind, one_line(text_of(first), 120), body, body)
     if first.type == "binary_operator":
         first = first.child_by_field_name("left") or first
     name = first.child_by_field_name("target") if first.type == "call" else first
-    shown = one_line(text_of(name), 120).strip('"')
-    return Found(node, kind, shown, body, None, _child(first, ("arguments",)))
+    title = one_line(text_of(name), 120).strip('"')
+    return Definition(node, kind, title, body, None, _child(first, ("arguments",)))
 
 
 _ELIXIR = Rules(
@@ -730,7 +736,7 @@ _ELIXIR = Rules(
 )
 
 
-def _zig_variable(node: Node) -> Found | None:
+def _zig_variable(node: Node) -> Definition | None:
     name = _child(node, ("identifier",))
     kinds: dict[str, SymbolKind] = {
         "struct_declaration": "struct", "enum_declaration": "enum", "union_declaration": "struct",
@@ -738,13 +744,13 @@ def _zig_variable(node: Node) -> Found | None:
     }  # fmt: skip
     value = _child(node, tuple(kinds))
     if value is not None:
-        return Found(node, kinds[value.type], text_of(name), value, value)
-    return Found(node, "constant", text_of(name), None, None)
+        return Definition(node, kinds[value.type], text_of(name), value, value)
+    return Definition(node, "constant", text_of(name), None, None)
 
 
-def _zig_test(node: Node) -> Found | None:
+def _zig_test(node: Node) -> Definition | None:
     named, body = _child(node, ("string", "identifier")), _child(node, ("block",))
-    return Found(node, "function", text_of(named).strip('"') or "test", body, None)
+    return Definition(node, "function", text_of(named).strip('"') or "test", body, None)
 
 
 _ZIG = Rules(
@@ -760,4 +766,4 @@ RULES: dict[str, Rules] = {
     "swift": _SWIFT, "ruby": _RUBY, "php": _PHP, "scala": _SCALA, "bash": _BASH, "lua": _LUA,
     "haskell": _HASKELL, "elixir": _ELIXIR, "zig": _ZIG,
 }  # fmt: skip
-"""By the language's word; every language with a grammar has its rules."""
+"""Rules by language, for every language with a grammar."""

@@ -1,7 +1,6 @@
-"""Which programming languages are known, by what names, and how well: one table.
+"""The table of programming languages: names, extensions, and how well each is understood.
 
-Takes: a URI. Gives: the language of a source file, by its file name or its ending, and how
-it is read. Refuses: to look inside the file, and to load a grammar.
+A language is chosen by file name or extension, without reading the file or loading a grammar.
 """
 
 from __future__ import annotations
@@ -13,20 +12,20 @@ Category = Literal["program", "markup", "data", "build"]
 
 
 class Language(NamedTuple):
-    """A language of source files, as shown to users."""
+    """A language of source files."""
 
     name: str
     language: str
-    """The word that filters and documents use."""
+    """The name used in filters and documents."""
     extensions: tuple[str, ...]
     names: tuple[str, ...] = ()
     """Whole file names, in lower case."""
     tier: Tier = "heuristic"
-    """A grammar and a summary; a grammar; line rules; or pieces of even size."""
+    """full: grammar and summary; structural: grammar; heuristic: line rules; plain: even pieces."""
     grammar: str = ""
-    """``module.function`` of the package that holds the grammar."""
+    """``module.function`` of the package with the grammar."""
     rules: str = ""
-    """The line rules of ``boundaries`` to go by where no grammar does."""
+    """The line rules of ``boundaries``, used without a grammar."""
     category: Category = "program"
     line_comment: tuple[str, ...] = ("//",)
     block_comment: tuple[str, str] | None = ("/*", "*/")
@@ -304,30 +303,30 @@ LANGUAGES: tuple[Language, ...] = (
              block_comment=None),
 )  # fmt: skip
 
-_BY_EXTENSION = {ending: each for each in LANGUAGES for ending in each.extensions}
-_BY_NAME = {name: each for each in LANGUAGES for name in each.names}
+_BY_EXTENSION = {ending: entry for entry in LANGUAGES for ending in entry.extensions}
+_BY_NAME = {name: entry for entry in LANGUAGES for name in entry.names}
 
 
 def language_of(uri: str) -> Language | None:
-    """The language of a POSIX-relative URI: by its whole name, then by its ending."""
+    """Return the language of a URI: by its whole name, then by its extension."""
     name = uri.rpartition("/")[2].lower()
-    found = _BY_NAME.get(name)
-    if found is not None:
-        return found
+    language = _BY_NAME.get(name)
+    if language is not None:
+        return language
     stem, dot, ending = name.rpartition(".")
-    if stem and dot and (found := _BY_EXTENSION.get(f".{ending}")):
-        return found
-    # Dockerfile.dev, Makefile.am: the kind comes first, and what it is for after it.
+    if stem and dot and (language := _BY_EXTENSION.get(f".{ending}")):
+        return language
+    # Dockerfile.dev, Makefile.am: the type is before the dot.
     kind = name.partition(".")[0]
     return _BY_NAME.get(kind) if kind in ("dockerfile", "makefile") else None
 
 
-def named(language: str) -> Language | None:
-    """The language that is called ``language``."""
-    return next((each for each in LANGUAGES if each.language == language), None)
+def find_language(language: str) -> Language | None:
+    """Return the language with this name, or None."""
+    return next((entry for entry in LANGUAGES if entry.language == language), None)
 
 
-_ALSO_CALLED = {
+_ALIASES = {
     "c#": "csharp", "c++": "cpp", "console": "bash", "docker": "dockerfile", "golang": "go",
     "jsx": "javascript", "node": "javascript", "objc": "objective-c",
     "py3": "python", "python3": "python", "pycon": "python", "shell": "bash",
@@ -335,10 +334,10 @@ _ALSO_CALLED = {
 }  # fmt: skip
 
 
-def called(word: str) -> str:
-    """The name of the language that the first word of a code fence means, or that word."""
+def language_of_fence(word: str) -> str:
+    """Return the language name for the first word of a code fence, or that word."""
     name = word.lower().strip("{}.")
-    if name in _ALSO_CALLED:
-        return _ALSO_CALLED[name]
-    found = named(name) or _BY_EXTENSION.get(f".{name}")
-    return found.language if found is not None else name
+    if name in _ALIASES:
+        return _ALIASES[name]
+    language = find_language(name) or _BY_EXTENSION.get(f".{name}")
+    return language.language if language is not None else name

@@ -1,8 +1,6 @@
-"""Where a link points and what a tag is: the small grammars inside Markdown text.
+"""Parse link destinations, tags and aliases in Markdown text and front matter.
 
-Takes: link destinations as a Markdown parser reports them, front-matter values,
-and text. Gives: target and anchor, tag names, lists of names. Refuses: to say
-whether a target exists; that is the graph's business.
+Whether a target exists is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -15,10 +13,10 @@ from urllib.parse import unquote
 # One letter before the colon is a Windows drive, not a scheme.
 _EXTERNAL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
 
-# As in Obsidian, a tag is whatever is not space or punctuation, so that every script works
-# (a list of letters would lose the vowel signs of Hindi). The ranges are ASCII punctuation
-# without `-`, `/` and `_`, Latin-1 punctuation, general, CJK and full-width punctuation.
-# U+200D stays in: it joins emoji.
+# As in Obsidian, a tag is everything but space and punctuation, so that every script works (a
+# list of letters would lose the vowel signs of Hindi). The ranges are ASCII punctuation without
+# `-`, `/` and `_`, Latin-1 punctuation, and general, CJK and full-width punctuation. U+200D is
+# allowed, because it joins emoji.
 _TAG = re.compile(
     r"#([^\s!-,.:-@\[-^`{-\xbf\u2000-\u200c\u200e-\u206f\u3000-\u303f\uff00-\uff0f\uff1a-\uff20]+)"
 )
@@ -27,17 +25,16 @@ _BEFORE_TAG = frozenset(" \n\t(\f\v\xa0\u3000")
 
 
 def split_wikilink(destination: str) -> tuple[str, str]:
-    """``Note#Heading`` as target and anchor; ``#Heading`` points into the same note."""
-    # In a table the pipe of [[Note\\|Alias]] is escaped, and the backslash stays behind.
+    """Split ``Note#Heading`` into target and anchor; ``#Heading`` is in the same note."""
+    # In a table the pipe of [[Note\\|Alias]] is escaped, and the backslash remains.
     target, _, anchor = destination.removesuffix("\\").partition("#")
     return " ".join(target.split()), " ".join(anchor.split())
 
 
 def split_destination(destination: str) -> tuple[str, str]:
-    """The target and anchor of a Markdown link.
+    """Split the destination of a Markdown link into target and anchor.
 
-    Relative paths are written percent-encoded and name files that are not, so
-    they are decoded; a URL is an address as it stands.
+    Relative paths are percent-decoded, because file names are not encoded; URLs stay as they are.
     """
     target, _, anchor = destination.partition("#")
     if "%" in destination and not _EXTERNAL.match(destination):
@@ -46,10 +43,9 @@ def split_destination(destination: str) -> tuple[str, str]:
 
 
 def tags_in(text: str) -> Iterator[tuple[int, str]]:
-    """Everything spelled like a tag, with the offset of its ``#``.
+    """Yield everything that looks like a tag, with the offset of its ``#``.
 
-    Whether it stands in prose, and not in code or in a link, is for the caller
-    to say.
+    The caller checks that it is in prose, not in code or a link.
     """
     for match in _TAG.finditer(text):
         start = match.start()
@@ -61,17 +57,17 @@ def tags_in(text: str) -> Iterator[tuple[int, str]]:
 
 
 def tag_names(value: Any) -> list[str]:
-    """Tags of a front-matter value: a list, or one string with commas or spaces."""
-    items = re.split(r"[,\s]+", value) if isinstance(value, str) else _listed(value)
+    """Return the tags of a front-matter value: a list, or a string with commas or spaces."""
+    items = re.split(r"[,\s]+", value) if isinstance(value, str) else _as_list(value)
     return [name for item in items if (name := item.strip().lstrip("#").strip("/"))]
 
 
 def alias_names(value: Any) -> list[str]:
-    """Aliases of a front-matter value: a list, or one string with commas."""
-    items = value.split(",") if isinstance(value, str) else _listed(value)
+    """Return the aliases of a front-matter value: a list, or a string with commas."""
+    items = value.split(",") if isinstance(value, str) else _as_list(value)
     return [name for item in items if (name := " ".join(item.split()))]
 
 
-def _listed(value: Any) -> list[str]:
+def _as_list(value: Any) -> list[str]:
     items = value if isinstance(value, list) else [value]
     return [str(item) for item in items if isinstance(item, str | int | float)]

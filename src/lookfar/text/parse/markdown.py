@@ -1,15 +1,13 @@
-"""Markdown to a document: headings, blocks, links, tags and front matter.
+"""Parse Markdown: headings, blocks, links, tags and front matter.
 
-Takes: normalised text (see ``text.normalise``). Gives: a ``Document`` by the
-rules of CommonMark with GitHub's tables, footnotes, strikethrough and task
-lists, wikilinks, and YAML or TOML front matter. Refuses: to give a heading
-inside a block quote, a list item or a footnote a section, since a section that
-ends where its quote ends would break the nesting; math, since ``$5 [a](b) or 6$``
-would lose its link; links and tags inside code or HTML.
+Follows CommonMark with GitHub's tables, footnotes, strikethrough and task lists, wikilinks, and
+YAML or TOML front matter. Headings inside a block quote, list item or footnote are not sections,
+since a section that ends with its quote would break the nesting. Math is not parsed, since
+``$5 [a](b) or 6$`` would lose its link. Links and tags inside code or HTML are ignored.
 
-The parser reports UTF-8 byte ranges of the text after the front matter. They
-are collected as they are and turned into character offsets at the end, because
-most events are of no interest and this loop is where the time goes.
+The parser reports UTF-8 byte ranges of the text after the front matter. They are collected
+unchanged and converted to character offsets at the end: most events are not needed, and this loop
+takes most of the time.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ from lookfar.text.parse.links import (
     tag_names,
     tags_in,
 )
-from lookfar.text.parse.outline import Heading, sections_from, title_of
+from lookfar.text.parse.outline import Heading, build_sections, find_title
 
 _PARSER = pyromark.Markdown(
     options=Options.ENABLE_TABLES
@@ -44,12 +42,12 @@ _PARSER = pyromark.Markdown(
     | Options.ENABLE_WIKILINKS
 )
 _HEADING_ID = re.compile(r" ?\{#[^{}]*\}$")
-# Code ends in a backtick, so an id that stands in code is not the end of the line.
+# Code ends with a backtick, so an id in code is not at the end of the line.
 _LINE_WITH_ID = re.compile(r"\{#[^{}`\n]*\}[ \t#]*$", re.MULTILINE)
 _DEEPEST_LINK_TEXT = 4
-"""Images nest without limit, and each level would hold the text of all below it."""
+"""Images nest without limit, and each level would contain the text of all below it."""
 _LONGEST_TAG = 500
-"""Characters; what is longer is no tag, and a key of a server's index could not hold it."""
+"""Longer names are not tags, and would not fit into an index key of PostgreSQL."""
 
 
 def parse(uri: str, text: str) -> Document:
@@ -64,18 +62,18 @@ def parse(uri: str, text: str) -> Document:
     try:
         scan.read(source)
     except BaseException as error:
-        # A bug in the Rust parser must cost one file its outline, not the process its life.
+        # A panic in the Rust parser must not end the process; the file loses its outline.
         if type(error).__name__ != "PanicException":
             raise
         warnings = (*warnings, "the Markdown parser failed here: read as plain text")
         scan = _Scan(collect_prose=False)
 
     place = _Placement(text, body, ByteOffsets(source))
-    sections = sections_from(place.headings(scan.headings), text, Lines(text), body)
+    sections = build_sections(place.headings(scan.headings), text, Lines(text), body)
     return Document(
         uri=uri,
         text=text,
-        title=_title(metadata) or title_of(sections),
+        title=_title(metadata) or find_title(sections),
         lane="docs",
         language="markdown",
         body=body,
@@ -112,7 +110,7 @@ class _FoundLink(NamedTuple):
 
 
 class _Open(NamedTuple):
-    """A heading or link whose text is being gathered, from ``parts[mark]`` on."""
+    """A heading or link whose text is being collected, from ``parts[mark]`` on."""
 
     name: str
     data: Mapping[str, Any]
@@ -124,9 +122,8 @@ class _Open(NamedTuple):
 class _Scan:
     """One pass over the parser's events; all offsets are bytes.
 
-    An event is a bare string (a line break) or a dict with one key, and so are
-    the tags inside ``Start`` and ``End``. As ranges of containers come with
-    their start, most ends need no look.
+    An event is a string (a line break) or a dict with one key, and so are the tags inside
+    ``Start`` and ``End``. The start of a container has its whole range, so most ends are skipped.
     """
 
     def __init__(self, collect_prose: bool) -> None:
@@ -209,16 +206,16 @@ class _Scan:
 
 
 class _Placement:
-    """Turns byte ranges of the source into characters and whole lines of the text."""
+    """Converts byte ranges of the source to character ranges and whole lines of the text."""
 
     def __init__(self, text: str, body: int, offsets: ByteOffsets) -> None:
         self._text = text
         self._body = body
         self._char = offsets.char
 
-    def headings(self, found: Iterable[_FoundHeading]) -> list[Heading]:
+    def headings(self, items: Iterable[_FoundHeading]) -> list[Heading]:
         headings = []
-        for level, title, start_byte, end_byte in found:
+        for level, title, start_byte, end_byte in items:
             start, end = self._lines(start_byte, end_byte)
             title = " ".join(title.split())
             if title.endswith("}") and _LINE_WITH_ID.search(self._text, start, end):
@@ -226,14 +223,14 @@ class _Placement:
             headings.append(Heading(level, title, start, end))
         return headings
 
-    def blocks(self, found: Iterable[_FoundBlock]) -> tuple[Block, ...]:
+    def blocks(self, items: Iterable[_FoundBlock]) -> tuple[Block, ...]:
         return tuple(
-            Block(kind, *self._lines(start, end), language) for kind, language, start, end in found
+            Block(kind, *self._lines(start, end), language) for kind, language, start, end in items
         )
 
-    def links(self, found: Iterable[_FoundLink]) -> tuple[Link, ...]:
+    def links(self, items: Iterable[_FoundLink]) -> tuple[Link, ...]:
         links = []
-        for image, data, text, start, end in found:
+        for image, data, text, start, end in items:
             kind: LinkKind
             link_type, destination = data["link_type"], data["dest_url"]
             if link_type.__class__ is dict:
@@ -250,7 +247,7 @@ class _Placement:
         return tuple(links)
 
     def in_prose(self, prose: list[tuple[int, int]], spelled: list[tuple[int, str]]) -> list[str]:
-        """The tags among what is spelled like one. Offsets here are of the source."""
+        """Return the names of possible tags that are in prose. Offsets are of the source."""
         starts = [self._char(start) for start, _ in prose]
         ends = [self._char(end) for _, end in prose]
         names = []
@@ -261,7 +258,7 @@ class _Placement:
         return names
 
     def _lines(self, start_byte: int, end_byte: int) -> tuple[int, int]:
-        """The range grown to whole lines, as quotes and indents stand before it."""
+        """Extend a range to whole lines, to include quote marks and indentation."""
         text = self._text
         start, end = self._char(start_byte) + self._body, self._char(end_byte) + self._body
         start = text.rfind("\n", 0, start) + 1

@@ -1,12 +1,8 @@
-"""Headings to the section tree: the one definition of where a section ends.
+"""Build the section tree from headings; this defines where a section ends.
 
-Takes: the headings of a document in order, whatever its format. Gives: its
-sections. Refuses: to look for headings (each format does) and to nest by
-anything but the level.
-
-A section runs from the first character of its heading line to the next heading
-of its own level or above, or to the end of the text. Text before the first
-heading is section 0, at level 0 and without a title, unless it is blank.
+A section runs from the start of its heading line to the next heading of its level or above, or to
+the end of the text. Text before the first heading is section 0, at level 0 and without a title,
+unless it is blank.
 """
 
 from __future__ import annotations
@@ -19,7 +15,7 @@ from lookfar.model import Section
 
 
 class Heading(NamedTuple):
-    """A heading as a format found it; offsets cover whole lines."""
+    """A heading found by a parser; offsets cover whole lines."""
 
     level: int
     title: str
@@ -28,10 +24,10 @@ class Heading(NamedTuple):
     """Offset of the first character after the heading line(s)."""
 
 
-def sections_from(
+def build_sections(
     headings: Sequence[Heading], text: str, lines: Lines, body: int = 0
 ) -> tuple[Section, ...]:
-    """Build the tree; ``body`` is where the text proper begins (after front matter)."""
+    """Build the section tree; ``body`` is the offset after the front matter."""
     sections: list[Section] = []
     first = headings[0].start if headings else len(text)
     if not _is_blank(text, body, first):
@@ -57,7 +53,7 @@ def sections_from(
 
 
 def _ends(headings: Sequence[Heading], length: int) -> list[int]:
-    """Where each section ends: found in one pass, as a later heading closes earlier ones."""
+    """Return the end of each section, in one pass: a heading closes earlier ones."""
     ends = [length] * len(headings)
     still_open: list[int] = []
     for index, heading in enumerate(headings):
@@ -71,8 +67,8 @@ def _is_blank(text: str, start: int, end: int) -> bool:
     return not text[start:end].strip()
 
 
-def title_of(sections: Sequence[Section]) -> str:
-    """What the headings call the document: the first at level 1, else the first."""
+def find_title(sections: Sequence[Section]) -> str:
+    """Return the first title at level 1, else the first title."""
     titled = [section for section in sections if section.title]
     top = [section for section in titled if section.level == 1]
     return (top or titled)[0].title if titled else ""

@@ -1,11 +1,8 @@
-"""Plain text, reStructuredText, AsciiDoc and Org to documents: outlines by line rules.
+"""Parse plain text, reStructuredText, AsciiDoc and Org with line rules.
 
-Takes: normalised text. Gives: a ``Document`` with the heading tree and, where a
-line rule can tell, the code blocks. Refuses: inline markup, links and tags of
-these formats, and any heading that only a full parser could find; a heading
-missed costs a breadcrumb, a heading invented would cut a code sample in two.
-
-Levels run to 6, as in Markdown; deeper headings count as level 6.
+Finds headings and, where line rules can, code blocks, but no inline markup, links or tags. A
+heading that only a full parser could find is missed: that costs a breadcrumb, while a wrong
+heading would cut a code sample in two. Levels deeper than 6 count as 6, as in Markdown.
 """
 
 from __future__ import annotations
@@ -17,14 +14,14 @@ from typing import NamedTuple
 
 from lookfar.common.lines import Lines
 from lookfar.model import Block, Document
-from lookfar.text.parse.outline import Heading, sections_from, title_of
+from lookfar.text.parse.outline import Heading, build_sections, find_title
 
 _DEEPEST = 6
 
 _RST_ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*[ \t]*$")
 _RST_CODE = re.compile(r"\.\. (?:code-block|code|sourcecode|highlight)::[ \t]*(\S*)")
 _ADOC_HEADING = re.compile(r"(={1,6})[ \t]+(\S.*)$")
-# Only the inside of these is verbatim or unseen; examples, sidebars and quotes hold prose.
+# Only these contain verbatim or hidden text; examples, sidebars and quotes contain prose.
 _ADOC_FENCE = re.compile(r"(-{4,}|\.{4,}|\+{4,}|/{4,}|```)((?<=`)\w*|)$")
 _ADOC_SOURCE = re.compile(r"\[(?:source)?(?:%[\w%]+)?,[ \t]*([\w+#-]+)[^\]]*\]$")
 _ORG_HEADING = re.compile(r"(\*+)[ \t]+(\S.*)$")
@@ -41,33 +38,33 @@ class _Line(NamedTuple):
 
 
 def parse_text(uri: str, text: str) -> Document:
-    """Plain text: one section without a title."""
+    """Parse plain text as one section without a title."""
     return _document(uri, text, "text", (), ())
 
 
 def parse_rst(uri: str, text: str) -> Document:
-    """reStructuredText: titles by adornment, the level by order of first use."""
+    """Parse reStructuredText: titles by adornment, levels by order of first use."""
     return _document(uri, text, "rst", *_rst(_lines(text)))
 
 
 def parse_asciidoc(uri: str, text: str) -> Document:
-    """AsciiDoc: ``=`` to ``======`` titles outside verbatim blocks."""
+    """Parse AsciiDoc: ``=`` to ``======`` titles outside verbatim blocks."""
     return _document(uri, text, "asciidoc", *_asciidoc(_lines(text)))
 
 
 def parse_org(uri: str, text: str) -> Document:
-    """Org: ``*`` headings outside ``#+begin_`` blocks."""
+    """Parse Org: ``*`` headings outside ``#+begin_`` blocks."""
     return _document(uri, text, "org", *_org(_lines(text)))
 
 
 def _document(
     uri: str, text: str, language: str, headings: Iterable[Heading], blocks: Iterable[Block]
 ) -> Document:
-    sections = sections_from(tuple(headings), text, Lines(text))
+    sections = build_sections(tuple(headings), text, Lines(text))
     return Document(
         uri=uri,
         text=text,
-        title=title_of(sections),
+        title=find_title(sections),
         lane="docs",
         language=language,
         body=0,
@@ -83,7 +80,7 @@ def _lines(text: str) -> list[_Line]:
         end = start + len(line) + 1
         lines.append(_Line(line, start, end))
         start = end
-    # What follows the final newline is no line.
+    # There is no line after the final newline.
     return lines[:-1]
 
 
@@ -115,7 +112,7 @@ def _rst(lines: list[_Line]) -> tuple[list[Heading], list[Block]]:
 
 
 def _rst_title(lines: list[_Line], index: int) -> tuple[str, int, int] | None:
-    """Style, line of the title text, and the line after the title, if one starts here."""
+    """Return style, line of the text and line after the title, if one starts here."""
     if index and lines[index - 1].text.strip():
         return None
     over = _adornment(lines, index)
@@ -131,7 +128,7 @@ def _rst_title(lines: list[_Line], index: int) -> tuple[str, int, int] | None:
 
 
 def _adornment(lines: list[_Line], index: int) -> str:
-    """The character a line repeats, or nothing if it is no adornment."""
+    """Return the character that an adornment line repeats; empty for other lines."""
     match = _RST_ADORNMENT.match(lines[index].text) if index < len(lines) else None
     return match[1] if match else ""
 
@@ -142,7 +139,7 @@ def _fits(lines: list[_Line], title: int, adornment: int) -> bool:
 
 
 def _columns(text: str) -> int:
-    """Width on a screen, which is what adornments are drawn to: CJK takes two columns."""
+    """Return the display width, to which adornments are drawn: CJK takes two columns."""
     if text.isascii():
         return len(text)
     return sum(
@@ -152,7 +149,7 @@ def _columns(text: str) -> int:
 
 
 def _rst_literal(lines: list[_Line], index: int) -> tuple[Block, int] | None:
-    """The code that line ``index`` introduces, and the line after it."""
+    """Return the code block that line ``index`` introduces, and the line after it."""
     text = lines[index].text
     directive = _RST_CODE.match(text.lstrip())
     if not directive and (not text.endswith("::") or text.lstrip().startswith("..")):
@@ -170,7 +167,7 @@ def _rst_literal(lines: list[_Line], index: int) -> tuple[Block, int] | None:
 
 
 def _rst_dedent(lines: list[_Line], index: int) -> int:
-    """The first line after ``index`` that is not blank and no deeper than it."""
+    """Return the first line after ``index`` that is not blank and not indented deeper."""
     limit = _indent(lines[index].text)
     for number in range(index + 1, len(lines)):
         text = lines[number].text
@@ -195,7 +192,7 @@ def _asciidoc(lines: list[_Line]) -> tuple[list[Heading], list[Block]]:
         text = line.text.rstrip()
         if closing:
             if text == closing:
-                # A comment (////) hides headings like the others and yet is no code.
+                # A comment (////) hides headings like the others, but is not code.
                 if closing[0] != "/":
                     blocks.append(Block("fence", start, line.end, language))
                 closing = ""
@@ -241,7 +238,7 @@ def _org(lines: list[_Line]) -> tuple[list[Heading], list[Block]]:
 
 
 def _org_title(written: str) -> str:
-    """The title without its state, priority and tags."""
+    """Return the title without state, priority and tags."""
     title = _ORG_TAGS.sub("", " ".join(written.split()))
     while marker := _ORG_STATE.match(title):
         title = title[marker.end() :]

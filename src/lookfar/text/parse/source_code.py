@@ -1,13 +1,11 @@
-"""Source code to a document: what it defines, as a tree of exact spans.
+"""Parse source code into a tree of definitions with exact spans.
 
-Takes: a URI and normalised text. Gives: a ``Document`` of the lane ``code`` whose sections
-are definitions (functions, methods, classes, types, top-level constants), each from the
-comments and decorators above it to the end of its last line, and a ``Symbol`` for each.
-Refuses: to fail. Where no grammar is known, or the text is one that a grammar should not be
-trusted with (huge, minified, nested without end, or mostly errors), line rules tell where
-definitions begin; where those find nothing, the file is one section.
+Sections are definitions (functions, methods, classes, types, top-level constants), each from the
+comments and decorators above it to the end of its last line, with a ``Symbol`` for each. Without a
+grammar, or for text that a grammar should not parse (huge, minified, deeply nested or mostly
+errors), line rules find where definitions start; without any, the file is one section.
 
-Only definitions are visited, never every node: what a function does is for ``summary``.
+Only definitions are visited, not every node; ``summary`` looks inside functions.
 """
 
 from __future__ import annotations
@@ -20,17 +18,25 @@ from zlib import compress
 from lookfar.common.lines import Lines
 from lookfar.model import Document, Section, Symbol, SymbolKind, Visibility
 from lookfar.text.normalise import ByteOffsets
-from lookfar.text.parse.boundaries import boundaries
-from lookfar.text.parse.grammars import RULES, Found, Rules, nth, one_line, parser_of, text_of
-from lookfar.text.parse.languages import Language, language_of, named
+from lookfar.text.parse.boundaries import find_boundaries
+from lookfar.text.parse.grammars import (
+    RULES,
+    Definition,
+    Rules,
+    load_parser,
+    nth,
+    one_line,
+    text_of,
+)
+from lookfar.text.parse.languages import Language, find_language, language_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser, Tree
 
 _DEEPEST = 6
-"""Levels of sections, as in prose."""
+"""Maximum level of sections, as in prose."""
 _LONG_FUNCTION = 40
-"""Lines from which on what a function defines inside is worth a section."""
+"""Definitions inside functions of at least this many lines get sections."""
 _DEEPEST_WALK = 48
 _LARGEST = 512_000
 _LONGEST_AVERAGE_LINE = 300
@@ -38,9 +44,9 @@ _DEEPEST_BRACKETS = 200
 _TRIED_FROM = 3_072
 _TRIED = (1_024, 4_096)
 _ERROR_EVERY = 80
-"""Bytes to an error in all that is tried first: with more, this is no such program."""
+"""With an error more often than every so many bytes, it is not a program in this language."""
 _MOST_REPETITIVE = 30
-"""Times that a program may be longer than its compressed text: one thing over and over is none."""
+"""Text that compresses better than this is data, not a program."""
 _NESTING_COMMENTS = {
     "kotlin": ("/*", "*/"), "swift": ("/*", "*/"), "rust": ("/*", "*/"), "scala": ("/*", "*/"),
     "haskell": ("{-", "-}"),
@@ -80,18 +86,18 @@ _QUOTED = re.compile(r"^[rRbBuUfF]{0,2}(\"\"\"|'''|\"|')(.*)\1$", re.DOTALL)
 
 
 def parse(uri: str, text: str) -> Document:
-    """Parse one source file; a name of no known language is read as plain text."""
+    """Parse one source file; an unknown language is read as plain text."""
     language = language_of(uri) or _PLAIN
     if language.language == "c" and uri.lower().endswith(".h") and _CPP_SIGNS.search(text):
-        language = named("cpp") or language
+        language = find_language("cpp") or language
     lines = Lines(text)
-    tree = tree_of(language, text)
+    tree = parse_tree(language, text)
     if tree is not None:
         outline = _Outline(text, lines, language)
         outline.read(tree)
         sections, symbols = outline.sections, outline.symbols
     else:
-        sections, symbols = _by_lines(text, lines, language)
+        sections, symbols = _outline_by_lines(text, lines, language)
     return Document(
         uri=uri,
         text=text,
@@ -107,20 +113,20 @@ def parse(uri: str, text: str) -> Document:
 _PLAIN = Language("Plain", "text", (), tier="plain")
 
 
-def tree_of(language: Language, text: str) -> Tree | None:
-    """The syntax tree, where there is a grammar and the text is fit for it."""
+def parse_tree(language: Language, text: str) -> Tree | None:
+    """Return the syntax tree, or None without a grammar or if the text is unsuitable."""
     if not language.grammar or not text.strip() or len(text) > _LARGEST:
         return None
     data = text.encode("utf-8")
-    if not _is_fit(text, data, _NESTING_COMMENTS.get(language.language)):
+    if not _is_parseable(text, data, _NESTING_COMMENTS.get(language.language)):
         return None
     if language.language in ("c", "cpp"):
-        # ``class LIB_EXPORT Name {`` is not C++ before the preprocessor has run.
+        # ``class LIB_EXPORT Name {`` is not C++ before preprocessing.
         data = _EXPORT_MACRO.sub(lambda match: match[1] + b" " * len(match[2]), data)
     try:
-        parser = parser_of(language.grammar)
+        parser = load_parser(language.grammar)
     except (ImportError, AttributeError):
-        # An installation without this grammar still reads the file, by line rules.
+        # Without this grammar the file is still read, by line rules.
         return None
     if len(data) > _TRIED_FROM and all(_is_garbage(parser, data[:size]) for size in _TRIED):
         return None
@@ -128,8 +134,8 @@ def tree_of(language: Language, text: str) -> Tree | None:
 
 
 def _is_garbage(parser: Parser, data: bytes) -> bool:
-    """Whether the beginning of a file is so full of errors that the rest would take for ever."""
-    # What is cut off in a comment or a long string would read as errors.
+    """Whether the start of a file has so many errors that parsing the rest would take too long."""
+    # A comment or long string that is cut off would count as errors.
     for opening, closing in ((b"/*", b"*/"), (b"{-", b"-}"), (b"#[[", b"]]")):
         at = data.rfind(opening)
         if at > data.rfind(closing):
@@ -141,13 +147,13 @@ def _is_garbage(parser: Parser, data: bytes) -> bool:
     tree = parser.parse(data).root_node
     if not tree.has_error:
         return False
-    shown = str(tree)
-    errors = shown.count("(ERROR") + shown.count("(MISSING") + shown.count("(UNEXPECTED")
+    dump = str(tree)
+    errors = dump.count("(ERROR") + dump.count("(MISSING") + dump.count("(UNEXPECTED")
     return errors * _ERROR_EVERY > max(len(data), 8 * _ERROR_EVERY)
 
 
-def _is_fit(text: str, data: bytes, comment: tuple[str, str] | None) -> bool:
-    """Whether a parser reads this in a time that grows with its length, and not its square."""
+def _is_parseable(text: str, data: bytes, comment: tuple[str, str] | None) -> bool:
+    """Whether parsing takes linear and not quadratic time."""
     if len(text) > _LONGEST_AVERAGE_LINE * (text.count("\n") + 1):
         return False
     if comment and text.count(comment[0]) > text.count(comment[1]) + 8:
@@ -167,7 +173,7 @@ def _is_fit(text: str, data: bytes, comment: tuple[str, str] | None) -> bool:
 
 
 def comment_text(raw: str) -> str:
-    """What a comment says, without what marks it as one."""
+    """Return the text of a comment without its marks."""
     lines = []
     for line in raw.strip().split("\n"):
         line = _COMMENT_MARKS.sub("", line)
@@ -186,22 +192,24 @@ _XML_TAG = re.compile(r"</?(?:summary|remarks|returns|param|c|see|para|value|inh
 # --- sections by line rules ----------------------------------------------------------------------
 
 
-def _by_lines(text: str, lines: Lines, language: Language) -> tuple[list[Section], list[Symbol]]:
-    found = boundaries(text, language.rules) if language.tier != "plain" else []
+def _outline_by_lines(
+    text: str, lines: Lines, language: Language
+) -> tuple[list[Section], list[Symbol]]:
+    boundaries = find_boundaries(text, language.rules) if language.tier != "plain" else []
     sections: list[Section] = []
     symbols: list[Symbol] = []
     marks = (*language.line_comment, "@", "[", "*", "/*")
     starts = []
     floor = 0
-    for boundary in found:
+    for boundary in boundaries:
         starts.append(_above(text, boundary.start, floor, marks))
         floor = boundary.start + 1
     first = starts[0] if starts else len(text)
     if text[:first].strip():
         sections.append(Section(0, -1, 0, "", (), lines.span(0, first), 0))
-    for index, boundary in enumerate(found):
+    for index, boundary in enumerate(boundaries):
         start = starts[index]
-        end = starts[index + 1] if index + 1 < len(found) else len(text)
+        end = starts[index + 1] if index + 1 < len(boundaries) else len(text)
         line_end = text.find("\n", boundary.start) + 1 or len(text)
         signature = one_line(text[boundary.start : line_end])
         ordinal = len(sections)
@@ -226,7 +234,7 @@ def _by_lines(text: str, lines: Lines, language: Language) -> tuple[list[Section
 
 
 def _above(text: str, start: int, floor: int, marks: tuple[str, ...]) -> int:
-    """Where the comments directly above the line at ``start`` begin."""
+    """Return where the comments directly above the line at ``start`` start."""
     while start > floor:
         line = text.rfind("\n", 0, start - 1) + 1
         if line < floor or not text[line : start - 1].lstrip().startswith(marks):
@@ -250,7 +258,7 @@ class _Lead:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a walk stands: in which section, and how deep."""
+    """The current section of a walk, and its depth."""
 
     section: int = -1
     kind: SymbolKind | None = None
@@ -275,10 +283,10 @@ class _Outline:
         self._floor = 0
         """Where the last definition ended, in bytes."""
         self._row = -1
-        """The line on which the last node that is no comment ended."""
+        """The line on which the last node that is not a comment ended."""
         self._last: tuple[str, int, int] = ("", -2, -1)
-        """Name, parent and position of the last section, for those that join."""
-        self._found: list[tuple[int, int, int, _Place, str, Symbol]] = []
+        """Name, parent and position of the last section, for clauses that join it."""
+        self._definitions: list[tuple[int, int, int, _Place, str, Symbol]] = []
         self.sections: list[Section] = []
         self.symbols: list[Symbol] = []
 
@@ -286,12 +294,12 @@ class _Outline:
         root = tree.root_node
         self._walk(root, _Place(end=len(self._data)), 0)
         char, lines = self._char, self._lines
-        first = char(self._found[0][0]) if self._found else len(self._text)
+        first = char(self._definitions[0][0]) if self._definitions else len(self._text)
         shift = 0
         if self._text[:first].strip():
             self.sections.append(Section(0, -1, 0, "", (), lines.span(0, first), 0))
             shift = 1
-        for number, (start, end, body, place, title, symbol) in enumerate(self._found):
+        for number, (start, end, body, place, title, symbol) in enumerate(self._definitions):
             ordinal = number + shift
             parent = place.section + shift if place.section >= 0 else -1
             span = lines.span(char(start), char(end))
@@ -320,9 +328,9 @@ class _Outline:
                 self._note(node, comment=False)
                 continue
             if kind in definitions or kind in finders or kind in wrappers:
-                found = self._find(node)
-                if found is not None and self._admits(found, place):
-                    self._define(node, found, place, depth)
+                definition = self._find(node)
+                if definition is not None and self._admits(definition, place):
+                    self._define(node, definition, place, depth)
                     self._after(node)
                     continue
             if kind in groups and depth < _DEEPEST_WALK:
@@ -335,7 +343,7 @@ class _Outline:
             self._lead = _Lead()
 
     def _leads(self, node: Node) -> bool:
-        """In Elixir any attribute looks alike; only some belong to what follows."""
+        """Whether an attribute belongs to the next definition; in Elixir only some do."""
         if self._language != "elixir":
             return True
         return _DOC_ATTRIBUTES.match(text_of(node)[:16]) is not None
@@ -346,17 +354,17 @@ class _Outline:
         if lead.start >= 0 and self._apart(lead.end, start):
             lead = self._lead = _Lead()
         if comment and lead.start < 0 and node.start_point[0] == self._row:
-            return  # It speaks of what stands before it on its line.
+            return  # It is about the code before it on the same line.
         if lead.start < 0:
             lead.start = start
         lead.end = end
         (lead.comments if comment else lead.attributes).append(node)
 
     def _apart(self, end: int, start: int) -> bool:
-        """Whether a blank line lies between."""
+        """Whether there is a blank line between two offsets."""
         return self._data.count(b"\n", end, start) > 1
 
-    def _find(self, node: Node) -> Found | None:
+    def _find(self, node: Node) -> Definition | None:
         rules = self._rules
         for _ in range(6):
             field_name = rules.wrappers.get(node.type)
@@ -382,20 +390,22 @@ class _Outline:
             name = name or node.type.partition("_")[0]
         body = node.child_by_field_name("body")
         if body is None and rules.bodies:
-            body = next((each for each in node.named_children if each.type in rules.bodies), None)
+            body = next(
+                (child for child in node.named_children if child.type in rules.bodies), None
+            )
         inside = body
         if body is not None and body.type == "function_body" and body.named_child_count == 1:
             inside = nth(body, 0)
-        return Found(node, kind, one_line(name, 120), body, inside, _parameters(node))
+        return Definition(node, kind, one_line(name, 120), body, inside, _parameters(node))
 
-    def _admits(self, found: Found, place: _Place) -> bool:
-        if not found.name or place.level >= _DEEPEST:
+    def _admits(self, definition: Definition, place: _Place) -> bool:
+        if not definition.name or place.level >= _DEEPEST:
             return False
-        if found.kind == "constant":
+        if definition.kind == "constant":
             return place.kind in (None, "module")
         return True
 
-    def _define(self, outer: Node, found: Found, place: _Place, depth: int) -> None:
+    def _define(self, outer: Node, definition: Definition, place: _Place, depth: int) -> None:
         data, lead = self._data, self._lead
         start = outer.start_byte
         comments: list[Node] = []
@@ -407,69 +417,71 @@ class _Outline:
         if not data[line:start].strip():
             start = line
         start = max(start, self._floor, place.start)
-        # A directive ends with its line; what follows it, ``#define`` too, is not a comment on it.
+        # A directive ends with its line; the text after it is not a comment on it.
         ended = data[outer.end_byte - 1 : outer.end_byte] == b"\n"
         trailing = None if ended else _TRAILING.match(data, outer.end_byte)
         end = min(trailing.end() if trailing else outer.end_byte, place.end)
-        head = found.body.start_byte if found.body is not None else found.node.end_byte
-        title = f"{found.owner}.{found.name}" if found.owner else found.name
+        head = (
+            definition.body.start_byte if definition.body is not None else definition.node.end_byte
+        )
+        title = f"{definition.owner}.{definition.name}" if definition.owner else definition.name
         if end <= start:
             return
-        if self._joined(found, place, end):
+        if self._join_clause(definition, place, end):
             return
-        symbol = self._symbol(outer, found, place, comments, attributes)
-        number = len(self._found)
+        symbol = self._symbol(outer, definition, place, comments, attributes)
+        number = len(self._definitions)
         body = data.find(b"\n", head, end) + 1 or end
-        self._found.append((start, end, body, place, title, symbol))
-        self._last = (found.name, place.section, number)
-        if found.inside is not None and self._is_open(found):
+        self._definitions.append((start, end, body, place, title, symbol))
+        self._last = (definition.name, place.section, number)
+        if definition.inside is not None and self._is_open(definition):
             here = _Place(
-                number, symbol.kind, found.name, (*place.path, title), place.level + 1,
+                number, symbol.kind, definition.name, (*place.path, title), place.level + 1,
                 max(start, min(head, end)), end,
             )  # fmt: skip
-            # What follows the signature on its line may be the first thing inside.
-            self._floor, self._row = here.start, found.inside.start_point[0]
-            self._walk(found.inside, here, depth + 1)
+            # The first member may be on the same line as the signature.
+            self._floor, self._row = here.start, definition.inside.start_point[0]
+            self._walk(definition.inside, here, depth + 1)
         self._floor = end
 
-    def _is_open(self, found: Found) -> bool:
-        """Whether to look for definitions inside: always in types, and in long functions."""
-        if found.kind in _CONTAINERS:
+    def _is_open(self, definition: Definition) -> bool:
+        """Whether to search inside: in types, and in long functions."""
+        if definition.kind in _CONTAINERS:
             return True
-        node = found.node
+        node = definition.node
         return node.end_point[0] - node.start_point[0] >= _LONG_FUNCTION
 
-    def _joined(self, found: Found, place: _Place, end: int) -> bool:
-        """Whether this is one more equation or clause of the definition before it."""
+    def _join_clause(self, definition: Definition, place: _Place, end: int) -> bool:
+        """Extend the last definition if this is another clause of it; return whether it is."""
         name, section, number = self._last
-        if not self._rules.joins or name != found.name or section != place.section:
+        if not self._rules.joins or name != definition.name or section != place.section:
             return False
-        if number != len(self._found) - 1 or found.kind not in ("function", "macro"):
+        if number != len(self._definitions) - 1 or definition.kind not in ("function", "macro"):
             return False
-        start, _, body, before, title, symbol = self._found[number]
-        self._found[number] = (start, end, body, before, title, symbol)
+        start, _, body, before, title, symbol = self._definitions[number]
+        self._definitions[number] = (start, end, body, before, title, symbol)
         self._floor = end
         return True
 
-    # --- what a definition says of itself --------------------------------------------------------
+    # --- symbols ---------------------------------------------------------------------------------
 
     def _symbol(
         self,
         outer: Node,
-        found: Found,
+        definition: Definition,
         place: _Place,
         comments: list[Node],
         attributes: list[Node],
     ) -> Symbol:
-        node, data, language = found.node, self._data, self._language
-        kind = found.kind
+        node, data, language = definition.node, self._data, self._language
+        kind = definition.kind
         if kind == "function" and (place.kind in _CONTAINERS - {"module"}):
             kind = "method"
-        stop = found.body.start_byte if found.body is not None else node.end_byte
+        stop = definition.body.start_byte if definition.body is not None else node.end_byte
         from_byte = outer.start_byte if outer.type == "template_declaration" else node.start_byte
         decorators = self._decorators(outer, node, attributes)
         written = data[from_byte : min(stop, from_byte + 2_000)].decode("utf-8", "replace")
-        written = _without_decorators(written, language)
+        written = _strip_decorators(written, language)
         if kind == "constant":
             line_end = data.find(b"\n", from_byte, node.end_byte)
             until = line_end if line_end >= 0 else node.end_byte
@@ -479,22 +491,22 @@ class _Outline:
             signature = (
                 one_line(written).removesuffix("=>").rstrip(" {;" if kind == "type" else " {=:;")
             )
-        named_at = written.find(found.name)
+        named_at = written.find(definition.name)
         words = _WORD.findall(written[:named_at] if named_at > 0 else signature)
         tags = list(dict.fromkeys(_TAGS[word] for word in words if word in _TAGS))
-        said: Visibility = next((_VISIBLE[word] for word in words if word in _VISIBLE), "")
-        visibility = said or _by_name(language, found.name, words, place)
+        declared: Visibility = next((_VISIBLE[word] for word in words if word in _VISIBLE), "")
+        visibility = declared or _default_visibility(language, definition.name, words, place)
         if self._is_exported(outer, place, visibility, words):
             tags.append("export")
-        if _is_test(found.name, decorators, node.type):
+        if _is_test(definition.name, decorators, node.type):
             tags.append("test")
-        docstring = self._docstring(found, comments, attributes)
-        parent = found.owner or place.name
-        parent_kind: SymbolKind | Literal[""] = "class" if found.owner else place.kind or ""
+        docstring = self._docstring(definition, comments, attributes)
+        parent = definition.owner or place.name
+        parent_kind: SymbolKind | Literal[""] = "class" if definition.owner else place.kind or ""
         return Symbol(
             section=0,
             kind=kind,
-            name=found.name,
+            name=definition.name,
             signature=signature,
             docstring=docstring,
             decorators=decorators,
@@ -502,49 +514,53 @@ class _Outline:
             visibility=visibility,
             parent=parent,
             parent_kind=parent_kind,
-            parameters=_parameter_list(found, language),
-            returns=_returns(found, language),
+            parameters=_parameter_list(definition, language),
+            returns=_returns(definition, language),
             generics=_generics(node, outer),
         )
 
     def _decorators(self, outer: Node, node: Node, attributes: list[Node]) -> tuple[str, ...]:
-        found = [text_of(each) for each in attributes]
+        texts = [text_of(attribute) for attribute in attributes]
         for around in (outer, node) if outer.id != node.id else (node,):
             for child in around.named_children:
                 if child.type in _DECORATORS:
-                    found.append(text_of(child))
+                    texts.append(text_of(child))
                 elif child.type == "modifiers":
-                    found += [
-                        text_of(each) for each in child.named_children if each.type in _DECORATORS
-                    ]
+                    texts += [text_of(m) for m in child.named_children if m.type in _DECORATORS]
                 elif child.type not in ("comment", "modifier", "line_comment", "block_comment"):
                     break
-        return tuple(dict.fromkeys(one_line(each, 200) for each in found))
+        return tuple(dict.fromkeys(one_line(text, 200) for text in texts))
 
-    def _docstring(self, found: Found, comments: list[Node], attributes: list[Node]) -> str:
-        if self._language == "python" and found.body is not None and found.body.type == "block":
-            first = nth(found.body, 0)
+    def _docstring(
+        self, definition: Definition, comments: list[Node], attributes: list[Node]
+    ) -> str:
+        if (
+            self._language == "python"
+            and definition.body is not None
+            and definition.body.type == "block"
+        ):
+            first = nth(definition.body, 0)
             if first is not None and first.type == "expression_statement":
                 first = nth(first, 0)
             if first is not None and first.type == "string":
                 quoted = _QUOTED.match(text_of(first))
-                return _dedented(quoted[2]) if quoted else ""
+                return _dedent(quoted[2]) if quoted else ""
         for attribute in attributes if self._language == "elixir" else ():
-            said = text_of(attribute)
-            if said.startswith(("@doc ", "@typedoc ")):
-                quoted = _QUOTED.match(said.partition(" ")[2].lstrip("~Ss").strip())
-                return _dedented(quoted[2]) if quoted else ""
-        said = "\n".join(filter(None, (comment_text(text_of(each)) for each in comments)))
-        if said or found.kind != "module" or found.body is None:
-            return said[:4_000]
-        return self._module_doc(found.body)
+            text = text_of(attribute)
+            if text.startswith(("@doc ", "@typedoc ")):
+                quoted = _QUOTED.match(text.partition(" ")[2].lstrip("~Ss").strip())
+                return _dedent(quoted[2]) if quoted else ""
+        text = "\n".join(filter(None, (comment_text(text_of(node)) for node in comments)))
+        if text or definition.kind != "module" or definition.body is None:
+            return text[:4_000]
+        return self._module_doc(definition.body)
 
     def _module_doc(self, body: Node) -> str:
-        for each in body.named_children[:2] if self._language == "elixir" else ():
-            said = text_of(each)
-            if said.startswith("@moduledoc "):
-                quoted = _QUOTED.match(said.partition(" ")[2].lstrip("~Ss").strip())
-                return _dedented(quoted[2]) if quoted else ""
+        for child in body.named_children[:2] if self._language == "elixir" else ():
+            text = text_of(child)
+            if text.startswith("@moduledoc "):
+                quoted = _QUOTED.match(text.partition(" ")[2].lstrip("~Ss").strip())
+                return _dedent(quoted[2]) if quoted else ""
         return ""
 
     def _is_exported(self, outer: Node, place: _Place, visibility: str, words: list[str]) -> bool:
@@ -584,65 +600,65 @@ _RECEIVERS = frozenset(("self", "cls", "&self", "&mut self", "mut self", "this")
 
 def _parameters(node: Node) -> Node | None:
     for name in _PARAMETER_FIELDS:
-        if (found := node.child_by_field_name(name)) is not None:
-            return found
-    return next((each for each in node.named_children if each.type in _PARAMETER_TYPES), None)
+        if (parameters := node.child_by_field_name(name)) is not None:
+            return parameters
+    return next((child for child in node.named_children if child.type in _PARAMETER_TYPES), None)
 
 
-def _parameter_list(found: Found, language: str) -> tuple[str, ...]:
-    node = found.parameters
+def _parameter_list(definition: Definition, language: str) -> tuple[str, ...]:
+    node = definition.parameters
     if node is None:
         if language != "swift":
             return ()
-        given = [each for each in found.node.named_children if each.type == "parameter"]
+        given = [child for child in definition.node.named_children if child.type == "parameter"]
     elif node.type == "identifier":
         return (text_of(node),)
     else:
         given = [
-            each
-            for each in node.named_children
-            if "comment" not in each.type
-            and each.type not in ("keyword_separator", "positional_separator")
+            child
+            for child in node.named_children
+            if "comment" not in child.type
+            and child.type not in ("keyword_separator", "positional_separator")
         ]
     listed: list[str] = []
-    for each in given:
-        shown = one_line(text_of(each), 160)
-        if language == "go" and each.type == "parameter_declaration":
-            names = each.children_by_field_name("name")
-            kind = text_of(each.child_by_field_name("type"))
-            listed += [f"{text_of(n)} {kind}" for n in names] or [shown]
-        elif shown not in _RECEIVERS and not (shown == "void" and language in ("c", "cpp")):
-            listed.append(shown)
+    for child in given:
+        text = one_line(text_of(child), 160)
+        if language == "go" and child.type == "parameter_declaration":
+            names = child.children_by_field_name("name")
+            kind = text_of(child.child_by_field_name("type"))
+            listed += [f"{text_of(n)} {kind}" for n in names] or [text]
+        elif text not in _RECEIVERS and not (text == "void" and language in ("c", "cpp")):
+            listed.append(text)
     return tuple(listed)
 
 
-def _returns(found: Found, language: str) -> str:
-    node = found.node
-    if found.kind not in ("function", "method"):
+def _returns(definition: Definition, language: str) -> str:
+    node = definition.node
+    if definition.kind not in ("function", "method"):
         return ""
     for name in _RETURN_FIELDS:
         if (given := node.child_by_field_name(name)) is not None:
             return one_line(text_of(given).lstrip(": ").removeprefix("-> "), 200)
     if language in ("c", "cpp", "java", "zig"):
         given = node.child_by_field_name("type")
-        shown = one_line(text_of(given), 200)
+        returned = one_line(text_of(given), 200)
         declarator = node.child_by_field_name("declarator")
         if declarator is not None:
             at = declarator
             for _ in range(8):
                 if at.type != "pointer_declarator":
                     break
-                shown += "*"
+                returned += "*"
                 inner = at.child_by_field_name("declarator")
                 if inner is None:
                     break
                 at = inner
-            for each in at.named_children:
-                if each.type == "trailing_return_type":
-                    shown = one_line(text_of(each).removeprefix("->"), 200)
-        return shown
-    if language in ("javascript", "typescript", "tsx") and found.parameters is not None:
-        value = found.parameters.parent
+            for child in at.named_children:
+                if child.type == "trailing_return_type":
+                    returned = one_line(text_of(child).removeprefix("->"), 200)
+        return returned
+    if language in ("javascript", "typescript", "tsx") and definition.parameters is not None:
+        value = definition.parameters.parent
         given = value.child_by_field_name("return_type") if value is not None else None
         return one_line(text_of(given).lstrip(": "), 200)
     return ""
@@ -654,11 +670,11 @@ def _generics(node: Node, outer: Node) -> tuple[str, ...]:
         given = outer.child_by_field_name("parameters")
     if given is None:
         given = next((c for c in node.named_children[:8] if c.type == "type_parameter_list"), None)
-    return tuple(one_line(text_of(each), 80) for each in given.named_children) if given else ()
+    return tuple(one_line(text_of(child), 80) for child in given.named_children) if given else ()
 
 
-def _without_decorators(written: str, language: str) -> str:
-    """A signature begins after what decorates it, on lines of their own or before a word."""
+def _strip_decorators(written: str, language: str) -> str:
+    """Remove decorators from the start of a signature."""
     if language == "csharp":
         while written.startswith("["):
             end = _closing(written, "[", "]")
@@ -692,8 +708,8 @@ def _closing(text: str, opening: str, closing: str) -> int:
     return len(text)
 
 
-def _by_name(language: str, name: str, words: list[str], place: _Place) -> Visibility:
-    """What a language says of visibility without a word for it."""
+def _default_visibility(language: str, name: str, words: list[str], place: _Place) -> Visibility:
+    """Return the visibility of a definition without a visibility keyword."""
     if language == "python":
         hidden = name.startswith("_") and not (name.startswith("__") and name.endswith("__"))
         return "private" if hidden else "public"
@@ -713,9 +729,9 @@ def _by_name(language: str, name: str, words: list[str], place: _Place) -> Visib
 def _is_test(name: str, decorators: tuple[str, ...], node_type: str) -> bool:
     if _TEST_NAME.search(name) or node_type == "test_declaration":
         return True
-    return any(_TEST_MARKS.search(each) for each in decorators)
+    return any(_TEST_MARKS.search(decorator) for decorator in decorators)
 
 
-def _dedented(text: str) -> str:
+def _dedent(text: str) -> str:
     lines = text.strip("\n").split("\n")
     return "\n".join(line.strip() for line in lines).strip()[:4_000]

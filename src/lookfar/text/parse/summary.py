@@ -1,12 +1,12 @@
-"""What is in a source file, without reading it: definitions, imports, exports, metrics.
+"""Summarise a source file: definitions, imports, exports and metrics.
 
-Takes: a URI and normalised text. Gives: a ``FileSummary``. Refuses: to guess; imports,
-exports and metrics of languages without full support are empty, and it says so.
+For languages without full support, imports, exports and metrics are empty, and ``full_support`` is
+False.
 
-A decision point is a branch, a loop, a case, a handler, or a logical operator that may skip
-its right side. The score starts at 100 and loses up to 40 for the average complexity of
-functions (4 for each above 1), up to 30 for nesting (5 for each level beyond 2), and up to 30
-for density (1 for each decision in a hundred lines of code beyond ten).
+A decision point is a branch, a loop, a case, a handler, or a logical operator that may skip its
+right side. The score starts at 100 and loses up to 40 for the average complexity of functions (4
+for each above 1), up to 30 for nesting (5 for each level beyond 2), and up to 30 for density (1
+for each decision per hundred lines of code beyond ten).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from lookfar.model import (
     Symbol,
 )
 from lookfar.text.normalise import ByteOffsets
-from lookfar.text.parse.comments import comments, query_of
+from lookfar.text.parse.comments import compile_query, find_comments
 from lookfar.text.parse.grammars import one_line, text_of
-from lookfar.text.parse.languages import named
-from lookfar.text.parse.source_code import parse, tree_of
+from lookfar.text.parse.languages import find_language
+from lookfar.text.parse.source_code import parse, parse_tree
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Tree
@@ -45,9 +45,9 @@ _NAME = re.compile(r"[\w$]+")
 
 class _Metrics(NamedTuple):
     nests: tuple[str, ...]
-    """Control structures: each is a decision and deepens what stands in it."""
+    """Control structures: a decision, and a deeper level for what is inside."""
     decides: tuple[str, ...]
-    """Decisions that deepen nothing."""
+    """Decisions without a deeper level."""
     tokens: tuple[str, ...]
     imports: tuple[str, ...]
     exports: tuple[str, ...] = ()
@@ -114,19 +114,19 @@ _METRICS: dict[str, _Metrics] = {
 
 
 def summarise(uri: str, text: str) -> FileSummary:
-    """The summary of one file."""
+    """Summarise one file."""
     document = parse(uri, text)
-    language = named(document.language)
-    tree = tree_of(language, text) if language else None
-    remarks = comments(document, tree)
+    language = find_language(document.language)
+    tree = parse_tree(language, text) if language else None
+    remarks = find_comments(document, tree)
     lines = _line_counts(text, remarks)
     metrics = _METRICS.get(document.language)
     full = bool(tree) and metrics is not None
     measured = _Measured(document)
     imports: tuple[ImportSummary, ...] = ()
-    exports: list[ExportSummary] = _exported(document)
+    exports: list[ExportSummary] = _marked_exports(document)
     if language is not None and tree is not None and metrics is not None:
-        nodes = _captured(language.grammar, metrics, tree)
+        nodes = _capture_nodes(language.grammar, metrics, tree)
         measured.read(nodes)
         imports = tuple(
             entry for node in nodes["import"] for entry in _imports(document.language, node)
@@ -147,19 +147,19 @@ def summarise(uri: str, text: str) -> FileSummary:
     )
 
 
-def _captured(grammar: str, metrics: _Metrics, tree: Tree) -> dict[str, list[Node]]:
+def _capture_nodes(grammar: str, metrics: _Metrics, tree: Tree) -> dict[str, list[Node]]:
     import tree_sitter
 
     source = " ".join(
         (
-            *(f"({each}) @nest" for each in metrics.nests),
-            *(f"({each}) @decide" for each in metrics.decides),
-            *(f'"{each}" @decide' for each in metrics.tokens),
-            *(f"({each}) @import" for each in metrics.imports),
-            *(f"({each}) @export" for each in metrics.exports),
+            *(f"({kind}) @nest" for kind in metrics.nests),
+            *(f"({kind}) @decide" for kind in metrics.decides),
+            *(f'"{token}" @decide' for token in metrics.tokens),
+            *(f"({kind}) @import" for kind in metrics.imports),
+            *(f"({kind}) @export" for kind in metrics.exports),
         )
     )
-    captured = tree_sitter.QueryCursor(query_of(grammar, source)).captures(tree.root_node)
+    captured = tree_sitter.QueryCursor(compile_query(grammar, source)).captures(tree.root_node)
     return {
         name: sorted(captured.get(name, ()), key=lambda node: (node.start_byte, -node.end_byte))
         for name in ("nest", "decide", "import", "export")
@@ -170,12 +170,12 @@ def _captured(grammar: str, metrics: _Metrics, tree: Tree) -> dict[str, list[Nod
 
 
 class _Measured:
-    """Decisions and nesting, each laid to the innermost function that it stands in."""
+    """Counts decisions and nesting for the innermost function around them."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
-        self._functions = [each for each in document.symbols if each.kind in _FUNCTIONS]
-        spans = [document.sections[each.section].span for each in self._functions]
+        self._functions = [symbol for symbol in document.symbols if symbol.kind in _FUNCTIONS]
+        spans = [document.sections[symbol.section].span for symbol in self._functions]
         self._starts = [span.start for span in spans]
         self._ends = [span.end for span in spans]
         self._decisions = [0] * len(spans)
@@ -236,7 +236,7 @@ class _Measured:
 
 
 def _is_chained(node: Node) -> bool:
-    """``else if`` stands no deeper than its ``if``."""
+    """Whether an ``else if`` continues an ``if`` at the same level."""
     parent = node.parent
     if parent is None or not node.type.startswith("if_"):
         return False
@@ -244,7 +244,7 @@ def _is_chained(node: Node) -> bool:
 
 
 def _alternatives(node: Node) -> int:
-    """A default is where the others end, and no decision of its own."""
+    """Return how many decisions a case adds: none for a default."""
     if node.type in ("case_statement", "switch_section", "case_clause"):
         head = text_of(node)[:40]
         return 0 if head.startswith(("default", "case _:")) else 1
@@ -254,7 +254,8 @@ def _alternatives(node: Node) -> int:
 def _complexity(
     functions: Sequence[FunctionSummary], measured: _Measured, lines: LineCounts
 ) -> Complexity:
-    average = sum(each.complexity for each in functions) / len(functions) if functions else 0.0
+    total = sum(function.complexity for function in functions)
+    average = total / len(functions) if functions else 0.0
     density = 100 * measured.decision_points / max(1, lines.code)
     lost = min(40.0, 4 * max(0.0, average - 1))
     lost += min(30.0, 5.0 * max(0, measured.max_nesting - 2))
@@ -269,7 +270,7 @@ def _complexity(
 
 
 def _line_counts(text: str, remarks: Sequence[Comment]) -> LineCounts:
-    total = code = blank = said = 0
+    total = code = blank = comment = 0
     at = 0
     offset = 0
     for line in text.split("\n")[:-1]:
@@ -285,10 +286,10 @@ def _line_counts(text: str, remarks: Sequence[Comment]) -> LineCounts:
             at += 1
         inside = at < len(remarks) and remarks[at].span.start <= first
         if inside and remarks[at].span.end >= last:
-            said += 1
+            comment += 1
         else:
             code += 1
-    return LineCounts(total, code, blank, said)
+    return LineCounts(total, code, blank, comment)
 
 
 # --- definitions ---------------------------------------------------------------------------------
@@ -323,7 +324,7 @@ def _classes(document: Document) -> Iterable[ClassSummary]:
         )
 
 
-def _exported(document: Document) -> list[ExportSummary]:
+def _marked_exports(document: Document) -> list[ExportSummary]:
     return [
         ExportSummary(symbol.name, symbol.kind)
         for symbol in document.symbols
@@ -334,7 +335,7 @@ def _exported(document: Document) -> list[ExportSummary]:
 def _with_clauses(
     document: Document, exports: list[ExportSummary], nodes: Sequence[Node]
 ) -> list[ExportSummary]:
-    """What is exported by name, away from its definition."""
+    """Add the exports that name a definition elsewhere in the file."""
     defined: dict[str, Symbol] = {}
     for symbol in document.symbols:
         defined.setdefault(symbol.name, symbol)
@@ -347,26 +348,26 @@ def _with_clauses(
         for node in nodes:
             if text_of(node.child_by_field_name("left")) == "__all__":
                 return [entry(name) for name in _STRING.findall(text_of(node))]
-        return [each for each in exports if each.name != "__all__"]
-    found = list(exports)
+        return [export for export in exports if export.name != "__all__"]
+    result = list(exports)
     for node in nodes:
         text = text_of(node)
         if node.type == "assignment_expression":
             if text.startswith("module.exports") and (braced := _BRACED.search(text[:4_000])):
-                found = [each for each in found if each.name != "module.exports"]
+                result = [export for export in result if export.name != "module.exports"]
                 names = (part.split(":")[0].strip() for part in braced[1].split(","))
-                found += [entry(name) for name in names if _NAME.fullmatch(name)]
+                result += [entry(name) for name in names if _NAME.fullmatch(name)]
             continue
         if clause := _EXPORT_CLAUSE.match(text):
             for part in clause[1].split(","):
                 words = [word for word in part.split() if word != "type"]
                 if words:
-                    found.append(entry(words[-1], words[0]))
+                    result.append(entry(words[-1], words[0]))
         elif star := _EXPORT_STAR.match(text):
-            found.append(ExportSummary(star[1] or f"* from {star[2]}", "module"))
+            result.append(ExportSummary(star[1] or f"* from {star[2]}", "module"))
         elif (default := _EXPORT_DEFAULT.match(text)) and default[1] not in defined:
-            found.append(ExportSummary("default", "other"))
-    return found
+            result.append(ExportSummary("default", "other"))
+    return result
 
 
 _BRACED = re.compile(r"=\s*\{([^{}]*)\}\s*$", re.DOTALL)

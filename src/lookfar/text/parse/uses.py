@@ -1,13 +1,11 @@
-"""What a function uses of its file: module constants and imports, one line each.
+"""Find the module constants and imports that a function or class uses, one line each.
 
-Takes: the normalised text of a source file, its language, and the lines of a function or class.
-Gives: the lines outside of it that define a constant or variable of the module, or import a name,
-which it uses: line number and text, in their order. Refuses: to parse; declarations at the top of
-a file are told by how their lines begin, which takes a fraction of a millisecond, so that every
-passage of an answer can be shown with them. Languages it has no rules for give nothing.
+Nothing is parsed: declarations at the top of a file are recognised by how their lines start, which
+takes a fraction of a millisecond, so every passage of an answer can show them. Languages without
+rules give nothing.
 
-A constant is shown by its first line, an import whole, in one line. Where more is used than may
-be shown, constants come before imports, since the name of an import often says enough.
+A constant is shown by its first line, an import as one line. If there are too many, constants come
+first, since the name of an import often says enough.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ LONGEST_LINE: Final = 160
 _NEVER_BEGINS: Final = frozenset(("", "\n", " ", "\t", "}", ")", "]", "*", "@"))
 MOST_LINES: Final = 6
 _LARGEST: Final = 512_000
-"""Characters of a file; what is larger is data."""
+"""Larger files, in characters, are treated as data."""
 _GROUPS: Final = ("const (", "var (", "import (")
 
 _IDENTIFIER: Final = re.compile(r"(?<![\w$.])(?<!::)(?<!->)[^\W\d][\w$]*|(?<=\.\.\.)[^\W\d][\w$]*")
@@ -29,7 +27,7 @@ _NAMES: Final = re.compile(r"[^\W\d][\w$]*")
 _AFTER_AS: Final = re.compile(r"[\w$.*]+\s+as\s+(?=[\w$])|[\w$]+\s*:\s*(?=[\w$])")
 _ASSIGNED: Final = r"^[ \t]*(?:(?:const|let|var|val|auto)[ \t]+)?{}[ \t]*(?::=|=(?!=))"
 _NOT_NAMES: Final = frozenset(("self", "crate", "super", "this", "_"))
-_SAID: Final = {
+_NOT_CODE: Final = {
     "python": re.compile(
         r"(?<![fF\w])[rRbBuU]{0,2}(?:\"\"\"[\s\S]*?(?:\"\"\"|\Z)|'''[\s\S]*?(?:'''|\Z)"
         r"|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')|#[^\n]*"
@@ -37,21 +35,21 @@ _SAID: Final = {
     "ruby": re.compile(r"\"(?:[^\"\\\n#]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|#(?!\{)[^\n]*"),
     "": re.compile(r"/\*[\s\S]*?(?:\*/|\Z)|//[^\n]*|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'"),
 }
-"""Comments and strings: their words are not uses."""
+"""Comments and strings, whose words are not uses."""
 
 
 class Rules(NamedTuple):
-    """How declarations of a language begin."""
+    """How declarations of a language start."""
 
     constants: str
-    """A pattern whose group ``name`` is what a line defines."""
+    """A pattern whose group ``name`` is the defined name."""
     imports: str = ""
-    """A pattern whose group ``names`` holds what a statement imports."""
+    """A pattern whose group ``names`` contains the imported names."""
     last_part: bool = False
-    """Of an imported path only the last part is a name here."""
+    """Only the last part of an imported path is a name in this file."""
     indented: str = ""
-    """A word that is on every line that declares a constant inside of something else; without it,
-    only lines that begin at the margin declare anything."""
+    """A pattern on every indented line that declares a constant; without it, only lines without
+    indentation declare anything."""
 
 
 _SCRIPT: Final = Rules(
@@ -134,25 +132,28 @@ class _Declared(NamedTuple):
 def used_lines(
     text: str, language: str, start_line: int, end_line: int, limit: int = MOST_LINES
 ) -> tuple[tuple[int, str], ...]:
-    """Return the constants and imports of a file that lines ``start_line`` to ``end_line`` (from
-    1, both included) use: line number and text, at most ``limit`` of them, in their order."""
+    """Return the constants and imports that lines ``start_line`` to ``end_line`` use.
+
+    Lines count from 1, both included. The result is at most ``limit`` pairs of line number and
+    text, in order.
+    """
     rules = _RULES.get(language)
     if rules is None or limit < 1 or len(text) > _LARGEST:
         return ()
     part = text.split("\n", end_line)[max(start_line, 1) - 1 : end_line]
-    used = _names_used("\n".join(part), language)
-    found = [
+    used = _find_uses("\n".join(part), language)
+    declarations = [
         declared
-        for declared in _declared(text, language)
+        for declared in _find_declarations(text, language)
         if not declared.names.isdisjoint(used) and not start_line <= declared.line <= end_line
     ]
-    found.sort(key=lambda declared: (declared.imports, declared.line))
-    return tuple((declared.line, declared.text) for declared in sorted(found[:limit]))
+    declarations.sort(key=lambda declared: (declared.imports, declared.line))
+    return tuple((declared.line, declared.text) for declared in sorted(declarations[:limit]))
 
 
-def _names_used(part: str, language: str) -> frozenset[str]:
-    """The names that a part of a file uses and does not bind itself."""
-    bare = _SAID.get(language, _SAID[""]).sub(" ", part)
+def _find_uses(part: str, language: str) -> frozenset[str]:
+    """Return the names that a part of a file uses and does not assign itself."""
+    bare = _NOT_CODE.get(language, _NOT_CODE[""]).sub(" ", part)
     names = frozenset(_IDENTIFIER.findall(bare))
     assigned = re.compile(_ASSIGNED.format(r"(?P<name>[\w$]+)"), re.MULTILINE)
     bound = frozenset(match["name"] for match in assigned.finditer(bare))
@@ -161,8 +162,8 @@ def _names_used(part: str, language: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=16)
-def _declared(text: str, language: str) -> tuple[_Declared, ...]:
-    """What the lines of a file declare for all of it; passages of one file come together."""
+def _find_declarations(text: str, language: str) -> tuple[_Declared, ...]:
+    """Return the declarations of a file, cached because its passages come together."""
     constants, imports, indented = _patterns(language)
     starts = _line_starts(text)
     lines = [at for at in starts if text[at : at + 1] not in _NEVER_BEGINS]
@@ -170,7 +171,7 @@ def _declared(text: str, language: str) -> tuple[_Declared, ...]:
         inside = (text.rfind("\n", 0, match.start() + 1) + 1 for match in indented.finditer(text))
         lines = sorted({*lines, *inside})
     quoted = _Quoted(text, language)
-    found = []
+    declarations = []
     grouped = False
     for at in lines:
         if text[at] not in " \t":
@@ -184,13 +185,13 @@ def _declared(text: str, language: str) -> tuple[_Declared, ...]:
         if match is not None and not quoted.covers(at):
             names = _imported(match, language) if is_import else _bound(match)
             line = bisect_right(starts, at)
-            shown = _shown(text, match, is_import)
-            found.append(_Declared(line, shown, names - _NOT_NAMES, is_import))
-    return tuple(found)
+            short = _format_declaration(text, match, is_import)
+            declarations.append(_Declared(line, short, names - _NOT_NAMES, is_import))
+    return tuple(declarations)
 
 
 class _Quoted:
-    """Comments and strings of several lines, followed from the beginning to the end of a file."""
+    """Multi-line comments and strings, scanned from the start of a file to its end."""
 
     def __init__(self, text: str, language: str) -> None:
         self._text = text
@@ -200,7 +201,7 @@ class _Quoted:
         self._closing = ""
 
     def covers(self, offset: int) -> bool:
-        """Whether this offset, never before the last one asked for, is inside of one."""
+        """Whether an offset is inside one; offsets must not decrease between calls."""
         text = self._text
         while self._at < offset:
             if self._closing:
@@ -226,7 +227,7 @@ def _bound(match: re.Match[str]) -> frozenset[str]:
 
 
 def _imported(match: re.Match[str], language: str) -> frozenset[str]:
-    """The names by which a file knows what a statement imports."""
+    """Return the names that an import statement binds."""
     groups = match.groupdict()
     if groups.get("bound"):
         return frozenset(_NAMES.findall(_AFTER_AS.sub("", groups["bound"])))
@@ -234,14 +235,14 @@ def _imported(match: re.Match[str], language: str) -> frozenset[str]:
     if _RULES[language].last_part:
         return frozenset(re.findall(r"([\w$-]+)\s*(?=,|$)", written.strip()))
     if language == "python":
-        # ``import a.b`` binds ``a``; what ``as`` renames is known by the new name alone.
+        # ``import a.b`` binds ``a``; ``as`` binds only the new name.
         listed = (part.strip(" ()\n\t\\") for part in re.sub(r"#[^\n]*", "", written).split(","))
         return frozenset(re.split(r"\s+as\s+", name)[-1].split(".")[0] for name in listed if name)
     return frozenset(_NAMES.findall(_AFTER_AS.sub("", written)))
 
 
-def _shown(text: str, match: re.Match[str], whole: bool) -> str:
-    """A declaration in one line: a constant by its first line, an import whole."""
+def _format_declaration(text: str, match: re.Match[str], whole: bool) -> str:
+    """Return a declaration as one line: the first line of a constant, or a whole import."""
     end = text.find("\n", match.end() if whole else match.start())
     written = text[match.start() : end if end >= 0 else len(text)]
     line = " ".join(written.split()) if whole else written.strip()
@@ -259,7 +260,7 @@ def _patterns(
 
 
 def _line_starts(text: str) -> list[int]:
-    """Where every line begins."""
+    """Return the offset of every line."""
     starts = [0]
     at = text.find("\n") + 1
     while at:

@@ -71,10 +71,10 @@ def _is_installed(name: str) -> bool:
 
 def _list_grammars() -> tuple[list[str], Callable[[str], object]]:
     """Return the names of all grammars and the function that loads one."""
-    from lookfar.text.parse.grammars import parser_of
+    from lookfar.text.parse.grammars import load_parser
     from lookfar.text.parse.languages import LANGUAGES
 
-    return sorted({each.grammar for each in LANGUAGES if each.grammar}), parser_of
+    return sorted({each.grammar for each in LANGUAGES if each.grammar}), load_parser
 
 
 def _try_all(names: list[str] | tuple[str, ...], load: Callable[[str], object]) -> dict[str, str]:
