@@ -525,9 +525,9 @@ def test_mixed_line_ends_stay_mixed_and_new_lines_end_like_their_neighbour(folde
     ("raw", "message"),
     [
         ("# A\n".encode("utf-16"), "UTF-16"),
-        ("# A\n".encode("utf-16-be"), "null bytes"),
+        ("# A\n".encode("utf-16-be"), "NUL bytes"),
         (b"# A\n\nl\xe9gende\n", "not valid UTF-8 at byte 6"),
-        (b"# A\n\0\n", "null bytes"),
+        (b"# A\n\0\n", "NUL bytes"),
     ],
 )
 def test_what_is_not_utf_8_is_refused_and_left_alone(

@@ -162,7 +162,7 @@ def check_text(text: str) -> str:
         raise InvalidArgument("There is nothing to remember.", hint="Give some text.")
     if "\0" in clean or not is_unicode(clean):
         raise InvalidArgument(
-            "The text contains null bytes or a lone surrogate.", hint="Send valid Unicode text."
+            "The text contains NUL bytes or a lone surrogate.", hint="Send valid Unicode text."
         )
     return clean
 

@@ -353,7 +353,7 @@ def _verbatim(text: str, *, lines: bool) -> str:
 
 def _line_ends(text: str) -> str:
     if "\0" in text:
-        raise InvalidArgument("The text contains a null byte.", hint="Send plain text.")
+        raise InvalidArgument("The text contains a NUL byte.", hint="Send plain text.")
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:

@@ -47,7 +47,7 @@ class Shape:
             )
         if b"\0" in raw:
             raise InvalidArgument(
-                f"{uri!r} contains null bytes, so it is not a text file.",
+                f"{uri!r} contains NUL bytes, so it is not a text file.",
                 hint="Choose a text file in UTF-8.",
                 details={"uri": uri, "reason": "binary"},
             )

@@ -17,7 +17,7 @@ _MOST = (1 << 63) - 1
 """The largest integer that SQLite can store."""
 
 _WIDE_TEXT = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
-"""Byte-order marks of UTF-16 and UTF-32, which contain many null bytes."""
+"""Byte-order marks of UTF-16 and UTF-32, which contain many NUL bytes."""
 
 
 def make_fingerprint(info: os.stat_result) -> Fingerprint:
@@ -54,5 +54,5 @@ def content_hash(data: bytes) -> bytes:
 
 
 def is_binary(head: bytes) -> bool:
-    """Whether the start of a file contains a null byte and no UTF-16 or UTF-32 mark."""
+    """Whether the start of a file contains a NUL byte and no UTF-16 or UTF-32 mark."""
     return b"\0" in head[:HEAD_BYTES] and not head.startswith(_WIDE_TEXT)

@@ -243,7 +243,7 @@ def _compile(pattern: str) -> tuple[list[str], list[str]]:
     if not pattern:
         raise _invalid(pattern, "it is empty", "Omit it, or write ** for every file.")
     if len(pattern) > MAX_LENGTH or "\0" in pattern:
-        why = f"it is longer than {MAX_LENGTH} characters or contains a null byte"
+        why = f"it is longer than {MAX_LENGTH} characters or contains a NUL byte"
         raise _invalid(pattern, why, "Write several shorter patterns instead.")
     if pattern.startswith("!"):
         raise _invalid(

@@ -216,10 +216,13 @@ def _python_statement(node: Node) -> Definition | None:
     return Definition(node, "constant", text_of(left), inner.child_by_field_name("right"), None)
 
 
+def _python_alias(node: Node) -> Definition | None:
+    return Definition(node, "type", one_line(text_of(nth(node, 0)), 80), None, None)
+
+
 _PYTHON = Rules(
     definitions={"function_definition": "function", "class_definition": "class"},
-    finders={"expression_statement": _python_statement, "type_alias_statement": lambda node: Definition(
-        node, "type", one_line(text_of(nth(node, 0)), 80), None, None)},
+    finders={"expression_statement": _python_statement, "type_alias_statement": _python_alias},
     wrappers={"decorated_definition": "definition"},
     groups=frozenset(
         ("ERROR", "if_statement", "elif_clause", "else_clause", "try_statement", "except_clause",
