@@ -158,7 +158,7 @@ def measure(work: Path, url: str, minutes: float, clients: int) -> bool:
             for server, _ in fronts:
                 server.terminate()
                 server.wait()
-        problems = library.folder().verify()
+        problems = library.verify()
     print(f"{minutes:g} minutes, 2 front ends, {2 * clients} clients, {rounds} generations written,"
           f" {len(load.rounds)} of them seen, {len(load.spent):,} answers")  # fmt: skip
     print(f"p50 {at(load.spent, 50):.1f} ms, p95 {at(load.spent, 95):.1f}, p99"

@@ -52,7 +52,7 @@ def in_process(library: Library, queries: list[str]) -> None:
 
     def ask(text: str, mode: str) -> None:
         plan = _plan(library, text, mode)
-        with folder._store.snapshot() as snapshot:
+        with folder.store.snapshot() as snapshot:
             search([Source("bench", plan, snapshot, folder.readable)], chosen, explain=False)
 
     for mode in ("keyword", "vector", "hybrid"):
@@ -87,7 +87,7 @@ def steps(library: Library, queries: list[str]) -> None:
     chosen = library.settings.search
     for text in queries:
         plan = step("plan", _plan, library, text, "hybrid")
-        with library.folder()._store.snapshot() as snapshot:
+        with library.folder().store.snapshot() as snapshot:
             asked = [Source("bench", plan, snapshot, library.folder().readable)]
             ranking = step("candidates", collect_candidates, asked, chosen)
             for stage in make_stages(chosen, asked):
@@ -100,7 +100,7 @@ def steps(library: Library, queries: list[str]) -> None:
 
 
 def scan_baseline(library: Library, rounds: int = 20) -> None:
-    with library.folder()._store.snapshot() as snapshot:
+    with library.folder().store.snapshot() as snapshot:
         rows = snapshot.counts().chunks
     matrix = np.random.default_rng(0).standard_normal((rows, 256), dtype=np.float32)
     query = matrix[0]

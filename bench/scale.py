@@ -259,7 +259,7 @@ def warm(vault: Path, index: Path, questions: Sequence[str]) -> Figures:
         found["first_s"] = round(time.perf_counter() - started, 3)
         folder = library.folder()
         folder.watch()
-        folder.drain(900)
+        folder.following.drain(900)
         found["follow_s"] = round(time.perf_counter() - started, 1)
         for question in questions[:20]:
             library.search(question)
@@ -306,7 +306,7 @@ def steps(library: Any, questions: Sequence[str]) -> Figures:
             "plan", make_plan, text, mode="hybrid", top_k=10, filters=Filters(),
             embedder=folder.embedder,
         )  # fmt: skip
-        with folder._store.snapshot() as snapshot:
+        with folder.store.snapshot() as snapshot:
             asked = [Source("bench", plan, snapshot, folder.readable)]
             terms = candidates._weigh_terms(plan, snapshot)
             chunks, pages = candidates._of_chunks(chosen), candidates._of_pages(chosen)
@@ -327,7 +327,7 @@ def near(library: Any, questions: Sequence[str]) -> Figures:
     from lookfar.store.vectors.vector_file import VectorFile
 
     embedder = library.folder().embedder
-    with library.folder()._store.snapshot() as snapshot:
+    with library.folder().store.snapshot() as snapshot:
         file, rows = snapshot._epoch.vectors, snapshot._rows
         plain = VectorFile(file.path, file.dimensions, 0)
         found, coarse, exact = 0, [], []

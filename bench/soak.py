@@ -444,7 +444,7 @@ from lookfar.library import Library
 root = Path(sys.argv[1])
 with Library.open(root) as library:
     problems = library.verify()
-    with library.folder()._store.snapshot() as snapshot:
+    with library.folder().store.snapshot() as snapshot:
         texts = {uri: snapshot.text(uri) for uri in snapshot.uris()}
     disk = {p.relative_to(root).as_posix(): p.read_text('utf-8') for p in root.rglob('*.md')}
     print(problems if problems else f'sound {len(disk)}' if texts == disk else 'not the disk')

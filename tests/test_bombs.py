@@ -54,7 +54,7 @@ def test_bombs_cost_little_and_hide_nothing(tmp_path: Path) -> None:
     with Library.open(root, index_dir=tmp_path / "index", settings=settings) as library:
         done = library.index()
         assert done.skipped_examples["too_large"] == ("huge.md",)
-        with library.folder()._store.snapshot() as snapshot:
+        with library.folder().store.snapshot() as snapshot:
             kept = {uri: snapshot.document(uri) for uri in snapshot.uris()}
         found = {hit.uri for hit in library.search("lantern", mode="keyword").hits}
     assert time.process_time() - begun < SECONDS

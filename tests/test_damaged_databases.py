@@ -20,6 +20,7 @@ import pytest
 from click.testing import CliRunner
 
 from lookfar.collections.databases import Documents
+from lookfar.collections.reading import list_indexed
 from lookfar.errors import DiskFull, IndexCorrupt, LookfarError
 from lookfar.library import Library
 from lookfar.model import Verified
@@ -101,7 +102,7 @@ OPERATIONS: dict[str, Callable[[Library], object]] = {
     "find": lambda library: library.find_similar("harbour", database=NAME),
     "search": lambda library: library.search("harbour", collections=(f"{NAME}@documents",)),
     "list": lambda library: library.database(NAME).status(),
-    "listed": lambda library: library.database(NAME).listed(),
+    "listed": lambda library: list_indexed(library.database(NAME)),
     "export": lambda library: list(library.database(NAME).export_lines()),
     "read": lambda library: library.read(f"{ULID}03", collection=f"{NAME}@documents"),
     "metadata": lambda library: library.database(NAME).metadata_of(f"{ULID}03"),
@@ -135,7 +136,7 @@ def test_a_page_of_zeros_is_reported_and_costs_nothing(base: Path, name: str) ->
         assert len(texts(library)) == COUNT
         assert library.find_similar("document 7", database=NAME, top_k=1)[0][0].metadata == {"n": 7}
         assert library.database(NAME).insert("one more").chunk_count == 1
-        assert library.database(NAME).verify() == []
+        assert library.database(NAME).store.verify() == []
 
 
 def test_verify_and_doctor_name_the_database(base: Path) -> None:
@@ -250,7 +251,7 @@ def test_what_both_copies_lost_is_named(base: Path) -> None:
     assert done.salvaged.lost_ids == (f"{ULID}07",)
     with opened(base) as library:
         assert f"{ULID}07" not in texts(library)
-        assert library.database(NAME).verify() == []
+        assert library.database(NAME).store.verify() == []
 
 
 def test_where_nothing_can_be_saved_nothing_is_changed(base: Path) -> None:
@@ -317,9 +318,9 @@ def test_an_older_database_gets_its_journal_with_the_next_write(base: Path) -> N
         seal(connection)
     with opened(base) as library:
         database = library.database(NAME)
-        assert database.verify() == []
+        assert database.store.verify() == []
         database.insert("one more", doc_id=f"{ULID}99")
-        assert database.verify() == []
+        assert database.store.verify() == []
     assert len(list(Log(epoch_of(base) / "documents.log").uris)) == COUNT + 1
 
 
@@ -384,7 +385,7 @@ def test_a_deleted_document_leaves_neither_journal_nor_damaged_copy(
     assert f"{ULID}05".encode() not in log.read_bytes()
     assert not Log(log).erased
     with opened(base) as library:
-        assert library.database(NAME).verify() == []
+        assert library.database(NAME).store.verify() == []
 
 
 def test_a_repair_that_fails_leaves_everything(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:

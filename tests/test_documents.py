@@ -23,7 +23,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from lookfar.collections import ulids
-from lookfar.collections.databases import Documents, filter_tags, nearest, settings_for, tags_of
+from lookfar.collections.databases import Documents
+from lookfar.collections.inserting import filter_tags, tags_of
+from lookfar.collections.similar import nearest, settings_for
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.errors import (
     IndexBusy,
@@ -202,7 +204,7 @@ def test_each_database_is_a_folder_of_its_own(library: Library, tmp_path: Path) 
 @pytest.mark.parametrize("name", ["CON", "con", "Nul", "aux", "PRN", "COM1", "lpt9"])
 def test_names_that_windows_keeps_for_devices_are_refused(library: Library, name: str) -> None:
     """Proved by mutation: without the rule, CON is a database that cannot be copied there."""
-    from lookfar.collections.databases import checked_name
+    from lookfar.collections.inserting import checked_name
 
     with pytest.raises(InvalidArgument, match="cannot be the name") as raised:
         library.database(name)
@@ -305,7 +307,7 @@ def test_a_provider_that_fails_leaves_nothing(library: Library, tmp_path: Path) 
     with pytest.raises(LookfarError, match="provider"):
         database.import_lines([json.dumps({"text": "fine"}), json.dumps({"text": LONG})])
     assert [each.doc_id for each in database.entries()] == [kept]
-    assert database.verify() == []
+    assert database.store.verify() == []
     database.close()
     assert not traces(tmp_path / "db", b"harbour")
 
@@ -455,7 +457,7 @@ def traces(folder: Path, *wanted: bytes) -> list[str]:
 def known(database: Documents, term: str) -> bool:
     """Whether the dictionary of the keyword index has a term, of a live document or not: it
     is compressed, so that looking for the bytes would find nothing."""
-    with database._store.snapshot() as snapshot:
+    with database.store.snapshot() as snapshot:
         return snapshot.knows(term)
 
 
@@ -493,7 +495,7 @@ def test_nothing_of_a_deleted_document_is_left_in_the_files(
         assert traces(tmp_path / "db", word), word
     for at in range(min(beside, 3)):
         database.insert(f"Later neighbour {at} speaks of harbours.")
-    library.pin(database.snapshots()[-1].number, collection="vectors@documents")
+    library.pin(database.generations.list()[-1].number, collection="vectors@documents")
     assert database.delete(doc_id) == 1
     assert traces(tmp_path / "db", *words) == []
     assert not known(database, SECRET)
@@ -502,7 +504,7 @@ def test_nothing_of_a_deleted_document_is_left_in_the_files(
     with pytest.raises(NotFound, match=doc_id):
         database.delete(doc_id)
     assert doc_id not in {hit.uri for hit in found(library, text)}
-    for snapshot in database.snapshots():
+    for snapshot in database.generations.list():
         hits = found(library, SECRET, as_of=snapshot.number)
         assert doc_id not in {hit.uri for hit in hits}
     if beside:

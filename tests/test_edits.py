@@ -46,7 +46,7 @@ def uris(library: Library, query: str) -> list[str]:
 def test_none_in_place_of_a_text_says_so(name: str, base: Path, library: Library) -> None:
     """Proved by mutation: without the check, a TypeError comes from deep inside."""
     given = {"op": "replace", "target": "guide.md#Setup", "text": "x", name: None}
-    with pytest.raises(InvalidArgument, match=f"The {name} of this edit is no text") as raised:
+    with pytest.raises(InvalidArgument, match=f"{name} must be a text") as raised:
         library.edit(Edit(**given))
     assert name in raised.value.hint
     assert (base / "docs" / "guide.md").read_text(encoding="utf-8") == GUIDE
@@ -194,7 +194,7 @@ def test_of_several_folders_the_one_that_has_the_document_is_edited(base: Path) 
         with pytest.raises(Ambiguous):
             library.edit(Edit("append", "notes.md", text="x"))
         library.edit(Edit("append", "lookfar://more/notes.md", text="x"))
-        with pytest.raises(InvalidArgument, match="none was named"):
+        with pytest.raises(InvalidArgument, match="name one of them"):
             library.edit(Edit("create", "new.md", heading="New"))
         library.edit(Edit("create", "new.md", heading="New"), collection="more")
         assert (base / "more" / "new.md").exists()

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from lookfar.collections import reading
 from lookfar.collections.commits import Commits
 from lookfar.errors import InvalidArgument, IOFailed, NotFound
 from lookfar.index import commits as history
@@ -312,7 +313,7 @@ def test_branches_are_followed_after_a_pause(library: Library, repo: Any) -> Non
         time.sleep(0.05)
     assert commits.indexed
     repo.commit("Seen without a question", {"new.txt": "x\n"})
-    while "Seen without a question" not in {t for _, t in commits.documents()}:
+    while "Seen without a question" not in {t for _, t in reading.titles(commits)}:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     library.unwatch()
@@ -373,7 +374,7 @@ def test_repositories_below_come_and_go(
 ) -> None:
     """Seen to fail where they were looked for once: a removed one went on answering, and a new
     one was never found."""
-    monkeypatch.setattr("lookfar.collections.folder._LOOK_BELOW", 0.0)
+    monkeypatch.setattr("lookfar.collections.histories._LOOK_SECONDS", 0.0)
     for name in ("work/one", "work/two"):
         repository(name).commit(f"Commit in {name}", {"a.md": "text\n"})
     with Library.open(tmp_path / "work", index_dir=tmp_path / "index", settings=HASH) as library:

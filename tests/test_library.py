@@ -105,7 +105,7 @@ def test_a_folder_too_large_to_compare_says_so(
 def test_while_another_writes_the_answer_is_old_and_says_so(library: Library, root: Path) -> None:
     library.index()
     (root / "late.md").write_text("okapi\n")
-    with library.folder()._store.writer("other", 64, about={}, retain=3):
+    with library.folder().store.writer("other", 64, about={}, retain=3):
         answer = library.search("giraffe", mode="keyword")
         assert [hit.uri for hit in answer.hits] == ["notes.md"]
         assert [(note.reason, note.uris) for note in answer.incomplete] == [("stale", ("late.md",))]

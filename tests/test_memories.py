@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from lookfar.collections.reading import contains
 from lookfar.errors import InvalidArgument, NotFound
 from lookfar.library import Library
 from lookfar.model import Filters
@@ -329,8 +330,8 @@ def test_memories_are_followed_with_their_folder(library: Library) -> None:
     assert library.memories()["project@memory"] is memories
     assert memories.watching() is not None
     library.notebook().create("A zebra in the hall.", name="zebra")
-    assert memories.drain(30)
-    assert memories.has("zebra.md")
+    assert memories.following.drain(30)
+    assert contains(memories, "zebra.md")
     library.unwatch()
     assert memories.watching() is None
 
@@ -351,7 +352,7 @@ def test_each_memory_is_found_at_once_where_memories_lie_unless_told_otherwise(
             assert f"quagga{number}" in found.hits[0].text
             memories = library.memories()["project@memory"]
             # From now on nothing but the watcher says that there is more.
-            assert memories.drain(60)
+            assert memories.following.drain(60)
 
 
 def test_the_status_tells_of_memories(library: Library) -> None:

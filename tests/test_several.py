@@ -134,7 +134,7 @@ def test_damage_in_one_folder_is_healed_there_alone(library: Library) -> None:
     with catalogue.open("r+b") as file:
         file.write(b"not a database at all" * 400)
     catalogue.with_name("catalogue.db-wal").unlink(missing_ok=True)
-    library.folder("notes")._store.close()
+    library.folder("notes").store.close()
     answer = library.search("zebra")
     assert [note.reason for note in answer.incomplete] == ["healed"]
     assert answer.hits[0].uri == "plan.md"

@@ -203,7 +203,7 @@ def test_a_call_that_waits_for_a_build_has_no_turn(folder: Folder) -> None:
             folder.index(on_progress=note)
 
     thread = threading.Thread(target=index)
-    with folder._building:
+    with folder.passes.lock:
         thread.start()
         assert waits.wait(DEADLINE)
     thread.join(DEADLINE)

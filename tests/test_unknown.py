@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from lookfar.collections import collection
-from lookfar.collections.collection import unknown
+from lookfar.collections import reading
+from lookfar.collections.reading import unknown_document
 
 
 class Known:
@@ -21,7 +21,7 @@ class Known:
 
 
 def named(uris: list[str], asked: str) -> tuple[list[str], str]:
-    error = unknown(Known(uris), asked)  # type: ignore[arg-type]
+    error = unknown_document(Known(uris), asked)  # type: ignore[arg-type]
     return error.details["candidates"], error.hint or ""
 
 
@@ -31,16 +31,16 @@ MANY = [f"docs/part{number % 97}/page{number:05}.md" for number in range(20_000)
 def test_few_names_are_compared_letter_by_letter(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seen to fail where all of them were: a wrong name cost 5 seconds among 50,000."""
     compared: list[int] = []
-    real = collection.get_close_matches
+    real = reading.get_close_matches
 
     def noting(word: str, among: Any, **how: Any) -> list[str]:
         compared.append(len(among))
         return real(word, among, **how)
 
-    monkeypatch.setattr(collection, "get_close_matches", noting)
+    monkeypatch.setattr(reading, "get_close_matches", noting)
     near, _ = named([*MANY, "guides/installation.md"], "guide/instalation.md")
     assert near[0] == "guides/installation.md"
-    assert compared == [collection._MOST_COMPARED]
+    assert compared == [reading._MAX_COMPARED]
 
 
 @pytest.mark.parametrize("asked", ["installation.md", "gudes/installation.md", "guides/instal.md"])

@@ -96,7 +96,7 @@ def test_code_and_documents_are_embedded_each_by_its_own(library: Library) -> No
     assert not any("def " in text for text in pair._docs.embedded)
     assert any("def parse" in text for text in pair._code.embedded)
     assert not any("how to" in text for text in pair._code.embedded)
-    with folder._store.snapshot() as snapshot:
+    with folder.store.snapshot() as snapshot:
         rows = np.asarray(snapshot._vectors.rows, dtype=np.float32)
         for place in (*snapshot.chunks("guide.md"), *snapshot.chunks("dates.py")):
             row = rows[place.vector or 0]
@@ -123,7 +123,7 @@ def test_each_model_puts_forward_its_own_nearest(library: Library) -> None:
     assert pair is not None
     question = pair.embed_query("parse a date")
     question[1] *= 100
-    with folder._store.snapshot() as snapshot:
+    with folder.store.snapshot() as snapshot:
         found = snapshot.vector_search(question, 1, Filters())
         assert {place.uri for place, _ in found} == {"guide.md", "dates.py"}
         assert [score for _, score in found] == sorted((s for _, s in found), reverse=True)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lookfar.collections.reading import contains
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.errors import IndexCorrupt
 from lookfar.index import build, progress
@@ -112,9 +113,9 @@ def text_of(name: str) -> str:
 
 def erase(library: Library) -> None:
     database = library.database(DATABASE)
-    if database.has(NAMES["two"]):
+    if contains(database, NAMES["two"]):
         database.delete(NAMES["two"])
-    database._writer().put([])  # Whoever writes next finishes what was interrupted.
+    database.writer().put([])  # Whoever writes next finishes what was interrupted.
 
 
 OTHER_CHUNKS = {**SETTINGS, "chunk.max_tokens": 20, "chunk.hard_max_tokens": 30}
@@ -183,11 +184,11 @@ def opened(base: Path, step: Step, index_dir: str = "index") -> Library:
 
 def state(library: Library) -> dict[str, Any]:
     """Of the folder and of the database, if there is one. Nothing is freshened or healed."""
-    folder = _state(library.folder()._store, library.folder().embedder)
+    folder = _state(library.folder().store, library.folder().embedder)
     database = library.database(DATABASE)
-    shown = _state(database._store, database.embedder)
-    if shown["index"] == "there" and not database.has(NAMES["two"]):
-        shown["traces"] = shown["traces"] or left_of_two(database._store.folder)
+    shown = _state(database.store, database.embedder)
+    if shown["index"] == "there" and not contains(database, NAMES["two"]):
+        shown["traces"] = shown["traces"] or left_of_two(database.store.folder)
     return {"folder": folder, "database": shown}
 
 

@@ -343,7 +343,7 @@ class Trials:
     def verified(self, root: Path, index: Path, path: Path) -> list[str]:
         with opened(root, index) as library:
             if path.parts[0] == "documents":
-                return library.database(DOCUMENTS).verify()[:3]
+                return library.verify(collection=f"{DOCUMENTS}@documents")[:3]
             of_memory = MEMORY.fullmatch(path.parts[0])
             return library.verify(collection="root@memory" if of_memory else "")[:3]
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from faults import spoil
+from lookfar.collections.reading import list_indexed
 from lookfar.errors import IndexCorrupt, LookfarError
 from lookfar.library import Library
 from lookfar.store.health.salvage import EpochRescue
@@ -111,7 +112,7 @@ def _found(library: Library) -> Any:
 
 def _listed(library: Library) -> Any:
     state = library.database(NAME).status()
-    listed = library.database(NAME).listed()
+    listed = list_indexed(library.database(NAME))
     return [state.counts.documents, state.counts.chunks, [each.uri for each in listed]], []
 
 
@@ -156,7 +157,7 @@ class Trials:
     def describe(self) -> dict[str, Any]:
         home = self.copied(False)
         with opened(home) as library:
-            assert library.database(NAME).verify() == []
+            assert library.database(NAME).store.verify() == []
             return {name: ask(library)[0] for name, ask in OPERATIONS.items()}
 
     def copied(self, logged: bool) -> Path:

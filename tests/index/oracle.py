@@ -37,7 +37,7 @@ _LENGTHS = [*range(24), *(24 + _step(number) for number in range(232))]
 def check_answers(library: Library, words: tuple[str, ...], *, ranking: bool) -> None:
     """Words, pairs of words, ranking and nearness, each against what the texts say."""
     embedder = library.folder().embedder
-    with library.folder()._store.snapshot() as snapshot:
+    with library.folder().store.snapshot() as snapshot:
         places = [place for uri in snapshot.uris() for place in snapshot.chunks(uri)]
         texts = {uri: snapshot.text(uri) for uri in snapshot.uris()}
         parts = {place.key: texts[place.uri][place.start : place.end] for place in places}

@@ -50,7 +50,7 @@ def embedder(library: Library) -> HashedEmbedder:
 
 
 def uris(library: Library) -> list[str]:
-    with library.folder()._store.snapshot() as snapshot:
+    with library.folder().store.snapshot() as snapshot:
         return snapshot.uris()
 
 
@@ -71,12 +71,12 @@ def test_the_same_bytes_under_a_new_stamp_make_no_generation(library: Library, r
     """Seen to fail when ``Unchanged`` did not touch: the file was read again each time."""
     write(root, a="alpha\n")
     library.index()
-    with library.folder()._store.snapshot() as snapshot:
+    with library.folder().store.snapshot() as snapshot:
         before = snapshot.known()["a.md"].fingerprint
     age(root / "a.md")
     report = library.index()
     assert (counts(report), report.generation) == ((0, 0, 0, 1), 1)
-    with library.folder()._store.snapshot() as snapshot:
+    with library.folder().store.snapshot() as snapshot:
         after = snapshot.known()["a.md"].fingerprint
     assert after != before
     assert after.mtime_ns == 1_600_000_000 * 10**9
@@ -92,7 +92,7 @@ def test_a_file_written_just_before_it_was_read_is_hashed_again(
     """
     write(root, a="alpha\n")
     library.index()
-    with library.folder()._store.snapshot() as snapshot:
+    with library.folder().store.snapshot() as snapshot:
         known = snapshot.known()
     assert not known["a.md"].settled
     seen = walk(library.folder().root, policy_from(library.settings))
@@ -240,7 +240,7 @@ def test_broken_utf_8_is_searchable_and_warned_about(library: Library, root: Pat
     (root / "broken.md").write_bytes(b"# Caf\xe9\n\nsaxophone \xff\xfe text\n")
     assert library.index().failures == ()
     assert [hit.uri for hit in library.search("saxophone", mode="keyword").hits] == ["broken.md"]
-    with library.folder()._store.snapshot() as snapshot:
+    with library.folder().store.snapshot() as snapshot:
         document = snapshot.document("broken.md")
     assert document is not None
     assert "not valid UTF-8" in document["warnings"][0]
@@ -338,7 +338,7 @@ def test_a_writer_that_waited_does_not_undo_what_the_other_stored(
     second = Library.open(root, index_dir=tmp_path / "index", settings=settings)
     first.index()
     waiting = threading.Event()
-    with first.folder()._store.writer("other", 64, about={}, retain=3):
+    with first.folder().store.writer("other", 64, about={}, retain=3):
         thread = threading.Thread(
             target=lambda: (waiting.set(), second.index(wait_seconds=20.0)), daemon=True
         )

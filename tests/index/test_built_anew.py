@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from lookfar.collections import folder as folders
 from lookfar.collections.folder import Folder
 from lookfar.errors import IndexBusy
 from lookfar.library import Library
@@ -47,22 +46,22 @@ def library(root: Path, tmp_path: Path) -> Iterator[Library]:
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """Builds in the background wait for it, like those of a large folder; questions do not."""
     opened = threading.Event()
-    build: Callable[..., None] = Folder._in_background
+    build: Callable[..., None] = Folder._index_in_background
 
     def held(self: Folder, **how: Any) -> None:
         opened.wait(DEADLINE)
         build(self, **how)
 
-    monkeypatch.setattr(Folder, "_in_background", held)
-    monkeypatch.setattr(folders, "REBUILD_PATIENCE", 0.2)
-    monkeypatch.setattr("lookfar.collections.collection.REBUILD_PATIENCE", 0.2)
+    monkeypatch.setattr(Folder, "_index_in_background", held)
+    monkeypatch.setattr("lookfar.collections.files.REBUILD_PATIENCE", 0.2)
+    monkeypatch.setattr("lookfar.collections.healing.REBUILD_PATIENCE", 0.2)
     yield opened
     opened.set()
 
 
 def spoil(library: Library) -> None:
     """Nobody reads a catalogue again of which nothing is left."""
-    store = library.folder()._store
+    store = library.folder().store
     store.close()
     for each in store.folder.glob("epoch-*/catalogue.db*"):
         each.write_bytes(b"no database" * 1000) if each.suffix == ".db" else each.unlink()
@@ -106,7 +105,7 @@ def test_what_is_sound_answers_meanwhile(library: Library, gate: threading.Event
     found, notes = asked(library, memories=True)
     assert notes == ["rebuilding"]
     gate.set()
-    library.folder()._ready(DEADLINE)
+    library.folder().healing.wait_until_ready(DEADLINE)
     found, notes = asked(library, memories=True)
     assert "guide.md" in found
     assert notes == []
@@ -164,7 +163,7 @@ def test_questions_that_meet_the_damage_together_build_once(
     assert set(told) <= {"IndexBusy", "NotIndexed"}
     (root / "new.md").write_text("# New\n\nAnother zebra.\n")
     gate.set()
-    library.folder()._ready(DEADLINE)
+    library.folder().healing.wait_until_ready(DEADLINE)
     assert asked(library)[0] == {"guide.md", "new.md"}
     assert library.snapshots()[0].number == 1
 

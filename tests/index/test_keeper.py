@@ -117,7 +117,7 @@ def test_without_fences_a_large_folder_is_not_called_stale(
     assert library.drain(DEADLINE)
     (note,) = library.search("one").incomplete
     assert note == freshness.UNPROVED
-    library.folder()._keeper._dirty.add(everything=True)  # type: ignore[union-attr]
+    library.folder().following.keeper._dirty.add(everything=True)  # type: ignore[union-attr]
     (note,) = library.search("one").incomplete
     assert note == freshness.FOLLOWING
     library.unwatch()
@@ -249,7 +249,7 @@ def test_a_root_that_goes_keeps_its_index_and_is_followed_when_it_returns(
     state = library.watching()
     assert state is not None
     assert (state.running, state.reason) == (True, "the folder is gone")
-    with library.folder()._store.snapshot() as snapshot:
+    with library.folder().store.snapshot() as snapshot:
         assert snapshot.size() == 3
     (tmp_path / "away").rename(root)
     write(root / "four.md", "zebra")
@@ -400,12 +400,12 @@ def test_what_git_collected_survives_a_restart(root: Path, tmp_path: Path) -> No
 def test_strategies_are_switched_while_it_runs(library: Library, root: Path) -> None:
     library.watch("lazy")
     library.search("one")
-    keeper = library.folder()._keeper
+    keeper = library.folder().following.keeper
     write(root / "one.md", "zebra")
     until(lambda: (state := library.watching()) and state.queued == 1)
     before = passes(library)
     library.watch("realtime")
-    assert library.folder()._keeper is keeper
+    assert library.folder().following.keeper is keeper
     until(lambda: passes(library) == before + 1)
     library.watch("lazy")
     write(root / "two.md", "quagga")
@@ -437,7 +437,7 @@ def test_closing_does_not_wait_for_the_whole_pass(root: Path, tmp_path: Path) ->
     assert begun.wait(DEADLINE)
     closing = threading.Thread(target=library.close)
     closing.start()
-    until(lambda: library.folder()._closing)
+    until(lambda: library.folder().passes.closing)
     go_on.set()
     closing.join(DEADLINE)
     assert not closing.is_alive()
@@ -489,7 +489,7 @@ class Stuck:
 
 def test_what_waits_with_its_folder_is_admitted(library: Library) -> None:
     library.index()
-    library.folder()._keeper = Stuck()  # type: ignore[assignment]
+    library.folder().following.keeper = Stuck()  # type: ignore[assignment]
     (note,) = library.search("one").incomplete
     assert (note.reason, note.uris) == ("stale", ("sub/a.md",))
 

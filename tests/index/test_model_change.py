@@ -74,7 +74,7 @@ def opened(root: Path, tmp_path: Path, **more: Any) -> Library:
 
 
 def rows(library: Library) -> tuple[str, Any]:
-    with library.folder()._store.snapshot() as snapshot:
+    with library.folder().store.snapshot() as snapshot:
         return str(snapshot.manifest()["model_fingerprint"]), np.array(snapshot._vectors.rows)
 
 
@@ -249,5 +249,5 @@ def test_the_first_question_after_a_change_is_put_to_the_new_model(
         chosen.write_text('[embed]\nprovider = "hash"\nquery_prefix = "another: "\n')
         assert asked(library) == ("b.md", "Tell of the walrus")
         (history,) = library.histories().values()
-        with history._store.snapshot() as snapshot:
+        with history.store.snapshot() as snapshot:
             assert snapshot.dimensions == 48

@@ -140,7 +140,7 @@ def test_after_kill_9_at_any_moment_of_a_pass_the_next_start_is_sound(
             # The pass may have been over by then.
             killed += process.returncode == -signal.SIGKILL
             assert process.returncode in (0, -signal.SIGKILL)
-            with library.folder()._store.snapshot() as snapshot:
+            with library.folder().store.snapshot() as snapshot:
                 texts = {uri: snapshot.text(uri) or "" for uri in snapshot.uris()}
             rounds = {text.split("round")[1].split()[0] for text in texts.values()}
             assert len(texts) == FILES

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lookfar.collections import folder as folders
+from lookfar.collections import scrubbing
 from lookfar.errors import IndexCorrupt
 from lookfar.library import Library
 from lookfar.store.catalogue.erasing import StoredDocument
@@ -207,7 +207,7 @@ def test_a_surprise_is_suspected_of_damage(library: Library) -> None:
             raise KeyError("7")
         return "an answer"
 
-    assert library.folder()._healing(ask) == "an answer"
+    assert library.folder().healing.run(ask) == "an answer"
     assert library.verify() == []
     assert "KeyError: '7'" in library.status(check=False).damage
 
@@ -220,7 +220,7 @@ def test_a_mistake_of_a_caller_is_no_damage(library: Library) -> None:
         raise KeyError("of the caller")
 
     with pytest.raises(KeyError, match="of the caller"):
-        library.folder()._healing(lambda: mistaken())
+        library.folder().healing.run(lambda: mistaken())
     assert library.snapshots() == kept
     assert not library.status(check=False).damage
 
@@ -237,7 +237,7 @@ def test_whoever_follows_answers_from_what_is_sound_meanwhile(
         connection.commit()
     started: list[object] = []
     monkeypatch.setattr(folder, "start_index", lambda **how: started.append(how["only"]))
-    note = folder.heal(IndexCorrupt("x", hint="y", developer="a text"))
+    note = folder.healing.heal(IndexCorrupt("x", hint="y", developer="a text"))
     assert started == [["7.md"]]
     assert note.reason == "healed"
     assert note.uris == ("7.md",)
@@ -267,7 +267,7 @@ def test_an_epoch_is_mended_by_what_it_was_made_with_and_by_nothing_else(library
 
     Seen to fail (a row of the other model was written) when fingerprints were not compared.
     """
-    own = library.folder()._maker()
+    own = library.folder().make_maker()
     spoil(library, "a vector")
     vectors = epoch(library) / "vectors.f16"
     damaged = vectors.read_bytes()
@@ -351,7 +351,7 @@ def test_whoever_follows_a_folder_checks_it_and_repairs_it(
     library: Library, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody asks for what is damaged here. Seen to fail without ``_scrub``."""
-    monkeypatch.setattr(folders, "_SCRUB_AFTER", 0.0)
+    monkeypatch.setattr(scrubbing, "FIRST_SECONDS", 0.0)
     spoil(library, "a vector")
     with Library.open(root, index_dir=library.index_dir.parent, settings=SETTINGS) as follower:
         follower.watch()

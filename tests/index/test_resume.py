@@ -104,7 +104,7 @@ def epochs(library: Library) -> list[str]:
 
 def resumed(library: Library) -> int:
     """How many documents the serving generation took over from an unfinished build."""
-    with library.folder()._store.snapshot() as snapshot:
+    with library.folder().store.snapshot() as snapshot:
         return int(snapshot.manifest()["resumed"])
 
 

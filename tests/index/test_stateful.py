@@ -188,7 +188,7 @@ class Folder(RuleBasedStateMachine):
         kept = self.library.status(check=False).generations
         number = kept[which % len(kept)]
         self.library.roll_back(number)
-        with self.library.folder()._store.snapshot() as shows:
+        with self.library.folder().store.snapshot() as shows:
             assert shows.generation == number
             if number in self.seen:
                 assert {uri: shows.text(uri) for uri in shows.uris()} == self.seen[number]
@@ -202,7 +202,7 @@ class Folder(RuleBasedStateMachine):
         self.seen[status.generation] = texts
         for number in status.generations:
             if number in self.seen:
-                with self.library.folder()._store.snapshot(number) as old:
+                with self.library.folder().store.snapshot(number) as old:
                     assert {uri: old.text(uri) for uri in old.uris()} == self.seen[number]
 
     def teardown(self) -> None:

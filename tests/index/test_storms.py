@@ -60,7 +60,7 @@ def on_disk(root: Path) -> dict[str, str]:
 
 
 def indexed(library: Library) -> dict[str, str]:
-    with library.folder()._store.snapshot() as snapshot:
+    with library.folder().store.snapshot() as snapshot:
         return {uri: snapshot.text(uri) or "" for uri in snapshot.uris()}
 
 

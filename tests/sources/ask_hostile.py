@@ -20,6 +20,7 @@ from typing import Any
 
 from lookfar import Filters
 from lookfar.collections.commits import Commits
+from lookfar.collections.reading import titles
 from lookfar.errors import LookfarError
 from lookfar.index.strategies import head_of
 from lookfar.library import Library
@@ -58,7 +59,7 @@ def findings(library: Library, root: str) -> Iterator[Any]:
 
 
 def contents(commits: Commits) -> Any:
-    return [(uri, commits.details(uri)) for uri, _ in commits.documents()]
+    return [(uri, commits.details(uri)) for uri, _ in titles(commits)]
 
 
 def ask(task: dict[str, str]) -> list[str]:

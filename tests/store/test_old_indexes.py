@@ -93,7 +93,7 @@ def test_an_old_index_answers_while_a_new_one_is_built(
     """In a server, which builds the new one in the background."""
     index = placed(archive, docs, tmp_path)
     monkeypatch.setattr(Folder, "start_index", lambda _: None)
-    monkeypatch.setattr(Folder, "_catch_up", lambda *_: None)
+    monkeypatch.setattr(Folder, "catch_up", lambda *_: None)
     with Library.open(docs, index_dir=index, settings=SETTINGS) as library:
         library.watch()
         answer = library.search("unpack the archive", top_k=1)

@@ -1,11 +1,7 @@
-"""The history of a repository as a collection: each commit is a document, named by its hash.
+"""The history of a git repository as a collection: each commit is a document, named by its hash.
 
-Takes: a repository and the settings of the folder it was found by. Gives: passes over what is
-new, snapshots to search in, commits by their hash or its beginning, and a keeper that
-follows the branches. Refuses: to run git for a question while no branch has moved.
-
-A commit never changes, so what is stored of it is what it says; one that no branch leads to
-any more is forgotten with the next pass.
+A commit never changes, so its stored text is current. Commits that no branch contains any more
+are removed by the next pass. A query runs git only if a branch has moved.
 """
 
 from __future__ import annotations
@@ -20,14 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lookfar.collections.collection import (
-    KEEPER_PATIENCE,
-    PATIENCE,
-    Closing,
     Collection,
-    store_of,
-    stored,
-    unknown,
+    OpenModel,
+    describe_status,
+    open_collection_store,
 )
+from lookfar.collections.following import Following
+from lookfar.collections.healing import Healing
+from lookfar.collections.passes import KEEPER_PATIENCE, PATIENCE
+from lookfar.collections.reading import stored_document, unknown_document
 from lookfar.errors import (
     IndexBusy,
     IndexCorrupt,
@@ -44,47 +41,44 @@ from lookfar.store.ground.records import pack_record, unpack_record
 
 if TYPE_CHECKING:
     from lookfar.config import Settings
-    from lookfar.index.progress import OnProgress, Progress
+    from lookfar.index.keeper import Keeper
+    from lookfar.index.progress import OnProgress
     from lookfar.index.strategies import Work
     from lookfar.model import Filters
-    from lookfar.ports import Batch, Embedder, Snapshot
+    from lookfar.ports import Batch, Snapshot
     from lookfar.sources.git.repositories import Repository
     from lookfar.store.shared.snapshot import StoredSnapshot
 
-SHORTEST = 7
-"""Characters of a hash that are taken for one."""
+MIN_HASH_LENGTH = 7
+"""Characters that an abbreviated hash must have."""
 
 
 class Commits(Collection):
-    """One repository and the index of its commits. May be shared by threads."""
+    """The commits of one repository and their index. May be shared by threads."""
 
     kind = "commits"
 
     def __init__(
-        self,
-        repository: Repository,
-        name: str,
-        settings: Settings,
-        embedder: Callable[[], Embedder | None],
+        self, repository: Repository, name: str, settings: Settings, open_model: OpenModel
     ) -> None:
-        """``embedder`` gives the model of the folder, which is not loaded twice."""
-        # By the repository and not by the folder: its worktrees share one index.
-        shared = Path(repository.git_dir)
-        called = shared.parent.name if shared.name == ".git" else shared.name
+        """``name`` and ``open_model`` are those of the folder the repository was found by."""
+        # The repository identifies the index, not the folder, so that its worktrees share it.
+        git_dir = Path(repository.git_dir)
+        label = git_dir.parent.name if git_dir.name == ".git" else git_dir.name
         source = f"{repository.git_dir}\0{repository.below}"
         if repository.refused is not None:
-            # A place where there never is an index, so nothing of it can be shown.
-            called, source = Path(repository.top).name, f"{repository.top}\0refused"
-        super().__init__(f"{name}@git", settings, store_of(f"{called}@git", source, settings))
+            # A place where there is never an index, so nothing of the repository can be shown.
+            label, source = Path(repository.top).name, f"{repository.top}\0refused"
+        store = open_collection_store(f"{label}@git", source, settings)
+        super().__init__(f"{name}@git", settings, store, open_model=open_model)
         self.repository = repository
-        self._embedder = embedder
+        self.following = Following()
+        self.healing = Healing(self)
         self._stamp = ""
+        """The stamp of the branches that the index is known to contain."""
         self._branches: dict[str, tuple[str, tuple[str, ...]]] = {}
 
-    def _open_embedder(self) -> Embedder | None:
-        return self._embedder()
-
-    # -- the index ---------------------------------------------------------
+    # -- the index ---------------------------------------------------------------
 
     def index(
         self,
@@ -96,41 +90,42 @@ class Commits(Collection):
         diffs: bool = True,
         let_go: bool = True,
     ) -> IndexReport:
-        """Read the commits that are new and forget those that vanished, with ``rebuild`` read all.
+        """Read the new commits and forget those that vanished; with ``rebuild``, read all.
 
-        Without ``diffs`` those of many new commits wait for a later pass. ``only`` means
-        nothing here: git says what is new.
+        Without ``diffs``, the diffs of many new commits are left to a later pass. ``only`` has no
+        effect here: git says what is new.
         """
-        how = {"wait_seconds": wait_seconds, "diffs": diffs, "let_go": let_go}
-        with self._held(on_progress):
+        options = {"wait_seconds": wait_seconds, "diffs": diffs, "let_go": let_go}
+        with self.passes.hold(on_progress):
             try:
-                return self._pass(on_progress, rebuild=rebuild, **how)
+                return self._run_pass(on_progress, rebuild=rebuild, **options)
             except IndexCorrupt as damage:
-                self._store.set_aside(damage.developer, wait_seconds=wait_seconds)
-                return self._pass(on_progress, rebuild=rebuild, **how)
+                self.store.set_aside(damage.developer, wait_seconds=wait_seconds)
+                return self._run_pass(on_progress, rebuild=rebuild, **options)
 
-    def _pass(
-        self, on_progress: OnProgress | None, *, wait_seconds: float, **how: Any
+    def _run_pass(
+        self, on_progress: OnProgress | None, *, wait_seconds: float, **options: Any
     ) -> IndexReport:
         from lookfar.index.commits import HistoryBuild
 
         build = HistoryBuild(
-            self.repository, self.name, self._store, self.settings, self.embedder, on_progress
+            self.repository, self.name, self.store, self.settings, self.embedder, on_progress
         )
 
         def write(wait: float) -> IndexReport:
-            return build.run(wait_seconds=wait, **how)
+            return build.run(wait_seconds=wait, **options)
 
-        return self._passed(lambda: self._when_free(write, wait_seconds, on_progress))
+        return self.passes.run(write, wait_seconds, on_progress)
 
     def delete(self, *, wait_seconds: float = 0.0) -> None:
-        """Stop following the branches and remove the index. The repository is not touched."""
+        """Stop following the branches and remove the index; the repository is not touched."""
         self.unwatch()
-        self._remove_index(wait_seconds)
+        self.remove_index(wait_seconds)
         self._stamp = ""
 
     @property
-    def _made_of(self) -> str:
+    def source_path(self) -> str:
+        """The top folder of the repository."""
         return self.repository.top
 
     def _fingerprint(self) -> str:
@@ -138,197 +133,200 @@ class Commits(Collection):
 
         return history_fingerprint(self.settings, self.embedder)
 
-    # -- what a question needs -------------------------------------------------
+    # -- queries -----------------------------------------------------------------
 
-    def _freshen(self, on_progress: OnProgress | None) -> list[Incomplete]:
-        """Index what was never indexed, and what is new where a branch has moved."""
+    def freshen(self, on_progress: OnProgress | None) -> list[Incomplete]:
+        """Build a missing index, and read what is new if a branch has moved."""
         try:
-            if not self._store.exists or (
-                self._store.held() is None and self._store.fingerprint() != self._fingerprint()
+            if not self.store.exists or (
+                self.store.held() is None and self.store.fingerprint() != self._fingerprint()
             ):
                 self.index(on_progress=on_progress, wait_seconds=PATIENCE, diffs=False)
-            elif self._store.held() is None and self._moved():
+            elif self.store.held() is None and self._has_moved():
                 stamp, settled = history.stamp_of(self.repository)
                 report = self.index(on_progress=on_progress, diffs=False, let_go=False)
                 self._stamp = stamp if settled else ""
                 if settled:
-                    self._remember(report.generation, stamp)
+                    self._write_stamp(report.generation, stamp)
         except IndexBusy:
-            return [Incomplete("stale", "the history is being indexed at this moment")]
+            return [Incomplete("stale", "the history is being indexed right now")]
         except RepositoryRefused:
             raise
         except (IOFailed, ModelUnavailable) as error:
-            if not self._store.exists:
+            if not self.store.exists:
                 raise
             return [Incomplete("stale", f"the history could not be compared: {error.message}")]
-        with self._store.snapshot() as snapshot:
-            made = snapshot.manifest()
-        thin = made.get("thin", 0)
-        if not thin:
+        with self.store.snapshot() as snapshot:
+            manifest = snapshot.manifest()
+        without_diff = manifest.get("thin", 0)
+        if not without_diff:
             return []
-        why = "this partial clone does not have" if made.get("partial") else "are read later"
-        detail = f"{thin:,} commits are searched without their diffs, which {why}"
+        partial_clone = manifest.get("partial")
+        why = "this partial clone does not have" if partial_clone else "are read later"
+        detail = f"{without_diff:,} commits are searched without their diffs, which {why}"
         return [Incomplete("no_diffs", detail)]
 
-    def _moved(self) -> bool:
-        """Whether a branch may have moved since the last pass; costs a few looks at the disk."""
+    def _has_moved(self) -> bool:
+        """Return whether a branch may have moved since the last pass, without running git."""
+        from lookfar.index.commits import describe_scope
+
         stamp, settled = history.stamp_of(self.repository)
         if settled and stamp == self._stamp:
             return False
-        with self._store.snapshot() as snapshot:
-            made = snapshot.manifest()
-        from lookfar.index.commits import describe_scope
-
-        same = made.get("stamp") == stamp or self._seen() == _seen(snapshot.generation, stamp)
-        if settled and same and made.get("scope") == describe_scope(self.settings):
+        with self.store.snapshot() as snapshot:
+            manifest = snapshot.manifest()
+        recorded = _stamp_record(snapshot.generation, stamp)
+        same = manifest.get("stamp") == stamp or self._read_stamp() == recorded
+        if settled and same and manifest.get("scope") == describe_scope(self.settings):
             self._stamp = stamp
             return False
         return True
 
-    def _remember(self, generation: int, stamp: str) -> None:
-        """A generation says where the branches stood; but not one that was made so soon after
-        they moved that it could not tell, nor does it learn that they only were packed."""
+    def _write_stamp(self, generation: int, stamp: str) -> None:
+        """Record which branches a generation contains.
+
+        Its manifest does not say that if the branches had just moved when it was made, or if git
+        packed them since.
+        """
         from lookfar.index.strategies import SEEN_FILE
 
-        with suppress(LookfarError):  # Then the next process asks git again.
-            files.write_shared(
-                self._store.folder / SEEN_FILE, pack_record(_seen(generation, stamp))
-            )
+        record = pack_record(_stamp_record(generation, stamp))
+        with suppress(LookfarError):  # The next process runs git again.
+            files.write_shared(self.store.folder / SEEN_FILE, record)
 
-    def _seen(self) -> object:
+    def _read_stamp(self) -> object:
         from lookfar.index.strategies import SEEN_FILE
 
         try:
-            return unpack_record((self._store.folder / SEEN_FILE).read_bytes())
+            return unpack_record((self.store.folder / SEEN_FILE).read_bytes())
         except (OSError, ValueError, RecursionError):
             return None
 
     def source(self, uri: str) -> str | None:
-        """What is stored of a commit is what it says, as long as it is there."""
-        with self._store.snapshot() as snapshot:
+        """Return the stored text of a commit, which never changes."""
+        with self.store.snapshot() as snapshot:
             return snapshot.text(uri)
 
-    def narrowed(self, filters: Filters) -> Filters:
-        """The same filters with a branch spelt out as the commits that lead to it."""
+    def narrow(self, filters: Filters) -> Filters:
+        """Replace a branch in the filters by the commits that it contains."""
         if not filters.branch:
             return filters
         name = history.checked_branch(filters.branch)
-        refs = {
-            known: each.commit
-            for each in history.refs_of(self.repository)
-            for known in (each.name, each.name.split("/", 2)[-1])
+        tips = {
+            alias: ref.commit
+            for ref in history.refs_of(self.repository)
+            for alias in (ref.name, ref.name.split("/", 2)[-1])
         }
-        tip = refs.get(name)
+        tip = tips.get(name)
         if tip is None:
             return replace(filters, branch="", uris=("\0",))
         if self._branches.get(name, ("",))[0] != tip:
             self._branches[name] = (tip, tuple(history.commits_of(self.repository, [tip])))
-        wanted = self._branches[name][1]
-        uris = tuple(set(wanted).intersection(filters.uris)) if filters.uris else wanted
+        commits = self._branches[name][1]
+        uris = tuple(set(commits).intersection(filters.uris)) if filters.uris else commits
         return replace(filters, branch="", uris=uris or ("\0",))
 
     def has_branch(self, name: str) -> bool:
-        """Whether a branch or tag is called so; of a refused repository nobody knows."""
+        """Return whether a branch or tag has this name; True for a refused repository."""
         if self.repository.refused is not None:
-            return True  # So it is asked, and the answer says why it is missing.
-        short = (each.name.split("/", 2)[-1] for each in history.refs_of(self.repository))
+            return True  # It is searched, so that the answer says why it is missing.
+        short = (ref.name.split("/", 2)[-1] for ref in history.refs_of(self.repository))
         return history.checked_branch(name) in short
 
-    # -- reading -----------------------------------------------------------
+    # -- reading -----------------------------------------------------------------
 
-    def full(self, beginning: str) -> str:
-        """The hash that begins so, if there is exactly one such commit; else nothing."""
-        if not self._store.exists or len(beginning) < SHORTEST:
+    def expand_hash(self, prefix: str) -> str:
+        """Return the full hash of the only commit whose hash starts so; empty if none or many."""
+        if not self.store.exists or len(prefix) < MIN_HASH_LENGTH:
             return ""
-        with self._store.snapshot() as snapshot:
-            found = snapshot.uris(beginning)
-        return found[0] if len(found) == 1 else ""
+        with self.store.snapshot() as snapshot:
+            hashes = snapshot.uris(prefix)
+        return hashes[0] if len(hashes) == 1 else ""
 
-    def touching(self, path: str, limit: int) -> tuple[list[tuple[str, str, int]], int]:
-        """The commits that shaped a file, also under its earlier names, the latest first: hash,
-        title and time in nanoseconds; and how many there are."""
-        if not self._store.exists:
+    def commits_touching(self, path: str, limit: int) -> tuple[list[tuple[str, str, int]], int]:
+        """Return the commits that changed a file, also under earlier names, and their number.
+
+        Each as hash, title and time in nanoseconds, the latest first.
+        """
+        if not self.store.exists:
             return [], 0
-        with self._store.snapshot() as snapshot:
+        with self.store.snapshot() as snapshot:
             names = [path]
-            for name in names:  # Grows while it is gone through.
+            for name in names:  # Grows while it is iterated.
                 ending = f" -> {name}"
                 for uri, _, _ in snapshot.linking([name], "R"):
-                    lines = (snapshot.text(uri) or "").split("\n")
                     earlier = (
                         line[2 : -len(ending)]
-                        for line in lines
+                        for line in (snapshot.text(uri) or "").split("\n")
                         if line.startswith("R ") and line.endswith(ending)
                     )
-                    names += (each for each in earlier if each not in names)
-            found = snapshot.linking(names)
-        return found[:limit], len(found)
+                    names += (former for former in earlier if former not in names)
+            commits = snapshot.linking(names)
+        return commits[:limit], len(commits)
 
     def latest(
         self, filters: Filters, limit: int, on_progress: OnProgress | None = None
     ) -> tuple[list[CommitInfo], list[Incomplete]]:
-        """The newest commits that the filters admit, and what may be missing."""
-        notes = self._freshen(on_progress)
-        narrowed = self.narrowed(filters)
+        """Return the newest commits that the filters admit, and notes on what may be missing."""
+        notes = self.freshen(on_progress)
+        narrowed = self.narrow(filters)
 
         def look() -> list[CommitInfo]:
-            found: list[CommitInfo] = []
-            with self._store.snapshot() as snapshot:
+            commits: list[CommitInfo] = []
+            with self.store.snapshot() as snapshot:
                 wanted = resolve_globs(narrowed, snapshot)
-                every = snapshot.cached("listed", snapshot.facts)
-                for each in sorted(every, key=lambda fact: (-fact.modified_ns, fact.uri)):
-                    if len(found) == limit:
+                facts = snapshot.cached("listed", snapshot.facts)
+                for fact in sorted(facts, key=lambda fact: (-fact.modified_ns, fact.uri)):
+                    if len(commits) == limit:
                         break
-                    if not wanted or snapshot.admitted(each.uri, wanted):
-                        found.append(_commit(self.name, snapshot, each.uri))
-            return found
+                    if not wanted or snapshot.admitted(fact.uri, wanted):
+                        commits.append(_describe_commit(self.name, snapshot, fact.uri))
+            return commits
 
-        return self._healing(look), notes
+        return self.healing.run(look), notes
 
-    def about(self, uri: str) -> CommitInfo:
-        """Who made a commit, when, and what it is called."""
-        with self._store.snapshot() as snapshot:
-            return _commit(self.name, snapshot, uri)
+    def describe(self, uri: str) -> CommitInfo:
+        """Return author, time and title of a commit."""
+        with self.store.snapshot() as snapshot:
+            return _describe_commit(self.name, snapshot, uri)
 
-    def path_of(self, file: str) -> str:
-        """What the repository calls a file; nothing for one that lies elsewhere."""
+    def path_in_repository(self, file: str) -> str:
+        """Return the path of a file in the repository; empty if it is outside."""
         try:
             return Path(file).relative_to(self.repository.top).as_posix()
         except ValueError:
             return ""
 
     def details(self, uri: str) -> dict[str, Any]:
-        """All that is known of a commit: its text by section, its files, who and when."""
-        with self._store.snapshot() as snapshot:
-            known = snapshot.document(uri)
-            if known is None:
-                raise unknown(snapshot, uri)
+        """Return everything about a commit: text by section, files, author and time."""
+        with self.store.snapshot() as snapshot:
+            row = snapshot.document(uri)
+            if row is None:
+                raise unknown_document(snapshot, uri)
             text = snapshot.text(uri) or ""
             parts = {
-                each.title: text[each.body : each.span.end].strip("\n")
-                for each in snapshot.sections(uri)
+                section.title: text[section.body : section.span.end].strip("\n")
+                for section in snapshot.sections(uri)
             }
             files = snapshot.targets(uri)
-        return {**known["commit"], "title": known["title"], "parts": parts, "files": files}
+        return {**row["commit"], "title": row["title"], "parts": parts, "files": files}
 
-    def _current(self, snapshot: Snapshot, uri: str) -> tuple[Document, bool]:
-        return stored(snapshot, uri), True
+    def read_current(self, snapshot: Snapshot, uri: str) -> tuple[Document, bool]:
+        """Return a commit as it is stored."""
+        return stored_document(snapshot, uri), True
 
     def status(self, *, collection: str = "", check: bool = True) -> Status:
-        """What is indexed; with ``check`` the branches that moved since are named."""
+        """Return what is indexed; with ``check``, name the branches that moved since."""
 
-        def stale_in(snapshot: StoredSnapshot) -> tuple[str, ...]:
+        def find_stale(snapshot: StoredSnapshot) -> tuple[str, ...]:
             seen = frozenset(snapshot.manifest().get("tips", ()))
-            chosen = self.settings.git.branches
-            refs = history.refs_of(self.repository, chosen)
-            return tuple(each.name for each in refs if each.commit not in seen)
+            refs = history.refs_of(self.repository, self.settings.git.branches)
+            return tuple(ref.name for ref in refs if ref.commit not in seen)
 
         refusal = self.refusal()
-        status = self._status(
-            collection,
-            self.repository.top,
-            self._fingerprint(),
-            stale_in if check and refusal is None else None,
+        looks = check and refusal is None
+        status = describe_status(
+            self, collection, self._fingerprint(), find_stale if looks else None
         )
         if refusal is None:
             return status
@@ -336,85 +334,82 @@ class Commits(Collection):
         return replace(status, failures=(failure, *status.failures))
 
     def refusal(self) -> RepositoryRefused | None:
-        """Why the repository is not read; None where it is."""
+        """Return why the repository is not read; None if it is."""
         return history.refusal_of(self.repository)
 
     # -- following the branches --------------------------------------------------
 
     def watch(self) -> None:
-        """Follow the branches in the background, and index what was never indexed."""
+        """Follow the branches in the background, and build a missing index."""
+        if self.repository.refused is None:
+            self.following.start(self._make_keeper)
+
+    def _make_keeper(self) -> Keeper:
         from lookfar.index.keeper import Keeper
         from lookfar.index.strategies import Dirty
 
-        with self._watching:
-            if self._keeper is not None or self.repository.refused is not None:
-                return
-            calm = _Calm(self.repository, self.settings.git.cool_down_seconds)
-            self._keeper = Keeper(
-                _Unwatched(), Dirty(self._store.folder), self._catch_up, strategy="git", head=calm
-            )
-            self._keeper.start()
+        head = _SettledStamp(self.repository, self.settings.git.cool_down_seconds)
+        dirty = Dirty(self.store.folder)
+        return Keeper(_NoWatcher(), dirty, self._catch_up, strategy="git", head=head)
 
     def unwatch(self) -> None:
-        """Stop following, after the pass that is under way."""
-        with self._watching:
-            self._let_keeper_go()
+        """Stop following, after the running pass."""
+        self.following.stop()
 
     def _catch_up(self, _: Work) -> IndexReport:
-        """The keeper's pass: messages first, so that they can be asked for; then diffs."""
-
-        def go_on(_: Progress) -> None:
-            if self._closing:
-                raise Closing
+        """Index the messages first, so that they can be searched soon, then the diffs."""
 
         def run(diffs: bool) -> IndexReport:
             return self.index(
-                on_progress=go_on, wait_seconds=KEEPER_PATIENCE, diffs=diffs, let_go=False
+                on_progress=self.passes.stop_if_closing,
+                wait_seconds=KEEPER_PATIENCE,
+                diffs=diffs,
+                let_go=False,
             )
 
         report = run(False)
         return run(True) if self.settings.git.diff_lines else report
 
     def close(self) -> None:
-        """Stop following, and let go of the index files."""
-        self._closing = True
+        """Stop following, and close the index files."""
+        self.passes.closing = True
         self.unwatch()
-        self._store.close()
+        self.store.close()
 
 
-def _seen(generation: int, stamp: str) -> dict[str, Any]:
+def _stamp_record(generation: int, stamp: str) -> dict[str, Any]:
     return {"generation": generation, "stamp": stamp}
 
 
-def _commit(collection: str, snapshot: Snapshot, uri: str) -> CommitInfo:
-    known = snapshot.document(uri)
-    if known is None:
-        raise unknown(snapshot, uri)
-    made = known["commit"]
-    moment = datetime.fromtimestamp(made["committed"], UTC).isoformat(timespec="seconds")
-    return CommitInfo(collection, uri, known["title"], made["author"], moment, made["files"])
+def _describe_commit(collection: str, snapshot: Snapshot, uri: str) -> CommitInfo:
+    row = snapshot.document(uri)
+    if row is None:
+        raise unknown_document(snapshot, uri)
+    commit = row["commit"]
+    moment = datetime.fromtimestamp(commit["committed"], UTC).isoformat(timespec="seconds")
+    return CommitInfo(collection, uri, row["title"], commit["author"], moment, commit["files"])
 
 
-class _Calm:
-    """Where the branches stand, told only after they stood still: git moves several at once."""
+class _SettledStamp:
+    """The stamp of the branches once they stopped moving: git often moves several at once."""
 
     def __init__(self, repository: Repository, seconds: float) -> None:
         self._repository = repository
         self._seconds = seconds
-        self._told = self._seen = history.stamp_of(repository)[0]
+        self._settled = self._latest = history.stamp_of(repository)[0]
         self._since = time.monotonic()
 
     def __call__(self) -> str:
         stamp = history.stamp_of(self._repository)[0]
-        if stamp != self._seen:
-            self._seen, self._since = stamp, time.monotonic()
+        if stamp != self._latest:
+            self._latest, self._since = stamp, time.monotonic()
         elif time.monotonic() - self._since >= self._seconds:
-            self._told = stamp
-        return self._told
+            self._settled = stamp
+        return self._settled
 
 
-class _Unwatched:
-    """A watcher of nothing: where the branches stand is looked at instead."""
+class _NoWatcher:
+    """A watcher without events: the keeper polls the branches instead."""
 
     healthy = True
     reason = ""
@@ -437,5 +432,5 @@ class _Unwatched:
         return self.take()
 
     def fence(self, timeout: float) -> bool:  # noqa: ARG002
-        """It cannot say what was written, so whenever a branch moves all of them are compared."""
+        """Return False: it cannot name changes, so a moved branch means comparing them all."""
         return False

@@ -1,20 +1,17 @@
-"""What is remembered of a folder, as a collection: Markdown files in a lane of their own.
+"""The memories of a project or a user, as a collection: Markdown files of the kind ``memory``.
 
-Takes: the folder that memories are about and theirs, which :mod:`lookfar.edit.memories`
-writes. Gives: the same index, watcher and snapshots as any folder, who mentions a document,
-and which memories cite what changed since. Refuses: to write anything, and to follow links
-of memories anywhere but into memories and the folders they are about.
+:mod:`lookfar.edit.memories` writes them. Their links are followed into other memories and into
+the folders they are about, and nowhere else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from lookfar.collections.folder import Folder
+from lookfar.collections.files import Files
 from lookfar.edit.memories import MemoryFolder
 from lookfar.edit.memory_file import MAX_BYTES
 from lookfar.errors import IOFailed
@@ -27,18 +24,17 @@ from lookfar.text.parse.markdown import parse
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lookfar.collections.collection import OpenModel
     from lookfar.config import Settings
     from lookfar.model import RelatedEntry
-    from lookfar.ports import Embedder
     from lookfar.sources.confine import Root
-    from lookfar.store.shared.snapshot import StoredSnapshot
 
-_DIGITS = 16
-"""Of the hash of a document, kept with the memory that cites it."""
+_DIGEST_LENGTH = 16
+"""Characters of a document's hash that are stored in a memory that cites it."""
 _MOST_CHECKED = 1_000
 
 
-class Memories(Folder):
+class Memories(Files):
     """The memories of one project or user. May be shared by threads."""
 
     kind = "memory"
@@ -47,83 +43,76 @@ class Memories(Folder):
         self,
         root: Root,
         name: str,
-        resolve: Callable[[], Settings],
+        load_settings: Callable[[], Settings],
         settings_files: tuple[Path, ...],
-        embedder: Callable[[], Embedder | None],
+        open_model: OpenModel,
     ) -> None:
-        """``resolve`` gives the settings of the folder they are about, ``embedder`` its model."""
+        """``load_settings`` and ``open_model`` are those of the folder the memories are about."""
 
-        def own() -> Settings:
-            return _settings_of(resolve())
+        def load() -> Settings:
+            return _adapt_settings(load_settings())
 
-        super().__init__(root, own(), own, settings_files, lane="memory")
+        super().__init__(root, load(), load, settings_files, "memory", open_model)
         self.name = name
-        self._embedder = embedder
-
-    def _open_embedder(self) -> Embedder | None:
-        return self._embedder()
-
-    def memories(self) -> None:
-        """Nothing is remembered of memories."""
 
     @property
     def recent(self) -> tuple[float, float]:
-        """For how many days a memory counts more, and how much."""
+        """For how many days a memory counts as recent, and by what factor that weighs."""
         return self.settings.memory.recent_days, self.settings.memory.recent_factor
-
-    # -- its links -----------------------------------------------------------
 
     def refresh(self) -> None:
         """Index what was written since."""
-        self._freshen(None)
+        self.freshen(None)
 
-    def mentioning(self, home: Folder, uri: str, limit: int) -> tuple[list[RelatedEntry], int]:
-        """The memories that link to a document of ``home``, there or not, and how many."""
+    def find_mentions(self, home: Files, uri: str, limit: int) -> tuple[list[RelatedEntry], int]:
+        """Return the memories that link to a document of ``home``, and how many there are.
+
+        The document need not exist.
+        """
         self.refresh()
-        with _snapshot(self) as ours, _snapshot(home) as theirs:
+        with self.store.snapshot() as ours, home.store.snapshot() as theirs:
             return find_mentions(ours, theirs, uri, limit)
 
-    def led_out(self, home: Folder, uri: str) -> dict[str, tuple[str, str]]:
-        """URI and title of what a memory links to in ``home``, by target as written."""
+    def outgoing_links(self, home: Files, uri: str) -> dict[str, tuple[str, str]]:
+        """Return URI and title of what a memory links to in ``home``, by target as written."""
         if not home.indexed:
             return {}
-        with _snapshot(self) as ours, _snapshot(home) as theirs:
+        with self.store.snapshot() as ours, home.store.snapshot() as theirs:
             return resolve_outgoing(ours, theirs, uri)
 
-    def changed_since(self, homes: Sequence[Folder], uri: str) -> tuple[str, ...]:
-        """The documents that a memory cites and that changed or went since it was written.
+    def changed_since(self, homes: Sequence[Files], uri: str) -> tuple[str, ...]:
+        """Return the cited documents that changed or were deleted since a memory was written.
 
-        By their hash, where the memory was written with it; and only what is newer than the
-        memory: whoever edited it afterwards has seen them.
+        They are compared by the hash stored in the memory. A document older than the memory does
+        not count: the last editor of the memory has seen it.
         """
-        with _snapshot(self) as ours:
-            known = ours.document(uri)
-            said = read_front_matter(ours, uri).get("cites", {})
-        if known is None:
+        with self.store.snapshot() as ours:
+            row = ours.document(uri)
+            cites = read_front_matter(ours, uri).get("cites", {})
+        if row is None:
             return ()
-        found: dict[str, None] = {}
+        changed: dict[str, None] = {}
         for home in homes:
-            cited = _cited_in(home, said)
-            # A memory that serves several projects says which of them it means.
-            linked = [target for target, _ in self.led_out(home, uri).values()]
+            cited = _cited_in(home, cites)
+            # A memory of the user serves several projects: only its citations name the project.
             shared = home.settings.memory.scope == "user"
-            for target in dict.fromkeys((*cited, *(() if shared else linked))):
-                now = digest_of(home, target)
-                newer = not now or _newer(home, target, known["mtime_ns"])
-                if newer and now != cited.get(target):
-                    found[target] = None
-        return tuple(found)
+            linked = [] if shared else [t for t, _ in self.outgoing_links(home, uri).values()]
+            for target in dict.fromkeys((*cited, *linked)):
+                digest = digest_document(home, target)
+                newer = not digest or _is_newer(home, target, row["mtime_ns"])
+                if newer and digest != cited.get(target):
+                    changed[target] = None
+        return tuple(changed)
 
 
-def notebook(folder: Folder, homes: Sequence[Folder]) -> MemoryFolder:
-    """Where memories of ``folder`` are written; what they cite is looked up in ``homes``.
+def open_notebook(folder: Files, place: Path, homes: Sequence[Files]) -> MemoryFolder:
+    """Return the memories at ``place`` as files; documents they cite are looked up in ``homes``.
 
-    Documents that change while a question is answered are not waited for: a hash is of the
-    moment of writing.
+    The stored hash is that of the moment of writing: nothing waits for the index.
     """
 
-    def cites(text: str) -> dict[str, str]:
-        found: dict[str, str] = {}
+    def find_citations(text: str) -> dict[str, str]:
+        citations: dict[str, str] = {}
         links = [
             (link_name("", link.kind, link.target), link.kind, link.target)
             for link in parse("memory.md", text).links
@@ -131,55 +120,48 @@ def notebook(folder: Folder, homes: Sequence[Folder]) -> MemoryFolder:
         for home in homes if links else ():
             if not home.indexed:
                 continue
-            with _snapshot(home) as snapshot:
-                meant = snapshot.meant(link for link in links if link[0])
-            for uri, _ in meant.values():
-                digest = digest_of(home, uri)
+            with home.store.snapshot() as snapshot:
+                resolved = snapshot.meant(link for link in links if link[0])
+            for uri, _ in resolved.values():
+                digest = digest_document(home, uri)
                 if digest:
-                    found[_key(home, uri)] = digest
-        return found
+                    citations[_citation_key(home, uri)] = digest
+        return citations
 
-    secrets = secrets_from(folder.settings)
-    return MemoryFolder(folder.memory_folder, cites=cites, secrets=secrets)
+    return MemoryFolder(place, cites=find_citations, secrets=secrets_from(folder.settings))
 
 
-def _key(home: Folder, uri: str) -> str:
-    """What a cited document is called: memories of the user have those of many projects."""
+def _citation_key(home: Files, uri: str) -> str:
+    """Return the name of a cited document: absolute in memories of the user."""
     return f"{home.root.path}/{uri}" if home.settings.memory.scope == "user" else uri
 
 
-def _cited_in(home: Folder, said: object) -> dict[str, object]:
-    """The documents of a folder that a memory cites, with their hashes then."""
-    cites: Mapping[str, object] = said if isinstance(said, dict) else {}
-    inside = _key(home, "")
-    return {uri.removeprefix(inside): cites[uri] for uri in cites if uri.startswith(inside)}
+def _cited_in(home: Files, cites: object) -> dict[str, object]:
+    """Return the cited documents of one folder, with the hashes they had."""
+    hashes: Mapping[str, object] = cites if isinstance(cites, dict) else {}
+    prefix = _citation_key(home, "")
+    return {key.removeprefix(prefix): hashes[key] for key in hashes if key.startswith(prefix)}
 
 
-def digest_of(home: Folder, uri: str) -> str:
-    """The beginning of the hash of a document as the disk has it; empty where it has none."""
+def digest_document(home: Files, uri: str) -> str:
+    """Return the start of the hash of a document on the disk; empty if it cannot be read."""
     try:
         text = home.readable(uri)
     except (Refused, ValueError):
         return ""
-    return sha256(text.encode("utf-8")).hexdigest()[:_DIGITS] if text is not None else ""
+    return sha256(text.encode("utf-8")).hexdigest()[:_DIGEST_LENGTH] if text is not None else ""
 
 
-def _newer(home: Folder, uri: str, than: int) -> bool:
+def _is_newer(home: Files, uri: str, mtime_ns: int) -> bool:
     try:
         info = home.root.stat(uri)
     except (Refused, IOFailed):
         return True
-    return info is None or info.mtime_ns >= than
+    return info is None or info.mtime_ns >= mtime_ns
 
 
-@contextmanager
-def _snapshot(folder: Folder) -> Iterator[StoredSnapshot]:
-    with folder._store.snapshot() as snapshot:
-        yield snapshot
-
-
-def _settings_of(settings: Settings) -> Settings:
-    """Those of a folder, for its memories: Markdown, all of it, whatever else is left out."""
+def _adapt_settings(settings: Settings) -> Settings:
+    """Return a folder's settings for its memories: all Markdown files, whatever it excludes."""
     watch = settings.watch
     return replace(
         settings,
@@ -192,6 +174,6 @@ def _settings_of(settings: Settings) -> Settings:
         ),
         index=replace(settings.index, check_every_searches=1, max_auto_files=_MOST_CHECKED),
         git=replace(settings.git, history=False),
-        # Nobody commits them, so no commit can be waited for.
+        # Memories are not committed, so no commit would ever make them due.
         watch=replace(watch, strategy="realtime" if watch.strategy == "git" else watch.strategy),
     )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lookfar.collections.reading import titles
 from lookfar.common.target import Target
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound
 from lookfar.evaluate.judged import Judged
@@ -83,7 +84,7 @@ class TargetFinder:
             if not active:
                 continue
             self._generations[name] = as_of or active
-            for uri, _ in library.folder(name).documents():
+            for uri, _ in titles(library.folder(name)):
                 stem, dot, extension = uri.rpartition(".")
                 for key in (uri, stem) if dot and "/" not in extension else (uri,):
                     self._documents.setdefault(key, []).append((name, uri))

@@ -123,7 +123,7 @@ def test_lines_may_begin_with_the_mark_that_some_editors_write(ask: Ask, tmp_pat
 def test_what_is_wrong_with_a_line_or_a_name_is_said(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "in.jsonl"
     file.write_text('{"text": 5}', encoding="utf-8")
-    assert "There is no text" in run("documents", "import", file).output
+    assert "text is empty" in run("documents", "import", file).output
     assert run("documents", "create", "").exit_code == 2
 
 

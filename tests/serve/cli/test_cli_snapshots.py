@@ -174,7 +174,7 @@ def test_a_generation_of_another_model_is_not_asked_with_this_one(
         assert run("snapshots", "rollback", 1, handbook, *apart).exit_code == 0
         result = run(*asked)
         assert result.exit_code == 0
-        assert "the index is that of the model none" in result.stdout
+        assert "the index was made with the model none" in result.stdout
         assert "Words only" in result.stdout
     else:
         asked += ["--as-of", 1]

@@ -21,6 +21,7 @@ import pytest
 from anyio.from_thread import BlockingPortal
 
 from lookfar.collections.folder import Folder
+from lookfar.collections.healing import BackgroundHealing
 from lookfar.index.build import Build
 from lookfar.index.progress import Progress
 from lookfar.library import Library
@@ -276,7 +277,7 @@ def test_waiting_for_another_process_is_given_up(
     """Seen to fail when the lock of the writer was waited for in one piece. A call that stays
     gets its pass when the other one is done."""
     one, other = opened_twice(docs, settings)
-    with one._store.writer("other", 64, about={}, retain=3):
+    with one.store.writer("other", 64, about={}, retain=3):
         given_up = threads.submit(other.index, on_progress=leaving, wait_seconds=600.0)
         with pytest.raises(Left):
             given_up.result(DEADLINE)
@@ -297,7 +298,7 @@ def test_a_question_does_not_wait_for_a_long_pass(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What was there before answers and says so; seen to fail when the pass was waited for."""
-    monkeypatch.setattr("lookfar.collections.folder.REBUILD_PATIENCE", 0.2)
+    monkeypatch.setattr("lookfar.collections.files.REBUILD_PATIENCE", 0.2)
     gate.open.set()
     folder, _ = opened_twice(docs, settings)
     folder.index()
@@ -321,7 +322,7 @@ def test_http_clients_that_leave_take_no_thread_with_them(
     """Whoever types in the page leaves a question behind with each letter. Seen to fail when the
     whole index was checked for damage because a call was given up."""
     suspected: list[Exception] = []
-    monkeypatch.setattr(Folder, "suspected", lambda _, error: suspected.append(error))
+    monkeypatch.setattr(BackgroundHealing, "find_damage", lambda _, error: suspected.append(error))
     named = {tool.name: tool for tool in tools_of(("default",))}
 
     async def typing(session: Session, tools: Tools) -> None:
@@ -353,7 +354,7 @@ def test_a_command_that_leaves_is_not_worked_for(
     """Seen to fail when only what could not be written to it told that it had left: whoever waits
     for another process has nothing to write."""
     writing, _ = opened_twice(docs, settings)
-    with writing._store.writer("other", 64, about={}, retain=3):
+    with writing.store.writer("other", 64, about={}, retain=3):
         one = connect(docs, kind="call")
         one.send({"method": "search", "arguments": {"query": "key", "filters": {}}})
         eventually(lambda: pool.busy, "it waits")

@@ -61,7 +61,7 @@ def documents(ctx: click.Context) -> None:
 @library_options
 def create(name: str, as_json: bool, **options: Any) -> None:
     """Create a database called NAME, unless it exists already."""
-    from lookfar.collections.databases import checked_name
+    from lookfar.collections.inserting import checked_name
 
     with _open(options) as library:
         place = library.database(checked_name(clean_text(name))).create()
@@ -224,7 +224,7 @@ def export(file: str, db: str, as_json: bool, **options: Any) -> None:
     from lookfar.store.ground.files import write_lines
 
     with _open(options) as library:
-        database = library.database(clean_text(db)).present()
+        database = library.database(clean_text(db)).require()
         if file == "-":
             for line in database.export_lines():
                 write(line)

@@ -109,7 +109,9 @@ class Pool:
             shared = self._shared.get(key)
             if shared is None:
                 shared = self._shared[key] = _Shared(folder, key)
-                folder.on_activated.append(lambda older, newer: self._notify(shared, older, newer))
+                folder.passes.on_activated.append(
+                    lambda older, newer: self._notify(shared, older, newer)
+                )
             shared.users += 1
             shared.used = time.monotonic()
             if self._tender is None:
@@ -156,7 +158,7 @@ class Pool:
         if not shared.listeners:
             return
         try:
-            diff = shared.folder.diff(older, newer) if older else None
+            diff = shared.folder.generations.diff(older, newer) if older else None
         except LookfarError:  # The older generation was pruned, so the changes are unknown.
             diff = None
         changed = [*diff.added, *diff.removed, *(c.uri for c in diff.changed)] if diff else []

@@ -22,7 +22,7 @@ from pydantic_core import from_json
 from starlette.requests import Request
 from starlette.responses import Response
 
-from lookfar.collections.collection import Closing
+from lookfar.collections.passes import Closing
 from lookfar.errors import ConfirmationNeeded, InvalidArgument, NotFound
 from lookfar.serve.http.statuses import NotJson, ScopeTooSmall, json_response
 from lookfar.serve.http.visits import LEFT, Visit, Watch, get_visit

@@ -26,6 +26,7 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.shared.exceptions import MCPError
 
 from lookfar import __version__
+from lookfar.collections.reading import titles
 from lookfar.common.turns import TURNS
 from lookfar.errors import ConfirmationNeeded, LookfarError, NotFound, as_out_of_memory
 from lookfar.retrieve.answer.pack import cut, tokens
@@ -264,7 +265,7 @@ class _Handlers:
         return [
             (name, uri, title)
             for name in library.collections
-            for uri, title in library.folder(name).documents()
+            for uri, title in titles(library.folder(name))
         ]
 
     async def list_templates(
@@ -374,9 +375,7 @@ class _Handlers:
         if name == "collection":
             return [known for known in library.collections if folded in known.casefold()]
         if name == "path":
-            uris = {
-                uri for collection in names for uri, _ in library.folder(collection).documents()
-            }
+            uris = {uri for collection in names for uri, _ in titles(library.folder(collection))}
             # Matches at the start come first: most people type the beginning of a path.
             return sorted(
                 (uri for uri in uris if folded in uri.casefold()),

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lookfar.collections.databases import Similar
+    from lookfar.collections.similar import Similar
     from lookfar.errors import LookfarError
     from lookfar.index.keeper import Pass
     from lookfar.model import (

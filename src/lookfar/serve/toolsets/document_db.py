@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import AfterValidator, Field
 
-from lookfar.collections.databases import checked_name
+from lookfar.collections.inserting import checked_name
 from lookfar.errors import InvalidArgument, LookfarError, NotFound
 from lookfar.serve.show.json_shapes import similar as shape_of
 from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
+from lookfar.collections.reading import titles
+from lookfar.collections.rulings import measure_files
 from lookfar.errors import (
     IndexBusy,
     IndexCorrupt,
@@ -158,7 +160,7 @@ def _status(session: Session, _given: StatusInput, _: Call) -> Result:
     if shape["state"] == "error" and failure is not None:
         shape["error"] = f"{failure.message} {failure.hint}"
     if folder.indexed:
-        serving = next(each for each in folder.snapshots() if each.active)
+        serving = next(each for each in folder.generations.list() if each.active)
         counts = serving.counts
         shape["snapshotId"] = _snapshot_id(serving.created_at, serving.number)
         shape["snapshotTimestamp"] = utc(serving.created_at)
@@ -200,7 +202,7 @@ def _reindex(session: Session, given: ReindexInput, call: Call) -> Result:
     report = folder.index(
         rebuild=rebuild, only=only, on_progress=call.on_progress(), wait_seconds=PATIENCE
     )
-    made = next(each for each in folder.snapshots() if each.number == report.generation)
+    made = next(each for each in folder.generations.list() if each.number == report.generation)
     shape: Json = {
         "completed": True,
         "snapshotId": _snapshot_id(made.created_at, made.number),
@@ -220,8 +222,8 @@ def _only(folder: Folder, given: ReindexInput) -> frozenset[str] | None:
     if given.scope == "prefix":
         if not prefix.strip():
             raise _wrong_prefix(prefix, "the scope prefix needs it", "Give the prefix.")
-        known = {uri for uri, _ in folder.documents(prefix)}
-        return frozenset(known.union(folder.extent(prefix)))
+        known = {uri for uri, _ in titles(folder, prefix)}
+        return frozenset(known.union(measure_files(folder, prefix)))
     if prefix:
         # Whoever gives one believes that it narrows the scope.
         why = f"the scope {given.scope} takes none"

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import Field
 
+from lookfar.collections.reading import titles
 from lookfar.errors import LookfarError, ModelUnavailable
 from lookfar.library import Library
 from lookfar.model import Answer, Filters, Hit, Mode
@@ -126,7 +127,7 @@ def _doc_ids(session: Session, answer: Answer) -> Mapping[str, str]:
     paths = [
         shown(library, name, uri)
         for name in library.collections
-        for uri, _ in library.folder(name).documents()
+        for uri, _ in titles(library.folder(name))
     ]
     # Files of this answer that went meanwhile have names, too.
     paths = list(

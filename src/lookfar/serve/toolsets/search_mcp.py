@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Type
 from pydantic import Field
 
 from lookfar import config
+from lookfar.collections.reading import read_page, titles
+from lookfar.collections.rulings import measure_files, skip_reason
 from lookfar.errors import (
     ConfirmationNeeded,
     DiskFull,
@@ -111,7 +113,7 @@ def _agreed(given: ConfirmInput, call: Call, question: str) -> bool:
 
 def _agreed_to_build(folder: Folder, given: ConfirmInput, call: Call, question: str) -> bool:
     """One question for both: the build, and the number of files where that is large."""
-    count, most = len(folder.extent()), folder.settings.sources.max_files
+    count, most = len(measure_files(folder)), folder.settings.sources.max_files
     if count <= most:
         return _agreed(given, call, question)
     large = f"It has {count:,} files, which may take some minutes."
@@ -159,7 +161,7 @@ def _built(folder: Folder, call: Call, *, rebuild: bool) -> Json:
             rebuild=rebuild, on_progress=call.on_progress(), wait_seconds=PATIENCE, many=True
         )
     _refuse_unreadable(report, ".")
-    counts = next(each for each in folder.snapshots() if each.active).counts
+    counts = next(each for each in folder.generations.list() if each.active).counts
     return {
         "status": "success",
         "filesIndexed": counts.documents,
@@ -187,7 +189,7 @@ def _space_told(folder: Folder) -> Iterator[None]:
     try:
         yield
     except DiskFull as full:
-        wanted = _INDEX_PER_TEXT * sum(folder.extent().values())
+        wanted = _INDEX_PER_TEXT * sum(measure_files(folder).values())
         free = _free_bytes(folder.index_dir)
         told = f"ENOSPC, {_megabytes(wanted)} MB needed, {_megabytes(free)} MB available"
         raise DiskFull(
@@ -221,7 +223,7 @@ def _reindex_file(session: Session, given: FileInput, _: Call) -> Result:
     with _space_told(folder):
         report = folder.index(only=(uri,), wait_seconds=PATIENCE)
     _refuse_unreadable(report, uri)
-    count = len(folder.page(uri, as_of=report.generation).chunks)
+    count = len(read_page(folder, uri, as_of=report.generation).chunks)
     done = "It was indexed." if report.added + report.changed else "It was up to date."
     shape = {"status": "success", "path": uri, "chunksCreated": count, "message": done}
     return Result(shape, "", verbatim=True)
@@ -230,7 +232,7 @@ def _reindex_file(session: Session, given: FileInput, _: Call) -> Result:
 def _admitted(folder: Folder, path: str) -> str:
     """The URI of a file that may be indexed, by whichever path it was called."""
     uri = _uri(folder, path)
-    reason = folder.why_not(uri)
+    reason = skip_reason(folder, uri)
     if reason == "symlink":
         raise SymlinkNotAllowed(
             f"{path} is a symbolic link.",
@@ -297,7 +299,7 @@ class SearchInput(Input):
 def _search_docs(session: Session, given: SearchInput, call: Call) -> Result:
     folder = _indexed(session)
     answer, levels = _answer_with(partial(_answer, session, given, call, "docs"), folder, _levels)
-    if not answer.hits and not any(format_of(uri) in FORMATS for uri, _ in folder.documents()):
+    if not answer.hits and not any(format_of(uri) in FORMATS for uri, _ in titles(folder)):
         raise DocsNotIndexed(
             "No documentation is indexed here.",
             hint="Add some, and call create_index.",
@@ -383,7 +385,7 @@ def _symbols(folder: Folder, answer: Answer) -> dict[str, Json]:
         if (hit.uri, on_disk) not in parsed:
             text = folder.readable(hit.uri) if on_disk else None
             if text is None:
-                text = folder.page(hit.uri, as_of=answer.generation).text
+                text = read_page(folder, hit.uri, as_of=answer.generation).text
             parse = parser_for(hit.uri)
             assert parse is not None
             parsed[hit.uri, on_disk] = parse(hit.uri, text)
@@ -416,7 +418,7 @@ def _levels(folder: Folder, answer: Answer) -> dict[str, int]:
     levels: dict[str, int] = {}
     for uri in dict.fromkeys(hit.uri for hit in answer.hits):
         try:
-            page = folder.page(uri, as_of=answer.generation)
+            page = read_page(folder, uri, as_of=answer.generation)
         except NotFound:  # It is no longer in the index; depth is the best guess left.
             levels |= {h.chunk_id: min(len(h.path), 6) for h in answer.hits if h.uri == uri}
         else:
@@ -541,7 +543,7 @@ class PathInput(Input):
 def _search_by_path(session: Session, given: PathInput, _: Call) -> Result:
     folder = _indexed(session)
     matches = glob_matcher(given.pattern)
-    found = sorted(uri for uri, _title in folder.documents() if matches(uri))
+    found = sorted(uri for uri, _title in titles(folder) if matches(uri))
 
     def render(rows: int, _most: int) -> Json:
         return {"matches": found[:rows], "totalMatches": len(found)}

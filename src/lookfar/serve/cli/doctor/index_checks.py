@@ -115,7 +115,9 @@ def check_watcher(subject: Subject) -> Iterator[Finding]:
         yield Finding("watcher", "ok", "This system has no limit on watched folders.")
         return
     limit, instances = int(_WATCHES.read_text()), int(_INSTANCES.read_text())
-    count = subject.library.folder().folder_count()
+    from lookfar.collections.rulings import count_folders
+
+    count = count_folders(subject.library.folder())
     message = f"{how_many(count, 'folder')} to watch; the system allows {limit:,} for all programs."
     if count > limit * _MAX_WATCH_SHARE:
         more = max(524_288, 2 * count)

@@ -1,0 +1,533 @@
+"""A collection of the files below one root: indexed, followed and read as the disk has them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from collections.abc import Collection as Several
+from dataclasses import replace
+from functools import cached_property, partial
+from hashlib import sha256
+from itertools import count
+from pathlib import Path
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from lookfar.collections.collection import (
+    Collection,
+    Kind,
+    OpenModel,
+    describe_status,
+    open_collection_store,
+)
+from lookfar.collections.following import FolderFollowing
+from lookfar.collections.healing import REBUILD_PATIENCE, BackgroundHealing
+from lookfar.collections.passes import KEEPER_PATIENCE, PATIENCE, Closing, timestamp
+from lookfar.collections.reading import unknown_document
+from lookfar.collections.scrubbing import Scrubber
+from lookfar.common.turns import TURNS
+from lookfar.errors import (
+    IndexBusy,
+    IndexCorrupt,
+    IndexReadOnly,
+    InvalidArgument,
+    IOFailed,
+    LookfarError,
+    ModelUnavailable,
+    NotFound,
+    as_out_of_memory,
+)
+from lookfar.index import freshness
+from lookfar.index.recipe import epoch_fingerprint, policy_from, secrets_from
+from lookfar.model import Document, Incomplete, IndexReport, Lane, Status
+from lookfar.retrieve.locate.address import SCHEME, parse_address
+from lookfar.retrieve.locate.target import parse_target
+from lookfar.sources.confine import Refused, Root
+from lookfar.text.normalise import normalise
+from lookfar.text.parse.formats import parser_for
+
+if TYPE_CHECKING:
+    from lookfar.collections.receipts import ReceiptBook
+    from lookfar.common.target import Target
+    from lookfar.config import Settings
+    from lookfar.edit.editor import Editor
+    from lookfar.index.keeper import Pass
+    from lookfar.index.progress import OnProgress
+    from lookfar.index.strategies import Work
+    from lookfar.model import Edit
+    from lookfar.ports import Snapshot
+    from lookfar.sources.folder.policy import Policy
+    from lookfar.sources.folder.walk import Walk
+    from lookfar.store.health.repair import Maker
+    from lookfar.store.shared.snapshot import StoredSnapshot
+
+_EDITS = "edits"
+"""The folder of edit transactions beside the index; deleting the index does not remove it."""
+_RENEW_PAUSE = 60.0
+"""Seconds between attempts to rebuild an index in the background for changed settings."""
+_PASS_PATIENCE = 3.0
+"""Seconds that a query waits for the running pass, so that what was just saved is found."""
+
+
+class Files(Collection):
+    """The files below one root and their index. May be shared by threads."""
+
+    kind: ClassVar[Kind] = "files"
+
+    def __init__(
+        self,
+        root: Root,
+        settings: Settings,
+        load_settings: Callable[[], Settings] | None = None,
+        settings_files: tuple[Path, ...] = (),
+        lane: Lane | None = None,
+        open_model: OpenModel | None = None,
+    ) -> None:
+        """``load_settings`` is called again when one of ``settings_files`` was edited.
+
+        ``lane`` is the kind of all documents; by default the format of each file decides.
+        """
+        name = Path(root.path).name or "root"
+        source = f"{lane}\0{root.path}" if lane else root.path
+        store = open_collection_store(name, source, settings)
+        super().__init__(name, settings, store, open_model=open_model)
+        self.root = root
+        self.last_walk: Walk | None = None
+        """The last walk over the files, which speeds up the next one."""
+        self.background: Thread | None = None
+        """The last pass that was started in the background."""
+        self.following: FolderFollowing = FolderFollowing(self)
+        self.healing: BackgroundHealing = BackgroundHealing(self)
+        self.scrubber = Scrubber(self.healing, self.passes, root.path)
+        self._lane = lane
+        self._load_settings = load_settings or (lambda: settings)
+        self._settings_files = settings_files
+        self._stamps = _stamp_files(settings_files)
+        self.settings_lock = Lock()
+        self._searches = count()
+        self._renew_at = 0.0
+
+    @property
+    def source_path(self) -> str:
+        """The path of the root."""
+        return self.root.path
+
+    @property
+    def policy(self) -> Policy:
+        """Which files the settings admit."""
+        return policy_from(self.settings, self.root.path)
+
+    def settle(self) -> None:
+        """Apply settings that were edited since; the place of the index does not change."""
+        stamps = _stamp_files(self._settings_files)
+        if stamps == self._stamps:
+            return
+        with self.settings_lock:
+            before, after = self.settings, self._load_settings()
+            self._stamps = stamps
+            after = replace(after, index=replace(after.index, dir=before.index.dir))
+            if after != before:
+                self._apply(after, other_model=after.embed != before.embed)
+
+    def _apply(self, settings: Settings, *, other_model: bool) -> None:
+        if other_model:
+            self.forget_model()
+        self.settings, self.last_walk = settings, None
+        self.following.request_restart()
+
+    @property
+    def sealed(self) -> bool:
+        """Whether queries are answered from the store alone, without the files."""
+        return self.settings.store.read_only
+
+    def refuse_sealed(self) -> None:
+        """Raise ``IndexReadOnly`` where this process may only read the store."""
+        if self.sealed:
+            raise IndexReadOnly(
+                "This process only answers from the store (store.read_only).",
+                hint="Index and edit on the machine that has the folder; this one then shows it.",
+            )
+
+    # -- passes ------------------------------------------------------------------
+
+    def index(
+        self,
+        *,
+        rebuild: bool = False,
+        only: Several[str] | None = None,
+        on_progress: OnProgress | None = None,
+        wait_seconds: float = 0.0,
+        many: bool = False,
+    ) -> IndexReport:
+        """Read what changed on the disk, or everything with ``rebuild``.
+
+        ``only`` names the documents to look at. Raises ``IndexBusy`` if another process is still
+        writing after ``wait_seconds``. A damaged index is set aside and rebuilt. ``many`` admits
+        more files than ``sources.max_files``.
+        """
+        self.refuse_sealed()
+        with self.passes.hold(on_progress):
+            return self._index(
+                rebuild=rebuild,
+                only=only,
+                on_progress=on_progress,
+                wait_seconds=wait_seconds,
+                many=many,
+            )
+
+    def _index(self, *, wait_seconds: float, **options: Any) -> IndexReport:
+        before = None if options["rebuild"] else self.last_walk
+        run = partial(self.run_pass, before, wait_seconds=wait_seconds, **options)
+        try:
+            return run()
+        except IndexCorrupt as damage:
+            if self.healing.repair_in_place(damage, options["on_progress"]) is None:
+                self.store.set_aside(damage.developer, wait_seconds=wait_seconds)
+            return run()
+
+    def start_index(self, *, rebuild: bool = False, only: Several[str] | None = None) -> None:
+        """Index in the background; raises ``IndexBusy`` if a pass is running in any process."""
+        self.refuse_sealed()
+        self.passes.acquire_or_refuse()
+        try:
+            self.store.refuse_busy()
+            self.passes.began = timestamp()
+            options = {"rebuild": rebuild, "only": only}
+            self.background = Thread(
+                target=self._index_in_background, kwargs=options, name="lookfar-index", daemon=True
+            )
+            self.background.start()
+        except BaseException:
+            self.passes.began = ""
+            self.passes.lock.release()
+            raise
+
+    def _index_in_background(self, **options: Any) -> None:
+        passes = self.passes
+        try:
+            self._index(on_progress=passes.stop_if_closing, wait_seconds=PATIENCE, **options)
+        except LookfarError as error:
+            passes.failure = error
+        except Closing:
+            pass  # The next build resumes from the last checkpoint.
+        except Exception as error:
+            passes.failure = as_out_of_memory(error) or LookfarError(
+                "Indexing failed.",
+                hint="Index the folder again.",
+                developer=f"{type(error).__name__}: {error}",
+            )
+        finally:
+            passes.began = ""
+            passes.lock.release()
+
+    def run_pass(
+        self,
+        before: Walk | None,
+        *,
+        on_progress: OnProgress | None = None,
+        wait_seconds: float = 0.0,
+        **options: Any,
+    ) -> IndexReport:
+        """Run one pass; the caller holds the lock on passes."""
+        from lookfar.index.build import Build
+
+        self.recover_edits()
+
+        def write(wait: float) -> IndexReport:
+            build = Build(
+                self.root,
+                self.name,
+                self.store,
+                self.settings,
+                self.embedder,
+                self.passes.record(on_progress),
+                self._lane,
+            )
+            report, self.last_walk = build.run(before=before, wait_seconds=wait, **options)
+            return report
+
+        return self.passes.run(write, wait_seconds, on_progress)
+
+    def catch_up(self, work: Work) -> IndexReport:
+        """Index what the keeper found changed, unless a roll-back holds the index."""
+        self.settle()
+
+        def run() -> IndexReport:
+            with self.passes.hold(self.passes.stop_if_closing):
+                return self.run_pass(
+                    self.last_walk,
+                    only=work.only,
+                    on_progress=self.passes.stop_if_closing,
+                    let_go=False,
+                    wait_seconds=KEEPER_PATIENCE,
+                )
+
+        report = self.healing.run(run)
+        self.scrubber.start_if_due()
+        return report
+
+    def make_maker(self) -> Maker:
+        """Return how keywords and vectors are made from stored texts."""
+        from lookfar.index.rederive import file_maker
+
+        return file_maker(self.settings, self.embedder, self._lane)
+
+    def delete(self, *, wait_seconds: float = 0.0) -> None:
+        """Stop following the files and remove the index; the files are not touched."""
+        self.refuse_sealed()
+        wanted = self.following.wanted
+        self.unwatch()
+        # A new index may be followed, unless the caller had asked not to.
+        self.following.wanted = False if wanted is False else None
+        self.remove_index(wait_seconds)
+        self.last_walk = None
+
+    # -- queries -----------------------------------------------------------------
+
+    def first_index(self, on_progress: OnProgress | None = None) -> None:
+        """Index a folder that was never indexed, or wait for the pass that does."""
+        if not self.store.exists:
+            self.freshen(on_progress)
+
+    def freshen(self, on_progress: OnProgress | None) -> list[Incomplete]:
+        """Build a missing index, bring a few changed files up to date, and note the rest."""
+        self.settle()
+        if self.sealed:
+            return []
+        self.recover_edits()
+        self.following.restart_if_requested()
+        if self.healing.rebuilding:
+            self.healing.wait_until_ready(REBUILD_PATIENCE, on_progress)
+        elif not self.store.exists:
+            self.index(on_progress=on_progress, wait_seconds=PATIENCE)
+            return []
+        if self.store.held() is not None:
+            return []
+        if self.store.fingerprint() != epoch_fingerprint(self.settings, self.embedder):
+            return self._renew(on_progress)
+        notes = self.following.notes()
+        return self._compare_with_disk(on_progress) if notes is None else notes
+
+    def _compare_with_disk(self, on_progress: OnProgress | None) -> list[Incomplete]:
+        with self.store.snapshot() as snapshot:
+            # The recorded number: counting takes a millisecond for 15,000 documents.
+            if snapshot.manifest().get("documents", 0) > freshness.MOST_CHECKED:
+                return [self.following.unchecked_note()]
+            if next(self._searches) % self.settings.index.check_every_searches:
+                return [freshness.NOT_THIS_TIME]
+            known, left_out = snapshot.known(), snapshot.left_out()
+        if not self.passes.wait_for(self.passes.lock, on_progress, _PASS_PATIENCE):
+            progress = self.passes.describe_progress()
+            detail = f"the index is being updated{progress}; the previous state answers"
+            return [Incomplete("rebuilding", detail)]
+        try:
+            result = freshness.ensure(
+                self.root,
+                self.policy,
+                known,
+                left_out,
+                lambda walked: self.run_pass(walked, let_go=False),
+                self.last_walk,
+                # With the strategy git, uncommitted changes are reported but not indexed.
+                0 if self.following.waits_for_commits else self.settings.index.max_auto_files,
+            )
+            self.last_walk = result.walk
+        finally:
+            self.passes.lock.release()
+            TURNS.settle()
+        return result.notes()
+
+    def _renew(self, on_progress: OnProgress | None) -> list[Incomplete]:
+        """Rebuild the index because the settings ask for another one, such as another model.
+
+        While the folder is followed this happens in the background, and the old index answers.
+        """
+        passes = self.passes
+        try:
+            if self.following.keeper is None and not passes.began:
+                self.index(on_progress=on_progress)
+                return []
+            if not passes.began and time.monotonic() >= self._renew_at:
+                self._renew_at = time.monotonic() + _RENEW_PAUSE
+                self.start_index()
+        except IndexBusy:
+            pass  # Another process is rebuilding it.
+        except ModelUnavailable as error:
+            return [Incomplete("no_model", f"{error.message} Words only, from the older index.")]
+        failure = passes.failure if not passes.began else None
+        state = f" (it failed: {failure.message})" if failure else passes.describe_progress()
+        detail = f"the index is being rebuilt for other settings{state}; the older one answers"
+        return [Incomplete("rebuilding", detail)]
+
+    def source(self, uri: str) -> str | None:
+        """Return a document's normalised text as the disk has it now, with secrets masked.
+
+        None for a file of secrets. A sealed collection returns the stored text.
+        """
+        if self.sealed:
+            with self.store.snapshot() as snapshot:
+                return snapshot.text(uri)
+        try:
+            raw, _ = self.root.read(uri, self.settings.sources.max_file_bytes)
+        except Refused:
+            return None
+        screened = secrets_from(self.settings).screen(uri, normalise(raw)[0])
+        return None if screened.refused else screened.text
+
+    def read_current(self, snapshot: Snapshot, uri: str) -> tuple[Document, bool]:
+        """Parse a document from the disk, and tell whether it is what was indexed."""
+        row = snapshot.document(uri)
+        text = self.source(uri) if row else None
+        parse = parser_for(uri)
+        if row is not None and text is None:
+            raise NotFound(
+                f"{uri!r} was deleted after it was indexed.",
+                hint="Search still shows the indexed text; lookfar index removes it.",
+            )
+        if row is None or text is None or parse is None:
+            raise unknown_document(snapshot, uri)
+        same = sha256(text.encode("utf-8")).digest() == row["text_sha"]
+        return parse(uri, text), same
+
+    def status(self, *, collection: str = "", check: bool = True) -> Status:
+        """Return what is indexed; with ``check``, compare the disk with it."""
+
+        def find_stale(snapshot: StoredSnapshot) -> tuple[str, ...]:
+            walked = self.walk()
+            return freshness.differences(walked, snapshot.known(), snapshot.left_out())[1]
+
+        fingerprint = epoch_fingerprint(self.settings, self.embedder)
+        looks = check and not self.sealed
+        state = describe_status(self, collection, fingerprint, find_stale if looks else None)
+        return replace(state, receipts=self.receipts.total())
+
+    def walk(self) -> Walk:
+        """Walk over the files that the policy admits."""
+        from lookfar.sources.folder.walk import walk
+
+        self.last_walk = walk(self.root, self.policy, before=self.last_walk)
+        return self.last_walk
+
+    @cached_property
+    def receipts(self) -> ReceiptBook:
+        """How many tokens the answers from this folder took."""
+        from lookfar.collections.receipts import ReceiptBook
+
+        return ReceiptBook(self.index_dir)
+
+    # -- edits -------------------------------------------------------------------
+
+    def editor(self, collection: str = "", unsure: str = "") -> Editor:
+        """Return the editor of these files; ``unsure`` says why links may be unknown."""
+        from lookfar.edit.editor import Editor
+
+        return Editor(
+            self.root,
+            self.policy,
+            self.store.folder / _EDITS,
+            resolve=partial(_resolve_edit_target, self.root),
+            collection=collection or self.name,
+            single_h1=self.settings.edit.single_h1,
+            templates=self.settings.edit.templates,
+            backlinks=self._backlinks,
+            unsure=unsure,
+        )
+
+    def _backlinks(self, uri: str) -> Iterator[tuple[str, str, str]]:
+        """Yield the links to a document: source, kind, and target as written."""
+        if self.store.exists:
+            with self.store.snapshot() as snapshot:
+                for edge in snapshot.links_to(uri):
+                    yield edge.source, edge.kind, edge.written
+
+    def recover_edits(self) -> None:
+        """Finish or undo an edit that a crash interrupted, before anything is read."""
+        if not (self.store.folder / _EDITS / "journal.json").exists():
+            return
+        try:
+            self.editor().transactions.recover()
+        except IOFailed:
+            return  # Reading still works; the next edit reports the problem.
+
+    # -- following the disk ------------------------------------------------------
+
+    @property
+    def watch_wanted(self) -> bool | None:
+        """Whether the caller asked to follow the folder, or not to; None if it did not say."""
+        return self.following.wanted
+
+    def watch(
+        self,
+        strategy: str | None = None,
+        debounce_ms: int | None = None,
+        on_pass: Callable[[Pass], None] | None = None,
+    ) -> None:
+        """Follow the files in the background; call again to change strategy or pause.
+
+        Defaults come from the settings. Closing the collection ends it.
+        """
+        if not self.sealed:
+            self.following.watch(strategy, debounce_ms, on_pass)
+
+    def unwatch(self) -> None:
+        """Stop following, after the running pass."""
+        self.following.stop()
+
+    # -- closing -----------------------------------------------------------------
+
+    def rest(self) -> None:
+        """Release what a query can load again: the model, the walk and open index files."""
+        self.last_walk = None
+        super().rest()
+
+    def close(self) -> None:
+        """Stop following and building, and close the index files."""
+        self.passes.closing = True
+        self.unwatch()
+        if self.background is not None:
+            self.background.join()
+        self.scrubber.stop()
+        self.receipts.close()
+        self.store.close()
+
+
+def to_uri(path: str) -> str:
+    """Return a relative path as people type it as a URI."""
+    uri = path.replace(os.sep, "/").rstrip("/")
+    while uri.startswith("./"):
+        uri = uri[2:].lstrip("/")
+    return uri
+
+
+def _resolve_edit_target(root: Root, edit: Edit) -> Target:
+    """Parse the target of an edit."""
+    target, whole_document = edit.target, edit.op in ("create", "fix")
+    if target.startswith(SCHEME):
+        _, wanted = parse_address(target)
+    else:
+        is_uri = bool(edit.path) or whole_document or root.contains(target)
+        wanted = parse_target(target, is_uri, root.contains)
+    part = wanted.heading or wanted.lines or wanted.chars
+    if isinstance(edit.path, str) and not edit.path.strip():
+        # An empty path is a mistake; it must not select the whole document.
+        raise InvalidArgument("The heading path is empty.", hint="Name a heading, or omit it.")
+    if part and (edit.path or whole_document):
+        raise InvalidArgument(
+            f"{target!r} names a part of a document, but the whole document is needed.",
+            hint="Give only its URI.",
+        )
+    return replace(wanted, uri=to_uri(wanted.uri))
+
+
+def _stamp_files(files: tuple[Path, ...]) -> tuple[tuple[int, int, int] | None, ...]:
+    """Return time, size and inode of some files, to notice that one changed."""
+
+    def stamp(path: Path) -> tuple[int, int, int] | None:
+        try:
+            info = path.stat(follow_symlinks=False)
+        except OSError:
+            return None
+        return info.st_mtime_ns, info.st_size, info.st_ino
+
+    return tuple(map(stamp, files))

@@ -1,0 +1,277 @@
+"""Detect damage to a collection's index, and repair or rebuild it from the source.
+
+A query that finds the index damaged repairs it and asks again, once. Where only part of an index
+is damaged, that part is rebuilt in place; otherwise the index is set aside and built from the
+source. The exact damage is in the error's developer message.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from collections.abc import Collection as Several
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+from lookfar.collections.passes import PATIENCE, Closing, Passes
+from lookfar.common.turns import TURNS
+from lookfar.errors import IndexBusy, IndexCorrupt, IOFailed, LookfarError
+from lookfar.model import Damage, Incomplete, IndexReport, Salvaged, Verified
+
+if TYPE_CHECKING:
+    from lookfar.collections.following import Following
+    from lookfar.config import Settings
+    from lookfar.index.progress import OnProgress
+    from lookfar.store.health.repair import Maker
+    from lookfar.store.opening import Store
+
+REBUILD_PATIENCE: Final = 10.0
+"""Seconds that a query waits for a background rebuild before it raises ``IndexBusy``."""
+_POLL_SECONDS: Final = 0.5
+"""How often a waiting query checks the progress of a background rebuild."""
+_MAX_REPORT: Final = 2_000
+"""Characters of a damage report that are kept."""
+
+T = TypeVar("T")
+
+
+class Healable(Protocol):
+    """What healing needs of a collection."""
+
+    name: str
+    settings: Settings
+    store: Store
+    passes: Passes
+
+    @property
+    def source_path(self) -> str: ...
+
+    @property
+    def held(self) -> int | None: ...
+
+    def index(
+        self,
+        *,
+        rebuild: bool = False,
+        only: Several[str] | None = None,
+        on_progress: OnProgress | None = None,
+        wait_seconds: float = 0.0,
+    ) -> IndexReport: ...
+
+    def make_maker(self) -> Maker | None: ...
+
+
+class Healing:
+    """Repairs of one collection's index."""
+
+    def __init__(self, collection: Healable) -> None:
+        self._collection = collection
+
+    def run(self, ask: Callable[[], T]) -> T:
+        """Call ``ask``; if the index turns out to be damaged, heal it and ask once more."""
+        self.wait_until_ready(REBUILD_PATIENCE)
+        try:
+            return ask()
+        except IndexCorrupt as damage:
+            self.heal(damage)
+        except (LookfarError, Closing, MemoryError):
+            raise
+        except Exception as error:
+            cause = self.find_damage(error)
+            if cause is None:
+                raise
+            self.heal(cause)
+        self.wait_until_ready(REBUILD_PATIENCE)
+        return ask()
+
+    def heal(self, damage: IndexCorrupt, on_progress: OnProgress | None = None) -> Incomplete:
+        """Repair or rebuild a damaged index, and return the note for the answer."""
+        collection = self._collection
+        if collection.settings.store.read_only:
+            raise damage
+        try:
+            dropped = self.repair_in_place(damage, on_progress)
+            if dropped is not None:
+                suffix = self._read_again(dropped, on_progress) if dropped else ""
+                detail = f"the damaged part of the index was repaired{suffix}: {damage.developer}"
+                return Incomplete("healed", detail, tuple(dropped[:100]))
+            collection.store.set_aside(damage.developer, wait_seconds=PATIENCE)
+        except IOFailed:
+            # Nothing can be written here, so nothing can be healed.
+            raise damage from None
+        outcome = self._rebuild(on_progress)
+        return Incomplete("healed", f"the index was damaged and {outcome}: {damage.developer}")
+
+    def repair_in_place(
+        self, damage: IndexCorrupt, on_progress: OnProgress | None = None
+    ) -> list[str] | None:
+        """Repair the index and keep its generations.
+
+        Return the documents that had to be dropped, or None if it cannot be repaired in place.
+        """
+        maker = self._collection.make_maker()
+        if maker is None:
+            return None
+        repair = partial(self._collection.store.repair, maker, damage.developer)
+        return self._collection.passes.retry_while_busy(repair, PATIENCE, on_progress)
+
+    def _rebuild(self, on_progress: OnProgress | None) -> str:
+        """Build the index that was set aside, and return how that went."""
+        self._collection.index(on_progress=on_progress, wait_seconds=PATIENCE)
+        return "has been rebuilt"
+
+    def _read_again(self, dropped: list[str], on_progress: OnProgress | None) -> str:
+        """Index dropped documents again, and return what to add to the note."""
+        if self._collection.held is not None:
+            return f"; {len(dropped):,} documents are missing until it is indexed again"
+        self._collection.index(only=dropped, on_progress=on_progress, wait_seconds=PATIENCE)
+        return f", and {len(dropped):,} documents were read again"
+
+    def wait_until_ready(self, patience: float, on_progress: OnProgress | None = None) -> None:
+        """Wait for a background rebuild, for collections that have one."""
+
+    def contains(self, damage: IndexCorrupt) -> bool:
+        """Return whether the damaged file belongs to this collection."""
+        damaged = Path(damage.details.get("path", ""))
+        return damaged.is_relative_to(self._collection.store.folder)
+
+    def find_damage(self, error: Exception) -> IndexCorrupt | None:
+        """Return the damage that may have caused an unexpected exception.
+
+        Rows that contradict each other can raise almost anything. None means that everything
+        stored is as it was written, so the exception is a bug.
+        """
+        store = self._collection.store
+        try:
+            damage = store.verify() if store.exists else []
+        except LookfarError:
+            return None
+        if not damage:
+            return None
+        first = f"{damage[0].artefact}: {damage[0].detail}"
+        return self._corrupt(f"{type(error).__name__}: {error}; {first}")
+
+    def verify(
+        self,
+        *,
+        repair: bool = False,
+        collection: str = "",
+        on_step: Callable[[str], None] | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Verified:
+        """Check every stored row, text, span, vector and file; with ``repair``, fix the damage."""
+        store = self._collection.store
+        damage = tuple(store.verify(on_step))
+        remaining, salvaged = damage, None
+        if repair and damage:
+            with suppress(IndexCorrupt):  # Beyond repair: the second check says what remains.
+                salvaged = self._repair(damage, on_progress)
+            remaining = tuple(store.verify(on_step))
+        repaired = bool(damage) and not remaining
+        return Verified(
+            collection or self._collection.name,
+            str(store.folder),
+            damage,
+            repaired,
+            remaining,
+            salvaged,
+        )
+
+    def _repair(self, damage: Sequence[Damage], on_progress: OnProgress | None) -> Salvaged | None:
+        """Repair all damage; return what was salvaged if documents had no other source."""
+        inside = [entry for entry in damage if entry.artefact != "beside"]
+        if inside:
+            report = "; ".join(f"{entry.artefact}: {entry.detail}" for entry in inside)
+            self.heal(self._corrupt(report), on_progress)
+            self.wait_until_ready(PATIENCE, on_progress)
+        about = {"root": self._collection.source_path, "collection": self._collection.name}
+        self._collection.store.mend_beside(about, wait_seconds=PATIENCE)
+        return None
+
+    def _corrupt(self, report: str) -> IndexCorrupt:
+        return IndexCorrupt(
+            "The index is damaged.",
+            hint="Rebuild it from the sources: lookfar index PATH --rebuild.",
+            developer=report[:_MAX_REPORT],
+            details={"path": str(self._collection.store.folder)},
+        )
+
+
+class Rebuildable(Healable, Protocol):
+    """A collection that can be indexed in the background."""
+
+    @property
+    def following(self) -> Following: ...
+
+    @property
+    def background(self) -> Thread | None: ...
+
+    def start_index(self, *, only: Several[str] | None = None) -> None: ...
+
+
+class BackgroundHealing(Healing):
+    """Repairs that run in the background while the collection is followed.
+
+    A server goes on answering: a large folder takes minutes to rebuild.
+    """
+
+    def __init__(self, collection: Rebuildable) -> None:
+        super().__init__(collection)
+        self._folder = collection
+        self._lock = Lock()
+        self._set_aside = False
+        """Whether a damaged index was set aside here, to be rebuilt in the background."""
+
+    def heal(self, damage: IndexCorrupt, on_progress: OnProgress | None = None) -> Incomplete:
+        """Heal one damage at a time: a second call finds it repaired, or being repaired."""
+        with self._folder.passes.hold(on_progress, self._lock):
+            if self.rebuilding:
+                return Incomplete("healed", f"the index was damaged: {damage.developer}")
+            return super().heal(damage, on_progress)
+
+    @property
+    def rebuilding(self) -> bool:
+        """Whether a damaged index was set aside and its replacement is not finished."""
+        return self._set_aside and not self._folder.store.exists
+
+    def _rebuild(self, on_progress: OnProgress | None) -> str:
+        if self._folder.following.keeper is None:
+            return super()._rebuild(on_progress)
+        self._set_aside = True
+        with suppress(IndexBusy):  # It is being built already.
+            self._folder.start_index()
+        return "is being rebuilt"
+
+    def _read_again(self, dropped: list[str], on_progress: OnProgress | None) -> str:
+        if self._folder.following.keeper is None or self._folder.held is not None:
+            return super()._read_again(dropped, on_progress)
+        with suppress(IndexBusy):  # The running pass reads them, or the next one.
+            self._folder.start_index(only=dropped)
+        return f"; {len(dropped):,} damaged documents are missing while they are being read again"
+
+    def wait_until_ready(self, patience: float, on_progress: OnProgress | None = None) -> None:
+        """Wait for a background rebuild; after ``patience`` seconds, raise ``IndexBusy``."""
+        passes = self._folder.passes
+        deadline = time.monotonic() + patience
+        while self.rebuilding:
+            # The thread that found the damage may be about to start the rebuild.
+            with passes.hold(on_progress, self._lock):
+                background = self._folder.background
+            if background is None or not background.is_alive():
+                # Another process builds it, or it failed: then the error is raised here.
+                self._folder.index(on_progress=on_progress, wait_seconds=PATIENCE)
+                return
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                raise IndexBusy(
+                    f"The index was damaged and is being rebuilt{passes.describe_progress()}.",
+                    hint="Ask again in a while; the files themselves can be read meanwhile.",
+                    details={"rebuilding": True, "since": passes.began},
+                )
+            if on_progress is not None and passes.progress is not None:
+                on_progress(passes.progress)
+            with TURNS.wait():
+                background.join(min(remaining, _POLL_SECONDS))

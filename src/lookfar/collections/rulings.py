@@ -1,0 +1,71 @@
+"""Which files of a folder would be indexed, and which rule decides about a path."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lookfar.collections.files import to_uri
+from lookfar.collections.reading import contains
+from lookfar.index.recipe import secrets_from
+from lookfar.sources.confine import Refused
+from lookfar.text.normalise import normalise
+from lookfar.text.parse.formats import parser_for
+
+if TYPE_CHECKING:
+    from lookfar.collections.files import Files
+    from lookfar.model import Ruling
+
+
+def measure_files(folder: Files, prefix: str = "") -> Mapping[str, int]:
+    """Return the files that a full pass would read, by URI, and their bytes."""
+    return {
+        file.uri: file.fingerprint.size
+        for file in folder.walk().files
+        if file.uri.startswith(prefix) and parser_for(file.uri) is not None
+    }
+
+
+def count_folders(folder: Files) -> int:
+    """Return how many folders a watcher would have to follow."""
+    return len(folder.walk().memory.folders)
+
+
+def explain_path(folder: Files, path: str) -> Ruling:
+    """Return which rule admits or refuses a path below a folder, and where that rule is.
+
+    ``path`` is a URI, or absolute; raises ``OutsideRoot`` for one that leaves the folder.
+    """
+    from lookfar.sources.folder.why import why
+
+    uri = folder.root.uri_of(path) if os.path.isabs(path) else to_uri(path)
+    ruling = why(
+        folder.root,
+        folder.policy,
+        uri,
+        understood=parser_for(uri) is not None,
+        decode=lambda raw: normalise(raw)[0],
+    )
+    return replace(ruling, indexed=contains(folder, uri), collection=folder.name)
+
+
+def skip_reason(folder: Files, uri: str) -> str:
+    """Return the code for why a file is not indexed (``symlink``, ``gone``, ``ignored``, ...).
+
+    Empty for a file that is; raises ``OutsideRoot`` for a path that leaves the folder.
+    """
+    from lookfar.sources.folder.walk import judge_file
+
+    try:
+        raw, _ = folder.root.read(uri, folder.settings.sources.max_file_bytes)
+    except Refused as refusal:
+        return refusal.reason
+    verdict = judge_file(folder.root, folder.policy, uri)
+    if verdict is not None:
+        return verdict.reason
+    if parser_for(uri) is None:
+        return "no_parser"
+    refused = secrets_from(folder.settings).screen(uri, normalise(raw)[0]).refused
+    return "secret" if refused else ""

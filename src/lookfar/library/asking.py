@@ -1,0 +1,232 @@
+"""What every query needs: which collections to ask, their snapshots, and healing on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from lookfar.collections.passes import Closing
+from lookfar.errors import (
+    IndexBusy,
+    IndexCorrupt,
+    InvalidArgument,
+    IOFailed,
+    LookfarError,
+    NotFound,
+)
+from lookfar.library.members import is_history
+from lookfar.model import Filters, Incomplete
+
+if TYPE_CHECKING:
+    from lookfar.collections.collection import Collection
+    from lookfar.index.progress import OnProgress
+    from lookfar.library.members import Members
+    from lookfar.ports import Reranker
+    from lookfar.retrieve.ranking import Plan, Source
+
+MISSING_REASON: Final = {"commits": "no_history", "memory": "no_memory"}
+_MAX_NAMED: Final = 5
+"""Missing paths that an empty answer explains."""
+_NOT_SKIPPED: Final = frozenset(("gone", "no_parser", "not_included"))
+"""Reasons of a ruling that apply to paths that do not exist, too."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which collections a query is for."""
+
+    collections: Sequence[str]
+    """Their names; none means those that the filters and flags ask for."""
+    filters: Filters
+    as_of: int | None = None
+    commits: bool = False
+    """Whether indexed commits are asked in addition to everything else."""
+    memories: bool = False
+    """Whether memories are asked in addition to everything else."""
+    history: bool = False
+    """Whether the query is about what happened, so that commits are indexed for it."""
+
+
+def select_collections(members: Members, scope: Scope) -> Mapping[str, Collection]:
+    """Return the collections that a query is for, by name."""
+    if isinstance(scope.collections, str):
+        raise InvalidArgument("collections is a str.", hint="Pass a tuple of names.")
+    if scope.collections:
+        selected: Mapping[str, Collection] = {
+            name: members.find(name) for name in scope.collections
+        }
+    else:
+        selected = _select_by_filters(members, scope)
+    if scope.as_of is not None and len(selected) > 1:
+        raise InvalidArgument(
+            "as_of names a generation, and each collection counts its own.",
+            hint=f"Name one collection: {', '.join(selected)}.",
+        )
+    return selected
+
+
+def _select_by_filters(members: Members, scope: Scope) -> Mapping[str, Collection]:
+    lanes = scope.filters.lanes
+    current = scope.as_of is None
+    others: dict[str, Collection] = {}
+    if "memory" in lanes or (scope.memories and current and not lanes):
+        others |= members.memories()
+    if "documents" in lanes:
+        others |= members.databases()
+    if lanes and set(lanes) <= {"memory", "documents"}:
+        return others
+    return {**_select_folders_and_commits(members, scope), **others}
+
+
+def _select_folders_and_commits(members: Members, scope: Scope) -> Mapping[str, Collection]:
+    filters, lanes = scope.filters, scope.filters.lanes
+    only_commits = bool(filters.authors or filters.touches or filters.branch)
+    if only_commits or "commits" in lanes:
+        histories = members.histories()
+        if filters.branch and len(histories) > 1:
+            histories = {n: c for n, c in histories.items() if c.has_branch(filters.branch)}
+        with_folders = not only_commits and set(lanes) != {"commits"}
+        return {**(members.folders if with_folders else {}), **histories}
+    if not scope.commits or scope.as_of is not None or lanes:
+        return members.folders
+    if scope.history:
+        return {**members.folders, **members.histories()}
+    indexed = {n: c for n, c in members.histories(look=False).items() if c.indexed}
+    return {**members.folders, **indexed}
+
+
+def open_sources(
+    members: Members,
+    selected: Mapping[str, Collection],
+    plans: Mapping[str, Plan],
+    scope: Scope,
+    stack: ExitStack,
+    on_progress: OnProgress | None,
+) -> tuple[list[Source], list[Incomplete]]:
+    """Open a snapshot of each collection until ``stack`` is closed.
+
+    Return the sources, and notes on what may be missing. A collection that cannot be read is
+    noted, unless it is the only one or a folder.
+    """
+    from lookfar.retrieve.ranking import Source
+
+    notes: list[Incomplete] = []
+    sources: list[Source] = []
+    rebuilding: LookfarError | None = None
+    for name, collection in selected.items():
+        # The plan is read once: other settings may be chosen meanwhile.
+        context = collection.open_snapshot(plans[name], scope.as_of, on_progress)
+        try:
+            plan, snapshot, own_notes = stack.enter_context(context)
+        except (IOFailed, IndexBusy, NotFound) as error:
+            is_rebuilt = bool(error.details.get("rebuilding"))
+            if len(selected) == 1 or (name in members.folders and not is_rebuilt):
+                raise
+            rebuilding = error if is_rebuilt else rebuilding
+            missing = MISSING_REASON.get(collection.kind, "no_documents")
+            reason = "rebuilding" if is_rebuilt else missing
+            notes.append(Incomplete(reason, f"{name}: {error.message}"))
+            continue
+        aside = is_history(collection) and not scope.filters.lanes
+        reader = collection.citation_reader(snapshot)
+        rerank = partial(_open_reranker, members)
+        sources.append(Source(name, plan, snapshot, reader, aside, collection.recent, rerank))
+        notes += own_notes if len(selected) == 1 else name_collection(name, own_notes)
+    if not sources and rebuilding is not None:
+        raise rebuilding
+    if not sources:
+        notes.append(_note_nothing_selected(scope.filters))
+    return sources, notes
+
+
+def _open_reranker(members: Members) -> Reranker:
+    from lookfar.embed.reranker import open_reranker
+
+    settings = members.settings
+    return open_reranker(settings.embed, settings.search.rerank_model)
+
+
+def _note_nothing_selected(filters: Filters) -> Incomplete:
+    """Return the note that says why no collection could be asked."""
+    if "documents" in filters.lanes:
+        return Incomplete("no_documents", "no documents have been inserted yet")
+    if filters.lanes == ("memory",):
+        return Incomplete("no_memory", "there are no memories yet")
+    detail = "no git repository was found at, above or below the folder"
+    return Incomplete("no_history", detail)
+
+
+def name_collection(name: str, notes: Sequence[Incomplete]) -> list[Incomplete]:
+    """Return the notes with the name of the collection they are about."""
+    return [Incomplete(note.reason, f"{name}: {note.detail}", note.uris) for note in notes]
+
+
+def retry_healed(
+    ask: Callable[[], T],
+    selected: Mapping[str, Collection],
+    on_progress: OnProgress | None,
+) -> tuple[T, list[Incomplete]]:
+    """Call ``ask``; heal each collection that turns out to be damaged, once, and ask again."""
+    healed: list[Incomplete] = []
+    candidates = [collection.healing for collection in selected.values()]
+    while True:
+        try:
+            return ask(), healed
+        except IndexCorrupt as damage:
+            damaged = next((each for each in candidates if each.contains(damage)), None)
+            if damaged is None:
+                raise
+            candidates.remove(damaged)
+            healed.append(damaged.heal(damage, on_progress))
+        except (LookfarError, Closing, MemoryError):
+            raise
+        except Exception as error:
+            causes = ((healing, healing.find_damage(error)) for healing in candidates)
+            cause = next(((healing, why) for healing, why in causes if why is not None), None)
+            if cause is None:
+                raise
+            candidates.remove(cause[0])
+            healed.append(cause[0].heal(cause[1], on_progress))
+
+
+def explain_empty(
+    members: Members, filters: Filters, sources: Sequence[Source]
+) -> list[Incomplete]:
+    """Return notes for an empty answer: nothing is indexed, or no path matches the filters."""
+    from lookfar.retrieve.question.admission import note_unmatched_glob
+
+    if not any(source.snapshot.counts().documents for source in sources):
+        detail = "No files were indexed. lookfar status lists the skipped files and why"
+        return [Incomplete("no_documents", detail)]
+    missing = [
+        path
+        for path in (filters.prefix, *filters.uris)
+        if path and not any(source.snapshot.uris(path) for source in sources)
+    ]
+    notes = [
+        Incomplete(
+            "no_path_matches", f"no indexed path begins with {path}{explain_skipped(members, path)}"
+        )
+        for path in missing[:_MAX_NAMED]
+    ]
+    return [*notes, *note_unmatched_glob(filters, sources)]
+
+
+def explain_skipped(members: Members, path: str) -> str:
+    """Return why an existing path is skipped, to end a sentence; empty if it is not."""
+    from lookfar.collections.rulings import explain_path
+
+    for folder in members.folders.values():
+        try:
+            ruling = explain_path(folder, path)
+        except LookfarError:
+            continue
+        if not ruling.admitted and ruling.reason not in _NOT_SKIPPED:
+            rule = f" by the rule {ruling.rule}" if ruling.rule else ""
+            return f": {ruling.decided} is skipped ({ruling.reason}{rule})"
+    return ""

@@ -1,0 +1,162 @@
+"""Edit documents of a library by section, and write memories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from lookfar.collections import editing
+from lookfar.errors import InvalidArgument, NotFound
+from lookfar.library.members import USER_MEMORIES
+from lookfar.library.reading import resolve
+from lookfar.model import Edit, EditResult, UndoStep, Validation
+from lookfar.retrieve.locate.address import SCHEME, parse_address
+from lookfar.retrieve.locate.target import parse_target
+from lookfar.retrieve.neighbours.mentions import ABOUT
+
+if TYPE_CHECKING:
+    from lookfar.edit.memories import MemoryFolder
+    from lookfar.edit.memory_file import Memory
+    from lookfar.library.members import Members
+
+
+def edit(
+    members: Members,
+    edits: Edit | Sequence[Edit],
+    *,
+    dry_run: bool,
+    rewrite_links: bool,
+    collection: str,
+) -> EditResult:
+    """Change documents of one folder by section, all or none."""
+    changes = [edits] if isinstance(edits, Edit) else list(edits)
+    name = ""
+    for change in changes:
+        _refuse_missing_text(change)
+        own = _find_folder(members, change.target, collection, new=change.op == "create")
+        if name and own != name:
+            raise InvalidArgument(
+                f"These edits are of two collections, {name} and {own}.",
+                hint="Edit each on its own: a transaction changes one folder.",
+            )
+        name = own
+    return editing.edit(
+        members.folder(name),
+        changes,
+        dry_run=dry_run,
+        rewrite_links=rewrite_links,
+        collection=name,
+    )
+
+
+def undo(members: Members, target: str, *, dry_run: bool, collection: str) -> EditResult:
+    """Undo the last transaction that changed a document."""
+    uri, name = _uri_of(target), collection
+    if not name and not target.startswith(SCHEME) and len(members.folders) > 1:
+        # The document may be gone, so that only the transactions know its folder.
+        names = {step.collection for step in list_undoable(members, "") if uri in step.uris}
+        name = names.pop() if len(names) == 1 else ""
+    name = _find_folder(members, target, name, new=True)
+    return editing.undo(members.folder(name), uri, dry_run=dry_run, collection=name)
+
+
+def list_undoable(members: Members, collection: str) -> list[UndoStep]:
+    """Return the transactions that can be undone, the newest first."""
+    names = [collection] if collection else list(members.folders)
+    steps = [step for name in names for step in members.folder(name).editor(name).undoable()]
+    return sorted(steps, key=lambda step: step.at, reverse=True)
+
+
+def validate(
+    members: Members, target: str, *, collection: str, single_h1: bool | None
+) -> Validation:
+    """Check a document against the rules for headings."""
+    name = _find_folder(members, target, collection)
+    folder = members.folder(name)
+    return editing.validate(folder, _uri_of(target), single_h1=single_h1, collection=name)
+
+
+def _uri_of(target: str) -> str:
+    return parse_address(target)[1].uri if target.startswith(SCHEME) else target
+
+
+def _find_folder(members: Members, target: str, collection: str, *, new: bool = False) -> str:
+    """Return the folder of a document to edit; for a new one it must be named or the only one."""
+    if target.startswith(SCHEME):
+        collection = parse_address(target)[0]
+    if members.is_companion_name(collection):
+        raise InvalidArgument(
+            f"Documents of {collection!r} cannot be edited by section.",
+            hint="Edit a document of a folder; memories have commands of their own.",
+        )
+    if collection or len(members.folders) == 1 or new:
+        members.folder(collection)
+        return collection or members.only_name
+    return resolve(members, target, "")[0]
+
+
+def _refuse_missing_text(change: Edit) -> None:
+    """Refuse None in place of a text before anything is read."""
+    for name in ("target", "text", "heading", "template", "expected"):
+        if not isinstance(getattr(change, name), str):
+            raise InvalidArgument(
+                f"{name} must be a text.", hint=f"Give {name} as a str, or omit it."
+            )
+
+
+# -- memories --------------------------------------------------------------------------------------
+
+
+def open_notebook(members: Members, collection: str) -> MemoryFolder:
+    """Return the memories of a folder as files, by default those of the first folder."""
+    from lookfar.collections.memories import open_notebook
+
+    owner = members.folder(collection or members.first_name)
+    shared = owner.settings.memory.scope == "user"
+    if shared and not members.reaches(USER_MEMORIES):
+        raise NotFound(
+            "Your token does not give access to the memories.",
+            hint=f"Ask for a token with --collection {USER_MEMORIES}",
+        )
+    homes = list(members.folders.values()) if shared else [owner]
+    return open_notebook(owner, owner.memory_folder, homes)
+
+
+def remember(
+    members: Members,
+    text: str,
+    *,
+    title: str,
+    type: str,
+    tags: Sequence[str],
+    about: Sequence[str],
+    author: str,
+) -> tuple[str, Memory]:
+    """Store a text as a memory, and return it with the name of its collection."""
+    if isinstance(about, str):
+        raise InvalidArgument("about is a str.", hint="Pass a tuple of URIs.")
+    subjects = [_link_to(target) for target in about]
+    named = [name for name, _ in subjects if name in members.folders]
+    owner = named[0] if named else members.first_name
+    links = ", ".join(link for _, link in subjects)
+    content = f"{text.rstrip()}\n\n{ABOUT}{links}" if links and text.strip() else text
+    notebook = open_notebook(members, owner)
+    memory = notebook.create(content, title=title, type=type, tags=tags, author=author)
+    return members.memory_name(owner), memory
+
+
+def _link_to(target: str) -> tuple[str, str]:
+    """Return the collection that an address names, or "", and a Markdown link to the target."""
+    name = ""
+    if target.startswith(SCHEME):
+        name, wanted = parse_address(target)
+    else:
+        wanted = parse_target(target, exists=False)
+    if not wanted.uri.strip() or "\n" in target:
+        raise InvalidArgument(f"{target[:100]!r} does not name a document.", hint="Give its URI.")
+    place = f"{wanted.uri}#{wanted.heading}" if wanted.heading else wanted.uri
+    lines = f"|{wanted.uri}:{wanted.lines[0]}-{wanted.lines[1]}" if wanted.lines else ""
+    if set(wanted.uri) & set("[]|#\\") or set(wanted.heading) & set("[]|"):
+        return name, f"[{quote(wanted.uri)}](<{quote(wanted.uri)}>)"
+    return name, f"[[{place}{lines}]]"

@@ -1,0 +1,654 @@
+"""``Library``: open folders and databases, and search, read and edit them.
+
+Errors are those of :mod:`lookfar.errors`, each with a hint. Methods for one collection take its
+name as ``collection``, which may be omitted if there is only one. A ``Library`` may be shared by
+threads; call it from async code through ``asyncio.to_thread``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from lookfar import config
+from lookfar.collections import reading as collection_reading
+from lookfar.collections.databases import Databases
+from lookfar.collections.folder import Folder
+from lookfar.collections.rulings import explain_path
+from lookfar.errors import InvalidArgument
+from lookfar.library import editing, reading, searching, upkeep
+from lookfar.library.asking import Scope
+from lookfar.library.members import Members, name_folders
+from lookfar.library.searching import Question
+from lookfar.model import (
+    Answer,
+    Case,
+    CommitInfo,
+    Edit,
+    EditResult,
+    Filters,
+    GenerationDiff,
+    GenerationInfo,
+    Incomplete,
+    IndexReport,
+    LinkGraph,
+    Listed,
+    Listing,
+    Matches,
+    Mode,
+    Outline,
+    Page,
+    PageInfo,
+    Pruned,
+    Reading,
+    Related,
+    RelatedEntry,
+    RelatedKind,
+    Ruling,
+    Status,
+    UndoStep,
+    Validation,
+    Verified,
+    Watching,
+    WhyNot,
+)
+from lookfar.retrieve.neighbours.related import KINDS
+
+if TYPE_CHECKING:
+    from lookfar.collections.commits import Commits
+    from lookfar.collections.databases import Documents
+    from lookfar.collections.files import Files
+    from lookfar.collections.memories import Memories
+    from lookfar.collections.similar import Similar
+    from lookfar.config import SearchSettings, Settings
+    from lookfar.edit.memories import MemoryFolder
+    from lookfar.edit.memory_file import Memory
+    from lookfar.index.keeper import Pass
+    from lookfar.index.progress import OnProgress
+    from lookfar.retrieve.fixed_shares import SearchFunction
+
+
+class Library:
+    """Folders and databases that are searched together. Open it with :meth:`open`."""
+
+    def __init__(self, folders: Sequence[Folder], databases: Databases | None = None) -> None:
+        """Use open folders and databases; ``close`` closes them.
+
+        Databases use the settings and the model of the first folder unless they are given.
+        """
+        if databases is None:
+            first = folders[0]
+            databases = Databases(lambda: first.settings, lambda: first.embedder)
+        named = dict(zip(name_folders(folders), folders, strict=True))
+        self._members = Members(named, databases)
+
+    @classmethod
+    def open(
+        cls,
+        *paths: str | Path,
+        index_dir: str | Path | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Library:
+        """Open a library of some folders, or of the current one; nothing is read or written yet.
+
+        ``settings`` are dotted keys, as in the settings reference, and override every file and
+        variable.
+        """
+        folders: dict[str, Folder] = {}
+        for path in paths or (".",):
+            folder = Folder.open(path, index_dir=index_dir, settings=settings)
+            folders.setdefault(folder.root.path, folder)
+        return cls(tuple(folders.values()))
+
+    @classmethod
+    def open_databases(
+        cls,
+        project: str | Path | None = None,
+        *,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Library:
+        """Open a library of databases alone, with the settings of a project or of the user."""
+        root = None if project is None else Path(project).expanduser().resolve()
+        loaded = config.load(root, dict(settings or {}))
+        return cls((), Databases(lambda: loaded))
+
+    def only(self, names: Sequence[str]) -> Library:
+        """Return the library for a caller that may reach these collections alone.
+
+        A folder includes its histories and memories. ``NAME@documents``, ``user@memory``, and
+        ``FOLDER@git`` of a repository that begins above the folder must be named.
+        """
+        restricted = Library.__new__(Library)
+        restricted._members = self._members.restrict(names)
+        return restricted
+
+    # -- collections -------------------------------------------------------------
+
+    @property
+    def collections(self) -> tuple[str, ...]:
+        """The names of the folders, in the order in which they were opened."""
+        return tuple(self._members.folders)
+
+    @property
+    def collection(self) -> str:
+        """The name of the only folder."""
+        return self._members.only_name
+
+    @property
+    def settings(self) -> Settings:
+        """The settings for queries: those of the first folder."""
+        return self._members.settings
+
+    @property
+    def indexed(self) -> bool:
+        """Whether every folder has a finished index to search."""
+        return all(folder.indexed for folder in self._members.folders.values())
+
+    @property
+    def index_dir(self) -> Path:
+        """The folder that contains the index of the only collection."""
+        return self.folder().index_dir
+
+    @property
+    def held(self) -> int | None:
+        """The generation that a roll-back holds the only collection at; indexing releases it."""
+        return self.folder().held
+
+    def folder(self, collection: str = "") -> Folder:
+        """Return a folder by its name, or the only one."""
+        return self._members.folder(collection)
+
+    def histories(self, *, look: bool = True) -> dict[str, Commits]:
+        """Return the commits of each repository; ``FOLDER@git`` is the one containing a folder.
+
+        With ``look``, which takes a walk, also those below it.
+        """
+        return self._members.histories(look=look)
+
+    def memories(self) -> dict[str, Memories]:
+        """Return the memories by name: ``FOLDER@memory``, or ``user@memory`` for the user's."""
+        return self._members.memories()
+
+    def database(self, name: str = "") -> Documents:
+        """Return a database of inserted documents, which need not exist."""
+        return self._members.database(name)
+
+    def databases(self) -> dict[str, Documents]:
+        """Return the existing databases of inserted documents by name: ``NAME@documents``."""
+        return self._members.databases()
+
+    # -- the index ---------------------------------------------------------------
+
+    def index(
+        self,
+        *,
+        collection: str = "",
+        rebuild: bool = False,
+        only: Collection[str] | None = None,
+        on_progress: OnProgress | None = None,
+        wait_seconds: float = 0.0,
+    ) -> IndexReport:
+        """Read what changed on the disk, or everything with ``rebuild``.
+
+        ``only`` names the documents to look at. Raises ``IndexBusy`` if another process is still
+        writing after ``wait_seconds``. A damaged index is set aside and rebuilt.
+        """
+        return self._members.find(collection).index(
+            rebuild=rebuild, only=only, on_progress=on_progress, wait_seconds=wait_seconds
+        )
+
+    def first_index(self, *, on_progress: OnProgress | None = None) -> None:
+        """Index the folders that were never indexed, as a search does before it answers."""
+        for folder in self._members.folders.values():
+            folder.first_index(on_progress)
+
+    def status(self, *, collection: str = "", check: bool = True) -> Status:
+        """Return what is indexed; with ``check``, compare the disk with it."""
+        found = self._members.find(collection)
+        return found.status(collection=collection or self.collection, check=check)
+
+    def statuses(self) -> tuple[Status, ...]:
+        """Return the status of every folder, of indexed histories and memories, and of
+        repositories that may not be read."""
+        return upkeep.list_statuses(self._members)
+
+    def verify(self, *, collection: str = "") -> list[str]:
+        """Check every stored row, text, span, vector and file, and return the damage."""
+        damage = self._members.find(collection).store.verify()
+        return [f"{entry.artefact}: {entry.detail}" for entry in damage]
+
+    def verified(
+        self,
+        *,
+        repair: bool = False,
+        on_step: Callable[[str, str], None] | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> tuple[Verified, ...]:
+        """Check every index of this library; with ``repair``, fix the damage from the sources.
+
+        ``on_step`` is called with the collection and what is being checked.
+        """
+        return upkeep.verify_all(
+            self._members, repair=repair, on_step=on_step, on_progress=on_progress
+        )
+
+    def why(self, path: str, *, collection: str = "") -> Ruling:
+        """Return which rule admits or refuses a path below a folder, and where that rule is."""
+        name = collection or self.collection
+        return replace(explain_path(self.folder(name), path), collection=name)
+
+    def delete(self, *, wait_seconds: float = 0.0) -> tuple[str, ...]:
+        """Delete the indexes of the folders, their commits and memories; return where they were.
+
+        Files, repositories and memories are not touched.
+        """
+        return upkeep.delete_indexes(self._members, wait_seconds)
+
+    def deletable(self) -> list[Files | Commits]:
+        """Return the collections whose indexes :meth:`delete` removes."""
+        return upkeep.list_deletable(self._members)
+
+    # -- searching ---------------------------------------------------------------
+
+    def search(
+        self,
+        query: str,
+        *,
+        mode: Mode | None = None,
+        top_k: int | None = None,
+        filters: Filters | None = None,
+        collections: Sequence[str] = (),
+        hypothesis: str = "",
+        explain: bool = False,
+        as_of: int | None = None,
+        tuned: SearchSettings | None = None,
+        answering: SearchFunction | None = None,
+        commits: bool = False,
+        memories: bool = False,
+        focus: bool = False,
+        on_progress: OnProgress | None = None,
+    ) -> Answer:
+        """Return the best cited passages for a query, from all collections or those named.
+
+        A ``hypothesis``, a possible answer, replaces the query in the search by meaning. A folder
+        that was never indexed is indexed first. ``as_of`` is a generation and needs one
+        collection. ``tuned`` replaces the ``[search]`` settings, and ``answering`` the way from
+        candidates to cited hits.
+
+        Commits are searched if ``filters`` name their kind, an author, a branch or a path they
+        touch, and are indexed first if they never were. With ``commits`` they are also searched
+        in addition to everything else, if they are indexed or the query is about what happened.
+        Memories are searched if ``filters`` name their kind, and with ``memories`` in addition.
+
+        With ``focus``, each hit says which of its sentences answer best. A query without words
+        but with filters returns the documents that these admit, and no hits.
+        """
+        question = Question(query, mode, top_k, hypothesis, explain, focus, tuned, answering)
+        scope = Scope(collections, filters or Filters(), as_of, commits, memories)
+        return searching.search(self._members, question, scope, on_progress)
+
+    def list_documents(
+        self,
+        filters: Filters | None = None,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        collections: Sequence[str] = (),
+        as_of: int | None = None,
+        commits: bool = False,
+        memories: bool = False,
+        on_progress: OnProgress | None = None,
+    ) -> Listing:
+        """Return the documents that filters admit, by collection and URI; the latest commits first.
+
+        The same collections are asked, and brought up to date, as in a search with these filters.
+        ``limit`` may be as large as ``search.top_k``.
+        """
+        scope = Scope(collections, filters or Filters(), as_of, commits, memories)
+        return searching.list_documents(self._members, scope, limit, offset, on_progress)
+
+    def why_not(self, query: str, uri: str, **options: Any) -> WhyNot:
+        """Return why a document is, or is not, among the hits; ``options`` as in ``search``."""
+        from lookfar.retrieve.why_not import explain_absence
+
+        return searching.trace(
+            lambda answering: self.search(query, **{**options, "answering": answering}),
+            partial(explain_absence, uri=uri),
+        )
+
+    def find_similar(
+        self,
+        text: str,
+        *,
+        database: str = "",
+        top_k: int | None = None,
+        having: Mapping[str, Any] | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> tuple[list[Similar], tuple[Incomplete, ...]]:
+        """Return the inserted chunks nearest to a text, with their cosine distance, and notes on
+        what may be missing; only from documents whose metadata has the values of ``having``.
+
+        The default database need not exist, any other must. A model that fails is an error;
+        without a model, words find chunks that have no distance.
+        """
+        return searching.find_similar(
+            self._members,
+            text,
+            database=database,
+            top_k=top_k,
+            having=having,
+            on_progress=on_progress,
+        )
+
+    def grep(
+        self,
+        pattern: str,
+        *,
+        regex: bool = False,
+        case: Case = "sensitive",
+        whole_words: bool = False,
+        filters: Filters | None = None,
+        collections: Sequence[str] = (),
+        context: int | tuple[int, int] = 0,
+        max_matches_per_file: int = 20,
+        limit: int = 50,
+        offset: int = 0,
+        as_of: int | None = None,
+        commits: bool = False,
+        memories: bool = False,
+        on_progress: OnProgress | None = None,
+    ) -> Matches:
+        """Return every line that contains a text or, with ``regex``, matches an expression.
+
+        Lines are matched one by one, as by ripgrep. ``case`` may be ``smart``: case-sensitive if
+        the pattern has an upper-case letter. Documents are ordered by collection and URI:
+        ``limit`` of them from ``offset`` on, each with at most ``max_matches_per_file`` lines (0:
+        counts alone) and ``context`` lines around, or before and after. Counts include all
+        matches. Look-around and back references are refused, so that time stays linear.
+
+        ``filters``, ``collections``, ``as_of``, ``commits`` and ``memories`` as in :meth:`search`.
+        """
+        return searching.grep(
+            self._members,
+            pattern,
+            Scope(collections, filters or Filters(), as_of, commits, memories),
+            regex=regex,
+            case=case,
+            whole_words=whole_words,
+            context=context,
+            max_matches_per_file=max_matches_per_file,
+            limit=limit,
+            offset=offset,
+            on_progress=on_progress,
+        )
+
+    def record_answer(self, collection: str, tokens: int, document_tokens: int) -> None:
+        """Count an answer that was given: its tokens, and those of the files it cites."""
+        folders = self._members.folders
+        folder = folders.get(collection) or next(iter(folders.values()), None)
+        if folder is not None:
+            folder.receipts.add(tokens, document_tokens)
+
+    # -- reading -----------------------------------------------------------------
+
+    def read(self, target: str, *, collection: str = "") -> Reading:
+        """Return a document (``URI``), a section (``URI#Heading``) or lines (``URI:10-20``).
+
+        An address (``lookfar://COLLECTION/URI``) names the collection as well. A citation is an
+        address too; it is checked, and ``state`` says whether it still holds. A definition in
+        source code is read by its name: ``URI#Outer.inner``, or ``Outer.inner`` anywhere.
+        """
+        return reading.read(self._members, target, collection)
+
+    def outline(self, uri: str, *, collection: str = "") -> Outline:
+        """Return the heading tree of a document."""
+        return reading.outline(self._members, uri, collection)
+
+    def page(
+        self,
+        uri: str,
+        *,
+        collection: str = "",
+        as_of: int | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Page:
+        """Return a document as it is indexed, with its chunks, now or in a generation."""
+        found = self._members.find(collection)
+        name = collection or self.collection
+        return collection_reading.read_page(
+            found, uri, as_of=as_of, name=name, on_progress=on_progress
+        )
+
+    def pages(
+        self, *, collection: str = "", on_progress: OnProgress | None = None
+    ) -> tuple[list[PageInfo], list[Incomplete]]:
+        """Return every document that has text, by URI, and notes on what may be missing."""
+        return collection_reading.list_pages(self._members.find(collection), on_progress)
+
+    def related(
+        self,
+        target: str,
+        *,
+        kinds: Collection[RelatedKind] = KINDS,
+        limit: int = 10,
+        as_of: int | None = None,
+        collection: str = "",
+    ) -> Related:
+        """Return what is related to a document or a part of it: anything that :meth:`read` takes.
+
+        ``links`` are those it contains, ``backlinks`` the documents that link to it, ``similar``
+        those nearest in meaning, ``community`` those that link among each other, ``commits``
+        those that changed it, if the history is indexed, and ``memories`` those that link to it.
+        At most ``limit`` of each; ``totals`` says how many there are.
+        """
+        return reading.find_related(self._members, target, kinds, limit, as_of, collection)
+
+    def mentions(
+        self, uri: str, *, limit: int = 10, collection: str = ""
+    ) -> tuple[list[RelatedEntry], int]:
+        """Return the memories that link to a document, which need not exist, and their number."""
+        return reading.find_mentions(self._members, uri, limit, collection)
+
+    def listed(self) -> list[Listed]:
+        """Return every indexed document of the folders, their memories and their histories,
+        without indexing anything."""
+        return reading.list_indexed(self._members)
+
+    def graph(
+        self,
+        *,
+        most: int = 300,
+        around: str = "",
+        community: int | None = None,
+        collection: str = "",
+    ) -> LinkGraph:
+        """Return at most ``most`` documents with the links between them, and their communities.
+
+        By default those with the most links; with ``around``, a URI, the nearest to it; with
+        ``community``, those of that one.
+        """
+        if not 1 <= most <= 5000:
+            raise InvalidArgument(f"most is {most}.", hint="Choose 1 to 5,000.")
+        name = collection or self.collection
+        return collection_reading.draw_graph(
+            self._members.find(name), most=most, around=around, community=community, name=name
+        )
+
+    def history(
+        self,
+        *,
+        filters: Filters | None = None,
+        limit: int = 20,
+        on_progress: OnProgress | None = None,
+    ) -> tuple[tuple[CommitInfo, ...], tuple[Incomplete, ...]]:
+        """Return the newest commits of all repositories, and notes on what may be missing.
+
+        They are indexed first if they never were.
+        """
+        return reading.latest_commits(self._members, filters or Filters(), limit, on_progress)
+
+    def commit(self, name: str, uri: str) -> CommitInfo:
+        """Return author, time and title of a commit of the collection ``name``."""
+        return replace(
+            reading.require_histories(self._members)[name].describe(uri), collection=name
+        )
+
+    # -- editing -----------------------------------------------------------------
+
+    def edit(
+        self,
+        edits: Edit | Sequence[Edit],
+        *,
+        dry_run: bool = False,
+        rewrite_links: bool = False,
+        collection: str = "",
+    ) -> EditResult:
+        """Change Markdown documents of one folder by section, all or none.
+
+        An edit may name the hash it expects (``expected``, from :meth:`read`); any other raises
+        ``Conflict``, and nothing is written. A dry run returns the same diffs and writes nothing.
+        Links to headings that the edits rename, move or remove are reported, and with
+        ``rewrite_links`` changed in the same transaction. What is written can be searched at once.
+        """
+        return editing.edit(
+            self._members,
+            edits,
+            dry_run=dry_run,
+            rewrite_links=rewrite_links,
+            collection=collection,
+        )
+
+    def undo(self, target: str, *, dry_run: bool = False, collection: str = "") -> EditResult:
+        """Undo the last transaction that changed a document, with everything it changed.
+
+        Raises ``Conflict`` if one of its documents was changed since. An undo is a transaction
+        too: undoing that repeats the edit.
+        """
+        return editing.undo(self._members, target, dry_run=dry_run, collection=collection)
+
+    def undoable(self, *, collection: str = "") -> list[UndoStep]:
+        """Return the transactions of one folder or of all that can be undone, newest first."""
+        return editing.list_undoable(self._members, collection)
+
+    def validate(
+        self, target: str, *, collection: str = "", single_h1: bool | None = None
+    ) -> Validation:
+        """Check a document against the rules for headings; ``single_h1`` overrides the setting."""
+        return editing.validate(self._members, target, collection=collection, single_h1=single_h1)
+
+    def notebook(self, *, collection: str = "") -> MemoryFolder:
+        """Return the memories of a folder as files, by default those of the first folder."""
+        return editing.open_notebook(self._members, collection)
+
+    def remember(
+        self,
+        text: str,
+        *,
+        title: str = "",
+        type: str = "fact",
+        tags: Sequence[str] = (),
+        about: Sequence[str] = (),
+        author: str = "",
+    ) -> tuple[str, Memory]:
+        """Store a text as a memory, in a file named after its title; return the collection, too.
+
+        ``about`` names documents or parts of them, as for :meth:`read`; the memory links to them.
+        """
+        return editing.remember(
+            self._members, text, title=title, type=type, tags=tags, about=about, author=author
+        )
+
+    # -- following the disk ------------------------------------------------------
+
+    def watch(
+        self,
+        strategy: str | None = None,
+        debounce_ms: int | None = None,
+        on_pass: Callable[[Pass], None] | None = None,
+    ) -> None:
+        """Follow the folders in the background; call again to change strategy or pause.
+
+        Defaults come from the settings. Closing the library ends it.
+        """
+        for folder in self._members.folders.values():
+            folder.watch(strategy, debounce_ms, on_pass)
+
+    def unwatch(self) -> None:
+        """Stop following, after the running passes."""
+        for folder in self._members.folders.values():
+            folder.unwatch()
+
+    def drain(self, timeout: float = 10.0) -> bool:
+        """Index what changed so far, while watching; return False if that failed or took longer
+        than ``timeout``."""
+        deadline = time.monotonic() + timeout
+        done = True
+        for folder in self._members.folders.values():
+            done &= folder.following.drain(deadline - time.monotonic())
+        return done
+
+    def watching(self, *, collection: str = "") -> Watching | None:
+        """Return how following goes; None if this library does not follow the folder."""
+        return self.folder(collection).watching()
+
+    # -- generations -------------------------------------------------------------
+
+    def snapshots(self, *, collection: str = "") -> tuple[GenerationInfo, ...]:
+        """Return every kept generation with its manifest, the oldest first."""
+        return self._members.find(collection).generations.list()
+
+    def diff(self, older: int, newer: int, *, collection: str = "") -> GenerationDiff:
+        """Return the documents and sections that changed between two kept generations."""
+        return self._members.find(collection).generations.diff(older, newer)
+
+    def roll_back(
+        self, number: int, *, collection: str = "", wait_seconds: float = 0.0
+    ) -> GenerationInfo:
+        """Answer from a kept generation, in every process, until :meth:`index` is called.
+
+        Until then it can be rolled forward too; the newest generation is not held.
+        """
+        generations = self._members.find(collection).generations
+        return generations.roll_back(number, wait_seconds=wait_seconds)
+
+    def pin(
+        self, number: int, *, collection: str = "", wait_seconds: float = 0.0
+    ) -> GenerationInfo:
+        """Keep a generation regardless of retention."""
+        return self._members.find(collection).generations.pin(number, wait_seconds=wait_seconds)
+
+    def unpin(
+        self, number: int, *, collection: str = "", wait_seconds: float = 0.0
+    ) -> GenerationInfo:
+        """Let retention remove a generation again, with the next pass."""
+        return self._members.find(collection).generations.unpin(number, wait_seconds=wait_seconds)
+
+    def prune(
+        self, keep: int | None = None, *, collection: str = "", wait_seconds: float = 0.0
+    ) -> Pruned:
+        """Keep the newest ``keep`` generations (by the settings), the pinned and the active."""
+        found = self._members.find(collection)
+        most = found.settings.index.retain_generations if keep is None else keep
+        return found.generations.prune(most, wait_seconds=wait_seconds)
+
+    # -- closing -----------------------------------------------------------------
+
+    def close(self) -> None:
+        """Stop following the disk, and close the index files."""
+        self._members.close()
+
+    def __enter__(self) -> Library:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,228 @@
+"""The collections of a library by name, as far as the caller may reach them.
+
+A folder has its own name. Its commits are ``FOLDER@git``, its memories ``FOLDER@memory`` or
+``user@memory``, and a database is ``NAME@documents``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeGuard
+
+from lookfar.errors import InvalidArgument, NotFound
+
+if TYPE_CHECKING:
+    from lookfar.collections.collection import Collection
+    from lookfar.collections.commits import Commits
+    from lookfar.collections.databases import Databases, Documents
+    from lookfar.collections.folder import Folder
+    from lookfar.collections.memories import Memories
+    from lookfar.config import Settings
+
+_HISTORY: Final = "@git"
+_MEMORY: Final = "@memory"
+_DOCUMENTS: Final = "@documents"
+USER_MEMORIES: Final = f"user{_MEMORY}"
+
+
+class Members:
+    """The folders and databases of a library. May be shared by threads."""
+
+    def __init__(
+        self,
+        folders: Mapping[str, Folder],
+        databases: Databases,
+        reachable: frozenset[str] | None = None,
+    ) -> None:
+        """``reachable`` names the collections that may be used besides the folders and what
+        belongs to them; None means all."""
+        self.folders = dict(folders)
+        self._databases = databases
+        self._reachable = reachable
+
+    def restrict(self, names: Sequence[str]) -> Members:
+        """Return the same collections, reduced to those that a token names."""
+        folders = {name: folder for name, folder in self.folders.items() if name in names}
+        if not folders:
+            raise NotFound(
+                "Your token does not give access to any folder here.",
+                hint="Ask for a token for one of them: lookfar tokens add NAME --collection FOLDER",
+            )
+        return Members(folders, self._databases, frozenset(names))
+
+    def reaches(self, name: str) -> bool:
+        """Return whether a collection that does not belong to one folder may be used."""
+        return self._reachable is None or name in self._reachable
+
+    @property
+    def settings(self) -> Settings:
+        """The settings for queries: those of the first folder."""
+        for folder in self.folders.values():
+            return folder.settings
+        return self._databases.settings
+
+    @property
+    def first_name(self) -> str:
+        """The name of the first folder."""
+        if not self.folders:
+            raise NotFound("This library has no folder.", hint="Open it with a folder.")
+        return next(iter(self.folders))
+
+    @property
+    def only_name(self) -> str:
+        """The name of the only folder."""
+        self.folder()
+        return self.first_name
+
+    def folder(self, name: str = "") -> Folder:
+        """Return a folder by its name, or the only one."""
+        if name in self.folders:
+            return self.folders[name]
+        names = ", ".join(self.folders)
+        if name:
+            raise InvalidArgument(
+                f"There is no collection {name!r} here.",
+                hint=f"Collections: {names}.",
+                details={"candidates": list(self.folders)},
+            )
+        if len(self.folders) > 1:
+            raise InvalidArgument(
+                f"This library has {len(self.folders)} collections: name one of them.",
+                hint=f"Collections: {names}.",
+                details={"candidates": list(self.folders)},
+            )
+        return self.folders[self.first_name]
+
+    def first_folder(self) -> dict[str, Folder]:
+        """Return the first folder under its name; empty if there is none."""
+        return dict(list(self.folders.items())[:1])
+
+    def find(self, name: str = "") -> Collection:
+        """Return any collection by its name, or the only folder."""
+        if name in self.folders:
+            return self.folders[name]
+        if name.endswith(_DOCUMENTS):
+            return self.database(name.removesuffix(_DOCUMENTS)).require()
+        collection: Collection | None = None
+        if name.endswith(_MEMORY):
+            collection = self.memories().get(name)
+        elif name.endswith(_HISTORY):
+            collection = self.histories(look=False).get(name) or self.histories().get(name)
+        return collection if collection is not None else self.folder(name)
+
+    def is_companion_name(self, name: str) -> bool:
+        """Return whether a name is that of commits, memories or a database."""
+        return name.endswith((_HISTORY, _MEMORY, _DOCUMENTS)) and name not in self.folders
+
+    def is_database_name(self, name: str) -> bool:
+        """Return whether a name is that of a database."""
+        return name.endswith(_DOCUMENTS) and name not in self.folders
+
+    def settle(self) -> None:
+        """Apply settings that were edited since, before a query is planned for a model."""
+        for folder in self.folders.values():
+            folder.settle()
+
+    # -- commits -----------------------------------------------------------------
+
+    def histories(self, *, look: bool = True) -> dict[str, Commits]:
+        """Return the commits of each repository.
+
+        ``FOLDER@git`` is the repository that contains a folder. With ``look``, which takes a
+        walk, ``FOLDER/URI@git`` are those below it.
+        """
+        histories: dict[str, Commits] = {}
+        stores: set[Path] = set()
+        for folder_name, folder in self.folders.items():
+            for uri, commits in folder.histories(look=look).items():
+                name = f"{folder_name}/{uri}{_HISTORY}" if uri else f"{folder_name}{_HISTORY}"
+                # A repository that begins above the folder contains other folders, too.
+                wider = not uri and Path(commits.repository.top) != Path(folder.root.path)
+                if commits.index_dir in stores or (wider and not self.reaches(name)):
+                    continue
+                stores.add(commits.index_dir)
+                histories[name] = commits
+        return histories
+
+    # -- memories ----------------------------------------------------------------
+
+    def memories(self) -> dict[str, Memories]:
+        """Return the memories of each folder, or ``user@memory`` if they are the user's."""
+        memories: dict[str, Memories] = {}
+        for folder_name, folder in self.folders.items():
+            collection = folder.memories()
+            shared = folder.settings.memory.scope == "user"
+            if collection is not None and (not shared or self.reaches(USER_MEMORIES)):
+                memories.setdefault(self.memory_name(folder_name), collection)
+        return memories
+
+    def memory_name(self, folder_name: str) -> str:
+        """Return the name of the collection that has the memories of a folder."""
+        shared = self.folders[folder_name].settings.memory.scope == "user"
+        return USER_MEMORIES if shared else f"{folder_name}{_MEMORY}"
+
+    def homes(self, memory_name: str) -> list[Folder]:
+        """Return the folders that a collection of memories is about."""
+        owner = self.folders.get(memory_name.removesuffix(_MEMORY))
+        return [owner] if owner is not None else list(self.folders.values())
+
+    def refresh_memories(self, name: str) -> bool:
+        """Index new memories if this is a collection of memories; return whether it is."""
+        collection = self.find(name)
+        if is_memories(collection):
+            collection.refresh()
+            return True
+        return False
+
+    # -- databases ---------------------------------------------------------------
+
+    def database(self, name: str = "") -> Documents:
+        """Return a database, which need not exist; by default the usual one."""
+        from lookfar.collections.databases import DEFAULT
+
+        name = name or DEFAULT
+        if not self.reaches(f"{name}{_DOCUMENTS}"):
+            raise NotFound(
+                "Your token does not give access to such a database.",
+                hint=f"Ask for a token with --collection {name}{_DOCUMENTS}",
+            )
+        return self._databases.open(name)
+
+    def databases(self) -> dict[str, Documents]:
+        """Return the existing databases."""
+        return {
+            f"{name}{_DOCUMENTS}": self._databases.open(name)
+            for name in self._databases.names()
+            if self.reaches(f"{name}{_DOCUMENTS}")
+        }
+
+    def close(self) -> None:
+        """Close all folders and databases."""
+        for folder in self.folders.values():
+            folder.close()
+        self._databases.close()
+
+
+def name_folders(folders: Sequence[Folder]) -> list[str]:
+    """Return a unique name for each folder: its own, with parents where two are the same."""
+    paths = [Path(folder.root.path).parts for folder in folders]
+    depths = [1] * len(paths)
+    while True:
+        names = ["/".join(path[-n:]) for path, n in zip(paths, depths, strict=True)]
+        twins = [at for at, name in enumerate(names) if names.count(name) > 1]
+        longer = [at for at in twins if depths[at] < len(paths[at])]
+        if not longer:
+            return [name.lstrip("/") or "root" for name in names]
+        for at in longer:
+            depths[at] += 1
+
+
+def is_history(collection: Collection) -> TypeGuard[Commits]:
+    """Return whether this is a collection of commits, without importing that class."""
+    return collection.kind == "commits"
+
+
+def is_memories(collection: Collection) -> TypeGuard[Memories]:
+    """Return whether this is a collection of memories, without importing that class."""
+    return collection.kind == "memory"

@@ -1,0 +1,256 @@
+"""Read documents of a library: find the collection that a target names, and its neighbours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection as Several
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from lookfar.collections import reading
+from lookfar.collections.passes import PATIENCE
+from lookfar.common.target import Target
+from lookfar.errors import Ambiguous, InvalidArgument, NotFound, RepositoryRefused
+from lookfar.library.asking import MISSING_REASON, explain_skipped, name_collection
+from lookfar.library.members import is_history, is_memories
+from lookfar.model import (
+    CommitInfo,
+    Filters,
+    Incomplete,
+    Listed,
+    Outline,
+    Reading,
+    Related,
+    RelatedEntry,
+    RelatedKind,
+)
+from lookfar.retrieve.locate.address import SCHEME, parse_address
+from lookfar.retrieve.locate.target import parse_target
+
+if TYPE_CHECKING:
+    from lookfar.collections.commits import Commits
+    from lookfar.index.progress import OnProgress
+    from lookfar.library.members import Members
+
+_HASH: Final = re.compile(r"[0-9a-f]{7,64}(?=[#:]|$)")
+
+
+def read(members: Members, target: str, collection: str) -> Reading:
+    """Return a document, a part of it, or a checked citation."""
+    name, wanted = resolve(members, target, collection)
+    try:
+        return reading.read(members.find(name), wanted, name=name)
+    except NotFound as error:
+        uri = wanted.uri if isinstance(wanted, Target) else parse_target(wanted, False).uri
+        reason = explain_skipped(members, uri) if name in members.folders else ""
+        if not reason:
+            raise
+        hint = f"It is not indexed{reason}."
+        raise NotFound(error.message, hint=hint, details=error.details) from error
+
+
+def outline(members: Members, uri: str, collection: str) -> Outline:
+    """Return the heading tree of a document."""
+    name, wanted = resolve(members, uri, collection)
+    uri = wanted if isinstance(wanted, str) else wanted.uri
+    return reading.outline(members.find(name), uri, name=name)
+
+
+def resolve(members: Members, target: str, collection: str) -> tuple[str, str | Target]:
+    """Return the collection that a target names, and the target inside it."""
+    if target.startswith(SCHEME):
+        name, wanted = parse_address(target)
+        members.refresh_memories(name)
+        return name, wanted
+    if members.is_companion_name(collection):
+        found = None if members.is_database_name(collection) else members.find(collection)
+        if found is not None and is_history(found):
+            return collection, _expand_hash(found, target)
+        if found is not None and is_memories(found):
+            found.refresh()
+        return collection, target
+    if not collection and _HASH.match(target):
+        for name, commits in members.histories(look=False).items():
+            expanded = _expand_hash(commits, target)
+            if reading.contains(commits, expanded):
+                return name, expanded
+    if collection or len(members.folders) == 1:
+        members.folder(collection)
+        return collection or members.only_name, target
+    return _find_folder(members, target), target
+
+
+def _find_folder(members: Members, target: str) -> str:
+    """Return the only folder that has a document or a definition of this name."""
+    names = [name for name, folder in members.folders.items() if reading.contains(folder, target)]
+    if not names:
+        names = [
+            name for name, folder in members.folders.items() if reading.defines(folder, target)
+        ]
+    if len(names) > 1:
+        raise Ambiguous(
+            f"{len(names)} collections have {target!r}.",
+            hint=f"Name one of them: {', '.join(names)}.",
+            details={"candidates": names},
+        )
+    if not names:
+        raise NotFound(
+            f"No collection has {target!r}.",
+            hint=f"Collections: {', '.join(members.folders)}.",
+            details={"candidates": []},
+        )
+    return names[0]
+
+
+def _expand_hash(commits: Commits, target: str) -> str:
+    """Return a target in a history with the abbreviated hash at its start in full."""
+    prefix = _HASH.match(target)
+    if prefix is None:
+        return target
+    return (commits.expand_hash(prefix[0]) or prefix[0]) + target[prefix.end() :]
+
+
+# -- neighbours ------------------------------------------------------------------------------------
+
+
+def find_related(
+    members: Members,
+    target: str,
+    kinds: Several[RelatedKind],
+    limit: int,
+    as_of: int | None,
+    collection: str,
+) -> Related:
+    """Return links, similar documents, commits and memories of a document or a part of it."""
+    name, wanted = resolve(members, target, collection)
+    asked = kinds
+    if not isinstance(kinds, str) and kinds:
+        # Memories are added below, and a collection must be asked for at least one kind.
+        asked = tuple(kind for kind in kinds if kind != "memories") or ("commits",)
+    related = reading.find_related(
+        members.find(name), wanted, kinds=asked, limit=limit, as_of=as_of, name=name
+    )
+    related = _resolve_outgoing_links(members, name, related)
+    if "memories" in kinds:
+        entries, total = find_mentions(members, related.uri, limit, name)
+        if members.memories():
+            related = _add_entries(related, "memories", entries, total)
+    return _add_commits(members, name, related, limit) if "commits" in kinds else related
+
+
+def _add_entries(
+    related: Related, kind: RelatedKind, entries: list[RelatedEntry], total: int
+) -> Related:
+    return replace(
+        related,
+        entries=(*related.entries, *entries),
+        totals={**related.totals, kind: total},
+    )
+
+
+def _resolve_outgoing_links(members: Members, name: str, related: Related) -> Related:
+    """Resolve the links of a memory into the folders that it is about."""
+    memories = members.find(name)
+    if not is_memories(memories):
+        return related
+    entries = list(related.entries)
+    for home in members.homes(name):
+        links = memories.outgoing_links(home, related.uri)
+        home_name = next(n for n, folder in members.folders.items() if folder is home)
+        for at, entry in enumerate(entries):
+            if entry.kind == "links" and not entry.resolved and entry.target in links:
+                uri, title = links[entry.target]
+                entries[at] = replace(
+                    entry, uri=uri, title=title, resolved=True, collection=home_name
+                )
+    return replace(related, entries=tuple(entries))
+
+
+def find_mentions(
+    members: Members, uri: str, limit: int, collection: str
+) -> tuple[list[RelatedEntry], int]:
+    """Return the memories that link to a document, which need not exist, and their number."""
+    home = members.folders.get(collection or members.only_name)
+    mentions: list[RelatedEntry] = []
+    total = 0
+    for name, memories in members.memories().items() if home is not None else ():
+        if home is None or home not in members.homes(name):
+            continue
+        if not home.indexed:
+            home.index(wait_seconds=PATIENCE)
+        entries, number = memories.find_mentions(home, uri, limit)
+        mentions += (replace(entry, collection=name) for entry in entries)
+        total += number
+    return mentions[:limit], total
+
+
+def _add_commits(members: Members, name: str, related: Related, limit: int) -> Related:
+    """Add the commits that changed the document, the latest first."""
+    from lookfar.index.commit_document import format_time
+
+    folder = members.folders.get(name)
+    if folder is None:
+        return related
+    entries: list[RelatedEntry] = []
+    total = 0
+    file = f"{folder.root.path}/{related.uri}"
+    for history_name, history in members.histories(look=False).items():
+        path = history.path_in_repository(file)
+        commits, number = history.commits_touching(path, limit) if path else ([], 0)
+        total += number
+        entries += (
+            RelatedEntry(
+                kind="commits", uri=uri, title=title, target=path, resolved=True,
+                relation=None, count=0, score=when / 1e9, anchor="", heading_path=(), line=0,
+                text="", context=format_time(when // 10**9), collection=history_name,
+            )
+            for uri, title, when in commits
+        )  # fmt: skip
+    return _add_entries(related, "commits", entries[:limit], total)
+
+
+# -- lists -----------------------------------------------------------------------------------------
+
+
+def list_indexed(members: Members) -> list[Listed]:
+    """Return every indexed document of the folders, their memories and their histories."""
+    collections = {**members.folders, **members.histories(look=False), **members.memories()}
+    return [
+        document
+        for name, collection in collections.items()
+        for document in reading.list_indexed(collection, name=name)
+    ]
+
+
+def latest_commits(
+    members: Members, filters: Filters, limit: int, on_progress: OnProgress | None
+) -> tuple[tuple[CommitInfo, ...], tuple[Incomplete, ...]]:
+    """Return the newest commits of all repositories, and notes on what may be missing."""
+    if not 1 <= limit <= 10_000:
+        raise InvalidArgument(f"limit is {limit}.", hint="Choose 1 to 10,000.")
+    commits: list[CommitInfo] = []
+    notes: list[Incomplete] = []
+    histories = require_histories(members)
+    for name, history in histories.items():
+        try:
+            latest, own_notes = history.latest(filters, limit, on_progress)
+        except RepositoryRefused as error:
+            # A repository that must not be read does not hide the others.
+            if len(histories) == 1:
+                raise
+            latest, own_notes = [], [Incomplete(MISSING_REASON["commits"], error.message)]
+        commits += (replace(commit, collection=name) for commit in latest)
+        notes += name_collection(name, own_notes)
+    commits.sort(key=lambda commit: commit.committed_at, reverse=True)
+    return tuple(commits[:limit]), tuple(notes)
+
+
+def require_histories(members: Members) -> dict[str, Commits]:
+    """Return the commits of each repository; raise ``NotFound`` if there is none."""
+    histories = members.histories()
+    if not histories:
+        raise NotFound(
+            "No git repository was found at, above or below the folder.",
+            hint="Name a folder of one; git.history may also be turned off.",
+        )
+    return histories

@@ -1,0 +1,332 @@
+"""Search the collections of a library: select them, plan, open snapshots, rank, and heal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from lookfar.errors import InvalidArgument, ModelUnavailable
+from lookfar.library.asking import (
+    Scope,
+    explain_empty,
+    open_sources,
+    retry_healed,
+    select_collections,
+)
+from lookfar.library.members import is_memories
+from lookfar.model import Answer, Filters, Hit, Incomplete, Listed, Listing, Matches
+from lookfar.retrieve.question.intent import asks_for_history
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lookfar.collections.collection import Collection
+    from lookfar.collections.similar import Similar
+    from lookfar.config import SearchSettings
+    from lookfar.index.progress import OnProgress
+    from lookfar.library.members import Members
+    from lookfar.model import Case, Mode, WhyNot
+    from lookfar.retrieve.fixed_shares import SearchFunction
+    from lookfar.retrieve.grep.matching_lines import GrepResult
+    from lookfar.retrieve.ranking import Plan, Source
+
+_ANY_WORDS: Final = "*"
+"""A query without words, for callers that want documents and not passages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query and how it is to be answered."""
+
+    text: str
+    mode: Mode | None = None
+    top_k: int | None = None
+    hypothesis: str = ""
+    explain: bool = False
+    focus: bool = False
+    tuned: SearchSettings | None = None
+    """Replaces the ``[search]`` settings."""
+    answering: SearchFunction | None = None
+    """Replaces the way from candidates to cited hits."""
+
+    def settings(self, members: Members) -> SearchSettings:
+        """Return the search settings for this question."""
+        return self.tuned or members.settings.search
+
+
+def search(
+    members: Members, question: Question, scope: Scope, on_progress: OnProgress | None
+) -> Answer:
+    """Return the best cited passages for a question."""
+    started = time.perf_counter()
+    if scope.filters and not str(question.text).strip() and not question.hypothesis:
+        return _list_instead(members, question, scope, on_progress, started)
+    members.settle()
+    settings, filters = question.settings(members), scope.filters
+    scope = replace(scope, history=scope.commits and asks_for_history(question.text))
+    selected = select_collections(members, scope)
+    if question.hypothesis and not settings.hypothesis:
+        raise InvalidArgument(
+            "Searching by hypothesis is turned off.",
+            hint="Ask without one, or set search.hypothesis to true.",
+        )
+    # Without a collection to ask, the question is still checked, with the model of a folder.
+    planned = _plan(question, settings, filters, selected or members.first_folder())
+
+    def answer() -> tuple[list[Hit], list[Incomplete], dict[str, int]]:
+        with ExitStack() as stack:
+            sources, notes = open_sources(
+                members, selected, planned.by_name, scope, stack, on_progress
+            )
+            if not sources:
+                return [], notes, {}
+            rank = question.answering or _usual_answering(settings, filters)
+            hits, stale = rank(sources, settings, question.explain)
+            generations = {source.collection: source.snapshot.generation for source in sources}
+            hits = [_mark_stale(members, hit, selected[hit.collection]) for hit in hits]
+            if not hits:
+                notes += explain_empty(members, filters, sources)
+        return hits, [*notes, *stale], generations
+
+    (hits, notes, generations), healed = retry_healed(answer, selected, on_progress)
+    missing = {c.without_model for c in selected.values() if c.without_model}
+    without_model = [
+        Incomplete("no_model", f"{message} Words only.")
+        for message in sorted(missing.union(planned.unavailable))
+    ]
+    mode = planned.mode
+    if mode == "hybrid" and not any(collection.embedder for collection in selected.values()):
+        mode = "keyword"  # Without a model, only the words were searched.
+    took = (time.perf_counter() - started) * 1000
+    notes = [*healed, *notes, *without_model]
+    return Answer(question.text, mode, tuple(hits), generations, took, tuple(notes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """The plans of a question, one for each model."""
+
+    mode: Mode
+    by_name: Mapping[str, Plan]
+    unavailable: Sequence[str]
+    """Messages of models that did not answer."""
+
+
+def _plan(
+    question: Question,
+    settings: SearchSettings,
+    filters: Filters,
+    selected: Mapping[str, Collection],
+) -> _Planned:
+    """Plan a question for each collection; those with the same model share a plan."""
+    from lookfar.retrieve.question.plan import make_plan
+
+    mode = question.mode or settings.mode
+    make = partial(
+        make_plan,
+        question.text,
+        mode=mode,  # type: ignore[arg-type]
+        top_k=settings.top_k if question.top_k is None else question.top_k,
+        filters=filters,
+    )
+    by_model: dict[str, Plan] = {}
+    by_name: dict[str, Plan] = {}
+    unavailable: list[str] = []
+    any_model = any(collection.embedder for collection in selected.values())
+    if not selected:
+        by_model[""] = make(embedder=None, hypothesis=question.hypothesis)
+    for name, collection in selected.items():
+        embedder = collection.embedder
+        model = embedder.fingerprint if embedder else ""
+        if model not in by_model:
+            # A collection without a model is searched by words if others have one.
+            hypothesis = question.hypothesis if embedder or not any_model else ""
+            try:
+                by_model[model] = make(embedder=embedder, hypothesis=hypothesis)
+            except ModelUnavailable as error:
+                # If a service does not answer, search by words.
+                if embedder is None or mode == "vector":
+                    raise
+                by_model[model] = make(embedder=None)
+                unavailable.append(error.message)
+        by_name[name] = replace(by_model[model], focus=question.focus)
+    return _Planned(next(iter(by_model.values())).mode, by_name, unavailable)
+
+
+def _usual_answering(settings: SearchSettings, filters: Filters) -> SearchFunction:
+    from lookfar.retrieve.search import search
+
+    # Where code is not asked for, its comments may answer; otherwise they are in the code.
+    if settings.comments and "docs" in filters.lanes and "code" not in filters.lanes:
+        from lookfar.retrieve.comments import search_with_comments
+
+        return search_with_comments
+    return search
+
+
+def _mark_stale(members: Members, hit: Hit, collection: Collection) -> Hit:
+    """Add to a memory what changed since it was written."""
+    if not is_memories(collection):
+        return hit
+    return replace(hit, stale=collection.changed_since(members.homes(hit.collection), hit.uri))
+
+
+def _list_instead(
+    members: Members,
+    question: Question,
+    scope: Scope,
+    on_progress: OnProgress | None,
+    started: float,
+) -> Answer:
+    """Answer a question without words with the documents that its filters admit."""
+    limit = question.settings(members).top_k if question.top_k is None else question.top_k
+    listing = list_documents(members, scope, limit, 0, on_progress)
+    took = (time.perf_counter() - started) * 1000
+    return Answer(
+        question.text, "keyword", (), listing.generations, took, listing.incomplete,
+        listing.documents, listing.total,
+    )  # fmt: skip
+
+
+def list_documents(
+    members: Members, scope: Scope, limit: int, offset: int, on_progress: OnProgress | None
+) -> Listing:
+    """Return the documents that the filters admit, by collection and URI."""
+    from lookfar.retrieve.retrievers.listing import list_admitted
+
+    if type(offset) is not int or offset < 0:
+        raise InvalidArgument(f"offset is {offset!r}.", hint="Pass a whole number from 0.")
+    documents: list[Listed] = []
+    total = 0
+
+    def gather(
+        sources: Sequence[Source], _settings: SearchSettings, _explain: bool
+    ) -> tuple[list[Hit], list[Incomplete]]:
+        nonlocal total
+        documents[:], total = list_admitted(sources, limit, offset)
+        return [], []
+
+    question = Question(_ANY_WORDS, mode="keyword", top_k=limit, answering=gather)
+    answer = search(members, question, scope, on_progress)
+    return Listing(tuple(documents), total, answer.generations, answer.incomplete)
+
+
+def trace(
+    ask: Callable[[SearchFunction], object],
+    explain: Callable[[Sequence[Source], SearchSettings], WhyNot],
+) -> WhyNot:
+    """Ask a question, and return what ``explain`` says about its candidates."""
+    explanations: list[WhyNot] = []
+
+    def answering(
+        sources: Sequence[Source], settings: SearchSettings, _: bool
+    ) -> tuple[list[Hit], list[Incomplete]]:
+        explanations.append(explain(sources, settings))
+        return [], []
+
+    ask(answering)
+    return explanations[-1]
+
+
+def find_similar(
+    members: Members,
+    text: str,
+    *,
+    database: str,
+    top_k: int | None,
+    having: Mapping[str, Any] | None,
+    on_progress: OnProgress | None,
+) -> tuple[list[Similar], tuple[Incomplete, ...]]:
+    """Return the inserted chunks nearest to a text, and notes on what may be missing."""
+    from lookfar.collections.databases import log_timing
+    from lookfar.collections.inserting import filter_tags
+    from lookfar.collections.similar import Measured, describe_chunks, nearest, settings_for
+
+    documents = members.database(database)
+    filters = Filters(tags=filter_tags(having or {}))
+    if not database and not documents.exists:
+        return [], ()
+    started, measured = time.perf_counter(), Measured()
+    question = Question(
+        text,
+        top_k=top_k,
+        tuned=settings_for(members.settings.search),
+        answering=partial(nearest, measured=measured),
+    )
+    answer = search(members, question, Scope((documents.name,), filters), on_progress)
+    without_model = [note for note in answer.incomplete if note.reason == "no_model"]
+    if without_model and documents.embedder is not None and not measured.by_meaning:
+        raise ModelUnavailable(
+            "The embedding model failed, so no distance can be measured.",
+            hint="Try again, or look for the words with a search.",
+            developer=without_model[0].detail,
+        )
+    chunks = describe_chunks(documents, answer.hits, measured)
+    log_timing("find", started, documents.database, len(chunks))
+    return chunks, answer.incomplete
+
+
+def grep(
+    members: Members,
+    pattern: str,
+    scope: Scope,
+    *,
+    regex: bool,
+    case: Case,
+    whole_words: bool,
+    context: int | tuple[int, int],
+    max_matches_per_file: int,
+    limit: int,
+    offset: int,
+    on_progress: OnProgress | None,
+) -> Matches:
+    """Return every line that contains a text or matches an expression."""
+    from lookfar.retrieve.grep.matcher import make_matcher
+    from lookfar.retrieve.grep.matching_lines import grep, make_limits
+    from lookfar.retrieve.question.plan import make_line_plan
+
+    started = time.perf_counter()
+    matcher = make_matcher(pattern, regex=regex, case=case, whole_words=whole_words)
+    window = make_limits(offset, limit, max_matches_per_file, context)
+    plan = make_line_plan(pattern, scope.filters)
+    members.settle()
+    selected = select_collections(members, scope)
+
+    def answer() -> tuple[GrepResult, list[Incomplete], dict[str, int]]:
+        with ExitStack() as stack:
+            plans = dict.fromkeys(selected, plan)
+            sources, notes = open_sources(members, selected, plans, scope, stack, on_progress)
+            found = grep(sources, matcher, window, _check_cancelled(on_progress))
+            if not found.matches and sources:
+                notes += explain_empty(members, scope.filters, sources)
+            generations = {source.collection: source.snapshot.generation for source in sources}
+            return found, notes, generations
+
+    (found, notes, generations), healed = retry_healed(answer, selected, on_progress)
+    return Matches(
+        pattern=pattern,
+        mode="regex" if regex else "literal",
+        case=matcher.case,
+        files=tuple(found.files),
+        matches=found.matches,
+        matched_files=found.matched_files,
+        offset=offset,
+        generations=generations,
+        took_ms=(time.perf_counter() - started) * 1000,
+        incomplete=(*healed, *notes, *found.notes),
+    )
+
+
+def _check_cancelled(on_progress: OnProgress | None) -> Callable[[], None]:
+    """Return a callback that lets a cancelled call stop; it reports no progress."""
+    from lookfar.index.progress import Progress
+
+    def check() -> None:
+        if on_progress is not None:
+            on_progress(Progress(0, 0, 0, 0))
+
+    return check

@@ -1,0 +1,77 @@
+"""Report the status of a library's indexes, verify and delete them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lookfar.errors import RootNotFound
+from lookfar.library.members import USER_MEMORIES
+
+if TYPE_CHECKING:
+    from lookfar.collections.collection import Collection
+    from lookfar.collections.commits import Commits
+    from lookfar.collections.files import Files
+    from lookfar.index.progress import OnProgress
+    from lookfar.library.members import Members
+    from lookfar.model import Status, Verified
+
+
+def list_statuses(members: Members) -> tuple[Status, ...]:
+    """Return the status of every folder, of indexed histories and memories, and of repositories
+    that may not be read."""
+    histories = members.histories(look=False)
+    refused = {name for name, commits in histories.items() if commits.refusal() is not None}
+    companions: dict[str, Collection] = {**histories, **members.memories()}
+    shown = {n: c for n, c in companions.items() if c.indexed or n in refused}
+    collections = {**members.folders, **shown}
+    return tuple(collection.status(collection=name) for name, collection in collections.items())
+
+
+def verify_all(
+    members: Members,
+    *,
+    repair: bool,
+    on_step: Callable[[str, str], None] | None,
+    on_progress: OnProgress | None,
+) -> tuple[Verified, ...]:
+    """Verify every index of the library, and with ``repair`` fix the damage."""
+    # Databases belong to no folder: they are verified wherever this is called.
+    collections: dict[str, Collection] = {
+        **members.folders,
+        **members.histories(look=False),
+        **members.memories(),
+        **members.databases(),
+    }
+    indexed = {name: c for name, c in collections.items() if c.indexed}
+    return tuple(
+        collection.healing.verify(
+            repair=repair,
+            collection=name,
+            on_step=partial(on_step, name) if on_step is not None else None,
+            on_progress=on_progress,
+        )
+        for name, collection in (indexed or members.folders).items()
+    )
+
+
+def list_deletable(members: Members) -> list[Files | Commits]:
+    """Return the collections whose indexes :func:`delete_indexes` removes."""
+    # The user's memories belong to other folders, too.
+    memories = [m for name, m in members.memories().items() if name != USER_MEMORIES]
+    try:
+        histories = members.histories()
+    except RootNotFound:  # An index can be deleted after its folder.
+        histories = members.histories(look=False)
+    return [*members.folders.values(), *histories.values(), *memories]
+
+
+def delete_indexes(members: Members, wait_seconds: float) -> tuple[str, ...]:
+    """Delete the indexes of the folders, their commits and memories; return where they were."""
+    places: list[str] = []
+    for collection in list_deletable(members):
+        if collection.begun:
+            places.append(collection.place)
+            collection.delete(wait_seconds=wait_seconds)
+    return tuple(places)
