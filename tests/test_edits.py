@@ -205,7 +205,7 @@ def test_of_several_folders_the_one_that_has_the_document_is_edited(base: Path) 
         library.undo("lookfar://more/new.md")
         assert not (base / "more" / "new.md").exists()
         assert {each.collection for each in library.undoable()} == {"more"}
-        with pytest.raises(InvalidArgument, match="not edited by section"):
+        with pytest.raises(InvalidArgument, match="cannot be edited by section"):
             library.edit(Edit("append", "x.md", text="x"), collection="docs@memory")
 
 

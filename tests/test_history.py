@@ -52,7 +52,7 @@ def titles(answer: Answer) -> list[str]:
 
 
 def known(library: Library) -> set[str]:
-    return {uri for uri, _ in the_history(library).documents()}
+    return {uri for uri, _ in reading.titles(the_history(library))}
 
 
 # --- asking -------------------------------------------------------------------------------------

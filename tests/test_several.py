@@ -158,7 +158,7 @@ def test_a_changed_file_of_one_folder_is_named_with_it(library: Library, notes: 
     number = library.folder("notes").status().generation
     (notes / "plan.md").write_text("# Plan\n\nquagga\n")
     library.index(collection="notes")
-    library.folder("notes").roll_back(number)
+    library.folder("notes").generations.roll_back(number)
     notes_said = [note.detail for note in library.search("zebra").incomplete]
     assert notes_said
     assert notes_said[0].startswith("notes: the index is held")

@@ -17,7 +17,7 @@ def visible_state(library: Library) -> dict[str, Any]:
     BM25 scores are excluded: they depend on versions kept by older generations.
     """
     assert library.folder().embedder is not None
-    with library.folder()._store.snapshot() as snapshot:
+    with library.folder().store.snapshot() as snapshot:
         uri_of = {snapshot.document(uri)["id"]: uri for uri in snapshot.uris()}
         query = library.folder().embedder.embed([" ".join(VOCABULARY)])[0]
         return {
