@@ -385,7 +385,7 @@ def test_repositories_below_come_and_go(
         assert list(library.histories(look=False)) == ["work/one@git"]
         found = library.search("commit in work", filters=COMMITS)
         assert {hit.collection for hit in found.hits} == {"work/one@git", "work/new/three@git"}
-        assert gone._closing
+        assert gone.passes.closing
         (tmp_path / "work" / ".git").mkdir()
         repository("work").commit("Commit in all of it", {"b.md": "text\n"})
         assert list(library.histories()) == ["work@git"]
