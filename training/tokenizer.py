@@ -22,7 +22,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from lookfar.embed.pieces import SHARED_ROWS, WORD_START, marked, parts, words
+from lookfar.embed.pieces import SHARED_ROWS, WORD_START, mark_start, parts, words
 
 POWER = 0.6
 LEAST = 5
@@ -46,8 +46,8 @@ def count(lines: list[str]) -> tuple[Counter[str], dict[str, set[str]]]:
     home: dict[str, set[str]] = defaultdict(set)
     for word, times in found.items():
         for part in parts(word):
-            split[marked(part)] += times
-            home[marked(part)] |= where[word]
+            split[mark_start(part)] += times
+            home[mark_start(part)] |= where[word]
     return split, dict(home)
 
 

@@ -1,4 +1,4 @@
-"""Lookfar: one local-first retrieval server for agents and the people who run them.
+"""Lookfar: a local-first retrieval server for agents and the people who run them.
 
 from lookfar import Library
 
@@ -51,7 +51,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load what is asked for when it is asked for: the command line must start at once."""
+    """Import names on first use, so that the command line starts quickly."""
     if name == "Library":
         from lookfar.library import Library
 

@@ -186,7 +186,7 @@ def test_the_fingerprint_changes_with_rows_steps_costs_and_pieces(
 
 
 def test_words_are_remembered_but_not_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokens, "_REMEMBERED_WORDS", 100)
+    monkeypatch.setattr(tokens, "_MAX_CACHED_WORDS", 100)
     embedder = BundledEmbedder()
     text = " ".join(f"word{number}x" for number in range(1_000)) + " " + "y" * 5_000
     first = embedder.embed([text])
@@ -211,7 +211,7 @@ def test_a_lost_file_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(bundled, "_FOLDER", tmp_path)
     with pytest.raises(ModelUnavailable, match=r"read: table\.safetensors") as caught:
         BundledEmbedder()
-    assert "Install lookfar again" in caught.value.hint
+    assert "Reinstall lookfar" in caught.value.hint
     header = json.dumps({"table": {"shape": [1, 2], "data_offsets": [0, 2]}}).encode()
     (tmp_path / "table.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
     with pytest.raises(ModelUnavailable, match=r"read: table\.safetensors"):
@@ -220,5 +220,5 @@ def test_a_lost_file_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(ModelUnavailable, match=r"read: pieces\.txt"):
         BundledEmbedder().embed_query("word")
     (tmp_path / "pieces.txt").write_text("one\n", encoding="utf-8")
-    with pytest.raises(ModelUnavailable, match="it has 1 pieces, and the table 42,998"):
+    with pytest.raises(ModelUnavailable, match="it has 1 pieces, but the table has 42,998"):
         BundledEmbedder().embed_query("word")

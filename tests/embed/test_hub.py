@@ -126,7 +126,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 def fetch(server: Hub, models: Path, name: str = NAME, **more: Any) -> Path:
     how = {"kind": "any", "offline": False, "retries": 3, "timeout": 10.0, **more}
     choose = partial(choose_file, precision="auto")
-    return hub.fetched(name, models, choose, hub=server.url, **how)
+    return hub.fetch(name, models, choose, hub=server.url, **how)
 
 
 def test_a_model_is_fetched_once_with_progress_kept_and_found_again(
@@ -147,7 +147,7 @@ def test_a_model_is_fetched_once_with_progress_kept_and_found_again(
     server.close()
     assert fetch(server, tmp_path / "models", offline=True) == folder
     assert len(server.asked) == asked
-    assert hub.receipt(folder)["onnx/model.onnx"] == sha256(WEIGHTS).hexdigest()
+    assert hub.read_receipt(folder)["onnx/model.onnx"] == sha256(WEIGHTS).hexdigest()
     assert not list((tmp_path / "models").glob(".*.part"))
     assert capsys.readouterr().err == ""
 
@@ -158,8 +158,8 @@ def test_without_a_listener_progress_goes_to_stderr_in_plain_lines(
     fetch(server, tmp_path / "models")
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.splitlines()[0] == f"Fetching the model {NAME}: 0 of 4 MB"
-    assert err.splitlines()[-1] == f"Fetching the model {NAME}: 4 of 4 MB"
+    assert err.splitlines()[0] == f"Downloading the model {NAME}: 0 of 4 MB"
+    assert err.splitlines()[-1] == f"Downloading the model {NAME}: 4 of 4 MB"
 
 
 def test_what_came_before_a_cut_is_not_fetched_again(server: Hub, tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_download_that_was_given_up_goes_on_the_next_time(server: Hub, tmp_pat
     server.cut_after = [1_000_000]
     with pytest.raises(ModelUnavailable, match="1000000 bytes, expected 4096000") as raised:
         fetch(server, tmp_path / "models", retries=0)
-    assert "what was fetched is kept" in raised.value.hint
+    assert "continues where it stopped" in raised.value.hint
     assert not (tmp_path / "models" / "acme--tiny-model@main-any").exists()
     fetch(server, tmp_path / "models")
     assert server.sent["onnx/model.onnx"] == len(WEIGHTS)
@@ -193,7 +193,7 @@ def test_a_wrong_hash_is_fetched_again_and_then_refused(server: Hub, tmp_path: P
     """Seen to fail when ``_is`` compared sizes alone."""
     wrong = b"\x01" + WEIGHTS[1:]
     server.served["onnx/model.onnx"] = wrong
-    with pytest.raises(ModelUnavailable, match="arrived damaged twice") as raised:
+    with pytest.raises(ModelUnavailable, match="damaged in transfer twice") as raised:
         fetch(server, tmp_path / "models")
     assert sha256(WEIGHTS).hexdigest() in raised.value.developer
     assert server.sent["onnx/model.onnx"] == 2 * len(WEIGHTS)
@@ -201,7 +201,7 @@ def test_a_wrong_hash_is_fetched_again_and_then_refused(server: Hub, tmp_path: P
     server.served["onnx/model.onnx"] = WEIGHTS
     assert fetch(server, tmp_path / "models").is_dir()
     server.served["config.json"] = b'{"hidden_size": 5}'
-    with pytest.raises(ModelUnavailable, match=r"config.json .* damaged twice"):
+    with pytest.raises(ModelUnavailable, match=r"config.json .* damaged in transfer twice"):
         fetch(server, tmp_path / "others")
 
 
@@ -225,7 +225,7 @@ def test_a_hub_in_trouble_is_asked_again(server: Hub, tmp_path: Path, status: in
 
 
 def test_an_unknown_model_says_so_at_once(server: Hub, tmp_path: Path) -> None:
-    with pytest.raises(ModelUnavailable, match="no model acme/other") as raised:
+    with pytest.raises(ModelUnavailable, match="no public model acme/other") as raised:
         fetch(server, tmp_path / "models", "acme/other")
     assert len(server.asked) == 1
     assert "OWNER/NAME" in raised.value.hint
@@ -239,7 +239,7 @@ def test_offline_nothing_is_fetched(server: Hub, tmp_path: Path) -> None:
 
 def test_without_a_network_the_error_says_what_to_do(server: Hub, tmp_path: Path) -> None:
     server.close()
-    with pytest.raises(ModelUnavailable, match="could not be fetched") as raised:
+    with pytest.raises(ModelUnavailable, match="could not be downloaded") as raised:
         fetch(server, tmp_path / "models", retries=1)
     assert "Check the network" in raised.value.hint
 

@@ -121,7 +121,7 @@ def test_pooling_is_the_models_own_and_padding_counts_nothing(
 
 def test_a_pooling_that_nobody_knows_is_refused(tmp_path: Path) -> None:
     odd = {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True}
-    with pytest.raises(ModelUnavailable, match="pools its tokens"):
+    with pytest.raises(ModelUnavailable, match="pooling is not supported"):
         opened(tiny(tmp_path / "m", **{"1_Pooling/config.json": odd}))
 
 
@@ -265,19 +265,19 @@ def test_int8_weights_are_used_where_there_are_any(tmp_path: Path) -> None:
     [
         (lambda folder: (folder / "tokenizer.json").unlink(), "no tokenizer.json"),
         (lambda folder: (folder / "tokenizer.json").write_text("{}"), "tokenizer cannot be read"),
-        (lambda folder: (folder / "onnx" / "model.onnx").unlink(), "holds no ONNX file"),
+        (lambda folder: (folder / "onnx" / "model.onnx").unlink(), "has no ONNX file"),
         (lambda folder: (folder / "onnx" / "model.onnx").write_bytes(b"x"), "cannot load it"),
         (lambda folder: (folder / "config.json").write_text("{"), "config.json cannot be read"),
-        (lambda folder: (folder / "config.json").write_text("{}"), "how long vectors are"),
+        (lambda folder: (folder / "config.json").write_text("{}"), "states the vector length"),
         (
             lambda folder: (folder / "config.json").write_text('{"hidden_size": 9}'),
-            "gives 8 numbers",
+            "vectors of 8 dimensions",
         ),
         (
             lambda folder: (folder / "modules.json").write_text(
                 '[{"type": "sentence_transformers.models.Dense", "path": "2_Dense"}]'
             ),
-            "lacks a step of the model",
+            "does not include Dense",
         ),
     ],
 )

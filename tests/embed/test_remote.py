@@ -100,7 +100,7 @@ def test_no_key_goes_to_a_service_that_none_was_named_for(
     with pytest.raises(ModelUnavailable, match="unencrypted"):
         RemoteEmbedder(EmbedSettings("remote", base_url="http://gpu:1/v1", key_env="K"), "m")
     named = RemoteEmbedder(EmbedSettings("remote", key_env="UNSET_VARIABLE"), "m")
-    with pytest.raises(ModelUnavailable, match="UNSET_VARIABLE holds no key"):
+    with pytest.raises(ModelUnavailable, match="UNSET_VARIABLE with the key for"):
         named.embed(["hello"])
 
 
@@ -136,21 +136,21 @@ def test_it_gives_up_and_says_what_to_do(service: Service) -> None:
     ("fault", "message", "hint"),
     [
         (refused(401, "bad key"), "401: bad key", "Check the key in MY_KEY"),
-        (refused(403), "403", "another key"),
+        (refused(403), "403", "another model or key"),
         (refused(404, "no model"), "404: no model", "embed.base_url"),
-        (lambda *_: (200, {}, b"<html>"), "makes no sense", "runs"),
-        (lambda *_: (200, {}, {"data": []}), "0 vectors for 1 texts", "runs"),
+        (lambda *_: (200, {}, b"<html>"), "answer is invalid", "running"),
+        (lambda *_: (200, {}, {"data": []}), "0 vectors for 1 texts", "running"),
         (
             lambda *_: (200, {}, b'{"data":[{"index":0,"embedding":[NaN,1,1,1,1,1,1,1]}]}'),
-            "numbers that are none",
-            "runs",
+            "no vectors, or NaN",
+            "running",
         ),
         (
             lambda *_: (200, {}, {"data": [{"index": 0, "embedding": [1.0, 2.0]}]}),
-            "2 numbers, not of 8",
+            "2 dimensions instead of 8",
             "embed.dimensions",
         ),
-        (lambda *_: (302, {"Location": "http://127.0.0.1:1/"}, b""), "302", "runs"),
+        (lambda *_: (302, {"Location": "http://127.0.0.1:1/"}, b""), "302", "running"),
     ],
 )
 def test_what_does_not_pass_is_an_error_at_once(
@@ -365,7 +365,7 @@ def test_another_length_under_the_old_name_is_noticed(
         opened_one.index()
     service.dimensions = 16
     with library(root, tmp_path, service) as opened_one:
-        with pytest.raises(ModelUnavailable, match="16 numbers now") as raised:
+        with pytest.raises(ModelUnavailable, match="16 dimensions") as raised:
             opened_one.search("zebra")
         assert "--rebuild" in raised.value.hint
         opened_one.index(rebuild=True)

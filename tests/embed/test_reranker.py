@@ -90,7 +90,7 @@ def test_what_cannot_be_had_is_not_looked_for_at_every_question(
     tiny_cross_encoder.write(place, WORDS)
     with pytest.raises(ModelUnavailable):
         open_reranker(SETTINGS, str(place))
-    monkeypatch.setattr(reranker, "_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(reranker, "_RETRY_SECONDS", 0.0)
     assert open_reranker(SETTINGS, str(place)).scores("zebras", ["zebras"])
 
 

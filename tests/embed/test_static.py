@@ -154,7 +154,7 @@ def test_hostile_texts_are_quick(embedder: StaticEmbedder) -> None:
 def test_tokens_are_remembered_but_not_without_end(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tokens, "_REMEMBERED_WORDS", 100)
+    monkeypatch.setattr(tokens, "_MAX_CACHED_WORDS", 100)
     embedder = StaticEmbedder(model)
     text = " ".join(f"w{number}" for number in range(1_000)) + " " + "y" * 5_000
     first = embedder.embed([text])

@@ -1,11 +1,8 @@
 """List folders that other threads and processes change at the same time, and make private ones.
 
-Takes: a folder of an index, of models or of memories. Gives: what is in it; whatever vanishes
-while it is listed is left out, because it is gone. Refuses: nothing by itself; a folder that is
-there and cannot be listed comes out as a typed error.
-
-``Path.glob`` and ``Path.rglob`` of Python 3.11 and 3.12 raise when a folder vanishes under them,
-and skip in silence what may not be read. Nothing else in the package walks folders with them.
+Entries that vanish during a listing are omitted; a folder that exists but cannot be listed is a
+typed error. ``Path.glob`` and ``Path.rglob`` of Python 3.11 and 3.12 raise when a folder vanishes
+and silently skip unreadable ones, so the package does not use them.
 """
 
 from __future__ import annotations
@@ -22,9 +19,9 @@ _GONE = (FileNotFoundError, NotADirectoryError)
 
 
 def make_private(folder: Path) -> None:
-    """Create a folder, and those above it that are missing, for their owner alone.
+    """Create a folder and its missing parents, accessible only to their owner.
 
-    ``Path.mkdir`` gives the mode to the last of them only.
+    ``Path.mkdir`` applies the mode only to the last one.
     """
     if not folder.exists():
         make_private(folder.parent)
@@ -34,7 +31,7 @@ def make_private(folder: Path) -> None:
 
 
 def list_folder(folder: Path, pattern: str = "*") -> list[Path]:
-    """Return what is in a folder and matches a pattern, by name; nothing where it is gone."""
+    """Return the entries of a folder that match a pattern, by name; empty if it is gone."""
     return [Path(entry.path) for entry in scan_folder(folder) if fnmatchcase(entry.name, pattern)]
 
 
@@ -53,7 +50,7 @@ def folder_bytes(folder: Path) -> int:
     total = 0
     for entry in walk_folder(folder):
         try:
-            # A link counts as a link: where it leads is not in this folder.
+            # A link's target is not in this folder, so only the link itself counts.
             if entry.is_file(follow_symlinks=False):
                 total += entry.stat(follow_symlinks=False).st_size
         except FileNotFoundError:
@@ -62,7 +59,7 @@ def folder_bytes(folder: Path) -> int:
 
 
 def scan_folder(folder: Path) -> list[os.DirEntry[str]]:
-    """Return the entries of a folder by name; nothing where it is gone."""
+    """Return the entries of a folder, by name; empty if it is gone."""
     try:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)

@@ -1,13 +1,10 @@
 """Characters that a reader does not see, or that change what a reader sees.
 
-Takes: a text. Gives: whether it holds such characters beyond their ordinary use, by kind. Refuses:
-nothing; a text is data, and is shown as it is.
-
-One table for everything that asks: flags of passages (``serve``), what is written out on a terminal
+One table for all uses: flags of passages (``serve``), escapes on a terminal
 (``serve/show/printable.py``), and names that the deny list compares
-(``sources/folder/policy.py``). It holds what Unicode calls default-ignorable, besides controls and
-annotation marks. Emoji are made with variation selectors and joiners, Persian and the scripts of
-India are written with joiners: these uses are ordinary, and not flagged.
+(``sources/folder/policy.py``). It has the default-ignorable characters of Unicode, controls, and
+annotation marks. Emoji use variation selectors and joiners, and so do Persian and the scripts of
+India: these uses are not flagged.
 """
 
 from __future__ import annotations
@@ -21,13 +18,13 @@ Kind = Literal["bidi", "control", "invisible"]
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Ranges of characters that hide in one manner."""
+    """Ranges of characters with the same effect."""
 
     name: str
     kind: Kind
     ranges: tuple[tuple[int, int], ...]
     reorders: bool = False
-    """Whether text behind it is displayed in another order, or under something else."""
+    """Whether it changes the order of the following text, or overlays it."""
 
 
 BLOCKS: Final = (
@@ -56,7 +53,7 @@ BLOCKS: Final = (
 
 
 def character_class(*kinds: Kind, reordering: bool = False) -> str:
-    """Return the inside of a character class: of some kinds, or of what reorders."""
+    """Return the inside of a regex character class for these kinds."""
     return "".join(
         f"\\U{first:08x}-\\U{last:08x}"
         for block in BLOCKS
@@ -85,7 +82,7 @@ _JOINING: Final = (
     "\u1810-\u18af\u1a20-\u1b7f\ua840-\ua87f\ua8e0-\ua9df\uaa60-\uaa7f\ufb50-\ufdff\ufe70-\ufefc"
     "\U00010a00-\U00010aff\U00011000-\U00011aff"
 )
-"""Arabic and its relatives, and the scripts of India and around it."""
+"""Arabic and related scripts, and the scripts of South and Southeast Asia."""
 _ORDINARY: Final = re.compile(
     f"\U0001f3f4(?:{_NATIONS})\U000e007f"
     f"|{_SHOWN}(?:\u200d{_SHOWN})*"
@@ -93,17 +90,17 @@ _ORDINARY: Final = re.compile(
     f"|(?<=[{_JOINING}])[\u200c\u200d](?![{_HIDDEN}])"
     f"|(?<=[\u1800-\u180a\u1810-\u18af])[\u180b-\u180f](?![{_HIDDEN}])"
 )
-"""Uses that mislead nobody: flags of nations, emoji, keycaps, joiners between letters that join,
-selectors of Mongolian letters. One character each, so that a run of them remains."""
+"""Legitimate uses: flags, emoji, keycaps, joiners between letters that join, and selectors of
+Mongolian letters. Each matches one character, so that a run of them is still flagged."""
 
 
 def is_hidden(character: str) -> bool:
-    """Whether a character is in the table, however it is used."""
+    """Tell whether a character is in the table, in any use."""
     return _ANY.match(character) is not None
 
 
 def flags(text: str) -> list[str]:
-    """Return what in a text could mislead its reader: characters that reorder, hide or control."""
+    """Return the kinds of characters in a text that could mislead its reader."""
     if text.isascii():
         return ["control"] if _OF_KIND["control"].search(text) else []
     if _ANY.search(text) is None:

@@ -1,8 +1,4 @@
-"""Offsets to line numbers, for every room that makes spans.
-
-Takes: a normalised text. Gives: the line of an offset, and spans with both.
-Refuses: nothing; the end of the text, and what lies beyond, is on its last line.
-"""
+"""Convert offsets to line numbers. Offsets at or beyond the end are on the last line."""
 
 from __future__ import annotations
 
@@ -20,28 +16,27 @@ class Lines:
 
     def __init__(self, text: str) -> None:
         lengths = map(len, text.split("\n"))
-        # Sums leave out the newlines themselves; adding the line index puts them back.
+        # The sums do not count the newlines; adding the line index does.
         self._starts: list[int] = list(map(add, accumulate(lengths, initial=0), count()))
-        # The last sum is the end of the text. It starts no line, and neither does what
-        # follows the final newline: the end of the text belongs to its last line.
+        # Neither the end of the text nor a final newline starts another line.
         self._starts.pop()
         if len(self._starts) > 1 and self._starts[-1] == len(text):
             self._starts.pop()
 
     def line_of(self, offset: int) -> int:
-        """The line that holds the character at ``offset``."""
+        """Return the line of the character at ``offset``."""
         return bisect_right(self._starts, offset)
 
     def __len__(self) -> int:
-        """How many lines there are; an empty text has one."""
+        """Return the number of lines; an empty text has one."""
         return len(self._starts)
 
     def start_of(self, line: int) -> int:
-        """The offset at which ``line`` starts; beyond the last line, where that one does."""
+        """Return the offset at which ``line``, or at most the last line, starts."""
         return self._starts[min(line, len(self._starts)) - 1]
 
     def span(self, start: int, end: int) -> Span:
-        """``text[start:end]`` with its lines; the last is that of ``end - 1``."""
+        """Return the span of ``text[start:end]``; its last line is that of ``end - 1``."""
         starts = self._starts
         last = end - 1 if end > start else start
         return Span(start, end, bisect_right(starts, start), bisect_right(starts, last))

@@ -1,8 +1,4 @@
-"""Locks that die with their process, on files that stay.
-
-Takes: the descriptor of an open file. Gives: whether the lock on it is now this descriptor's; the
-kernel frees it when the descriptor is closed. Refuses: to wait, which the caller does.
-"""
+"""File locks that the kernel releases when the descriptor is closed or the process ends."""
 
 from __future__ import annotations
 
@@ -10,6 +6,7 @@ import sys
 
 
 def try_lock(descriptor: int) -> bool:
+    """Try to lock an open file without waiting; return whether it succeeded."""
     if sys.platform == "win32":
         import msvcrt
 

@@ -1,12 +1,11 @@
 """Bound how many calls compute at once in this process, and share that between clients.
 
-Takes: calls of clients, and word of passes over an index. Gives: turns. At most ``most`` calls
-compute at once, ``beside_pass`` while an index is built here; of the calls that wait, clients take
-turns, so that one with a hundred calls delays another by one call at most. Refuses: to let a call
-keep its turn while it waits for a lock, a pass or a person.
+At most ``most`` calls compute at once, or ``beside_pass`` while an index is built in this process.
+Waiting calls are served round-robin by client, so a client with a hundred calls delays another by
+at most one call. A call gives its turn back while it waits for a lock, a pass or a user.
 
-More threads than cores only contend for the interpreter's lock: a pass beside 64 searching
-threads gets a sixty-fifth of the time.
+More threads than cores only compete for the GIL: an indexing pass next to 64 searching threads
+would get a sixty-fifth of the time.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Final
 
 
 class _Turn:
-    """What one thread has: whose turn it is, and whether it was taken out of order."""
+    """The turn of one thread: its client, and whether it was taken out of order."""
 
     __slots__ = ("client", "owes")
 
@@ -30,7 +29,7 @@ class _Turn:
 
 
 class Turns:
-    """The turns of one process. A thread has one turn at most."""
+    """The turns of one process. A thread has at most one turn."""
 
     def __init__(self, most: int, beside_pass: int) -> None:
         self._most = most
@@ -39,23 +38,23 @@ class Turns:
         self._computing = 0
         self._passes = 0
         self._queues: dict[Hashable, deque[threading.Event]] = {}
-        """Calls that wait, by client. The client whose turn is next comes first."""
+        """Waiting calls by client; the next client to be served comes first."""
         self._here = threading.local()
 
     @property
     def computing(self) -> int:
-        """How many calls have a turn now."""
+        """Number of calls with a turn."""
         return self._computing
 
     @property
     def queued(self) -> int:
-        """How many calls wait for a turn now."""
+        """Number of calls waiting for a turn."""
         with self._lock:
             return sum(map(len, self._queues.values()))
 
     @contextmanager
     def take(self, client: Hashable) -> Iterator[None]:
-        """Wait for a turn and keep it for a call of this client. A call within one needs none."""
+        """Hold a turn for a call of this client; nested calls share it."""
         if self._turn() is not None:
             yield
             return
@@ -69,9 +68,9 @@ class Turns:
 
     @contextmanager
     def wait(self) -> Iterator[None]:
-        """Give the turn back while this thread waits, and queue for one afterwards.
+        """Give the turn back while this thread waits, then queue for a new one.
 
-        Only without a lock that a call with a turn may wait for.
+        Do not use this while holding a lock that a call with a turn may wait for.
         """
         with self.step_aside():
             yield
@@ -79,10 +78,10 @@ class Turns:
 
     @contextmanager
     def step_aside(self) -> Iterator[None]:
-        """Give the turn back, and continue afterwards at once, beyond the bound if need be.
+        """Give the turn back, then take one again at once, even beyond the limit.
 
-        For a thread that has taken a lock meanwhile: if it queued, those with a turn could wait
-        for its lock for ever. It calls ``settle`` when it has released that.
+        For a thread that acquires a lock meanwhile: if it queued for a turn, calls with a turn
+        could wait for its lock forever. It calls ``settle`` after releasing the lock.
         """
         turn = self._turn()
         if turn is None:
@@ -99,7 +98,7 @@ class Turns:
             self._here.turn = turn
 
     def settle(self) -> None:
-        """Queue for the turn that this thread took out of order, if it did."""
+        """Queue for a turn if this thread took its turn out of order."""
         turn = self._turn()
         if turn is None or not turn.owes:
             return
@@ -109,7 +108,7 @@ class Turns:
 
     @contextmanager
     def index(self) -> Iterator[None]:
-        """A pass over an index: it has no turn, and leaves fewer of them to the others."""
+        """Run an indexing pass: it needs no turn, but lowers the limit for calls."""
         with self.step_aside():
             with self._lock:
                 self._passes += 1
@@ -136,7 +135,7 @@ class Turns:
             self._grant()
 
     def _grant(self) -> None:
-        """Give the free turns to those who wait, client by client. The caller has the lock."""
+        """Grant free turns, client by client. The caller holds the lock."""
         bound = self._beside_pass if self._passes else self._most
         while self._queues and self._computing < bound:
             client = next(iter(self._queues))
@@ -144,9 +143,9 @@ class Turns:
             queue.popleft().set()
             self._computing += 1
             if queue:
-                self._queues[client] = queue  # Behind the others.
+                self._queues[client] = queue  # At the end.
 
 
 _CORES: Final = os.cpu_count() or 1
 TURNS: Final = Turns(most=2 * _CORES, beside_pass=max(1, _CORES // 2))
-"""Those of this process."""
+"""The turns of this process."""

@@ -1,1 +1,1 @@
-"""Texts to vectors: the providers, and the double that tests use beside them."""
+"""Embedding models: providers, a reranker, and a deterministic double for tests."""

@@ -1,8 +1,7 @@
-"""What a sentence-transformers model says of itself, read from its own files.
+"""Read the configuration of a sentence-transformers model from its folder.
 
-Takes: a folder. Gives: how tokens become one vector, how long a text may be, what goes before
-questions and passages, and which of its ONNX files to use. Refuses: folders that are no such
-model, and models that need a step which is not in their ONNX file.
+This covers pooling, maximum length, prefixes for questions and passages, and the choice among its
+ONNX files.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ _POOLINGS: Final[Mapping[str, Pooling]] = {
 _NEWER_NAMES: Final[Mapping[str, Pooling]] = {
     "mean": "mean", "cls": "cls", "lasttoken": "last", "max": "max",
 }  # fmt: skip
-_USUAL_LENGTH = 512
-_LONGEST = 131_072
+_DEFAULT_LENGTH = 512
+_MAX_LENGTH = 131_072
 _INT8: Final = ("model_quantized", "model_int8", "model_uint8")
 _INT8_BY_MACHINE: Final = {
     "arm": ("model_qint8_arm64",),
@@ -37,7 +36,7 @@ _INT8_BY_MACHINE: Final = {
 }
 _FP32: Final = ("model", "model_optimized")
 
-# Models that were trained with prefixes and do not say so in their files.
+# Models that were trained with prefixes but do not list them in their files.
 _KNOWN_PREFIXES: Final = (
     (re.compile(r"(^|[-_/])e5-(?!.*instruct)|multilingual-e5-(small|base|large)$"),
      ("query: ", "passage: ")),
@@ -52,39 +51,45 @@ _KNOWN_PREFIXES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What has to be known beside the weights."""
+    """What must be known apart from the weights."""
 
     pooling: Pooling
     dimensions: int
     max_tokens: int
-    """What the model was made for."""
+    """Length that the model was trained for."""
     limit: int
-    """What it can take at all."""
+    """Longest input that it accepts."""
     pad: int
     query_prefix: str
     passage_prefix: str
     needs: str
-    """A module behind the pooling that has to be in the ONNX file; empty where there is none."""
+    """Modules after the pooling, which the ONNX file must include; usually empty."""
 
 
 def read_card(folder: Path, name: str = "") -> Card:
-    """All of it; ``name`` is the model's name on the hub, by which some prefixes are known."""
+    """Read the configuration; some prefixes are known by the model's ``name`` on the hub."""
     if not (folder / "tokenizer.json").is_file():
-        raise _no_model(folder, "it has no tokenizer.json")
-    config = _json(folder / "config.json")
-    tokenizer = _json(folder / "tokenizer_config.json")
+        raise _unsupported(folder, "it has no tokenizer.json")
+    config = _read_json(folder / "config.json")
+    tokenizer = _read_json(folder / "tokenizer_config.json")
     modules = _modules(folder)
     pooling = next((path for kind, path in modules if kind == "Pooling"), "1_Pooling")
-    behind = [kind for kind, _ in modules if kind not in ("Transformer", "Pooling", "Normalize")]
-    pooled = _json(folder / pooling / "config.json")
+    after_pooling = [
+        kind for kind, _ in modules if kind not in ("Transformer", "Pooling", "Normalize")
+    ]
+    pooled = _read_json(folder / pooling / "config.json")
     dimensions = pooled.get("word_embedding_dimension", pooled.get("embedding_dimension"))
     dimensions = dimensions or config.get("hidden_size") or config.get("dim")
     if not isinstance(dimensions, int) or dimensions < 1:
-        raise _no_model(folder, "neither its config.json nor its pooling says how long vectors are")
+        raise _unsupported(
+            folder, "neither its config.json nor its pooling states the vector length"
+        )
     limit = _limit(config)
-    stated = _json(folder / "sentence_bert_config.json").get("max_seq_length")
-    usual = tokenizer.get("model_max_length")
-    length = next((n for n in (stated, usual) if isinstance(n, int) and 0 < n < _LONGEST), limit)
+    lengths = (
+        _read_json(folder / "sentence_bert_config.json").get("max_seq_length"),
+        tokenizer.get("model_max_length"),
+    )
+    length = next((n for n in lengths if isinstance(n, int) and 0 < n < _MAX_LENGTH), limit)
     query, passage = _prefixes(folder, name or str(config.get("_name_or_path", "")))
     return Card(
         pooling=_pooling(folder, pooled),
@@ -94,31 +99,29 @@ def read_card(folder: Path, name: str = "") -> Card:
         pad=_pad(folder, config, tokenizer),
         query_prefix=query,
         passage_prefix=passage,
-        needs=", ".join(behind),
+        needs=", ".join(after_pooling),
     )
 
 
 def choose_file(names: Sequence[str], precision: str) -> list[str]:
-    """The ONNX file to use, first, and what belongs to it; nothing where none fits.
+    """Return the ONNX file to use, followed by its data files; empty if none fits.
 
-    ``auto`` and ``int8`` take int8 weights where there are any; ``int8`` without them takes the
-    others, to be made smaller.
+    ``auto`` and ``int8`` prefer int8 weights; without them, ``int8`` takes others to quantise.
     """
     machine = "arm" if platform.machine().lower() in ("arm64", "aarch64") else "x86"
-    small = (*_INT8_BY_MACHINE[machine], *_INT8)
-    wanted = _FP32 if precision == "fp32" else (*small, *_FP32)
-    for stem in wanted:
-        for place in ("onnx/", ""):
-            path = f"{place}{stem}.onnx"
+    int8 = (*_INT8_BY_MACHINE[machine], *_INT8)
+    for stem in _FP32 if precision == "fp32" else (*int8, *_FP32):
+        for folder in ("onnx/", ""):
+            path = f"{folder}{stem}.onnx"
             if path in names:
-                return [path, *(each for each in names if each.startswith(f"{path}_data")
-                                or each == f"{path}.data")]  # fmt: skip
-    only = [each for each in names if each.endswith(".onnx") and each.count("/") <= 1]
-    return only if len(only) == 1 else []
+                data = (f"{path}_data", f"{path}.data")
+                return [path, *(n for n in names if n.startswith(data[0]) or n == data[1])]
+    onnx_files = [name for name in names if name.endswith(".onnx") and name.count("/") <= 1]
+    return onnx_files if len(onnx_files) == 1 else []
 
 
-def is_small(path: str) -> bool:
-    """Whether a file holds int8 weights, by its name."""
+def is_int8(path: str) -> bool:
+    """Tell by its name whether a file has int8 weights."""
     return re.search(r"q?u?int8|quantized", Path(path).stem) is not None
 
 
@@ -127,71 +130,70 @@ def _modules(folder: Path) -> list[tuple[str, str]]:
     if not path.is_file():
         return []
     try:
-        told = json.loads(path.read_text("utf-8"))
-        return [(str(each["type"]).rpartition(".")[2], str(each["path"])) for each in told]
+        modules = json.loads(path.read_text("utf-8"))
+        return [(str(module["type"]).rpartition(".")[2], str(module["path"])) for module in modules]
     except (ValueError, KeyError, TypeError) as error:
-        raise _no_model(folder, f"its modules.json makes no sense ({error})") from error
+        raise _unsupported(folder, f"its modules.json is invalid ({error})") from error
 
 
-def _pooling(folder: Path, told: Mapping[str, Any]) -> Pooling:
-    chosen = {kind for key, kind in _POOLINGS.items() if told.get(key)}
-    newer = told.get("pooling_mode")
+def _pooling(folder: Path, options: Mapping[str, Any]) -> Pooling:
+    chosen = {kind for key, kind in _POOLINGS.items() if options.get(key)}
+    newer = options.get("pooling_mode")
     if newer is not None:
         chosen = {_NEWER_NAMES[newer]} if newer in _NEWER_NAMES else set()
-    if not told:
+    if not options:
         return "mean"
-    if len(chosen) != 1 or told.get("include_prompt") is False:
-        raise _no_model(folder, "it pools its tokens in a way that is not supported")
+    if len(chosen) != 1 or options.get("include_prompt") is False:
+        raise _unsupported(folder, "its pooling is not supported")
     return chosen.pop()
 
 
 def _limit(config: Mapping[str, Any]) -> int:
     positions = config.get("max_position_embeddings")
     if not isinstance(positions, int) or positions < 8:
-        return _USUAL_LENGTH
-    # The RoBERTa family counts positions from behind the padding token.
+        return _DEFAULT_LENGTH
+    # RoBERTa models number positions from after the padding token.
     offset = int(config.get("pad_token_id") or 0) + 1
     return positions - offset if "roberta" in str(config.get("model_type")) else positions
 
 
 def _pad(folder: Path, config: Mapping[str, Any], tokenizer: Mapping[str, Any]) -> int:
-    given = config.get("pad_token_id")
-    if isinstance(given, int):
-        return given
+    pad_id = config.get("pad_token_id")
+    if isinstance(pad_id, int):
+        return pad_id
     token = tokenizer.get("pad_token") or ""
     token = token.get("content", "") if isinstance(token, Mapping) else token
-    added = _json(folder / "tokenizer.json").get("added_tokens") or []
-    return next((int(each["id"]) for each in added if each.get("content") == token), 0)
+    added = _read_json(folder / "tokenizer.json").get("added_tokens") or []
+    return next((int(entry["id"]) for entry in added if entry.get("content") == token), 0)
 
 
 def _prefixes(folder: Path, name: str) -> tuple[str, str]:
-    told = _json(folder / "config_sentence_transformers.json")
-    prompts = told.get("prompts")
+    prompts = _read_json(folder / "config_sentence_transformers.json").get("prompts")
     if isinstance(prompts, Mapping) and prompts:
         passage = next(
             (prompts[key] for key in ("passage", "document", "corpus") if key in prompts), ""
         )
         return str(prompts.get("query") or ""), str(passage or "")
-    for known, prefixes in _KNOWN_PREFIXES:
-        if known.search(name.lower()) or known.search(folder.name.lower()):
+    for pattern, prefixes in _KNOWN_PREFIXES:
+        if pattern.search(name.lower()) or pattern.search(folder.name.lower()):
             return prefixes
     return "", ""
 
 
-def _json(path: Path) -> dict[str, Any]:
-    """A small file of the model; empty where there is none."""
+def _read_json(path: Path) -> dict[str, Any]:
+    """Read a small file of the model; empty if it does not exist."""
     try:
-        found = json.loads(path.read_text("utf-8"))
+        content = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise _no_model(path.parent, f"{path.name} cannot be read ({error})") from error
-    return found if isinstance(found, dict) else {}
+        raise _unsupported(path.parent, f"{path.name} cannot be read ({error})") from error
+    return content if isinstance(content, dict) else {}
 
 
-def _no_model(folder: Path, why: str) -> ModelUnavailable:
+def _unsupported(folder: Path, reason: str) -> ModelUnavailable:
     return ModelUnavailable(
-        f"{folder.name} is not a model that can be used: {why}.",
-        hint="Give the folder of a sentence-transformers model with an ONNX file as embed.model.",
+        f"{folder.name} is not a model that can be used: {reason}.",
+        hint="Set embed.model to the folder of a sentence-transformers model with an ONNX file.",
         details={"path": str(folder)},
     )

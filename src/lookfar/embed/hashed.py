@@ -1,8 +1,4 @@
-"""The deterministic double of an embedder: a peer of the real ones, for tests.
-
-Takes: texts. Gives: vectors in which shared words mean nearness and nothing
-else does, and a count of what it was asked to embed. Refuses: to be good.
-"""
+"""A deterministic embedder for tests: texts are similar only if they share words."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ _WORDS = re.compile(r"\w+")
 
 
 class HashedEmbedder:
-    """Each word owns one signed coordinate, chosen by its hash."""
+    """Each word adds to one signed coordinate, chosen by its hash."""
 
     name = "hash"
     quick = True
@@ -28,7 +24,7 @@ class HashedEmbedder:
     def __init__(self, dimensions: int = 64) -> None:
         self.dimensions = dimensions
         self.embedded: list[str] = []
-        """Every text ever embedded, so that tests can count."""
+        """Every text embedded so far, for tests to count."""
 
     @property
     def fingerprint(self) -> str:

@@ -1,12 +1,8 @@
-"""Models from the hub: fetched once, checked, kept, and found again without a network.
+"""Download models from the hub: once, with verified hashes, and resumable.
 
-Takes: the name of a model and where models lie. Gives: its folder, complete and checked.
-Refuses: to fetch when told to stay offline, files whose hash is not the one that the hub names,
-and names of files that leave the folder.
-
-A download lies beside its place under another name until every file of it is there and has the
-right SHA-256; then it is renamed. What was fetched before a cut is not fetched again. Two
-processes may fetch the same model at once: both write the same bytes to the same places.
+A download is in a temporary folder until every file has the hash that the hub states; then the
+folder is renamed. An interrupted download continues where it stopped. A file lock makes other
+processes that want the same model wait.
 """
 
 from __future__ import annotations
@@ -36,7 +32,7 @@ if TYPE_CHECKING:
     import httpx2
 
 RECEIPT = "lookfar.json"
-"""Of a fetched model: which one it is, and the SHA-256 of each file."""
+"""In the folder of a downloaded model: its name, revision and the SHA-256 of each file."""
 
 _SMALL_FILES = (
     "config.json",
@@ -48,17 +44,17 @@ _SMALL_FILES = (
     "special_tokens_map.json",
 )
 _POOLING = "_Pooling/config.json"
-_PIECE = 1 << 20
-_LONGEST_PAUSE = 60.0
+_READ_BYTES = 1 << 20
+_MAX_PAUSE = 60.0
 _TRANSIENT = frozenset((408, 425, 429, 500, 502, 503, 504))
-_SAY_SECONDS = 5.0
-_LOOK_AGAIN_SECONDS = 0.05
+_PROGRESS_SECONDS = 5.0
+_LOCK_POLL_SECONDS = 0.05
 _MB = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Fetching:
-    """How far a download has come."""
+    """Progress of a download."""
 
     model: str
     bytes: int
@@ -73,23 +69,23 @@ class _File:
     path: str
     size: int
     sha256: str
-    """Empty for a small file, which the hub names by its git hash instead."""
+    """Empty for a small file, for which the hub states the git hash instead."""
     git: str
 
 
-def say(progress: Fetching, *, last: list[float]) -> None:
-    """A plain line on stderr at the beginning, at the end, and now and then between them."""
+def print_progress(progress: Fetching, *, last: list[float]) -> None:
+    """Print the progress to stderr at the start, at the end, and every few seconds."""
     now = time.monotonic()
     ends = progress.bytes in (0, progress.total_bytes)
-    if not ends and last and now - last[0] < _SAY_SECONDS:
+    if not ends and last and now - last[0] < _PROGRESS_SECONDS:
         return
     last[:] = [now]
     done, total = progress.bytes / _MB, progress.total_bytes / _MB
-    sys.stderr.write(f"Fetching the model {progress.model}: {done:.0f} of {total:.0f} MB\n")
+    sys.stderr.write(f"Downloading the model {progress.model}: {done:.0f} of {total:.0f} MB\n")
     sys.stderr.flush()
 
 
-def fetched(
+def fetch(
     name: str,
     models: Path,
     choose: Callable[[Sequence[str]], Sequence[str]],
@@ -101,78 +97,81 @@ def fetched(
     timeout: float,
     on_fetch: OnFetch | None = None,
 ) -> Path:
-    """The folder of the model called ``OWNER/NAME`` or ``OWNER/NAME@REVISION``.
+    """Return the folder of the model ``OWNER/NAME`` or ``OWNER/NAME@REVISION``, after a download
+    if needed.
 
-    ``choose`` picks from the names of its large files; ``kind`` tells such choices apart.
+    ``choose`` picks from the names of its files; ``kind`` distinguishes such choices.
     """
-    called, _, revision = name.partition("@")
-    place = models / f"{called.replace('/', '--')}@{revision or 'main'}-{kind}"
+    repository, _, revision = name.partition("@")
+    place = models / f"{repository.replace('/', '--')}@{revision or 'main'}-{kind}"
     if (place / RECEIPT).is_file():
         return place
     if offline:
         raise ModelUnavailable(
-            f"The model {name} is not on this machine, and embed.offline forbids to fetch it.",
-            hint="Fetch it once with embed.offline = false, or give a folder as embed.model.",
+            f"The model {name} is not on this machine, and embed.offline forbids downloads.",
+            hint="Download it once with embed.offline = false, or set embed.model to a folder.",
             details={"model": name},
         )
     if on_fetch is None:
         last: list[float] = []
 
         def on_fetch(progress: Fetching) -> None:
-            say(progress, last=last)
+            print_progress(progress, last=last)
 
     import httpx2
 
-    with _alone(place):
-        if not (place / RECEIPT).is_file():  # Another process may have fetched it meanwhile.
+    with _lock(place):
+        if not (place / RECEIPT).is_file():  # Another process may have downloaded it meanwhile.
             with httpx2.Client(timeout=timeout, follow_redirects=True) as client:
-                _fetch(_Download(client, hub.rstrip("/"), name, retries), place, choose, on_fetch)
+                _download(
+                    _Download(client, hub.rstrip("/"), name, retries), place, choose, on_fetch
+                )
     return place
 
 
 @contextmanager
-def _alone(place: Path) -> Iterator[None]:
-    """One fetches a model, and whoever else wants it waits."""
-    with _disk(f"keeping the model {place.name}"):
-        if data_dir() in place.parents:  # Where indexes are, too: for their owner alone.
+def _lock(place: Path) -> Iterator[None]:
+    """Let only one process download a model; others wait."""
+    with _io_errors(f"storing the model {place.name}"):
+        if data_dir() in place.parents:  # This folder also has indexes, which are private.
             make_private(data_dir())
         place.parent.mkdir(parents=True, exist_ok=True)
         lock = place.with_name(f".{place.name}.lock").open("ab")
     with lock:
         while not try_lock(lock.fileno()):
-            time.sleep(_LOOK_AGAIN_SECONDS)
+            time.sleep(_LOCK_POLL_SECONDS)
         yield
 
 
-def _fetch(
+def _download(
     download: _Download,
     place: Path,
     choose: Callable[[Sequence[str]], Sequence[str]],
     on_fetch: OnFetch,
 ) -> None:
     name = download.name
-    called, _, revision = name.partition("@")
-    commit, listed = download.listing(called, revision or "main")
-    files = _wanted(name, listed, choose)
-    part = place.with_name(f".{place.name}-{commit[:12]}.part")
-    with _disk(f"keeping the model {name}"):
-        part.mkdir(parents=True, exist_ok=True)
-    _refuse_full_disk(name, files, part)
-    download.all(files, part, f"{called}/resolve/{quote(commit)}", on_fetch)
-    told = {
-        "model": called,
+    repository, _, revision = name.partition("@")
+    commit, listed = download.list_files(repository, revision or "main")
+    files = _choose_files(name, listed, choose)
+    temporary = place.with_name(f".{place.name}-{commit[:12]}.part")
+    with _io_errors(f"storing the model {name}"):
+        temporary.mkdir(parents=True, exist_ok=True)
+    _check_disk_space(name, files, temporary)
+    download.fetch_files(files, temporary, f"{repository}/resolve/{quote(commit)}", on_fetch)
+    receipt = {
+        "model": repository,
         "revision": commit,
-        "files": {each.path: digest(part / each.path, sha256()) for each in files},
+        "files": {file.path: hash_file(temporary / file.path, sha256()) for file in files},
     }
-    with _disk(f"keeping the model {name}"):
-        (part / RECEIPT).write_text(json.dumps(told, indent=2), encoding="utf-8")
-        if place.exists():  # Without a receipt: somebody emptied it.
+    with _io_errors(f"storing the model {name}"):
+        (temporary / RECEIPT).write_text(json.dumps(receipt, indent=2), encoding="utf-8")
+        if place.exists():  # It has no receipt, so it is incomplete.
             shutil.rmtree(place)
-        os.replace(part, place)
+        os.replace(temporary, place)
 
 
 class _Download:
-    """The requests for one model; what may pass is tried again."""
+    """The requests for one model; transient failures are retried."""
 
     def __init__(self, client: httpx2.Client, hub: str, name: str, retries: int) -> None:
         self._client = client
@@ -180,173 +179,177 @@ class _Download:
         self.name = name
         self._retries = retries
 
-    def listing(self, called: str, revision: str) -> tuple[str, list[_File]]:
-        """The commit that a revision means, and its files."""
-        address = f"{self._hub}/api/models/{called}/revision/{quote(revision, safe='')}?blobs=true"
+    def list_files(self, repository: str, revision: str) -> tuple[str, list[_File]]:
+        """Return the commit of a revision, and its files."""
+        address = (
+            f"{self._hub}/api/models/{repository}/revision/{quote(revision, safe='')}?blobs=true"
+        )
 
         def ask() -> Any:
             answer = self._client.get(address)
-            self._refuse(answer)
+            self._check_status(answer)
             return answer.json()
 
         try:
-            told = self._tried(ask)
-            files = [_file(each) for each in told["siblings"]]
-            return str(told["sha"]), files
+            listing = self._retry(ask)
+            files = [_parse_file(entry) for entry in listing["siblings"]]
+            return str(listing["sha"]), files
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise self._failed("the hub's answer makes no sense", repr(error)) from error
+            raise self._failed("the hub sent an invalid answer", repr(error)) from error
 
-    def all(self, files: Sequence[_File], part: Path, under: str, on_fetch: OnFetch) -> None:
-        total = sum(each.size for each in files)
+    def fetch_files(
+        self, files: Sequence[_File], folder: Path, under: str, on_fetch: OnFetch
+    ) -> None:
+        total = sum(file.size for file in files)
         before = 0
         on_fetch(Fetching(self.name, 0, total))
-        for each in files:
+        for file in files:
 
             def report(done: int, before: int = before) -> None:
                 on_fetch(Fetching(self.name, min(before + done, total - 1), total))
 
-            address = f"{self._hub}/{under}/{quote(each.path)}"
-            self._checked(each, address, part / each.path, report)
-            before += each.size
+            address = f"{self._hub}/{under}/{quote(file.path)}"
+            self._fetch_file(file, address, folder / file.path, report)
+            before += file.size
         on_fetch(Fetching(self.name, total, total))
 
-    def _checked(
+    def _fetch_file(
         self, file: _File, address: str, path: Path, report: Callable[[int], None]
     ) -> None:
-        """One file with the right hash; where it is wrong, once more from the beginning."""
-        with _disk(f"keeping {path.name}"):
+        """Fetch a file and check its hash; if it is wrong, fetch it once more."""
+        with _io_errors(f"storing {path.name}"):
             path.parent.mkdir(parents=True, exist_ok=True)
-        for again in (True, False):
-            self._tried(lambda: self._get(file, address, path, report))
-            if _is(file, path):
+        for may_repeat in (True, False):
+            self._retry(lambda: self._get(file, address, path, report))
+            if _has_hash(file, path):
                 return
-            with _disk(f"removing {path.name}"):
+            with _io_errors(f"removing {path.name}"):
                 path.unlink(missing_ok=True)
-            if not again:
+            if not may_repeat:
                 raise ModelUnavailable(
-                    f"{file.path} of the model {self.name} arrived damaged twice.",
-                    hint="Try again later, or fetch the model yourself and give its folder"
-                    " as embed.model.",
+                    f"{file.path} of the model {self.name} was damaged in transfer twice.",
+                    hint="Try again later, or download the model yourself and set embed.model to"
+                    " its folder.",
                     developer=f"its SHA-256 is not {file.sha256 or file.git}",
                     details={"model": self.name, "file": file.path},
                 )
 
     def _get(self, file: _File, address: str, path: Path, report: Callable[[int], None]) -> None:
-        """Append what is missing; a server that knows no ranges sends everything again."""
+        """Fetch the missing end of a file; a server without ranges sends all of it."""
         have = path.stat().st_size if path.exists() else 0
         if have == file.size and have:
             return
         if have > file.size:
             have = 0
-        # Bytes of the file, not of some encoding of it: a range counts those.
+        # Ranges must count bytes of the file, not of a compressed encoding.
         headers = {"Accept-Encoding": "identity"}
         if have:
             headers["Range"] = f"bytes={have}-"
         with self._client.stream("GET", address, headers=headers) as answer:
             if answer.status_code == 416:
-                with _disk(f"removing {path.name}"):
+                with _io_errors(f"removing {path.name}"):
                     path.unlink(missing_ok=True)
-                raise _Passing("the hub knows no such part of the file", 0.0)
-            self._refuse(answer)
-            at = have if answer.status_code == 206 else 0
-            with _disk(f"keeping {path.name}"):
-                path.touch()  # And not emptied: what is there may be worth going on from.
-            with _disk(f"keeping {path.name}"), path.open("r+b") as out:
-                out.seek(at)
-                for piece in answer.iter_raw():
-                    out.write(piece)
-                    at += len(piece)
-                    report(at)
-                if at >= file.size:
+                raise _Transient("the hub does not have this part of the file", 0.0)
+            self._check_status(answer)
+            position = have if answer.status_code == 206 else 0
+            with _io_errors(f"storing {path.name}"):
+                path.touch()  # Keeps its content, to continue from there.
+            with _io_errors(f"storing {path.name}"), path.open("r+b") as out:
+                out.seek(position)
+                for data in answer.iter_raw():
+                    out.write(data)
+                    position += len(data)
+                    report(position)
+                if position >= file.size:
                     out.truncate()
                 out.flush()
                 os.fsync(out.fileno())
-        if at < file.size:
-            raise _Passing(f"the connection ended after {at:,} of {file.size:,} bytes", 0.0)
+        if position < file.size:
+            raise _Transient(f"the connection ended after {position:,} of {file.size:,} bytes", 0.0)
 
-    def _tried(self, ask: Callable[[], Any]) -> Any:
+    def _retry(self, ask: Callable[[], Any]) -> Any:
         import httpx2
 
         for attempt in range(self._retries + 1):
             try:
                 return ask()
-            except (_Passing, httpx2.TransportError) as error:
+            except (_Transient, httpx2.TransportError) as error:
                 if attempt == self._retries:
                     raise self._failed(str(error) or type(error).__name__, repr(error)) from error
-                asked = error.after if isinstance(error, _Passing) else 0.0
-                time.sleep(pause(attempt, asked))
+                requested = error.after if isinstance(error, _Transient) else 0.0
+                time.sleep(pause(attempt, requested))
             except httpx2.HTTPError as error:
                 raise self._failed(str(error) or type(error).__name__, repr(error)) from error
         raise AssertionError("unreachable")
 
-    def _refuse(self, answer: httpx2.Response) -> None:
+    def _check_status(self, answer: httpx2.Response) -> None:
         status = answer.status_code
         if status in _TRANSIENT:
-            raise _Passing(f"the hub answers {status}", retry_after(answer.headers))
+            raise _Transient(f"the hub returned status {status}", retry_after(answer.headers))
         if status in (401, 403, 404):
             raise ModelUnavailable(
-                f"The hub has no model {self.name} that everybody may read.",
-                hint="Check the name (OWNER/NAME), or fetch the model yourself and give its"
-                " folder as embed.model.",
+                f"The hub has no public model {self.name}.",
+                hint="Check the name (OWNER/NAME), or download the model yourself and set"
+                " embed.model to its folder.",
                 developer=f"{status} from {self._hub}",
                 details={"model": self.name, "status": status},
             )
         if status >= 400:
-            raise self._failed(f"the hub answers {status}", f"{status} from {self._hub}")
+            raise self._failed(f"the hub returned status {status}", f"{status} from {self._hub}")
 
-    def _failed(self, why: str, developer: str) -> ModelUnavailable:
+    def _failed(self, reason: str, developer: str) -> ModelUnavailable:
         return ModelUnavailable(
-            f"The model {self.name} could not be fetched: {why}.",
-            hint="Check the network and try again: what was fetched is kept. Or fetch the model"
-            " yourself and give its folder as embed.model.",
+            f"The model {self.name} could not be downloaded: {reason}.",
+            hint="Check the network and try again: the download continues where it stopped. Or"
+            " download the model yourself and set embed.model to its folder.",
             developer=developer,
             details={"model": self.name},
         )
 
 
-class _Passing(Exception):
-    """Something that may be over when it is tried again, perhaps ``after`` so many seconds."""
+class _Transient(Exception):
+    """A failure worth a retry, ``after`` so many seconds if the server said so."""
 
-    def __init__(self, why: str, after: float) -> None:
-        super().__init__(why)
+    def __init__(self, reason: str, after: float) -> None:
+        super().__init__(reason)
         self.after = after
 
 
-def pause(attempt: int, asked: float) -> float:
-    """Seconds before the next attempt: as asked for, or longer each time and never alike."""
-    if asked:
-        return min(asked, _LONGEST_PAUSE)
-    return min(_LONGEST_PAUSE, 0.25 * 2.0**attempt) * random.uniform(0.5, 1.0)
+def pause(attempt: int, requested: float) -> float:
+    """Return the seconds before the next attempt: as requested, or exponential with jitter."""
+    if requested:
+        return min(requested, _MAX_PAUSE)
+    return min(_MAX_PAUSE, 0.25 * 2.0**attempt) * random.uniform(0.5, 1.0)
 
 
 def retry_after(headers: Mapping[str, str]) -> float:
-    """What a ``Retry-After`` header asks for, in seconds or as a date; 0 without one."""
-    asked = headers.get("retry-after", "")
+    """Return the seconds that a ``Retry-After`` header requests; 0 without one."""
+    value = headers.get("retry-after", "")
     with suppress(ValueError):
-        return max(0.0, float(asked)) if float(asked) < float("inf") else 0.0
+        return max(0.0, float(value)) if float(value) < float("inf") else 0.0
     with suppress(ValueError, TypeError):
-        left: float = (parsedate_to_datetime(asked) - datetime.now(UTC)).total_seconds()
+        left: float = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
         return max(0.0, left)
     return 0.0
 
 
-def _file(told: Mapping[str, Any]) -> _File:
-    path = str(told["rfilename"])
-    large = told.get("lfs") or {}
-    size = int(large.get("size") or told.get("size") or 0)
-    return _File(path, size, str(large.get("sha256", "")), str(told.get("blobId", "")))
+def _parse_file(entry: Mapping[str, Any]) -> _File:
+    path = str(entry["rfilename"])
+    lfs = entry.get("lfs") or {}
+    size = int(lfs.get("size") or entry.get("size") or 0)
+    return _File(path, size, str(lfs.get("sha256", "")), str(entry.get("blobId", "")))
 
 
-def _wanted(
+def _choose_files(
     name: str, listed: Sequence[_File], choose: Callable[[Sequence[str]], Sequence[str]]
 ) -> list[_File]:
-    by_path = {each.path: each for each in listed if _stays_inside(each.path)}
+    by_path = {file.path: file for file in listed if _stays_inside(file.path)}
     large = choose(sorted(by_path))
     if not large:
         raise ModelUnavailable(
             f"The model {name} has no ONNX file.",
-            hint="Choose a model with an onnx folder, or convert it and give its folder"
-            " as embed.model.",
+            hint="Choose a model with an onnx folder, or convert it and set embed.model to its"
+            " folder.",
             details={"model": name},
         )
     small = [path for path in by_path if path in _SMALL_FILES or path.endswith(_POOLING)]
@@ -358,62 +361,62 @@ def _stays_inside(path: str) -> bool:
     return bool(parts) and not path.startswith("/") and ".." not in parts and "\\" not in path
 
 
-def _is(file: _File, path: Path) -> bool:
-    """Whether the bytes are those that the hub names, by SHA-256 or as git names them."""
+def _has_hash(file: _File, path: Path) -> bool:
+    """Tell whether a file has the hash that the hub states: SHA-256 or git blob."""
     if file.sha256:
-        return digest(path, sha256()) == file.sha256
+        return hash_file(path, sha256()) == file.sha256
     if not file.git:
         return path.stat().st_size == file.size
-    return digest(path, sha1(b"blob %d\0" % path.stat().st_size)) == file.git
+    return hash_file(path, sha1(b"blob %d\0" % path.stat().st_size)) == file.git
 
 
-def digest(path: Path, made: Any) -> str:
-    """The hash of a file, in hexadecimal."""
-    with _disk(f"reading {path.name}"), path.open("rb") as file:
-        while piece := file.read(_PIECE):
-            made.update(piece)
-    return str(made.hexdigest())
+def hash_file(path: Path, digest: Any) -> str:
+    """Return the hash of a file, in hexadecimal."""
+    with _io_errors(f"reading {path.name}"), path.open("rb") as file:
+        while data := file.read(_READ_BYTES):
+            digest.update(data)
+    return str(digest.hexdigest())
 
 
-def receipt(folder: Path) -> dict[str, str]:
-    """The SHA-256 of each file of a fetched model, as it was checked then; else nothing."""
+def read_receipt(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file of a downloaded model; empty for other folders."""
     try:
-        told = json.loads((folder / RECEIPT).read_text("utf-8"))["files"]
-        return {str(path): str(value) for path, value in told.items()}
+        files = json.loads((folder / RECEIPT).read_text("utf-8"))["files"]
+        return {str(path): str(value) for path, value in files.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 
 
-def _refuse_full_disk(name: str, files: Sequence[_File], part: Path) -> None:
-    needed = sum(each.size for each in files)
-    with _disk(f"keeping the model {name}"):
-        have = folder_bytes(part)
-        free = shutil.disk_usage(part).free
+def _check_disk_space(name: str, files: Sequence[_File], folder: Path) -> None:
+    needed = sum(file.size for file in files)
+    with _io_errors(f"storing the model {name}"):
+        have = folder_bytes(folder)
+        free = shutil.disk_usage(folder).free
     if needed - have > free:
         raise ModelUnavailable(
-            f"The model {name} needs {(needed - have) / _MB:,.0f} MB, and the disk has"
+            f"The model {name} needs {(needed - have) / _MB:,.0f} MB, but the disk has"
             f" {free / _MB:,.0f} MB free.",
-            hint="Make room, or choose another embed.models_dir.",
+            hint="Free some space, or choose another embed.models_dir.",
             details={"model": name, "needed": needed - have, "free": free},
         )
 
 
 @contextmanager
-def _disk(what: str) -> Iterator[None]:
+def _io_errors(action: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise from_os_error(error, what) from error
+        raise from_os_error(error, action) from error
 
 
-def made(path: Path, make: Callable[[Path], None]) -> None:
-    """A file that ``make`` writes under another name first: whole, or not there."""
-    with _disk(f"keeping {path.name}"):
+def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
+    """Let ``write`` fill a temporary file, then rename it to ``path``."""
+    with _io_errors(f"storing {path.name}"):
         path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{os.getpid()}-{path.name}")
     try:
-        make(temporary)
-        with _disk(f"keeping {path.name}"):
+        write(temporary)
+        with _io_errors(f"storing {path.name}"):
             os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

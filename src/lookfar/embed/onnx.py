@@ -1,8 +1,7 @@
-"""Transformers through ONNX, on this machine: any sentence-transformers model that has a file.
+"""Local transformers through ONNX: any sentence-transformers model with an ONNX file.
 
-Takes: a folder or a name on the hub, and the settings. Gives: unit vectors, pooled as the model
-says, texts of like length together. Refuses: to run without ``onnxruntime``, which is an extra,
-and models whose files do not fit each other. Nothing of it is imported before a text is embedded.
+Texts of similar length share a batch. ``onnxruntime`` is an optional dependency and is only
+imported when the first text is embedded.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import numpy as np
 from lookfar import config
 from lookfar.common.folders import walk_folder
 from lookfar.embed import hub
-from lookfar.embed.card import Card, choose_file, is_small, read_card
+from lookfar.embed.card import Card, choose_file, is_int8, read_card
 from lookfar.embed.tokens import read_tokenizer
 from lookfar.errors import ModelUnavailable
 
@@ -30,26 +29,26 @@ if TYPE_CHECKING:
 
     from lookfar.config import EmbedSettings
 
-_ON_CPU = 32
-_ON_GPU = 64
-_TOKENIZED_AT_ONCE = 2048
-_TOKENS_AT_ONCE = 1024
-"""In a batch, with what fills it up: on a processor more at once no longer fits its caches."""
-_TOKENS_ON_GPU = 65_536
+_CPU_BATCH = 32
+_GPU_BATCH = 64
+_TOKENIZER_BATCH = 2048
+_CPU_BATCH_TOKENS = 1024
+"""Tokens in a batch, with padding; larger batches do not fit the CPU caches."""
+_GPU_BATCH_TOKENS = 65_536
 _CUDA = "CUDAExecutionProvider"
 _VERSION = "onnx 1"
-"""Raise whenever the same files and settings would give other vectors."""
+"""Increase whenever the same files and settings would give other vectors."""
 
 
 class OnnxEmbedder:
-    """One transformer. May be shared by threads."""
+    """A transformer. Thread-safe."""
 
     quick = False
 
     def __init__(self, settings: EmbedSettings, model: str) -> None:
         self._settings = settings
         self._model = model
-        self._folder = _folder_of(settings, model)
+        self._folder = _find_folder(settings, model)
         names = sorted(
             Path(entry.path).relative_to(self._folder).as_posix()
             for entry in walk_folder(self._folder)
@@ -58,48 +57,48 @@ class OnnxEmbedder:
         files = choose_file(names, settings.precision)
         if not files:
             raise ModelUnavailable(
-                f"{self._folder.name} holds no ONNX file that could be meant.",
-                hint="Name it model.onnx, in the folder embed.model names or in its folder onnx.",
+                f"{self._folder.name} has no ONNX file, or several to choose from.",
+                hint="Name it model.onnx, in the folder of embed.model or in its subfolder onnx.",
                 details={"path": str(self._folder), "candidates": names},
             )
         self._file = self._folder / files[0]
-        self._files = [self._folder / each for each in files]
-        called = "" if os.path.isabs(model) else model.partition("@")[0]
-        self._card: Card = read_card(self._folder, called)
+        self._files = [self._folder / file for file in files]
+        hub_name = "" if os.path.isabs(model) else model.partition("@")[0]
+        self._card: Card = read_card(self._folder, hub_name)
         self._loading = Lock()
 
     @property
     def name(self) -> str:
-        called = self._folder.name if os.path.isabs(self._model) else self._model
-        return f"onnx/{called}{' int8' if self._is_small else ''}"
+        name = self._folder.name if os.path.isabs(self._model) else self._model
+        return f"onnx/{name}{' int8' if self._is_int8 else ''}"
 
     @property
     def dimensions(self) -> int:
         return self._card.dimensions
 
     @property
-    def _is_small(self) -> bool:
-        return is_small(self._file.name) or self._settings.precision == "int8"
+    def _is_int8(self) -> bool:
+        return is_int8(self._file.name) or self._settings.precision == "int8"
 
     @cached_property
     def fingerprint(self) -> str:
         digest = sha256(f"{_VERSION}; {self._card}; {self.max_tokens}; {self._prefixes}".encode())
-        digest.update(b"made int8 here" if self._made_small else b"")
-        known = hub.receipt(self._folder)
+        digest.update(b"made int8 here" if self._must_quantise else b"")
+        hashes = hub.read_receipt(self._folder)
         for path in (self._folder / "tokenizer.json", *self._files):
             name = path.relative_to(self._folder).as_posix()
-            digest.update((known.get(name) or hub.digest(path, sha256())).encode())
+            digest.update((hashes.get(name) or hub.hash_file(path, sha256())).encode())
         return f"{self.name}:{self.dimensions}:{digest.hexdigest()[:16]}"
 
     @property
     def max_tokens(self) -> int:
-        """Texts are cut to so many, with those that mark beginning and end."""
-        asked = self._settings.max_tokens
-        return min(asked, self._card.limit) if asked else self._card.max_tokens
+        """Longer texts are truncated; special tokens count."""
+        chosen = self._settings.max_tokens
+        return min(chosen, self._card.limit) if chosen else self._card.max_tokens
 
     @property
     def _prefixes(self) -> tuple[str, str]:
-        """Before questions, and before passages."""
+        """The prefixes of questions and of passages."""
         query, passage = self._settings.query_prefix, self._settings.passage_prefix
         return (
             self._card.query_prefix if query == "auto" else query,
@@ -108,8 +107,8 @@ class OnnxEmbedder:
 
     @property
     def batch(self) -> int:
-        """How many texts go through the model at once."""
-        return self._settings.batch or (_ON_GPU if self._on_gpu else _ON_CPU)
+        """Number of texts in a batch."""
+        return self._settings.batch or (_GPU_BATCH if self._on_gpu else _CPU_BATCH)
 
     # -- texts to vectors ----------------------------------------------------
 
@@ -124,29 +123,30 @@ class OnnxEmbedder:
         return vector
 
     def count_tokens(self, text: str) -> int:
-        return len(self._counting.encode(text, add_special_tokens=False).ids)
+        return len(self._full_tokenizer.encode(text, add_special_tokens=False).ids)
 
     def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
-        for first in range(0, len(texts), _TOKENIZED_AT_ONCE):
-            encoded = self._tokenizer.encode_batch(list(texts[first : first + _TOKENIZED_AT_ONCE]))
-            # Neighbours in length share a batch: what is added to fill it up costs as any token.
-            order = sorted(range(len(encoded)), key=lambda at: len(encoded[at].ids))
-            lengths = [len(each.ids) for each in encoded]
-            tokens = _TOKENS_ON_GPU if self._on_gpu else _TOKENS_AT_ONCE
-            for some in batches(order, lengths, self.batch, tokens):
-                vectors[[first + at for at in some]] = self._run([encoded[at] for at in some])
+        for first in range(0, len(texts), _TOKENIZER_BATCH):
+            encoded = self._tokenizer.encode_batch(list(texts[first : first + _TOKENIZER_BATCH]))
+            # Texts of similar length share a batch, because padding costs as much as tokens.
+            order = sorted(range(len(encoded)), key=lambda index: len(encoded[index].ids))
+            lengths = [len(encoding.ids) for encoding in encoded]
+            tokens = _GPU_BATCH_TOKENS if self._on_gpu else _CPU_BATCH_TOKENS
+            for batch in batches(order, lengths, self.batch, tokens):
+                rows = [first + index for index in batch]
+                vectors[rows] = self._run([encoded[index] for index in batch])
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         np.divide(vectors, norms, out=vectors, where=norms > 0)
         return vectors
 
     def _run(self, encoded: Sequence[Encoding]) -> NDArray[np.float32]:
-        longest = max(1, *(len(each.ids) for each in encoded)) if encoded else 1
+        longest = max(1, *(len(encoding.ids) for encoding in encoded)) if encoded else 1
         ids = np.full((len(encoded), longest), self._card.pad, dtype=np.int64)
         mask = np.zeros_like(ids)
-        for row, each in enumerate(encoded):
-            ids[row, : len(each.ids)] = each.ids
-            mask[row, : len(each.ids)] = 1
+        for row, encoding in enumerate(encoded):
+            ids[row, : len(encoding.ids)] = encoding.ids
+            mask[row, : len(encoding.ids)] = 1
         feeds = {
             "input_ids": ids,
             "attention_mask": mask,
@@ -156,14 +156,14 @@ class OnnxEmbedder:
         session, inputs, output = self._session
         try:
             (states,) = session.run([output], {name: feeds[name] for name in inputs})
-        except Exception as error:  # the runtime has a dozen kinds, none of them public
-            raise self._unfit(f"onnxruntime cannot run it ({error})") from error
-        found = pool(states.astype(np.float32, copy=False), mask, self._card.pooling)
-        if found.shape[1] != self.dimensions or not np.isfinite(found).all():
-            raise self._unfit(f"it gives {found.shape[1]} numbers, or such that are none")
-        return found
+        except Exception as error:  # onnxruntime's exceptions are not public
+            raise self._unusable(f"onnxruntime cannot run it ({error})") from error
+        vectors = pool(states.astype(np.float32, copy=False), mask, self._card.pooling)
+        if vectors.shape[1] != self.dimensions or not np.isfinite(vectors).all():
+            raise self._unusable(f"it returns vectors of {vectors.shape[1]} dimensions, or NaN")
+        return vectors
 
-    # -- what is loaded when it is needed ------------------------------------
+    # -- loaded on first use -------------------------------------------------
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
@@ -173,7 +173,7 @@ class OnnxEmbedder:
         return tokenizer
 
     @cached_property
-    def _counting(self) -> Tokenizer:
+    def _full_tokenizer(self) -> Tokenizer:
         tokenizer = self._read_tokenizer()
         tokenizer.no_padding()
         tokenizer.no_truncation()
@@ -184,24 +184,24 @@ class OnnxEmbedder:
             return read_tokenizer(self._folder / "tokenizer.json")
         except ModelUnavailable:
             raise
-        except Exception as error:  # the library raises nothing more precise
-            raise self._unfit(f"its tokenizer cannot be read ({error})") from error
+        except Exception as error:  # the library has no specific exception
+            raise self._unusable(f"its tokenizer cannot be read ({error})") from error
 
     @cached_property
     def _on_gpu(self) -> bool:
         if self._settings.device == "cpu":
             return False
-        there = _CUDA in _runtime().get_available_providers()
-        if self._settings.device == "cuda" and not there:
+        has_cuda = _CUDA in _runtime().get_available_providers()
+        if self._settings.device == "cuda" and not has_cuda:
             raise ModelUnavailable(
-                "embed.device is cuda, and this onnxruntime cannot use one.",
+                "embed.device is cuda, but the installed onnxruntime does not support CUDA.",
                 hint="Run: pip install onnxruntime-gpu, or set embed.device to cpu.",
             )
-        return there
+        return has_cuda
 
     @property
     def _session(self) -> tuple[Any, list[str], str]:
-        """The model, the inputs it takes, and the output to use."""
+        """The session, its input names, and the output to use."""
         with self._loading:
             return self._loaded
 
@@ -212,92 +212,95 @@ class OnnxEmbedder:
         options.intra_op_num_threads = self._settings.threads or os.cpu_count() or 1
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
-        # A model that waits must not keep the cores busy.
+        # An idle model must not keep the cores busy.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        path = self._small_file() if self._made_small else self._file
-        where = [_CUDA, "CPUExecutionProvider"] if self._on_gpu else ["CPUExecutionProvider"]
+        path = self._quantised_file() if self._must_quantise else self._file
+        providers = [_CUDA, "CPUExecutionProvider"] if self._on_gpu else ["CPUExecutionProvider"]
         try:
-            session = runtime.InferenceSession(str(path), options, providers=where)
-        except Exception as error:  # the runtime has a dozen kinds, none of them public
-            raise self._unfit(f"onnxruntime cannot load it ({error})") from error
-        inputs = [each.name for each in session.get_inputs()]
+            session = runtime.InferenceSession(str(path), options, providers=providers)
+        except Exception as error:  # onnxruntime's exceptions are not public
+            raise self._unusable(f"onnxruntime cannot load it ({error})") from error
+        inputs = [item.name for item in session.get_inputs()]
         known = {"input_ids", "attention_mask", "token_type_ids", "position_ids"}
         if not known.issuperset(inputs):
-            raise self._unfit(f"it wants {', '.join(sorted(set(inputs) - known))}")
-        outputs = {each.name: each for each in session.get_outputs()}
-        ready = outputs.get("sentence_embedding")
-        if ready is None and self._card.needs:
-            raise self._unfit(f"its ONNX file lacks a step of the model ({self._card.needs})")
-        return session, inputs, "sentence_embedding" if ready is not None else next(iter(outputs))
+            raise self._unusable(
+                f"it needs unknown inputs: {', '.join(sorted(set(inputs) - known))}"
+            )
+        outputs = [item.name for item in session.get_outputs()]
+        pooled = "sentence_embedding" in outputs
+        if not pooled and self._card.needs:
+            raise self._unusable(f"its ONNX file does not include {self._card.needs}")
+        return session, inputs, "sentence_embedding" if pooled else outputs[0]
 
     @property
-    def _made_small(self) -> bool:
-        """Whether int8 was asked for, and the model brings no such file."""
-        return self._settings.precision == "int8" and not is_small(self._file.name)
+    def _must_quantise(self) -> bool:
+        """Whether int8 is requested but the model has no such file."""
+        return self._settings.precision == "int8" and not is_int8(self._file.name)
 
-    def _small_file(self) -> Path:
-        """The model with int8 weights, made once and kept beside the fetched ones."""
-        key = hub.digest(self._file, sha256())[:32]
-        path = _models(self._settings) / "int8" / f"{key}.onnx"
+    def _quantised_file(self) -> Path:
+        """Return the model quantised to int8, which is done once and stored."""
+        key = hub.hash_file(self._file, sha256())[:32]
+        path = _models_folder(self._settings) / "int8" / f"{key}.onnx"
         if not path.is_file():
-            hub.made(path, lambda temporary: _quantise(self._file, temporary))
+            hub.write_atomically(path, lambda temporary: _quantise(self._file, temporary))
         return path
 
-    def _unfit(self, why: str) -> ModelUnavailable:
+    def _unusable(self, reason: str) -> ModelUnavailable:
         return ModelUnavailable(
-            f"The model {self.name} cannot be used: {why}.",
+            f"The model {self.name} cannot be used: {reason}.",
             hint="Choose another ONNX file or model: embed.model.",
             details={"path": str(self._file)},
         )
 
 
 def batches(
-    order: Sequence[int], lengths: Sequence[int], most: int, tokens: int
+    order: Sequence[int], lengths: Sequence[int], max_texts: int, max_tokens: int
 ) -> Iterator[list[int]]:
-    """Runs of ``order``, which is by length: at most so many texts, and so many ``tokens``."""
-    some: list[int] = []
-    for at in order:
-        if some and (len(some) == most or (len(some) + 1) * lengths[at] > tokens):
-            yield some
-            some = []
-        some.append(at)
-    if some:
-        yield some
+    """Split ``order``, which is sorted by length, into batches within both limits."""
+    batch: list[int] = []
+    for index in order:
+        full = len(batch) == max_texts or (len(batch) + 1) * lengths[index] > max_tokens
+        if batch and full:
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch
 
 
-def pool(states: NDArray[np.float32], mask: NDArray[np.int64], how: str) -> NDArray[np.float32]:
-    """One vector for each text from those of its tokens; ``mask`` is 0 where there is none."""
+def pool(states: NDArray[np.float32], mask: NDArray[np.int64], method: str) -> NDArray[np.float32]:
+    """Pool the token vectors of each text; ``mask`` is 0 for padding."""
     if states.ndim == 2:
         return states
-    if how == "cls":
+    if method == "cls":
         first: NDArray[np.float32] = states[:, 0]
         return first
-    if how == "last":
+    if method == "last":
         last = np.maximum(mask.sum(axis=1) - 1, 0)
-        found: NDArray[np.float32] = states[np.arange(len(states)), last]
-        return found
+        final: NDArray[np.float32] = states[np.arange(len(states)), last]
+        return final
     weights = mask[:, :, None].astype(np.float32)
-    if how == "max":
+    if method == "max":
         highest: NDArray[np.float32] = np.where(weights > 0, states, -np.inf).max(axis=1)
         return highest
     mean: NDArray[np.float32] = (states * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1)
     return mean
 
 
-def _folder_of(settings: EmbedSettings, model: str) -> Path:
+def _find_folder(settings: EmbedSettings, model: str) -> Path:
     if os.path.isabs(model):
         folder = Path(model)
         if not folder.is_dir():
             raise ModelUnavailable(
                 f"There is no folder {model}.",
-                hint="Give the folder of a model, or its name on the hub, as embed.model.",
+                hint="Set embed.model to the folder of a model, or to its name on the hub.",
                 details={"path": model},
             )
         return folder
     kind = "fp32" if settings.precision == "fp32" else "any"
-    return hub.fetched(
+    return hub.fetch(
         model,
-        _models(settings),
+        _models_folder(settings),
         partial(choose_file, precision=settings.precision),
         kind=kind,
         hub=settings.hub,
@@ -307,7 +310,7 @@ def _folder_of(settings: EmbedSettings, model: str) -> Path:
     )
 
 
-def _models(settings: EmbedSettings) -> Path:
+def _models_folder(settings: EmbedSettings) -> Path:
     return Path(settings.models_dir) if settings.models_dir else config.data_dir() / "models"
 
 
@@ -317,7 +320,7 @@ def _runtime() -> Any:
         import onnxruntime
     except ImportError as error:
         raise ModelUnavailable(
-            "Models of the kind onnx need a package that is not installed: onnxruntime.",
+            "The package onnxruntime, which onnx models need, is not installed.",
             hint='Run: pip install "lookfar[onnx]", or set embed.provider to static.',
             developer=str(error),
         ) from error
@@ -332,19 +335,19 @@ def _quantise(source: Path, to: Path) -> None:
         from onnxruntime.quantization.quant_utils import add_pre_process_metadata
     except ImportError as error:
         raise ModelUnavailable(
-            "To make int8 weights of a model, the package onnx is needed.",
-            hint="Run: pip install onnx, choose a model that brings an int8 file, or set"
+            "The package onnx, which is needed to quantise a model to int8, is not installed.",
+            hint="Run: pip install onnx, choose a model with an int8 file, or set"
             " embed.precision to fp32.",
             developer=str(error),
         ) from error
     try:
         model = load(source)
-        # Else it warns through the root logger, which then belongs to it and not to the server.
+        # Otherwise it logs a warning, which configures the root logger before the server does.
         add_pre_process_metadata(model)
         quantize_dynamic(model, to, weight_type=QuantType.QInt8, per_channel=True)
     except Exception as error:
         raise ModelUnavailable(
-            f"{source.name} could not be turned into int8.",
+            f"{source.name} could not be quantised to int8.",
             hint="Set embed.precision to fp32.",
             developer=f"{type(error).__name__}: {error}",
             details={"path": str(source)},

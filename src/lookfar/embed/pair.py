@@ -1,11 +1,8 @@
-"""Two models at once: one for code and one for everything else.
+"""Two models combined: one for code and one for everything else.
 
-Takes: two embedders. Gives: one, whose vectors have a part for each of them; a text has numbers
-in the part of its own model and zeros in the other. Refuses: to compare what two models made: a
-zero there is all that one says of the other's texts.
-
-A question has a row for each model, so that each puts forward the passages nearest by its own
-measure: what one calls near may be far by the other's numbers.
+A vector has a part for each model; a text has zeros in the part of the other model, so texts of
+different models have a similarity of 0. A question has one row for each model, so that each model
+finds its own nearest passages: their similarities are not comparable.
 """
 
 from __future__ import annotations
@@ -50,20 +47,20 @@ class PairEmbedder:
         return self._docs.count_tokens(text)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self._placed(self._docs.embed(texts), 0)
+        return self._pad(self._docs.embed(texts), 0)
 
     def embed_code(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self._placed(self._code.embed(texts), self._docs.dimensions)
+        return self._pad(self._code.embed(texts), self._docs.dimensions)
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
-        """Two rows, one for each model."""
+        """Return two rows, one for each model."""
         rows = (
-            self._placed(self._docs.embed_query(text)[None, :], 0),
-            self._placed(self._code.embed_query(text)[None, :], self._docs.dimensions),
+            self._pad(self._docs.embed_query(text)[None, :], 0),
+            self._pad(self._code.embed_query(text)[None, :], self._docs.dimensions),
         )
         return np.concatenate(rows)
 
-    def _placed(self, vectors: NDArray[np.float32], at: int) -> NDArray[np.float32]:
-        placed = np.zeros((len(vectors), self.dimensions), dtype=np.float32)
-        placed[:, at : at + vectors.shape[1]] = vectors
-        return placed
+    def _pad(self, vectors: NDArray[np.float32], start: int) -> NDArray[np.float32]:
+        padded = np.zeros((len(vectors), self.dimensions), dtype=np.float32)
+        padded[:, start : start + vectors.shape[1]] = vectors
+        return padded

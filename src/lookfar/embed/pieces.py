@@ -1,12 +1,9 @@
-"""Words to pieces: how the bundled model reads a text.
+"""The tokenizer of the bundled model: text to words, words to parts, parts to pieces.
 
-Takes: a text, and the list of pieces that the model knows, with what each costs. Gives: the
-words of the text, the parts of a word, and the ids of a part's pieces. Refuses: nothing; a
-character that the model never met shares a row with others of its kind.
-
-Identifiers are split and lower-cased (``getUserById`` is four words to a reader), and Japanese,
-which has no spaces, is cut where the script changes: a run of kanji, of hiragana or of katakana
-is looked up as a whole before it is taken apart. A part is taken apart the cheapest way.
+Identifiers are split and lower-cased (``getUserById`` is four words). Japanese, which has no
+spaces, is split where the script changes: a run of kanji, hiragana or katakana is looked up as a
+whole before it is split further. A part is split into the pieces with the lowest total cost. An
+unknown character shares a row of the table with others.
 """
 
 from __future__ import annotations
@@ -24,78 +21,78 @@ _RUN = re.compile(
     rf"[^\W_{_CJK}]+|[{_KANJI}]{{1,32}}|[{_HIRAGANA}]{{1,32}}|[{_KATAKANA}]{{1,32}}|[{_HANGUL}]{{1,32}}"
 )
 _BLANKED = bytes(code if chr(code).isalnum() and code < 128 else 32 for code in range(256))
-# Letters that start no part of an identifier: of any script but CJK.
+# Letters that do not start a part of an identifier: any script but CJK.
 _SMALL = rf"[^\W\d_A-Z{_CJK}]"
 LONGEST_PART = 32
-# A run longer than any word is taken in slices, as its pieces cost the square of its length.
+# Longer runs are sliced, because splitting is quadratic in the length.
 _PARTS = re.compile(rf"[A-Z]{{1,32}}(?!{_SMALL})|[A-Z]?{_SMALL}{{1,32}}|[0-9]{{1,4}}")
 _IS_CJK = re.compile(f"[{_CJK}]")
-# Most of what NFKC changes in Japanese is punctuation, which is no word either way. Where that is
-# taken out, nothing is left to change, and the whole text need not be written anew.
+# Most of what NFKC changes in Japanese is punctuation, which never is part of a word. Without it,
+# normalising usually changes nothing and need not copy the text.
 _WIDE_MARKS = "（）：？！～…\u3000"
 WORD_START = "▁"
 SHARED_ROWS = 256
-"""Rows for characters that are no piece, before the rows of the pieces."""
-_LONGEST_PIECE = 16
+"""Rows for unknown characters, before the rows of the pieces."""
+_MAX_PIECE = 16
 _COST_OF_UNKNOWN = 24.0
 _COST_OF_START = 6.0
 
 
 def words(text: str) -> list[str]:
-    """Runs of letters and digits of one script. Most texts are ASCII: those need no regex."""
+    """Split into runs of letters and digits of one script; ASCII needs no regex."""
     if text.isascii():
         return text.encode().translate(_BLANKED).decode().split()
     for mark in _WIDE_MARKS:
         text = text.replace(mark, " ")
-    found: list[str] = _RUN.findall(normalize("NFKC", text))
-    return found
+    runs: list[str] = _RUN.findall(normalize("NFKC", text))
+    return runs
 
 
 def parts(word: str) -> list[str]:
-    """What a reader sees in an identifier, in lower case."""
+    """Split an identifier into its parts, in lower case."""
     plain = (word.islower() or word[1:].islower()) and len(word) <= LONGEST_PART
     if plain or _IS_CJK.match(word):
         return [word.lower()]
     return [part.lower() for part in _PARTS.findall(word)]
 
 
-def marked(part: str) -> str:
-    """A part as pieces spell it: where words have spaces, their start shows."""
+def mark_start(part: str) -> str:
+    """Mark the start of a word, as the pieces do, in scripts with spaces."""
     return part if _IS_CJK.match(part) else WORD_START + part
 
 
 class Pieces:
-    """The cheapest way to spell a part."""
+    """Splits a part into the pieces with the lowest total cost."""
 
-    def __init__(self, spelt: Sequence[str], costs: Sequence[float]) -> None:
-        rows = range(SHARED_ROWS, SHARED_ROWS + len(spelt))
-        self._row_of = dict(zip(spelt, rows, strict=True))
+    def __init__(self, pieces: Sequence[str], costs: Sequence[float]) -> None:
+        rows = range(SHARED_ROWS, SHARED_ROWS + len(pieces))
+        self._row_of = dict(zip(pieces, rows, strict=True))
         self._costs = costs
 
     def __call__(self, part: str) -> list[int]:
-        text = marked(part)
+        text = mark_start(part)
         whole = self._row_of.get(text)
         if whole is not None:
             return [whole]
-        end_of_best: list[tuple[float, int, int]] = [(0.0, 0, -1)]
+        best_by_end: list[tuple[float, int, int]] = [(0.0, 0, -1)]
         for end in range(1, len(text) + 1):
-            # A character that is no piece shares a row; the mark of a word's start has none.
+            # An unknown character shares a row; the mark of a word's start has none.
             if text[end - 1] == WORD_START:
                 best = (_COST_OF_START, 0, -1)
             else:
                 row = ord(text[end - 1]) % SHARED_ROWS
-                best = (end_of_best[end - 1][0] + _COST_OF_UNKNOWN, end - 1, row)
-            for start in range(max(0, end - _LONGEST_PIECE), end):
-                found = self._row_of.get(text[start:end])
-                if found is not None:
-                    cost = end_of_best[start][0] + self._costs[found - SHARED_ROWS]
+                best = (best_by_end[end - 1][0] + _COST_OF_UNKNOWN, end - 1, row)
+            for start in range(max(0, end - _MAX_PIECE), end):
+                piece = self._row_of.get(text[start:end])
+                if piece is not None:
+                    cost = best_by_end[start][0] + self._costs[piece - SHARED_ROWS]
                     if cost < best[0]:
-                        best = (cost, start, found)
-            end_of_best.append(best)
+                        best = (cost, start, piece)
+            best_by_end.append(best)
         rows: list[int] = []
-        at = len(text)
-        while at:
-            _, at, row = end_of_best[at]
+        end = len(text)
+        while end:
+            _, end, row = best_by_end[end]
             if row >= 0:
                 rows.append(row)
         return rows[::-1]

@@ -1,8 +1,4 @@
-"""Which embedder the settings ask for.
-
-Takes: the ``[embed]`` settings. Gives: an embedder, or ``None`` for keyword-only
-work. Refuses: unknown providers (the configuration already has).
-"""
+"""Open the embedder that the ``[embed]`` settings choose."""
 
 from __future__ import annotations
 
@@ -18,27 +14,27 @@ _LIGHT = ("", "static", "hash", WITHOUT_MODEL)
 
 
 def open_embedder(settings: EmbedSettings) -> Embedder | None:
-    """Construct the provider; models load lazily, on their first use."""
+    """Open the embedder, or return None for keyword search only. Models load on first use."""
     if settings.provider == WITHOUT_MODEL:
         return None
-    docs = _opened(settings, settings.provider, settings.model)
+    docs = _open(settings, settings.provider, settings.model)
     if not settings.code_provider and not settings.code_model:
         return docs
     from lookfar.embed.pair import PairEmbedder
 
     kind = settings.code_provider or settings.provider
-    return PairEmbedder(docs, _opened(settings, kind, settings.code_model))
+    return PairEmbedder(docs, _open(settings, kind, settings.code_model))
 
 
 def in_workers(settings: EmbedSettings) -> bool:
-    """Whether each process of a pass may have the model of its own.
+    """Tell whether each worker process may load the model.
 
-    A transformer uses all cores by itself and is large; a service counts its requests.
+    A transformer is large and uses all cores by itself; a remote service limits requests.
     """
     return settings.provider in _LIGHT and settings.code_provider in _LIGHT
 
 
-def _opened(settings: EmbedSettings, provider: str, model: str) -> Embedder:
+def _open(settings: EmbedSettings, provider: str, model: str) -> Embedder:
     if provider == "hash":
         from lookfar.embed.hashed import HashedEmbedder
 

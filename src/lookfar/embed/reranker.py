@@ -1,8 +1,6 @@
 """A cross-encoder: a transformer that reads a question and a text together, through ONNX.
 
-Takes: a folder or a name on the hub, and the settings of local models. Gives: for each text how
-well it answers, 0 to 1. Refuses: what the models of :mod:`lookfar.embed.onnx` refuse, whose
-files, tokenizer and session these are, and models that give no such number.
+It shares files, tokenizer and session with the models of :mod:`lookfar.embed.onnx`.
 """
 
 from __future__ import annotations
@@ -24,73 +22,73 @@ if TYPE_CHECKING:
 
     from lookfar.config import EmbedSettings
 
-_AGAIN_SECONDS = 60.0
-"""A model that cannot be had is not looked for at every question."""
+_RETRY_SECONDS = 60.0
+"""Pause before a model that failed to load is tried again."""
 
 
 class CrossEncoder(OnnxEmbedder):
-    """One cross-encoder. May be shared by threads."""
+    """A cross-encoder. Thread-safe."""
 
     def scores(self, question: str, texts: Sequence[str]) -> list[float]:
-        """How well each text answers; one number of the model through a sigmoid, or the second
-        of two through a softmax."""
+        """Score how well each text answers: the sigmoid of one logit, or the softmax of two."""
         if not texts:
             return []
-        encoded = self._pairing.encode_batch([(question, text) for text in texts])
-        order = sorted(range(len(encoded)), key=lambda at: len(encoded[at].ids))
-        found = np.zeros(len(texts))
+        encoded = self._pair_tokenizer.encode_batch([(question, text) for text in texts])
+        order = sorted(range(len(encoded)), key=lambda index: len(encoded[index].ids))
+        scores = np.zeros(len(texts))
         for start in range(0, len(order), self.batch):
-            some = order[start : start + self.batch]
-            found[some] = self._judged([encoded[at] for at in some])
-        return [float(value) for value in found]
+            batch = order[start : start + self.batch]
+            scores[batch] = self._score_batch([encoded[index] for index in batch])
+        return [float(score) for score in scores]
 
-    def _judged(self, encoded: Sequence[Encoding]) -> NDArray[np.float64]:
-        longest = max(len(each.ids) for each in encoded)
+    def _score_batch(self, encoded: Sequence[Encoding]) -> NDArray[np.float64]:
+        longest = max(len(encoding.ids) for encoding in encoded)
         ids = np.full((len(encoded), longest), self._card.pad, dtype=np.int64)
-        mask, kinds = np.zeros_like(ids), np.zeros_like(ids)
-        for row, each in enumerate(encoded):
-            length = len(each.ids)
-            ids[row, :length], mask[row, :length], kinds[row, :length] = each.ids, 1, each.type_ids
+        mask, type_ids = np.zeros_like(ids), np.zeros_like(ids)
+        for row, encoding in enumerate(encoded):
+            length = len(encoding.ids)
+            ids[row, :length], mask[row, :length] = encoding.ids, 1
+            type_ids[row, :length] = encoding.type_ids
         feeds = {
             "input_ids": ids,
             "attention_mask": mask,
-            "token_type_ids": kinds,
+            "token_type_ids": type_ids,
             "position_ids": np.broadcast_to(np.arange(longest, dtype=np.int64), ids.shape),
         }
         session, inputs, output = self._session
         try:
-            (given,) = session.run([output], {name: feeds[name] for name in inputs})
-        except Exception as error:  # the runtime has a dozen kinds, none of them public
-            raise self._unfit(f"onnxruntime cannot run it ({error})") from error
-        logits = given.astype(np.float64).reshape(len(encoded), -1)
+            (output_values,) = session.run([output], {name: feeds[name] for name in inputs})
+        except Exception as error:  # onnxruntime's exceptions are not public
+            raise self._unusable(f"onnxruntime cannot run it ({error})") from error
+        logits = output_values.astype(np.float64).reshape(len(encoded), -1)
         if logits.shape[1] not in (1, 2) or not np.isfinite(logits).all():
-            raise self._unfit(f"it gives {logits.shape[1]} numbers for a text, or such as are none")
-        apart = logits[:, 0] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0]
-        judged: NDArray[np.float64] = 1 / (1 + np.exp(-np.clip(apart, -50, 50)))
-        return judged
+            raise self._unusable(f"it returns {logits.shape[1]} numbers for a text, or NaN")
+        margin = logits[:, 0] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0]
+        scores: NDArray[np.float64] = 1 / (1 + np.exp(-np.clip(margin, -50, 50)))
+        return scores
 
     @cached_property
-    def _pairing(self) -> Tokenizer:
+    def _pair_tokenizer(self) -> Tokenizer:
         tokenizer = self._read_tokenizer()
         tokenizer.no_padding()
-        # The longer of both is cut, which is the text unless somebody asks a whole page.
+        # Truncates the longer of the two, which is usually the text.
         tokenizer.enable_truncation(self._card.max_tokens, strategy="longest_first")
         return tokenizer
 
 
 _opened: dict[tuple[EmbedSettings, str], CrossEncoder] = {}
 _failed: dict[tuple[EmbedSettings, str], tuple[float, ModelUnavailable]] = {}
-_opening = Lock()
+_lock = Lock()
 
 
 def open_reranker(settings: EmbedSettings, model: str) -> CrossEncoder:
-    """The model, loaded once for the process."""
+    """Return the model, loaded once for the process."""
     key = (settings, model)
-    with _opening:
+    with _lock:
         if key in _opened:
             return _opened[key]
-        when, failure = _failed.get(key, (0.0, None))
-        if failure is not None and time.monotonic() - when < _AGAIN_SECONDS:
+        failed_at, failure = _failed.get(key, (0.0, None))
+        if failure is not None and time.monotonic() - failed_at < _RETRY_SECONDS:
             raise failure
         try:
             _opened[key] = CrossEncoder(settings, model)

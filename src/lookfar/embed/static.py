@@ -1,14 +1,11 @@
-"""A table of token vectors from a folder, averaged. No network, no inference.
+"""A static model from a folder: the mean of token vectors. No network, no inference.
 
-Takes: a folder with a table (``*.safetensors``, float16) and a tokenizer
-(``tokenizer.json``). Gives: unit vectors at the speed of a table look-up.
-Refuses: to download, and files that are not such a model.
+The folder has a float16 table (``*.safetensors``) and a ``tokenizer.json``.
 
-Three findings shape it, each measured on the question sets of ``bench/quality.py``:
-only words are averaged (punctuation tokens drown a page of documentation),
-identifiers are split and lower-cased first (``getUserById`` is four words to a
-reader), and what a word's tokens are is remembered, so that a text costs one
-dictionary look-up per word and one gather per chunk.
+The design follows measurements with ``bench/quality.py``: only words are averaged, because
+punctuation tokens dominate a page of documentation; identifiers are split and lower-cased first
+(``getUserById`` is four words); and the tokens of each word are cached, so a text costs one
+dictionary lookup per word and one gather per chunk.
 """
 
 from __future__ import annotations
@@ -34,14 +31,14 @@ if TYPE_CHECKING:
 _CJK = "\u2e80-\u2fdf\u3005-\u3007\u3041-\u3096\u30a1-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 _WORD = re.compile(r"[^\W_]+")
 _BLANKED = bytes(code if chr(code).isalnum() and code < 128 else 32 for code in range(256))
-# Letters that start no part of an identifier: of any script but CJK, where each is a word.
+# Letters that do not start a part of an identifier: any script but CJK, where each is a word.
 _SMALL = rf"[^\W\d_A-Z{_CJK}]"
-# A run longer than any word is taken in slices, as its tokens cost the square of its length.
+# Longer runs are sliced, because tokenizing is quadratic in the length.
 _PARTS = re.compile(rf"[A-Z]{{1,32}}(?!{_SMALL})|[A-Z]?{_SMALL}{{1,32}}|[0-9]{{1,32}}|[{_CJK}]")
 _CJK_CHARACTER = re.compile(f"[{_CJK}]")
-_BULK = 64
-_LONGEST_HEADER = 1 << 20
-_MOST_ROWS = 1 << 16
+_BULK_TEXTS = 64
+_MAX_HEADER = 1 << 20
+_MAX_ROWS = 1 << 16
 
 
 class StaticEmbedder:
@@ -54,7 +51,7 @@ class StaticEmbedder:
         self._half = _read_table(self._table_path)
         self._full: NDArray[np.float32] | None = None
         self._tokens = _Tokens(
-            lambda: tokens.from_library(self._tokenizer_path, self._half.shape[0])
+            lambda: tokens.load_tokenizer(self._tokenizer_path, self._half.shape[0])
         )
 
     @property
@@ -77,7 +74,7 @@ class StaticEmbedder:
         vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         for row, text in enumerate(texts):
             ids = np.frombuffer(self._ids(text), dtype=np.uint16)
-            # Float32 before the sum, so that a query and a batch round alike.
+            # Convert to float32 before the sum, so that a query and a batch round the same way.
             rows = table.take(ids, axis=0).astype(np.float32, copy=False)
             np.dot(np.ones(len(ids), np.float32), rows, out=vectors[row])
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -95,20 +92,20 @@ class StaticEmbedder:
         return tokens.count(text, self._ids)
 
     def _ids(self, text: str) -> bytes:
-        """The tokens of all words, two bytes each."""
+        """Return the token IDs of all words, two bytes each."""
         return b"".join(map(self._tokens.__getitem__, _words(text)))
 
     def _table(self, texts: int) -> NDArray[Any]:
-        """Float32 for bulk work; a single query reads its few rows from the mapped file."""
+        """Return the table: float32 in memory for bulk work, otherwise the memory-mapped file."""
         if self._full is None:
-            if texts < _BULK:
+            if texts < _BULK_TEXTS:
                 return self._half
             self._full = self._half.astype(np.float32)
         return self._full
 
 
-class _Tokens(tokens.Remembered):
-    """The token ids of each word."""
+class _Tokens(tokens.TokenCache):
+    """Caches the token IDs of each word."""
 
     def __init__(self, read: Callable[[], tokens.Tokenize]) -> None:
         super().__init__()
@@ -118,7 +115,7 @@ class _Tokens(tokens.Remembered):
     def _tokenize(self) -> tokens.Tokenize:
         return self._read()
 
-    def made(self, word: str) -> bytes:
+    def tokenize(self, word: str) -> bytes:
         parts = _parts(word)
         if len(parts) != 1:
             return b"".join(map(self.__getitem__, parts))
@@ -126,14 +123,14 @@ class _Tokens(tokens.Remembered):
 
 
 def _words(text: str) -> list[str]:
-    """Runs of letters and digits. Most texts are ASCII, and those split without a regex."""
+    """Split into runs of letters and digits; ASCII, the usual case, needs no regex."""
     if text.isascii():
         return text.encode().translate(_BLANKED).decode().split()
     return _WORD.findall(text)
 
 
 def _parts(word: str) -> list[str]:
-    """What a reader sees in an identifier, in lower case."""
+    """Split an identifier into its parts, in lower case."""
     plain = (word.islower() or word[1:].islower()) and len(word) <= tokens.LONGEST_WORD
     if plain and (word.isascii() or not _CJK_CHARACTER.search(word)):
         return [word.lower()]
@@ -146,34 +143,34 @@ def _model_files(folder: Path) -> tuple[Path, Path]:
     for path in (table, tokenizer):
         if not path.is_file():
             raise ModelUnavailable(
-                f"The embedding model lacks {path.name}.",
-                hint="Give a folder with model.safetensors and tokenizer.json as embed.model.",
+                f"The embedding model has no {path.name}.",
+                hint="Set embed.model to a folder with model.safetensors and tokenizer.json.",
                 details={"path": str(path)},
             )
     return table, tokenizer
 
 
 def _read_table(path: Path) -> NDArray[np.float16]:
-    """Map the one float16 matrix of a safetensors file."""
+    """Memory-map the float16 matrix of a safetensors file."""
     try:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
-            if length > _LONGEST_HEADER:
+            if length > _MAX_HEADER:
                 raise ValueError("the header is too long")
             header = json.loads(file.read(length))
         (matrix,) = (entry for entry in header.values() if len(entry.get("shape", ())) == 2)
         rows, columns = matrix["shape"]
-        if matrix["dtype"] != "F16" or rows > _MOST_ROWS:
-            raise ValueError("it does not hold one float16 matrix")
+        if matrix["dtype"] != "F16" or rows > _MAX_ROWS:
+            raise ValueError("it does not contain a single float16 matrix")
         start = 8 + length + matrix["data_offsets"][0]
         return np.memmap(path, np.float16, "r", offset=start, shape=(rows, columns))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise _not_a_table(path, str(error)) from error
 
 
-def _not_a_table(path: Path, why: str) -> ModelUnavailable:
+def _not_a_table(path: Path, reason: str) -> ModelUnavailable:
     return ModelUnavailable(
-        f"{path.name} is not a static embedding model: {why}.",
-        hint="Give a folder with a float16 token table as embed.model.",
+        f"{path.name} is not a static embedding model: {reason}.",
+        hint="Set embed.model to a folder with a float16 token table.",
         details={"path": str(path)},
     )

@@ -1,9 +1,4 @@
-"""Words to token ids, as the model's tokenizer would give them, and how many a text has.
-
-Takes: the path of a ``tokenizer.json``. Gives: a function from a lower-case word
-to its ids. Refuses: files that are not a tokenizer, and ones with more tokens
-than the model has vectors.
-"""
+"""Token IDs of words, and token counts of texts."""
 
 from __future__ import annotations
 
@@ -19,39 +14,39 @@ if TYPE_CHECKING:
 Tokenize = Callable[[str, bool], list[int]]
 """``(text, starts_word) -> ids``"""
 
-_SHAPE = bytes(ord("w") if chr(code).isalnum() and code < 128 else 32 for code in range(256))
+_WORD_MASK = bytes(ord("w") if chr(code).isalnum() and code < 128 else 32 for code in range(256))
 _LONGEST_MEAN_TOKEN = 8
 LONGEST_WORD = 32
-_REMEMBERED_WORDS = 300_000
+_MAX_CACHED_WORDS = 300_000
 
 
-class Remembered(dict[str, bytes]):
-    """Remembers the ids of each word, two bytes for each; forgets everything when full."""
+class TokenCache(dict[str, bytes]):
+    """Caches the token IDs of words, two bytes each; cleared when full."""
 
-    def made(self, word: str) -> bytes:
-        """What a word that is not remembered has."""
+    def tokenize(self, word: str) -> bytes:
+        """Return the IDs of a word that is not cached."""
         raise NotImplementedError
 
     def __missing__(self, word: str) -> bytes:
-        found = self.made(word)
+        ids = self.tokenize(word)
         if len(word) <= LONGEST_WORD:
-            if len(self) >= _REMEMBERED_WORDS:
+            if len(self) >= _MAX_CACHED_WORDS:
                 self.clear()
-            self[word] = found
-        return found
+            self[word] = ids
+        return ids
 
 
 def count(text: str, ids: Callable[[str], bytes]) -> int:
-    """Exact beyond ASCII; of ASCII an estimate, because counting costs as much as embedding.
+    """Count the tokens of a text: exactly if it is not ASCII, otherwise by an estimate.
 
-    Three words are about four tokens, and no token is long: a text without spaces has many.
-    ``ids`` gives two bytes for each token.
+    An exact count costs as much as embedding. The estimate is four tokens for three words, but
+    more for text without spaces. ``ids`` returns two bytes for each token.
     """
     if not text.isascii():
         return len(ids(text)) // 2
-    shape = text.encode().translate(_SHAPE)
-    words = shape.count(b" w") + shape.startswith(b"w")
-    return max(-(-words * 4 // 3), shape.count(b"w") // _LONGEST_MEAN_TOKEN)
+    mask = text.encode().translate(_WORD_MASK)
+    words = mask.count(b" w") + mask.startswith(b"w")
+    return max(-(-words * 4 // 3), mask.count(b"w") // _LONGEST_MEAN_TOKEN)
 
 
 def read_tokenizer(path: Path) -> Tokenizer:
@@ -68,31 +63,31 @@ def read_tokenizer(path: Path) -> Tokenizer:
     return Tokenizer.from_file(str(path))
 
 
-def from_library(path: Path, rows: int) -> Tokenize:
-    """Any tokenizer that the ``tokenizers`` library can read."""
+def load_tokenizer(path: Path, rows: int) -> Tokenize:
+    """Load any tokenizer that the ``tokenizers`` library can read, with at most ``rows`` tokens."""
     try:
         tokenizer = read_tokenizer(path)
     except ModelUnavailable:
         raise
-    except Exception as error:  # the library raises nothing more precise
+    except Exception as error:  # the library has no specific exception
         raise _not_a_tokenizer(path, str(error)) from error
     if tokenizer.get_vocab_size() > rows:
-        raise _not_a_tokenizer(path, "it has more tokens than the model")
+        raise _not_a_tokenizer(path, "it has more tokens than the model has vectors")
 
     def encode(text: str) -> list[int]:
         ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
         return ids
 
     def tokenize(text: str, starts_word: bool) -> list[int]:
-        # Inside a word: anchored to a letter, whose tokens are dropped again.
+        # Inside a word: put a letter in front, and drop its tokens again.
         return encode(text) if starts_word else encode(f"a{text}")[len(encode("a")) :]
 
     return tokenize
 
 
-def _not_a_tokenizer(path: Path, why: str) -> ModelUnavailable:
+def _not_a_tokenizer(path: Path, reason: str) -> ModelUnavailable:
     return ModelUnavailable(
-        f"{path.name} is not the tokenizer of this model: {why}.",
-        hint="Give a folder with model.safetensors and its tokenizer.json as embed.model.",
+        f"{path.name} is not the tokenizer of this model: {reason}.",
+        hint="Set embed.model to a folder with model.safetensors and its tokenizer.json.",
         details={"path": str(path)},
     )

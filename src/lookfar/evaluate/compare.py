@@ -1,4 +1,4 @@
-"""Compare two measurements, and tell whether chance explains the difference."""
+"""Compare two measurements: is the difference significant?"""
 
 from __future__ import annotations
 
