@@ -164,7 +164,7 @@ def main() -> None:
     truth = [set(exact.nearest(query, rows, 10)[0].tolist()) for query in queries]
     report("exact scan", queries, truth, lambda q: (exact.nearest(q, rows, 10)[0], len(rows)))
     report("shards by sections", queries, truth, lambda q: routing.nearest(exact, q, rows))
-    compared = coarse.told(len(rows), None).kept
+    compared = coarse.describe_pass(len(rows), None).kept
     report(
         "coarse pass, as used", queries, truth, lambda q: (coarse.nearest(q, rows, 10)[0], compared)
     )

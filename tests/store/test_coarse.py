@@ -74,7 +74,7 @@ def test_what_puts_everything_forward_is_exact(
     rows = leaning(3 * SEGMENT + 50)
     file = written(tmp_path, rows)
     plain = VectorFile(file.path, DIMENSIONS, 0)
-    monkeypatch.setattr(vector_file, "_KEPT", ((0, len(rows) - 1),))
+    monkeypatch.setattr(vector_file, "_PROPOSED", ((0, len(rows) - 1),))
     for query in rows[::40].astype(np.float32):
         found, scores = file.nearest(query, file.rows(len(rows)), 30)
         expected, exactly = plain.nearest(query, plain.rows(len(rows)), 30)
@@ -86,7 +86,7 @@ def test_the_nearest_are_hardly_ever_missed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Protects against bits that say little: of numbers that all lie on one side of zero."""
-    monkeypatch.setattr(vector_file, "_KEPT", ((0, 250),))
+    monkeypatch.setattr(vector_file, "_PROPOSED", ((0, 250),))
     rows = leaning(12 * SEGMENT, lean=4.0)
     file = written(tmp_path, rows)
     queries = leaning(12 * SEGMENT, lean=4.0)[::50].astype(np.float32)
@@ -98,7 +98,7 @@ def test_segments_about_different_things_are_compared_fairly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Protects against counting bits alike in segments whose means lie far apart."""
-    monkeypatch.setattr(vector_file, "_KEPT", ((0, 250),))
+    monkeypatch.setattr(vector_file, "_PROPOSED", ((0, 250),))
     chance = np.random.default_rng(8)
     parts = []
     for _ in range(10):
@@ -115,7 +115,7 @@ def test_vectors_of_the_bundled_model_are_found_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Protects against a pass that only suits vectors made up for a test."""
-    monkeypatch.setattr(vector_file, "_KEPT", ((0, 250),))
+    monkeypatch.setattr(vector_file, "_PROPOSED", ((0, 250),))
     embedder = open_embedder(Settings().embed)
     if embedder is None:
         pytest.skip("there is no bundled model")
@@ -148,7 +148,7 @@ def test_only_allowed_rows_are_found_and_enough_of_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float
 ) -> None:
     """Protects against filtering after the choice, which leaves too few."""
-    monkeypatch.setattr(vector_file, "_KEPT", ((0, 150),))
+    monkeypatch.setattr(vector_file, "_PROPOSED", ((0, 150),))
     rows = leaning(6 * SEGMENT + 30)
     file = written(tmp_path, rows)
     allowed = np.random.default_rng(1).random(len(rows)) < share
@@ -216,7 +216,7 @@ def test_what_is_missing_or_damaged_is_scanned_and_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """Protects against wrong answers, and against a process that dies of a cut file."""
-    monkeypatch.setattr(vector_file, "_KEPT", ((0, 60),))
+    monkeypatch.setattr(vector_file, "_PROPOSED", ((0, 60),))
     rows = leaning(3 * SEGMENT)
     file = written(tmp_path, rows)
     path, sound = file.coarse.path, file.coarse.path.read_bytes()
@@ -261,7 +261,7 @@ def test_bits_of_other_rows_are_noticed(tmp_path: Path) -> None:
     file = written(tmp_path, rows)
     file.append(SEGMENT, leaning(SEGMENT, seed=9).tobytes())
     assert file.coarse.damage(file.rows(len(rows))) == [
-        f"the bits from row {SEGMENT} on are not those of the rows"
+        f"the bits from row {SEGMENT} on do not match the rows"
     ]
 
 
@@ -315,14 +315,14 @@ def test_the_recall_of_stored_rows_is_told(tmp_path: Path, monkeypatch: pytest.M
     """Protects against a figure that is always perfect."""
     rows = leaning(8 * SEGMENT)
     file = written(tmp_path, rows)
-    monkeypatch.setattr(vector_file, "_KEPT", ((0, 200),))
+    monkeypatch.setattr(vector_file, "_PROPOSED", ((0, 200),))
     good = file.recall(len(rows))
     assert good is not None
     assert good.rows == len(rows)
     assert good.wanted == 320
     assert 0.95 * good.wanted < good.found <= good.wanted
-    monkeypatch.setattr(vector_file, "_KEPT", ((0, 1),))
-    monkeypatch.setattr(vector_file, "_KEPT_PER_WANTED", 0)
+    monkeypatch.setattr(vector_file, "_PROPOSED", ((0, 1),))
+    monkeypatch.setattr(vector_file, "_PROPOSED_PER_WANTED", 0)
     poor = file.recall(len(rows))
     assert poor is not None
     assert poor.found < good.found / 2
@@ -410,8 +410,8 @@ def test_a_segment_that_is_being_written_is_no_damage(
 
 def test_a_wide_filter_keeps_the_answer_full(many: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     """Protects against a filter that only sees what the coarse pass let through unfiltered."""
-    monkeypatch.setattr(vector_file, "_KEPT", ((0, 40),))
-    monkeypatch.setattr(vector_file, "_KEPT_PER_WANTED", 1)
+    monkeypatch.setattr(vector_file, "_PROPOSED", ((0, 40),))
+    monkeypatch.setattr(vector_file, "_PROPOSED_PER_WANTED", 1)
     monkeypatch.setattr(scopes, "_ALWAYS_LISTED", 10)
     many.write(texts(0, 600))
     with many.store.snapshot() as snapshot:

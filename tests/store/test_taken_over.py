@@ -13,7 +13,7 @@ from lookfar.store.catalogue import generations, rows
 from lookfar.store.catalogue.erasing import StoredDocument
 from lookfar.store.catalogue.remembered import Remembered, State
 from lookfar.store.health.repair import Maker
-from lookfar.store.keywords.tantivy_index import file_damage
+from lookfar.store.keywords.tantivy_index import describe_file_damage
 from lookfar.store.sqlite.store import CollectionStore
 from store.shelf import SIZES, Shelf, change_row, epoch_folder, rows_of
 
@@ -154,7 +154,7 @@ def test_a_large_keyword_file_is_checked_in_little_memory(shelf: Shelf) -> None:
     """Protects against a check that needs as much memory as there are words."""
     shelf.write(TEXTS)
     path = max(epoch_folder(shelf).glob("keywords/*.term"))
-    assert file_damage(path) == ""
+    assert describe_file_damage(path) == ""
     path.chmod(0o600)
     with path.open("r+b") as file:
         end = file.read()[-200:]
@@ -163,7 +163,7 @@ def test_a_large_keyword_file_is_checked_in_little_memory(shelf: Shelf) -> None:
         file.write(end)
     tracemalloc.start()
     try:
-        assert file_damage(path) == "its checksum differs"
+        assert describe_file_damage(path) == "its checksum differs"
         assert tracemalloc.get_traced_memory()[1] < 10_000_000
     finally:
         tracemalloc.stop()

@@ -38,9 +38,9 @@ from lookfar.store.ground.sql import Connection
 from lookfar.store.ground.sqlite_log import describe_log_damage, has_log, log_path
 from lookfar.store.keywords.signatures import SIGNATURES, SignatureFile
 from lookfar.store.keywords.tantivy_index import (
-    file_damage,
+    describe_file_damage,
+    empty_index_meta,
     file_version,
-    meta_of_an_empty_one,
     segment_files,
 )
 
@@ -303,8 +303,8 @@ def _keywords(folder: Path, view: KeywordView, connection: sqlite3.Connection) -
     owners = [row[0] for row in connection.execute("SELECT DISTINCT document FROM chunks")]
     try:
         # Of these only: purged documents and those of a writer that died may be there too.
-        entries = view.entries_of(owners)
-        stored, all_of_them = view.stored(), view.told()
+        entries = view.count_entries_of(owners)
+        stored, all_of_them = view.count_entries(), view.count_declared()
     except LookfarError as error:
         yield Damage("keywords", error.developer)
         return
@@ -320,7 +320,7 @@ def _keywords(folder: Path, view: KeywordView, connection: sqlite3.Connection) -
 def keyword_files(folder: Path) -> Iterator[Damage]:
     """Each file of the last commit against its checksum, and what is said about all of them."""
     for path in segment_files(folder):
-        why = file_damage(path)
+        why = describe_file_damage(path)
         if why and path in segment_files(folder):  # A writer may have merged it away.
             yield Damage("keywords", f"{path.name}: {why}")
     for name, why in _told_wrong(folder):
@@ -356,7 +356,7 @@ def _told_wrong(folder: Path) -> Iterator[tuple[str, str]]:
 @cache
 def _expected_meta() -> tuple[dict[str, Any], str]:
     """What ``meta.json`` says of any index of ours, and the version that files are marked with."""
-    told = json.loads(meta_of_an_empty_one())
+    told = json.loads(empty_index_meta())
     return {key: told[key] for key in ("index_settings", "schema")}, json.dumps(file_version())
 
 

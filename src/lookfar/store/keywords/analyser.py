@@ -1,20 +1,15 @@
-"""Text to keyword terms: the one analyser that indexing and querying share.
+"""Turn text into keyword terms; shared by indexing and querying.
 
-Takes: any text. Gives: a stream of terms separated by single spaces, which the
-keyword index splits on white space and does nothing else to. Refuses: nothing;
-text without a letter or digit gives an empty stream.
+The result is a stream of terms separated by single spaces, which the keyword index splits on
+white space. Text without a letter or digit gives an empty stream.
 
-What a reader would search for is kept whole *and* in parts: ``getUserById``,
-``foo_bar``, ``real-time``, ``os.path`` and ``1.0.21`` each give the whole
-(lower-cased) followed by their parts. English words are lightly stemmed. Of a
-compound the whole is kept as it is, and if it is letters alone its stem too, so
-that ``webassembly`` finds ``WebAssembly``. Chinese, Japanese and Korean runs give
-every character and every pair of neighbours, because they have no spaces to
-split on.
+Compounds give the whole in lower case followed by its parts: ``getUserById``, ``foo_bar``,
+``real-time``, ``os.path``, ``1.0.21``. English words are lightly stemmed. A compound of letters
+alone also gives its stem, so that ``webassembly`` finds ``WebAssembly``. Chinese, Japanese and
+Korean runs give every character and every pair of neighbours, because they have no spaces.
 
-The trick that makes this quick in Python: a text is cut into runs, and what a
-run expands to is remembered. Documentation repeats its words so much that nearly
-every run is one dictionary look-up.
+For speed, a text is cut into runs, and the terms of each run are cached. Documentation repeats
+its words so much that nearly every run is one dictionary lookup.
 """
 
 from __future__ import annotations
@@ -31,42 +26,42 @@ _CJK = (
     "\u30a1-\u30fa\u30fc-\u30ff\u3105-\u312f\u3131-\u318e\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf"
     "\u4e00-\u9fff\ua960-\ua97c\uac00-\ud7fb\uf900-\ufaff\U00020000-\U000323af"
 )
-# Accents, and the points of Hebrew and Arabic: whoever types a query leaves them out.
+# Accents, and the points of Hebrew and Arabic, which people omit when they type a query.
 _ACCENTS = "\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u065f\u0670"
-# Vowel signs of Indic and South-East Asian scripts are not \w, yet lie inside words.
+# Vowel signs of Indic and South-East Asian scripts are not \w but are part of words.
 _SIGNS = "\u0900-\u0903\u093a-\u094f\u0980-\u0dff\u0e31\u0e34-\u0e4e\u0eb1-\u0ece"
 _MARKS = _ACCENTS + _SIGNS
 
 _RUN = re.compile(rf"[\w{_MARKS}]+(?:(?:[-.']|::)[\w{_MARKS}]+)*(?:\+\+|#(?!\w))?")
 _ASCII_RUN = re.compile(r"\w+(?:(?:[-.']|::)\w+)*(?:\+\+|#(?!\w))?", re.ASCII)
-# What can be no part of an ASCII run is blanked, so that a text splits without a regex.
+# Bytes that cannot be part of an ASCII run are blanked, so that a text splits without a regex.
 _KEPT = frozenset(string.ascii_letters + string.digits + "_-.':+#")
 _BLANKED = bytes(code if chr(code) in _KEPT else ord(" ") for code in range(256))
 _JOINTS = re.compile(r"[-.']|::")
 _CLINGING = "-.':"
-"""At either end of a run these are punctuation."""
+"""Punctuation if at either end of a run."""
 _SCRIPTS = re.compile(rf"[{_CJK}]+|[^{_CJK}]+")
-# Acronyms first, with the ``s`` that makes several of them: ``parseURLs`` is ``parse URLs``.
+# Acronyms first, with a plural ``s``: ``parseURLs`` is ``parse URLs``.
 _PARTS = re.compile(
     rf"[A-Z]{{2,}}s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|(?:[^\W\d_A-Za-z]|[{_SIGNS}])+"
 )
 _WORDLESS = re.compile(r"[^\w\s\x00-\x7f]{32,}")
-# The long mark of katakana as it comes out of other keyboards: a dash of some kind.
+# The katakana long vowel mark, typed as some kind of dash.
 _DASHED = re.compile("(?<=[\u30a1-\u30fa\u30fc\uff66-\uff9f])[\u2010-\u2015\u2212\uff0d]+")
-# Which of several shapes a character has, says nothing about the word.
+# Variation selectors, which only choose the shape of a character.
 _SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 _CJK_CHARACTER = re.compile(rf"[{_CJK}]")
 
 TERMS = 2
-"""Raise whenever the same text would give other terms."""
+"""Raise this whenever the same text would give other terms."""
 
 LONGEST_TERM = 64
-_REMEMBERED_LENGTH = 32
-_REMEMBERED_RUNS = 200_000
+_CACHED_LENGTH = 32
+_CACHED_RUNS = 200_000
 
 
 class _Expansions(dict[str, str]):
-    """Remembers what each run, with what clings to it, expands to; forgets all when full."""
+    """Caches the terms of each run with its punctuation; cleared when full."""
 
     def __missing__(self, run: str) -> str:
         bare = run.strip(_CLINGING)
@@ -75,8 +70,8 @@ class _Expansions(dict[str, str]):
         else:
             runs = _ASCII_RUN.findall(run) if run.isascii() else (run,)
             expanded = " ".join(filter(None, map(_expand, runs)))
-        if len(run) <= _REMEMBERED_LENGTH:
-            if len(self) >= _REMEMBERED_RUNS:
+        if len(run) <= _CACHED_LENGTH:
+            if len(self) >= _CACHED_RUNS:
                 self.clear()
             self[run] = expanded
         return expanded
@@ -86,32 +81,32 @@ _expansions = _Expansions()
 
 
 def analyse(text: str) -> str:
-    """All terms of ``text`` in order, separated by spaces."""
+    """Return all terms of ``text`` in order, separated by spaces."""
     if text.isascii():
         pieces = text.encode().translate(_BLANKED).decode().split()
         return " ".join(filter(None, map(_expansions.__getitem__, pieces)))
-    return " ".join(map(_expansions.__getitem__, _RUN.findall(_normal(text))))
+    return " ".join(map(_expansions.__getitem__, _RUN.findall(_normalise(text))))
 
 
-def _normal(text: str) -> str:
+def _normalise(text: str) -> str:
     plain = _SELECTORS.sub("", _DASHED.sub("\u30fc", _WORDLESS.sub(_without_marks, text)))
     normal = unicodedata.normalize("NFKC", plain)
     return normal.replace("\u2019", "'")
 
 
 def terms_of(text: str) -> list[str]:
-    """The distinct terms of a query in the order of their first appearance."""
+    """Return the distinct terms of a query in the order of their first appearance."""
     return list(dict.fromkeys(analyse(text).split()))
 
 
 def names_in(text: str) -> dict[str, tuple[str, ...]]:
-    """The compound names of a query, each with those of its parts that stand nowhere alone."""
+    """Return the compound names of a query, each with its parts that do not occur on their own."""
     names: dict[str, tuple[str, ...]] = {}
     alone: set[str] = set()
     for run in _by_run(text):
         first, *others = run.split() or [""]
         alone.add(first)
-        # Pairs and characters of a run without spaces are no parts: they are all there is.
+        # In a CJK run, pairs and characters are the terms themselves, not parts of a name.
         if others and not has_cjk(run):
             names[first] = tuple(others)
         else:
@@ -122,19 +117,19 @@ def names_in(text: str) -> dict[str, tuple[str, ...]]:
 
 
 def _by_run(text: str) -> list[str]:
-    """The terms of each run of ``text``, a string per run."""
+    """Return the terms of each run of ``text``, one string per run."""
     if text.isascii():
         return [_expand(run) for run in _ASCII_RUN.findall(text)]
-    return [_expand(run) for run in _RUN.findall(_normal(text))]
+    return [_expand(run) for run in _RUN.findall(_normalise(text))]
 
 
 def has_cjk(text: str) -> bool:
-    """Whether any Chinese, Japanese or Korean character stands in ``text``."""
+    """Whether ``text`` contains a Chinese, Japanese or Korean character."""
     return not text.isascii() and _CJK_CHARACTER.search(text) is not None
 
 
 def _without_marks(stacked: re.Match[str]) -> str:
-    """No letter has so many marks, and to sort them would cost the square of their number."""
+    """Drop stacked marks: no letter has so many, and normalising them takes quadratic time."""
     return "".join(mark for mark in stacked[0] if not unicodedata.combining(mark))
 
 
@@ -151,14 +146,14 @@ def _expand(run: str) -> str:
 
 
 def _word_terms(run: str) -> Iterable[str]:
-    """The whole run, and its parts where it has several."""
+    """Return the whole run, and its parts if it has several."""
     run = run.strip("_.-'").removesuffix("'s").removesuffix("'S")
     whole = run.lower()
     if whole.isalpha() and (run.islower() or run[1:].islower()):
         return (stem(whole)[:LONGEST_TERM],)
     components = [component for component in _JOINTS.split(run) if component]
     if len(components) > 1:
-        # Each component is a name of its own: `k8sApi.listNamespacedPod` holds the latter.
+        # Each component is a name of its own, such as the method in `k8sApi.listNamespacedPod`.
         terms = [term for component in components for term in _word_terms(component)]
         return [whole, *terms] if len(whole) <= LONGEST_TERM else terms
     parts = _PARTS.findall(run)
@@ -187,7 +182,7 @@ def _cjk_terms(run: str) -> list[str]:
 
 
 def _fold_accents(word: str) -> str:
-    """``café`` and ``cafe`` are one word to whoever types the query."""
+    """Remove accents, so that ``cafe`` finds ``café``."""
     return _ACCENT.sub("", unicodedata.normalize("NFKD", word))
 
 
@@ -199,14 +194,14 @@ _IRREGULAR = {
     "analysis": "analys", "indices": "index", "vertices": "vertex", "matrices": "matrix",
     "appendices": "appendix", "guaranteed": "guarantee", "agreed": "agree", "children": "child",
 }  # fmt: skip
-"""Words that the rules would part from their own other forms."""
+"""Words that the rules would separate from their other forms."""
 
 
 def stem(word: str) -> str:
-    """A light English stem: plurals, -ing, -ed, -ly; never shorter than three letters.
+    """Return a light English stem: plurals, -ing, -ed, -ly; never shorter than three letters.
 
-    Light on purpose: ``universe`` and ``university`` stay apart, and what is
-    not an English word is touched at most at its end.
+    Light on purpose: ``universe`` and ``university`` stay separate, and words of other languages
+    change at their end at most.
     """
     if len(word) < 4 or not word.isascii() or not word.isalpha():
         return word
@@ -235,11 +230,11 @@ def _without_plural(word: str) -> str:
 
 
 def _tidy(root: str, word: str) -> str:
-    """Undo what a suffix did to its root: ``running`` -> ``run``, not ``runn``."""
+    """Restore the root that a suffix changed: ``running`` -> ``run``, not ``runn``."""
     if not _VOWELS.intersection(root):
         return word
     if len(root) == 2:
-        # ``using`` and ``aged`` have lost an e; ``being`` and ``tied`` are left alone.
+        # ``using`` and ``aged`` have lost an e; ``being`` and ``tied`` stay as they are.
         return root + "e" if root[0] in _VOWELS and root[1] not in _VOWELS else word
     if len(root) > 3 and root[-1] == root[-2] and root[-1] not in "lsz":
         return root[:-1]
@@ -247,7 +242,7 @@ def _tidy(root: str, word: str) -> str:
 
 
 def _without_ly(word: str) -> str:
-    """``quickly`` -> ``quick``, ``possibly`` -> ``possible``; ``supply`` is no adverb."""
+    """``quickly`` -> ``quick``, ``possibly`` -> ``possible``; ``supply`` is not an adverb."""
     if word.endswith("ply"):
         return word
     if word.endswith("bly"):
@@ -258,7 +253,7 @@ def _without_ly(word: str) -> str:
 
 
 def _without_last_letter(word: str) -> str:
-    """What the forms of a word do not share: ``cach(e)``, ``cooki(e)``, ``cancel(l)``."""
+    """Drop a last letter that forms of a word do not share: ``cach(e)``, ``cancel(l)``."""
     last, before = word[-1], word[-2]
     if last == "e" and before not in "aeoy":
         return word[:-1]

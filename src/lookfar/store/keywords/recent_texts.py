@@ -1,9 +1,7 @@
-"""Texts that were read last, unpacked: whoever searches by line comes back for the same ones.
+"""A cache of recently read texts, uncompressed, because line searches read the same texts again.
 
-Takes: texts by their hashes. Gives: them again, without the disk. Refuses: to hold more than some
-tens of megabytes, for all collections of a process together; what was not asked for longest goes.
-
-A text is named by its hash, so what is here is never stale, whichever generation asks for it.
+It is shared by all collections of a process and bounded in bytes; the least recently used text is
+dropped. Texts are keyed by their hash, so an entry is never stale.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ MOST_BYTES: Final = 64 << 20
 
 
 class RecentTexts:
-    """A bounded memory of texts, for any number of threads."""
+    """A bounded, thread-safe cache of texts."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most = most_bytes
@@ -26,15 +24,15 @@ class RecentTexts:
         self._lock = Lock()
 
     def known(self, hashes: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Those of the texts asked for that are here."""
+        """Return the cached texts with these hashes."""
         with self._lock:
-            found = {sha: self._texts[sha] for sha in hashes if sha in self._texts}
-            for sha in found:
+            texts = {sha: self._texts[sha] for sha in hashes if sha in self._texts}
+            for sha in texts:
                 self._texts.move_to_end(sha)
-        return found
+        return texts
 
     def add(self, sha: bytes, text: bytes) -> None:
-        """Keep a text that was compared with its hash."""
+        """Add a text that was checked against its hash."""
         if len(text) > self._most // 8:
             return
         with self._lock:

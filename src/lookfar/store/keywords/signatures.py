@@ -1,18 +1,15 @@
-"""Which documents may hold a text: a few bits per document, of all groups of three bytes in it.
+"""Signatures of documents, which quickly rule out documents that cannot contain a text.
 
-Takes: normalised texts as UTF-8, and conditions on texts. Gives: the documents that may meet a
-condition, and all that do are among them. Refuses: to rule out a document that it has no sound
-signature of; such a document is always a candidate.
+A signature is a Bloom filter: every group of three consecutive bytes of the folded text sets two
+bits, with about four bits per distinct group. If one bit of a text is missing, the document does
+not contain it. There are no false negatives: a document without a valid signature is always a
+candidate.
 
-A signature is a Bloom filter: every group of three neighbouring bytes of the folded text sets two
-bits, and there are about four bits for each different group. A text that lacks one of its bits is
-not in the document.
-
-The file is derived from the texts. It grows by segments, one for each write session: a header,
-a row for each document (its number, the beginning of its text's hash, where its bits begin and
-how many there are) and the bits. A segment is used if its checksum fits, and a row if it is of
-the text that the catalogue names; so nothing that a crash or an older program leaves behind can
-hide a document. What lacks a signature gets one from the next writer.
+The file is derived from the texts. It grows by one segment per write session: a header, a row for
+each document (its number, the start of its text hash, the offset and length of its bits), and the
+bits. A segment is used only if its checksum matches, and a row only if its text hash matches the
+catalogue's. So nothing that a crash or an older program leaves behind can hide a document. The
+next writer adds missing signatures.
 """
 
 from __future__ import annotations
@@ -38,12 +35,12 @@ if TYPE_CHECKING:
     from lookfar.store.ground.sql import Connection
 
 SIGNATURES: Final = "signatures.bits"
-"""In the folder of an epoch."""
+"""The file in the folder of an epoch."""
 SHORTEST: Final = 3
-"""Bytes of a text that says anything."""
+"""The fewest bytes of a text that can rule out documents."""
 _MAGIC: Final = b"LOOKFARS1\n\0\0\0\0\0\0"
 _HEAD: Final = struct.Struct("<IIQQ")
-"""Of a segment: its checksum, how many rows, how many bytes of bits, and where it begins."""
+"""The header of a segment: checksum, number of rows, number of signature bytes, and offset."""
 _ROW: Final = np.dtype([("document", "<u8"), ("tag", "<u8"), ("start", "<u8"), ("bytes", "<u8")])
 _BITS_PER_GROUP: Final = 4
 _LEAST_BYTES: Final = 8
@@ -52,8 +49,7 @@ _MULTIPLIERS: Final = (np.uint32(0x9E3779B1), np.uint32(0x85EBCA77))
 
 
 def fold(text: bytes) -> bytes:
-    """UTF-8 with ASCII in lower case, and with the two letters beyond ASCII that are others of
-    the same: the long s and the sign for kelvin."""
+    """Lower ASCII letters, and map the long s and the kelvin sign to their ASCII letters."""
     folded = text.lower()
     if b"\xc5\xbf" in folded or b"\xe2\x84\xaa" in folded:
         folded = folded.replace(b"\xc5\xbf", b"s").replace(b"\xe2\x84\xaa", b"k")
@@ -61,7 +57,7 @@ def fold(text: bytes) -> bytes:
 
 
 def sign(text: bytes) -> bytes:
-    """The signature of a text."""
+    """Make the signature of a text."""
     groups = _groups(fold(text))
     first = groups * _MULTIPLIERS[0]
     size = _size(first)
@@ -79,8 +75,10 @@ def _groups(folded: bytes) -> NDArray[np.uint32]:
 
 
 def _size(hashes: NDArray[np.uint32]) -> int:
-    """How many bytes a signature gets: by how many places of a table the groups take, it is
-    estimated how many different ones there are, which is quicker than to sort them."""
+    """Choose the bytes of a signature from an estimate of the number of distinct groups.
+
+    The estimate counts the used slots of a hash table, which is quicker than sorting the groups.
+    """
     table = np.zeros(_COUNTED, dtype=np.bool_)
     table[hashes >> np.uint32(16)] = True
     free = max(_COUNTED - int(np.count_nonzero(table)), 1)
@@ -89,7 +87,7 @@ def _size(hashes: NDArray[np.uint32]) -> int:
 
 
 def _places(hashes: NDArray[np.uint32], size: int) -> NDArray[np.int64]:
-    """The bits that groups have in a signature of so many bytes."""
+    """Return the bit positions of groups in a signature of ``size`` bytes."""
     spread = hashes.astype(np.uint64) * np.uint64(size * 8)
     return (spread >> np.uint64(32)).astype(np.int64)
 
@@ -105,49 +103,49 @@ class Signed(NamedTuple):
 class _Segment(NamedTuple):
     end: int
     rows: NDArray[np.void]
-    """With ``start`` counted from the beginning of the file."""
+    """Here ``start`` is relative to the beginning of the file."""
 
 
 class Documents(NamedTuple):
-    """Documents of a generation with where their signatures are, in the order of their numbers."""
+    """Documents of a generation and the positions of their signatures, sorted by number."""
 
     numbers: NDArray[np.int64]
     starts: NDArray[np.int64]
-    """In bits; -1 where there is no sound signature."""
+    """In bits; -1 without a valid signature."""
     sizes: NDArray[np.uint64]
     """In bits."""
     bits: NDArray[np.uint8]
-    """The file as it was mapped."""
+    """The mapped file."""
 
     def holding(self, need: Need, among: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-        """The numbers of those that may meet a condition: of all, or ``among`` these numbers."""
+        """Return the documents that may meet a condition, of all or ``among`` these numbers."""
         chosen = np.arange(len(self.numbers))
         if among is not None:
             at = np.searchsorted(self.numbers, among)
             at = at[at < len(self.numbers)]
             chosen = at[np.isin(self.numbers[at], among)]
-        return self.numbers[np.sort(self._meeting(need, chosen))]
+        return self.numbers[np.sort(self._filter(need, chosen))]
 
-    def _meeting(self, need: Need, chosen: NDArray[np.intp]) -> NDArray[np.intp]:
+    def _filter(self, need: Need, chosen: NDArray[np.intp]) -> NDArray[np.intp]:
         if isinstance(need, bytes):
-            return self._with_text(need, chosen)
+            return self._filter_by_text(need, chosen)
         if isinstance(need, AllOf):
-            return reduce(lambda left, part: self._meeting(part, left), need.parts, chosen)
-        return np.unique(np.concatenate([self._meeting(part, chosen) for part in need.parts]))
+            return reduce(lambda left, part: self._filter(part, left), need.parts, chosen)
+        return np.unique(np.concatenate([self._filter(part, chosen) for part in need.parts]))
 
-    def _with_text(self, text: bytes, chosen: NDArray[np.intp]) -> NDArray[np.intp]:
+    def _filter_by_text(self, text: bytes, chosen: NDArray[np.intp]) -> NDArray[np.intp]:
         groups = np.unique(_groups(text))
         unsigned = chosen[self.starts[chosen] < 0]
         signed = chosen[self.starts[chosen] >= 0]
         for hashes in (groups * multiplier for multiplier in _MULTIPLIERS):
-            for each in hashes.astype(np.uint64):
+            for value in hashes.astype(np.uint64):
                 if not len(signed):
                     return unsigned
-                at = self.starts[signed] + (each * self.sizes[signed] >> np.uint64(32)).astype(
-                    np.int64
-                )
-                held = self.bits[at >> 3] >> (at & 7).astype(np.uint8) & 1
-                signed = signed[held != 0]
+                positions = self.starts[signed] + (
+                    value * self.sizes[signed] >> np.uint64(32)
+                ).astype(np.int64)
+                is_set = self.bits[positions >> 3] >> (positions & 7).astype(np.uint8) & 1
+                signed = signed[is_set != 0]
         return np.concatenate([unsigned, signed])
 
 
@@ -160,15 +158,15 @@ class SignatureFile:
         self._mapped: NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
         self._identity = (0, 0)
 
-    # -- reading -----------------------------------------------------------
+    # --- reading ---
 
     def documents(self, numbers: Sequence[int], text_shas: Iterable[bytes]) -> Documents:
-        """These documents, in the order of their numbers, with the texts that they have."""
+        """Look up the signatures of these documents, sorted by number, with these texts."""
         wanted = np.array(numbers, dtype=np.int64)
         tags = np.frombuffer(b"".join(sha[:8] for sha in text_shas), dtype="<u8")
         starts = np.full(len(wanted), -1, dtype=np.int64)
         sizes = np.zeros(len(wanted), dtype=np.uint64)
-        for segment in self._sound():
+        for segment in self._valid_segments():
             rows = segment.rows
             at = np.searchsorted(wanted, rows["document"].astype(np.int64))
             fits = at < len(wanted)
@@ -179,8 +177,8 @@ class SignatureFile:
             sizes[at] = rows["bytes"] * np.uint64(8)
         return Documents(wanted, starts, sizes, self._mapped)
 
-    def _sound(self) -> list[_Segment]:
-        """The segments up to the first that is not sound: that one may be being written."""
+    def _valid_segments(self) -> list[_Segment]:
+        """Return the segments before the first invalid one, which may be in the making."""
         try:
             info = os.stat(self.path)
         except OSError:
@@ -196,12 +194,14 @@ class SignatureFile:
         if self._mapped[: len(_MAGIC)].tobytes() != _MAGIC:
             return []
         segments = list(self._segments)
-        while (found := self._segment(segments[-1].end if segments else len(_MAGIC))) is not None:
-            segments.append(found)
+        end = segments[-1].end if segments else len(_MAGIC)
+        while (segment := self._read_segment(end)) is not None:
+            segments.append(segment)
+            end = segment.end
         self._segments = segments
         return segments
 
-    def _segment(self, start: int) -> _Segment | None:
+    def _read_segment(self, start: int) -> _Segment | None:
         head = self._mapped[start : start + _HEAD.size].tobytes()
         if len(head) < _HEAD.size:
             return None
@@ -216,38 +216,38 @@ class SignatureFile:
         rows["start"] += np.uint64(first + count * _ROW.itemsize)
         return _Segment(end, rows)
 
-    # -- writing, by the holder of the writer lock ---------------------------
+    # --- writing, by the holder of the writer lock ---
 
     def append(self, signed: Sequence[Signed]) -> None:
-        """Add signatures, durable; one that a document has already is replaced by the later."""
+        """Add signatures durably; a later one of a document replaces an earlier one."""
         if not signed:
             return
-        segments = self._sound()
+        segments = self._valid_segments()
         if not segments and not self._has_beginning():
             files.append(self.path, 0, _MAGIC)
         start = segments[-1].end if segments else len(_MAGIC)
-        files.append(self.path, start, _packed(signed, start))
+        files.append(self.path, start, _pack_segment(signed, start))
         files.sync(self.path)
 
     def _has_beginning(self) -> bool:
         return self._mapped[: len(_MAGIC)].tobytes() == _MAGIC
 
     def size(self) -> tuple[int, int]:
-        """How many rows and segments there are."""
-        segments = self._sound()
-        return sum(len(each.rows) for each in segments), len(segments)
+        """Return the number of rows and segments."""
+        segments = self._valid_segments()
+        return sum(len(segment.rows) for segment in segments), len(segments)
 
     def rewrite(self, signed: Sequence[Signed]) -> None:
-        """Replace all of it: nothing of what it held before is left.
+        """Replace the whole file, so that nothing of its old content is left.
 
-        Until the folder is synced, a loss of power may bring back what was there before. That can
-        hide no document; where documents were erased, the caller syncs the folder.
+        Until the folder is synced, a power failure may bring back the old file. That cannot hide
+        a document, but after an erasure the caller must sync the folder.
         """
-        data = _packed(signed, len(_MAGIC)) if signed else b""
+        data = _pack_segment(signed, len(_MAGIC)) if signed else b""
         files.write_atomic(self.path, _MAGIC + data, sync=False)
 
     def signatures(self, documents: Documents, text_shas: Sequence[bytes]) -> list[Signed]:
-        """The sound ones of these documents."""
+        """Return the valid signatures of these documents."""
         return [
             Signed(number, sha, documents.bits[start // 8 : (start + size) // 8].tobytes())
             for number, sha, start, size in zip(
@@ -257,13 +257,13 @@ class SignatureFile:
             if start >= 0
         ]  # fmt: skip
 
-    # -- checking ------------------------------------------------------------
+    # --- checking ---
 
     def damage(self, connection: Connection) -> list[str]:
-        """What is there and is not what was written, in words.
+        """Describe what differs from what was written.
 
-        What follows the last sound segment may be left of a writer that died. It is damaged where
-        a document is without its signature for it.
+        Bytes after the last valid segment may be left by a writer that died. They are reported
+        only if a document lacks its signature.
         """
         self._segments, self._mapped, self._identity = [], self._mapped[:0], (0, 0)
         hashes = catalog.text_hashes(connection)
@@ -272,32 +272,33 @@ class SignatureFile:
             return []
         end = self._segments[-1].end if self._segments else 0
         if end < len(self._mapped) and (documents.starts < 0).any():
-            return [f"what follows byte {end:,} does not fit its checksum"]
-        signed = {each.document: each for each in self.signatures(documents, list(hashes.values()))}
+            return [f"the bytes after {end:,} do not match their checksum"]
+        signatures = self.signatures(documents, list(hashes.values()))
+        signed = {signature.document: signature for signature in signatures}
         return [
-            f"the bits of document {number} are not those of its text"
+            f"the signature of document {number} does not match its text"
             for number, text in catalog.texts(connection, list(signed))
             if signed[number].signature != sign(text)
         ]
 
 
 def signed_texts(connection: Connection, documents: Sequence[int]) -> list[Signed]:
-    """Signatures made from the stored texts of some documents."""
+    """Make signatures from the stored texts of these documents."""
     return [
         Signed(number, sha256(text).digest(), sign(text))
         for number, text in catalog.texts(connection, documents)
     ]
 
 
-def _packed(signed: Sequence[Signed], start: int) -> bytes:
-    """A segment that begins at ``start``."""
+def _pack_segment(signed: Sequence[Signed], start: int) -> bytes:
+    """Encode a segment that begins at ``start``."""
     rows = np.zeros(len(signed), dtype=_ROW)
-    rows["document"] = [each.document for each in signed]
-    rows["tag"] = np.frombuffer(b"".join(each.text_sha[:8] for each in signed), dtype="<u8")
-    sizes = np.array([len(each.signature) for each in signed], dtype=np.uint64)
+    rows["document"] = [item.document for item in signed]
+    rows["tag"] = np.frombuffer(b"".join(item.text_sha[:8] for item in signed), dtype="<u8")
+    sizes = np.array([len(item.signature) for item in signed], dtype=np.uint64)
     rows["bytes"] = sizes
     rows["start"] = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.uint64)
-    bits = b"".join(each.signature for each in signed)
+    bits = b"".join(item.signature for item in signed)
     head = _HEAD.pack(0, len(signed), len(bits), start)[4:]
     body = rows.tobytes() + bits
     return crc32(body, crc32(head)).to_bytes(4, "little") + head + body

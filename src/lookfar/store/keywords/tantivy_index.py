@@ -1,12 +1,9 @@
-"""The keyword index: BM25 over fields, in tantivy, fed with our own terms.
+"""The keyword index: BM25 over several fields, in tantivy.
 
-Takes: analysed term streams per field, keyed by chunk. Gives: the best chunks for
-a set of terms. Refuses: to analyse; every text passes ``analyser`` first, at
-index and at query time alike.
+Texts are not analysed here: both indexed texts and queries pass through ``analyser`` first.
 
-Like the vectors it runs ahead of the catalogue, never behind: it is committed
-first, and documents the catalogue does not know are dropped when the next writer
-starts.
+Like the vectors, the keyword index may be ahead of the catalogue but never behind it. It is
+committed first, and the next writer drops documents that the catalogue does not have.
 """
 
 from __future__ import annotations
@@ -34,24 +31,23 @@ from lookfar.store.ground import files
 from lookfar.store.ground.headroom import require_memory
 
 KEYWORDS = "keywords"
-"""In the folder of an epoch."""
+"""The folder of the index inside an epoch."""
 FIELDS = Entry._fields
 NAMES = ("title", "path", "description", "aliases", "keywords")
-"""What a document is called, and what it says of itself before its text begins."""
+"""Fields for the names of a document and its front matter."""
 PAGE_FIELDS = (*NAMES, "page")
-"""Of the one entry per document that stands beside those of its chunks."""
+"""Fields of the one entry that each document has in addition to its chunks."""
 _ALL_FIELDS = frozenset((*FIELDS, *PAGE_FIELDS))
 
 MOST_PAIRS = 20
-"""Pairs of words that one question looks for."""
+"""The most pairs of words that one query looks for."""
 _MOST_EQUAL = 4096
-"""Entries with the score of the last one wanted that are looked at. More than these are as alike
-as a word in one line of a log."""
+"""How many more entries are read if they tie with the last wanted one."""
 _HEAP_BYTES = 96_000_000
 _HEADROOM = 3 * _HEAP_BYTES
-"""What writing and merging may take at once; below it, tantivy could end the process."""
-_REMEMBERED = 20_000
-"""Terms whose frequency a view remembers."""
+"""Memory that writing and merging may need at once; with less, tantivy may abort the process."""
+_CACHED_TERMS = 20_000
+"""Terms whose frequency a view caches."""
 _ANALYSER = "whitespace"
 _META = "meta.json"
 _FOOTER_MAGIC = 1337
@@ -59,38 +55,38 @@ _LONGEST_FOOTER = 4096
 _PIECE = 1 << 20
 _PARTS = ("fast", "fieldnorm", "idx", "pos", "store", "term")
 _CHECKED_BYTES = 1 << 24
-"""Of keyword files, checked when an index is opened: some 10 ms."""
+"""How many bytes are checked when an index is opened: about 10 ms."""
 _SEGMENT = re.compile(r"[0-9a-f]{32}")
 _OS_ERROR = re.compile(r"\bos error (\d+)|\bcode: (\d+)")
 _CANNOT_WRITE = frozenset((errno.EROFS, errno.EACCES, errno.EPERM))
 
 
 def segment_files(folder: Path) -> list[Path]:
-    """The files that the last commit consists of; what a crash left beside them is no matter."""
-    found: list[Path] = []
+    """Return the files of the last commit, without any left by a crash."""
+    paths: list[Path] = []
     for segment in json.loads((folder / _META).read_bytes())["segments"]:
         name = segment["segment_id"].replace("-", "")
-        found += (folder / f"{name}.{part}" for part in _PARTS)
+        paths += (folder / f"{name}.{part}" for part in _PARTS)
         if segment["deletes"]:
-            found.append(folder / f"{name}.{segment['deletes']['opstamp']}.del")
-    return found
+            paths.append(folder / f"{name}.{segment['deletes']['opstamp']}.del")
+    return paths
 
 
-def file_damage(path: Path) -> str:
-    """Compare a tantivy file with the checksum in its footer."""
+def describe_file_damage(path: Path) -> str:
+    """Compare a tantivy file with the checksum in its footer; describe any difference."""
     try:
         with path.open("rb") as file:
-            return _wrong_in(file)
+            return _check_footer(file)
     except OSError as error:
         return error.strerror or str(error)
 
 
-def _wrong_in(file: BinaryIO) -> str:
+def _check_footer(file: BinaryIO) -> str:
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - _LONGEST_FOOTER))
     end = file.read()
     if len(end) < 8 or int.from_bytes(end[-4:], "little") != _FOOTER_MAGIC:
-        return "its footer is gone"
+        return "its footer is missing"
     length = int.from_bytes(end[-8:-4], "little")
     try:
         footer = json.loads(end[-8 - length : -8])
@@ -99,16 +95,16 @@ def _wrong_in(file: BinaryIO) -> str:
         return "its footer is unreadable"
     if set(footer) != {"version", "crc"}:
         return "its footer differs from what was written"
-    # Piece by piece: a file may be larger than the memory.
+    # In pieces, because a file may be larger than memory.
     file.seek(0)
-    left, found = size - 8 - length, 0
-    while left > 0 and (piece := file.read(min(left, _PIECE))):
-        left -= len(piece)
-        found = crc32(piece, found)
-    return "" if found == expected else "its checksum differs"
+    remaining, checksum = size - 8 - length, 0
+    while remaining > 0 and (piece := file.read(min(remaining, _PIECE))):
+        remaining -= len(piece)
+        checksum = crc32(piece, checksum)
+    return "" if checksum == expected else "its checksum differs"
 
 
-def _schema() -> tantivy.Schema:
+def _make_schema() -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()
     builder.add_unsigned_field("key", stored=False, indexed=True, fast=True)
     builder.add_unsigned_field("document", stored=False, indexed=True, fast=True)
@@ -119,15 +115,15 @@ def _schema() -> tantivy.Schema:
     return builder.build()
 
 
-def meta_of_an_empty_one() -> bytes:
-    """What tantivy writes down of an index like ours before anything is in it."""
+def empty_index_meta() -> bytes:
+    """Return the ``meta.json`` that tantivy writes for an empty index like ours."""
     with TemporaryDirectory(prefix="lookfar-") as folder, _writing(Path(folder)):
-        tantivy.Index(_schema(), path=folder, reuse=False)
+        tantivy.Index(_make_schema(), path=folder, reuse=False)
         return Path(folder, _META).read_bytes()
 
 
 def file_version() -> dict[str, int]:
-    """How the tantivy of this process marks the files that it writes."""
+    """Return the version that this tantivy writes into its files."""
     numbers = map(int, re.findall(r"\d+", tantivy.__version__))  # type: ignore[attr-defined]
     return dict(zip(("major", "minor", "patch", "index_format_version"), numbers, strict=True))
 
@@ -136,55 +132,55 @@ class KeywordIndex:
     """A tantivy index in one folder."""
 
     def __init__(self, folder: Path, *, create: bool = False, older: bool = False) -> None:
-        """``older``: its catalogue says that another format wrote it, which had other fields."""
+        """``older`` means that the catalogue has an older format, with other fields here."""
         self._folder = folder
         self._older = older
         self._linked: TemporaryDirectory[str] | None = None
         self._reloading = Lock()
         self._writer: tantivy.IndexWriter | None = None
         self._checked: set[str] = set()
-        self._schema = _schema()
+        self._schema = _make_schema()
         self._lacking: frozenset[str] = frozenset()
         self._index = self._create() if create else self._open()
-        self.view = self._look()
-        """What the last reload made visible; a reader keeps the one it began with."""
+        self.view = self._open_view()
+        """The state at the last reload; a reader keeps the view it began with."""
 
     def _create(self) -> tantivy.Index:
         files.make_folder(self._folder, sync=False)
         with _writing(self._folder):
             files.fault_point("create", self._folder.name)
             index = tantivy.Index(self._schema, path=str(self._folder), reuse=False)
-        return _with_terms(index)
+        return _configure(index)
 
     def _open(self) -> tantivy.Index:
         with _reading(self._folder):
             try:
-                return self._checked_schema(tantivy.Index.open(str(self._folder)))
+                return self._check_schema(tantivy.Index.open(str(self._folder)))
             except ValueError as error:
-                if _number(error) not in _CANNOT_WRITE:
+                if _parse_errno(error) not in _CANNOT_WRITE:
                     raise
-            return self._checked_schema(tantivy.Index.open(self._link()))
+            return self._check_schema(tantivy.Index.open(self._link()))
 
-    def _checked_schema(self, index: tantivy.Index) -> tantivy.Index:
-        """The index, if its fields are ours: a field of another name would just not be searched."""
+    def _check_schema(self, index: tantivy.Index) -> tantivy.Index:
+        """Check that the index has our fields: a renamed field would silently not be searched."""
         if index.schema != self._schema:
             if not self._older:
-                raise ValueError(f"{_META}: it tells of other fields")
-            # Fields go by their place among the others, so questions are asked by its own.
+                raise ValueError(f"{_META}: it has other fields")
+            # Queries refer to fields by position, so they must use the index's own schema.
             self._schema = index.schema
-            told = json.loads((self._folder / _META).read_bytes())["schema"]
-            self._lacking = _ALL_FIELDS.difference(field["name"] for field in told)
-        return _with_terms(index)
+            fields = json.loads((self._folder / _META).read_bytes())["schema"]
+            self._lacking = _ALL_FIELDS.difference(field["name"] for field in fields)
+        return _configure(index)
 
     def _link(self) -> str:
-        """A folder of links to this one: tantivy locks even to read, and here it may not."""
+        """Make a writable folder of links to this one, because tantivy locks even to read."""
         if self._linked is None:
             self._linked = TemporaryDirectory(prefix="lookfar-", ignore_cleanup_errors=True)
         files.link_files(self._folder, Path(self._linked.name), copied=_META)
         return self._linked.name
 
-    def _look(self) -> KeywordView:
-        # The stamp before the reader: a view may hold more than its stamp says, never less.
+    def _open_view(self) -> KeywordView:
+        # Stamp first: a view may contain more than its stamp says, but never less.
         stamp = self.committed()
         with _reading(self._folder):
             self._check_small_files()
@@ -196,8 +192,9 @@ class KeywordIndex:
             )
 
     def _check_small_files(self) -> None:
-        """Compare what was not looked at yet with its checksum, as far as that is quick: tantivy
-        maps its files and believes them, and a wrong number can end the process or the answer.
+        """Compare files that were not checked yet with their checksum, as far as that is quick.
+
+        tantivy trusts the files it maps: a wrong number can crash the process or change results.
         """
         allowance = _CHECKED_BYTES
         for path in sorted(segment_files(self._folder)):
@@ -211,25 +208,25 @@ class KeywordIndex:
                 continue  # A writer merged it away meanwhile.
             if allowance < 0:
                 return
-            why = file_damage(path)
+            why = describe_file_damage(path)
             if why and path in segment_files(self._folder):
                 raise ValueError(f"{path.name}: {why}")
             self._checked.add(path.name)
 
     def committed(self) -> int:
-        """The stamp of the last commit on disk, to compare with what the catalogue recorded."""
+        """Return the stamp of the last commit on disk, to compare with the catalogue's."""
         with _reading(self._folder):
             return int(json.loads((self._folder / _META).read_bytes())["opstamp"])
 
     def reload(self) -> None:
-        """See what the last commit of any process made visible."""
+        """Make the last commit of any process visible."""
         with self._reloading:
-            self.view = self._look()
+            self.view = self._open_view()
 
-    # -- writing -----------------------------------------------------------
+    # --- writing ---
 
     def open_writer(self, known_documents: int) -> None:
-        """Start writing; drop what a crashed writer left beyond the catalogue's last document."""
+        """Start writing; drop documents that a crashed writer left and the catalogue lacks."""
         beyond = Query.range_query(
             self._schema,
             "document",
@@ -240,15 +237,15 @@ class KeywordIndex:
         require_memory(_HEADROOM)
         with _writing(self._folder):
             self._writer = self._index.writer(_HEAP_BYTES, 1)
-            for left in (*list_folder(self._folder, ".tmp*"), *self._never_committed()):
-                files.remove(left)
+            for path in (*list_folder(self._folder, ".tmp*"), *self._uncommitted_deletions()):
+                files.remove(path)
             self._writer.delete_documents_by_query(beyond)
 
-    def _never_committed(self) -> list[Path]:
-        """Deletions that a writer wrote down and died before it committed them.
+    def _uncommitted_deletions(self) -> list[Path]:
+        """Return deletion files of a writer that died before it committed them.
 
-        They bear the number of that commit, and the next one with the same number, which
-        is what trying again comes to, would not overwrite them.
+        Their names contain the number of that commit. A retry commits under the same number and
+        would not overwrite them.
         """
         last = self.committed()
         numbered = (
@@ -263,7 +260,7 @@ class KeywordIndex:
         names: Sequence[str],
         entries: Sequence[Sequence[str]],
     ) -> None:
-        """Index the chunks of one document under consecutive keys, and the document as a whole."""
+        """Add the chunks of one document under consecutive keys, and the whole document."""
         assert self._writer is not None
         require_memory(_HEADROOM)
         with _writing(self._folder):
@@ -276,11 +273,11 @@ class KeywordIndex:
                         record.add_text(field, stream)
                 self._writer.add_document(record)
             if entries:
-                self._writer.add_document(_page(document, names, entries))
+                self._writer.add_document(_make_page(document, names, entries))
 
     def remove_documents(self, documents: Iterable[int]) -> None:
         assert self._writer is not None
-        # By query: deleting by term silently matches nothing in a field of numbers.
+        # By query: deleting by term silently matches nothing in a numeric field.
         among = Query.term_set_query(self._schema, "document", list(documents))
         with _writing(self._folder):
             self._writer.delete_documents_by_query(among)
@@ -291,20 +288,20 @@ class KeywordIndex:
         gone: Sequence[int],
         entries: Callable[[Sequence[int]], Iterable[tuple[int, int, Streams]]],
     ) -> int:
-        """Write anew every segment that holds something of the documents ``gone``, which alone
-        removes their terms from the files; gives the stamp to record.
+        """Rewrite every segment with entries of the documents ``gone``; return the new stamp.
 
-        ``entries`` makes those of documents again: first key, document, streams.
+        Only a rewrite removes their terms from the files. ``entries`` makes the entries of other
+        documents again: first key, document, streams.
         """
         self.reload()
-        stamp = self._rewritten(known_documents, gone, self.view.beside(gone), entries)
+        stamp = self._rewrite_documents(known_documents, gone, self.view.beside(gone), entries)
         if self._has_deletions():
-            # Left by deletions that came before: which segment holds what, nobody knows.
+            # Earlier deletions are left, and their segments are unknown: rewrite everything.
             self.reload()
-            stamp = self._rewritten(known_documents, gone, self.view.documents(), entries)
+            stamp = self._rewrite_documents(known_documents, gone, self.view.documents(), entries)
         return stamp
 
-    def _rewritten(
+    def _rewrite_documents(
         self,
         known_documents: int,
         gone: Sequence[int],
@@ -326,40 +323,40 @@ class KeywordIndex:
     def _has_deletions(self) -> bool:
         with _reading(self._folder):
             segments = json.loads((self._folder / _META).read_bytes())["segments"]
-            return any(each["deletes"] for each in segments)
+            return any(segment["deletes"] for segment in segments)
 
     def remove_leftovers(self) -> None:
-        """Remove files of segments that the last commit does not have, while nobody writes."""
+        """Remove files of segments that are not in the last commit; the caller holds the lock."""
         with _reading(self._folder):
             segments = json.loads((self._folder / _META).read_bytes())["segments"]
-        named = {each["segment_id"].replace("-", "") for each in segments}
+        current = {segment["segment_id"].replace("-", "") for segment in segments}
         for path in list_folder(self._folder):
             name = path.name.partition(".")[0]
-            if _SEGMENT.fullmatch(name) and name not in named:
-                # A reader elsewhere may still map it (Windows); the next one tries again.
+            if _SEGMENT.fullmatch(name) and name not in current:
+                # On Windows a reader may still map it; the next call tries again.
                 with suppress(LookfarError):
                     files.remove(path)
 
     def commit(self) -> int:
-        """Make everything since the last commit durable; gives the stamp to record."""
+        """Make everything since the last commit durable; return the stamp to record."""
         assert self._writer is not None
         with _writing(self._folder):
             files.fault_point("commit", self._folder.name)
             stamp = int(self._writer.commit())
-        # It syncs its files, and the folder before it names them, but not that name itself.
+        # tantivy syncs its files, but not the final rename of its meta file.
         files.sync_folder(self._folder)
         return stamp
 
     def abandon(self) -> None:
-        """Forget everything since the last commit."""
+        """Discard everything since the last commit."""
         if self._writer is not None:
-            # Where even that fails, letting go has the same effect: nothing was committed.
+            # If this fails, dropping the writer has the same effect: nothing was committed.
             with suppress(Exception):
                 self._writer.rollback()
             self._writer = None
 
     def close_writer(self) -> None:
-        """Let merges finish. One that fails costs nothing: the next writer tries it again."""
+        """Wait for merges. A failed merge does no harm: the next writer tries it again."""
         if self._writer is not None:
             with suppress(Exception):
                 files.fault_point("merge", self._folder.name)
@@ -368,7 +365,7 @@ class KeywordIndex:
 
 
 class KeywordView:
-    """The state of one commit: later commits, merges and deletions do not show in it."""
+    """The state of one commit; later commits, merges and deletions do not change it."""
 
     def __init__(
         self,
@@ -379,29 +376,29 @@ class KeywordView:
         shared: Statistics | None = None,
         lacking: frozenset[str] = frozenset(),
     ) -> None:
-        """``lacking``: the fields that an index of an earlier format does not have."""
+        """``lacking`` are the fields that an index of an older format does not have."""
         self._folder = folder
         self._lacking = lacking
         self._schema = schema
         self._searcher = searcher
         self._shared = shared
-        self._having: dict[tuple[str, str], int] = {}
+        self._frequencies: dict[tuple[str, str], int] = {}
         self.stamp = stamp
         """At least this commit is visible."""
 
     def _frequency(self, field: str, term: str) -> int:
-        """Entries that hold a term; asked of each several times for one question."""
-        found = self._having.get((field, term))
-        if found is None:
-            if len(self._having) >= _REMEMBERED:
-                self._having.clear()
+        """Count the entries with a term; cached, because a query asks several times."""
+        count = self._frequencies.get((field, term))
+        if count is None:
+            if len(self._frequencies) >= _CACHED_TERMS:
+                self._frequencies.clear()
             lacks = field in self._lacking
-            found = 0 if lacks else self._searcher.doc_freq(field, term)
-            self._having[field, term] = found
-        return found
+            count = 0 if lacks else self._searcher.doc_freq(field, term)
+            self._frequencies[field, term] = count
+        return count
 
     def statistics(self, terms: Iterable[str]) -> Statistics:
-        """How common these words are here."""
+        """Return how common these terms are in this index."""
         with _reading(self._folder):
             frequency = {
                 (field, term): self._frequency(field, term)
@@ -411,11 +408,11 @@ class KeywordView:
             return Statistics(self._searcher.num_docs, frequency)
 
     def scored_with(self, shared: Statistics) -> KeywordView:
-        """The same state, with words weighed by statistics from beyond it."""
+        """Return the same state, scored with statistics shared by several indexes."""
         view = KeywordView(
             self._folder, self._schema, self._searcher, self.stamp, shared, self._lacking
         )
-        view._having = self._having
+        view._frequencies = self._frequencies
         return view
 
     def search(
@@ -425,7 +422,7 @@ class KeywordView:
         limit: int,
         documents: Sequence[int] | None = None,
     ) -> list[tuple[int, float]]:
-        """The best ``(chunk key, score)``, best first; only within ``documents`` where given."""
+        """Return the best ``(chunk key, score)``, best first; within ``documents`` if given."""
         return self._best("key", terms, weights, limit, documents)
 
     def best_of_each(
@@ -435,15 +432,15 @@ class KeywordView:
         documents: Sequence[int],
         admits: Callable[[int], bool] | None = None,
     ) -> list[tuple[int, float]]:
-        """The best admitted chunk of each document that has one among the best overall."""
-        found = self._found(terms, weights, 6 * len(documents), documents)
-        addresses = [address for _, address in found]
+        """Return the best admitted chunk of each document with one among the best overall."""
+        hits = self._find_hits(terms, weights, 6 * len(documents), documents)
+        addresses = [address for _, address in hits]
         with _reading(self._folder):
             owners = self._searcher.fast_field_values("document", addresses)
             keys = self._searcher.fast_field_values("key", addresses)
         rows = sorted(
             (-float(score), int(key), int(owner))
-            for owner, key, (score, _) in zip(owners, keys, found, strict=True)
+            for owner, key, (score, _) in zip(owners, keys, hits, strict=True)
             if owner is not None and key is not None
         )
         best: dict[int, tuple[int, float]] = {}
@@ -459,39 +456,40 @@ class KeywordView:
         limit: int,
         documents: Sequence[int] | None = None,
     ) -> list[tuple[int, float]]:
-        """The best ``(document, score)`` by the whole text of each document."""
+        """Return the best ``(document, score)`` by the whole text of each document."""
         return self._best("document", terms, weights, limit, documents)
 
     def _best(
         self,
-        named: str,
+        field: str,
         terms: Terms,
         weights: Mapping[str, float],
         limit: int,
         documents: Sequence[int] | None,
     ) -> list[tuple[int, float]]:
-        found = self._found(terms, weights, limit, documents)
+        hits = self._find_hits(terms, weights, limit, documents)
         with _reading(self._folder):
-            names = self._searcher.fast_field_values(named, [address for _, address in found])
-        hits = [
-            (int(name), float(score))
-            for name, (score, _) in zip(names, found, strict=True)
-            if name is not None
+            numbers = self._searcher.fast_field_values(field, [address for _, address in hits])
+        scores = [
+            (int(number), float(score))
+            for number, (score, _) in zip(numbers, hits, strict=True)
+            if number is not None
         ]
-        return sorted(hits, key=lambda hit: (-hit[1], hit[0]))[:limit]
+        return sorted(scores, key=lambda pair: (-pair[1], pair[0]))[:limit]
 
-    def _found(
+    def _find_hits(
         self,
         terms: Terms,
         weights: Mapping[str, float],
         limit: int,
         documents: Sequence[int] | None,
     ) -> list[tuple[float, tantivy.DocAddress]]:
-        """The best ``limit``, and whatever scores as the last of them: which of equals come first
-        depends on the order of segments, and that on chance.
+        """Return the best ``limit`` entries, and any that tie with the last of them.
+
+        The order of ties depends on the order of segments, which is random.
         """
         with _reading(self._folder):
-            scoring = self._scoring(terms, weights)
+            scoring = self._make_query(terms, weights)
             if scoring is None or (documents is not None and not documents):
                 return []
             if documents is not None:
@@ -499,53 +497,55 @@ class KeywordView:
                 scoring = Query.boolean_query(
                     [(Occur.Must, scoring), (Occur.Must, Query.const_score_query(among, 0.0))]
                 )
-            found = self._searcher.search(scoring, limit=limit + 1, count=False).hits
-            if len(found) <= limit or found[limit][0] < found[limit - 1][0]:
-                return found[:limit]
+            hits = self._searcher.search(scoring, limit=limit + 1, count=False).hits
+            if len(hits) <= limit or hits[limit][0] < hits[limit - 1][0]:
+                return hits[:limit]
             return self._searcher.search(scoring, limit=limit + _MOST_EQUAL, count=False).hits
 
-    def _scoring(self, terms: Terms, weights: Mapping[str, float]) -> Query | None:
+    def _make_query(self, terms: Terms, weights: Mapping[str, float]) -> Query | None:
         clauses: list[tuple[Occur, Query]] = []
-        for term, importance in weighed(terms):
+        for term, importance in weigh_terms(terms):
             for field, weight in weights.items():
                 here = self._frequency(field, term) if weight > 0 else 0
                 if not here:
                     continue
                 option = Query.term_query(self._schema, field, term, index_option="freq")
-                boost = weight * importance * self._rarer(field, term, here)
+                boost = weight * importance * self._shared_rarity(field, term, here)
                 clauses.append((Occur.Should, Query.boost_query(option, boost)))
         return Query.boolean_query(clauses) if clauses else None
 
-    def _rarer(self, field: str, term: str, here: int) -> float:
-        """How much more a word says by the shared statistics than by those of this index."""
+    def _shared_rarity(self, field: str, term: str, here: int) -> float:
+        """Return how much rarer a term is by the shared statistics than in this index."""
         if self._shared is None:
             return 1.0
         there = self._shared.frequency.get((field, term), here)
         return _idf(self._shared.entries, there) / _idf(self._searcher.num_docs, here)
 
     def knows(self, term: str) -> bool:
-        """Whether any document holds this term, in its text or its names."""
+        """Whether any document has this term in its text or its names."""
         with _reading(self._folder):
             return any(self._frequency(field, term) for field in PAGE_FIELDS)
 
     def holding(self, terms: Sequence[str], apart: int = 0, most: int | None = None) -> list[int]:
-        """The chunks that hold these terms in this order, at most so many positions apart; with
-        ``most`` any so many of them."""
+        """Return the chunks with these terms in order, at most ``apart`` positions apart.
+
+        With ``most``, return any that many of them.
+        """
         with _reading(self._folder):
             limit = most or max(1, self._searcher.num_docs)
-            found = self._searcher.search(self._phrase(terms, apart), limit=limit, count=False)
-            addresses = [address for _, address in found.hits]
+            result = self._searcher.search(self._phrase(terms, apart), limit=limit, count=False)
+            addresses = [address for _, address in result.hits]
             keys = self._searcher.fast_field_values("key", addresses)
         return sorted(int(key) for key in keys if key is not None)
 
     def adjoining(
         self, pairs: Sequence[tuple[str, str, int]], keys: Sequence[int]
     ) -> dict[int, int]:
-        """Which of ``pairs``, two terms and how far apart, each of these chunks holds, as bits."""
+        """Return as bits which of ``pairs`` each chunk contains: two terms and their distance."""
         if not pairs or not keys:
             return {}
-        # A score is a sum, and a sum of powers of two tells what it is the sum of: of as many
-        # as single precision tells apart.
+        # A score is a sum, and a sum of powers of two shows its terms, as far as the precision
+        # of a float reaches.
         clauses = [
             (Occur.Should, Query.const_score_query(self._phrase(pair[:2], 0, pair[2]), 2.0**at))
             for at, pair in enumerate(pairs[:MOST_PAIRS])
@@ -555,26 +555,26 @@ class KeywordView:
     def _among(
         self, clauses: Sequence[tuple[Occur, Query]], keys: Sequence[int]
     ) -> dict[int, float]:
-        """The score of each of these chunks that any clause matches."""
+        """Return the score of each of these chunks that matches a clause."""
         with _reading(self._folder):
             among = Query.const_score_query(
                 Query.term_set_query(self._schema, "key", list(keys)), 0.0
             )
             both = [(Occur.Must, Query.boolean_query(clauses)), (Occur.Must, among)]
-            found = self._searcher.search(
+            hits = self._searcher.search(
                 Query.boolean_query(both), limit=len(keys), count=False
             ).hits
-            named = self._searcher.fast_field_values("key", [address for _, address in found])
+            matching = self._searcher.fast_field_values("key", [address for _, address in hits])
         return {
             int(key): float(score)
-            for key, (score, _) in zip(named, found, strict=True)
+            for key, (score, _) in zip(matching, hits, strict=True)
             if key is not None
         }
 
     def wording(
         self, groups: Sequence[Mapping[str, float]], keys: Sequence[int]
     ) -> dict[int, float]:
-        """For each chunk the sum, over the groups, of the best term of each that it holds."""
+        """Return for each chunk the sum over the groups of the best term that it contains."""
         clauses = [
             (
                 Occur.Should,
@@ -590,7 +590,7 @@ class KeywordView:
         return self._among(clauses, keys) if clauses and keys else {}
 
     def _phrase(self, terms: Sequence[str], apart: int, step: int = 1) -> Query:
-        """These terms beside each other in any one field of a chunk."""
+        """Match these terms next to each other in any one field of a chunk."""
         if len(terms) == 1:
             return Query.boolean_query(
                 [(Occur.Should, Query.term_query(self._schema, field, terms[0], "basic"))
@@ -603,21 +603,21 @@ class KeywordView:
         )  # fmt: skip
 
     def vocabulary(self, prefix: str = "", most: int | None = None) -> list[tuple[str, int]]:
-        """Terms of whole texts that begin so and how many documents hold each, the most first."""
+        """Return the terms with this prefix and their document counts, most frequent first."""
         with _reading(self._folder):
             return list(self._searcher.terms_with_prefix("page", prefix, limit=most))
 
     def beside(self, documents: Sequence[int]) -> set[int]:
-        """All documents that share a segment with one of these, themselves included."""
+        """Return the documents that share a segment with one of these, including these."""
         if not documents or not len(self):
             return set()
         among = Query.term_set_query(self._schema, "document", list(documents))
         with _reading(self._folder):
-            found = self._searcher.search(among, limit=len(self), count=False).hits
-        return self._in_segments({address.segment_ord for _, address in found})
+            hits = self._searcher.search(among, limit=len(self), count=False).hits
+        return self._in_segments({address.segment_ord for _, address in hits})
 
     def documents(self) -> set[int]:
-        """Every document that has an entry."""
+        """Return every document that has an entry."""
         return self._in_segments(set(range(self._searcher.num_segments)))
 
     def _in_segments(self, wanted: Collection[int]) -> set[int]:
@@ -625,27 +625,22 @@ class KeywordView:
             return set()
         with _reading(self._folder):
             hits = self._searcher.search(Query.all_query(), limit=len(self), count=False).hits
-            there = [address for _, address in hits if address.segment_ord in wanted]
-            owners = self._searcher.fast_field_values("document", there)
+            addresses = [address for _, address in hits if address.segment_ord in wanted]
+            owners = self._searcher.fast_field_values("document", addresses)
         return {int(owner) for owner in owners if owner is not None}
 
-    def entries_of(self, documents: Sequence[int]) -> int:
-        """How many entries, of chunks and of wholes, these documents have."""
+    def count_entries_of(self, documents: Sequence[int]) -> int:
+        """Count the entries of these documents, both chunks and whole documents."""
         if not documents:
             return 0
-        among = Query.term_set_query(self._schema, "document", list(documents))
-        with _reading(self._folder):
-            found = self._searcher.search(among, limit=1, count=True)
-            return int(found.count)  # type: ignore[attr-defined]  # its stubs forget it
+        return self._count(Query.term_set_query(self._schema, "document", list(documents)))
 
-    def told(self) -> int:
-        """How many entries there are by what ``meta.json`` says of each segment."""
-        with _reading(self._folder):
-            found = self._searcher.search(Query.all_query(), limit=1, count=True)
-            return int(found.count)  # type: ignore[attr-defined]  # its stubs forget it
+    def count_declared(self) -> int:
+        """Count the entries by what ``meta.json`` says of each segment."""
+        return self._count(Query.all_query())
 
-    def stored(self) -> int:
-        """How many entries there are, counted one by one: each has a document."""
+    def count_entries(self) -> int:
+        """Count the entries one by one; each has a document."""
         anything = Query.range_query(
             self._schema,
             "document",
@@ -653,26 +648,29 @@ class KeywordView:
             lower_bound=0,
             use_inverted_index=True,
         )
+        return self._count(anything)
+
+    def _count(self, query: Query) -> int:
         with _reading(self._folder):
-            found = self._searcher.search(anything, limit=1, count=True)
-            return int(found.count)  # type: ignore[attr-defined]  # its stubs forget it
+            result = self._searcher.search(query, limit=1, count=True)
+            return int(result.count)  # type: ignore[attr-defined]  # Missing in its stubs.
 
     def __len__(self) -> int:
         return self._searcher.num_docs
 
 
 def _idf(entries: int, having: int) -> float:
-    """What tantivy multiplies a word's weight with."""
+    """Return the inverse document frequency as tantivy computes it."""
     return math.log(1 + (entries - having + 0.5) / (having + 0.5))
 
 
-def weighed(terms: Terms) -> Iterable[tuple[str, float]]:
-    """Terms with how much each counts."""
+def weigh_terms(terms: Terms) -> Iterable[tuple[str, float]]:
+    """Return each term with its weight."""
     return terms.items() if isinstance(terms, Mapping) else ((term, 1.0) for term in terms)
 
 
-def _with_terms(index: tantivy.Index) -> tantivy.Index:
-    """Split on spaces and nothing else; reload when told and not before."""
+def _configure(index: tantivy.Index) -> tantivy.Index:
+    """Split texts on spaces only, and reload only on request."""
     index.register_tokenizer(
         _ANALYSER, tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build()
     )
@@ -680,7 +678,7 @@ def _with_terms(index: tantivy.Index) -> tantivy.Index:
     return index
 
 
-def _page(
+def _make_page(
     document: int, names: Sequence[str], entries: Sequence[Sequence[str]]
 ) -> tantivy.Document:
     page = tantivy.Document()
@@ -696,19 +694,19 @@ def _page(
 
 @contextmanager
 def _reading(folder: Path) -> Iterator[None]:
-    """What tantivy cannot read of its own files is damaged, unless the disk is to blame."""
+    """Report what tantivy cannot read as damage, unless the operating system caused it."""
     try:
         yield
     except (LookfarError, MemoryError):
         raise
     except BaseException as error:
-        # A panic of the native code is no ``Exception``, but it is no wish to exit either.
+        # A panic of the native code is a BaseException, but not a request to exit.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        number = error.errno if isinstance(error, OSError) else _number(error)
+        number = error.errno if isinstance(error, OSError) else _parse_errno(error)
         if number and number != errno.ENOENT:
-            blame = OSError(number, os.strerror(number), str(folder))
-            raise from_os_error(blame, "reading the keyword index") from error
+            cause = OSError(number, os.strerror(number), str(folder))
+            raise from_os_error(cause, "reading the keyword index") from error
         raise IndexCorrupt(
             "The keyword index is damaged.",
             hint="Rebuild it from the sources: lookfar index PATH --rebuild.",
@@ -719,18 +717,18 @@ def _reading(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _writing(folder: Path) -> Iterator[None]:
-    """tantivy reports what the disk said as text, or not at all; give it back its number."""
+    """Restore the error number that tantivy reports as text or not at all."""
     with files.translate_errors("writing the keyword index"):
         try:
             yield
         except (ValueError, RuntimeError) as error:
-            number = _number(error)
-            if not number:  # Its own threads say only that they ended.
+            number = _parse_errno(error)
+            if not number:  # An error in tantivy's own threads has no cause.
                 files.probe_write(folder)
             raise OSError(number or errno.EIO, str(error)) from error
 
 
-def _number(error: BaseException) -> int:
-    """The operating system's number in one of tantivy's messages, or 0."""
-    found = _OS_ERROR.search(str(error))
-    return int(found[1] or found[2]) if found else 0
+def _parse_errno(error: BaseException) -> int:
+    """Return the error number in one of tantivy's messages, or 0."""
+    match = _OS_ERROR.search(str(error))
+    return int(match[1] or match[2]) if match else 0

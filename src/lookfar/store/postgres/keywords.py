@@ -20,7 +20,7 @@ import numpy as np
 
 from lookfar.ports import Statistics, Terms
 from lookfar.store.catalogue import rows as catalog
-from lookfar.store.keywords.tantivy_index import FIELDS, MOST_PAIRS, NAMES, PAGE_FIELDS, weighed
+from lookfar.store.keywords.tantivy_index import FIELDS, MOST_PAIRS, NAMES, PAGE_FIELDS, weigh_terms
 from lookfar.store.postgres import postings
 from lookfar.store.postgres.postings import NONE, Postings
 
@@ -387,7 +387,7 @@ class PostgresKeywords:
         """What to add up, the rarest first."""
         wanted = [
             ((_NUMBERS[field], term), field, weight * importance)
-            for term, importance in weighed(terms)
+            for term, importance in weigh_terms(terms)
             for field, weight in weights.items()
             if weight > 0 and field in fields
         ]

@@ -28,7 +28,14 @@ from lookfar.errors import IndexCorrupt, LookfarError
 from lookfar.store.ground import files
 from lookfar.store.ground.database import CATALOGUE, connect, corrupt_error, typed_errors
 from lookfar.store.ground.records import pack_record, unpack_record
-from lookfar.store.vectors.reuse import KEPT, drop, keep, model_in, shelf_damage, shelf_of
+from lookfar.store.vectors.reuse import (
+    KEPT,
+    describe_kept_damage,
+    drop,
+    keep,
+    kept_folder_name,
+    model_in,
+)
 
 CURRENT = "CURRENT"
 _ABOUT = "collection.json"
@@ -99,7 +106,7 @@ class CollectionFolder:
         self.point_at(epoch.name)
         self.clear({epoch.name})
         with suppress(LookfarError):
-            drop(self.path / shelf_of(model_in(epoch)))
+            drop(self.path / kept_folder_name(model_in(epoch)))
 
     # -- epochs --------------------------------------------------------------------
 
@@ -133,7 +140,7 @@ class CollectionFolder:
         model = model_in(epoch)
         if not model or model in {model_in(self.path / name) for name in wanted if name}:
             return
-        keep(epoch, self.path / shelf_of(model))
+        keep(epoch, self.path / kept_folder_name(model))
         for old in sorted(list_folder(self.path, f"{KEPT}*"), key=_modified)[:-_MOST_KEPT]:
             drop(old)
 
@@ -196,7 +203,7 @@ class CollectionFolder:
             except (OSError, ValueError) as error:
                 yield path, str(error)
         for folder in list_folder(self.path, f"{KEPT}*"):
-            why = shelf_damage(folder)
+            why = describe_kept_damage(folder)
             if why:
                 yield folder, why
 

@@ -130,4 +130,4 @@ class FileVectors:
         return self._vectors.mean(self.rows, rows)
 
     def describe(self) -> VectorPass:
-        return self._vectors.told(len(self.rows), catalog.recall(self._connection))
+        return self._vectors.describe_pass(len(self.rows), catalog.recall(self._connection))

@@ -1,18 +1,16 @@
-"""One bit per dimension of a vector: a quick first look at very many of them.
+"""A coarse first pass over very many vectors, with one bit per dimension.
 
-Takes: float16 rows, in segments of a fixed length. Gives: for a question the rows that are
-worth an exact look, and how often the best are among them. Refuses: to answer; what it
-proposes is scored from the rows themselves, and what it has no sound bits of is left to an
-exact scan.
+The pass only proposes rows, which are then scored exactly. Rows without valid bits are scanned
+exactly.
 
-A bit says on which side of its segment's mean a number lies. Without the mean it would say
-little: vectors of one model lean to one side, and most of their bits would agree. Two texts
-are the nearer the fewer bits differ. How many differ means another thing in each segment, so
-the count is turned into an estimate of the similarity before segments are compared.
+A bit says on which side of its segment's mean a number is. Without the mean it would say little:
+vectors of one model lean to one side, and most of their bits would agree. The fewer bits differ,
+the more similar two texts are. The count of differing bits is converted to an estimate of the
+similarity, because counts of different segments are not comparable.
 
-The file is derived from the rows and may lack segments, or hold damaged ones: each has a
-checksum, and who writes next makes anew what is not sound. The last rows, fewer than a
-segment, have no bits: what is appended costs nothing until a segment is full.
+The file is derived from the rows. Segments may be missing or damaged: each has a checksum, and
+the next writer makes invalid ones again. The last rows, fewer than a segment, have no bits, so
+that appending costs nothing until a segment is full.
 """
 
 from __future__ import annotations
@@ -36,24 +34,24 @@ _MAGIC = b"LOOKFARB1\n"
 _HEADER = 64
 _WORD = 64
 _NUMBERS = struct.Struct("<IIf")
-"""Of a segment: its checksum, its number plus one, how far its rows lie from their mean."""
+"""The header of a segment: checksum, number plus one, mean distance of its rows from the mean."""
 SEGMENT_ROWS = 65_536
-"""As many as an exact scan takes one or two milliseconds for."""
+"""An exact scan of this many rows takes one or two milliseconds."""
 _BLOCK = 16_384
 _PAUSE = 0.2
 
 
 class Segment(NamedTuple):
-    """The bits of rows that lie beside each other, as mapped; all else is a copy."""
+    """The bits of consecutive rows, as mapped; everything else is a copy."""
 
     first: int
-    told: bytes
-    """Its numbers, as they stood in the file when it was found sound."""
+    header: bytes
+    """Its header in the file when its checksum was verified."""
     mean: NDArray[np.float32]
     spread: float
     """The mean distance of a row from ``mean``."""
     planes: NDArray[np.uint64]
-    """The first 64 bits of every row, then the next ones, and so on."""
+    """The first 64 bits of every row, then the next 64, and so on."""
 
     @property
     def rows(self) -> int:
@@ -72,17 +70,17 @@ class CoarseFile:
         self._head = -(-head // _WORD) * _WORD
         self._length = self._head + self._words * 8 * segment_rows
         self._header = (_MAGIC + f"{dimensions} {segment_rows}".encode()).ljust(_HEADER, b"\0")
-        self._sound: dict[int, Segment] = {}
+        self._valid: dict[int, Segment] = {}
         self._mapped: NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
         self._identity = (0, 0)
 
-    # -- reading -----------------------------------------------------------
+    # --- reading ---
 
     def segments(self, count: int) -> list[Segment]:
-        """Those that lie below row ``count`` and are sound, in order.
+        """Return the valid segments below row ``count``, in order.
 
-        As with the rows, what was mapped may be read when the file is removed, but not when it
-        is cut short; so its size is looked at each time.
+        A mapped file stays readable when it is removed, but not when it is truncated, so its
+        size is checked each time.
         """
         wanted = count // self.segment_rows
         if not wanted:
@@ -91,39 +89,40 @@ class CoarseFile:
             info = os.stat(self.path)
         except OSError:
             return []
-        there = min(wanted, (info.st_size - _HEADER) // self._length)
+        existing = min(wanted, (info.st_size - _HEADER) // self._length)
         identity = (info.st_dev, info.st_ino)
         if identity != self._identity:
-            self._sound, self._mapped, self._identity = {}, self._mapped[:0], identity
-        return [found for number in range(there) if (found := self._segment(number)) is not None]
+            self._valid, self._mapped, self._identity = {}, self._mapped[:0], identity
+        segments = map(self._read_segment, range(existing))
+        return [segment for segment in segments if segment is not None]
 
-    def _segment(self, number: int) -> Segment | None:
-        """One that is sound. A checksum that does not fit may be one that is being written."""
-        data = self._bytes_of(number)
+    def _read_segment(self, number: int) -> Segment | None:
+        """Return a segment, or ``None`` if it is invalid or being written."""
+        data = self._read_bytes(number)
         if data is None:
             return None
-        # Another process forgets a segment, or writes it anew, in the same place.
-        told = data[: _NUMBERS.size].tobytes()
-        found = self._sound.get(number)
-        if found is not None and found.told == told:
-            return found
-        self._sound.pop(number, None)
-        checksum, named, spread = _NUMBERS.unpack(told)
-        # Before the checksum is made: a mean that is changed in between does not fit it.
+        # Another process may have dropped or rewritten the segment in place.
+        header = data[: _NUMBERS.size].tobytes()
+        known = self._valid.get(number)
+        if known is not None and known.header == header:
+            return known
+        self._valid.pop(number, None)
+        checksum, recorded, spread = _NUMBERS.unpack(header)
+        # Copy the mean before verifying the checksum, so that a later change cannot go unnoticed.
         mean = data[_NUMBERS.size : _NUMBERS.size + 4 * self._dimensions].copy().view(np.float32)
-        if named != number + 1 or checksum != self._checksum(data.data):
+        if recorded != number + 1 or checksum != self._checksum(data.data):
             return None
-        found = Segment(
+        segment = Segment(
             first=number * self.segment_rows,
-            told=told,
+            header=header,
             mean=mean,
             spread=spread,
             planes=data[self._head :].view(np.uint64).reshape(self._words, self.segment_rows),
         )
-        self._sound[number] = found
-        return found
+        self._valid[number] = segment
+        return segment
 
-    def _bytes_of(self, number: int) -> NDArray[np.uint8] | None:
+    def _read_bytes(self, number: int) -> NDArray[np.uint8] | None:
         start = _HEADER + number * self._length
         if start + self._length > len(self._mapped):
             try:
@@ -146,84 +145,83 @@ class CoarseFile:
         wanted: int,
         allowed: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.intp]:
-        """The rows of ``segments`` that are likely the nearest, in order: at least ``wanted``, as
-        far as there are, and all that seem as near as the last of them.
+        """Return the rows of ``segments`` that are likely the nearest, in order.
 
-        ``allowed`` says of every row whether it counts.
+        There are at least ``wanted``, if so many exist, and all that tie with the last of them.
+        ``allowed`` says for every row whether it counts.
         """
         if not segments:
             return np.empty(0, dtype=np.intp)
-        differing = [self._differing(query, each) for each in segments]
+        differing = [self._count_differing(query, segment) for segment in segments]
         counted = [
-            (differing[at] if allowed is None else differing[at][_part(allowed, each)])
-            for at, each in enumerate(segments)
+            (differing[at] if allowed is None else differing[at][_part(allowed, segment)])
+            for at, segment in enumerate(segments)
         ]
         bits = self._words * _WORD
-        tallies = np.stack([np.bincount(each, minlength=bits + 1) for each in counted])
-        estimates = np.stack([self._estimates(query, each, bits) for each in segments])
+        tallies = np.stack([np.bincount(counts, minlength=bits + 1) for counts in counted])
+        estimates = np.stack([self._estimate(query, segment, bits) for segment in segments])
         best = np.argsort(-estimates, axis=None, kind="stable")
         enough = np.searchsorted(np.cumsum(tallies.ravel()[best]), wanted)
         edge = estimates.ravel()[best[min(int(enough), len(best) - 1)]]
-        found = []
-        for at, each in enumerate(segments):
+        proposed = []
+        for at, segment in enumerate(segments):
             near = differing[at] < np.count_nonzero(estimates[at] >= edge)
             if allowed is not None:
-                near &= _part(allowed, each)
-            found.append(np.flatnonzero(near) + each.first)
-        return np.concatenate(found)
+                near &= _part(allowed, segment)
+            proposed.append(np.flatnonzero(near) + segment.first)
+        return np.concatenate(proposed)
 
-    def _differing(self, query: NDArray[np.float32], segment: Segment) -> NDArray[np.uint16]:
-        """In how many of the bits that tell something each row differs from the question."""
-        towards = (query - segment.mean).reshape(1, -1)
-        bits = _planes(towards, self._words)[:, 0]
-        telling = _planes(_telling(towards).astype(np.float32), self._words)[:, 0]
-        found = np.zeros(segment.rows, dtype=np.uint16)
+    def _count_differing(self, query: NDArray[np.float32], segment: Segment) -> NDArray[np.uint16]:
+        """Count for each row the significant bits that differ from the query."""
+        offset = (query - segment.mean).reshape(1, -1)
+        bits = _pack_bits(offset, self._words)[:, 0]
+        significant = _pack_bits(_find_significant(offset).astype(np.float32), self._words)[:, 0]
+        counts = np.zeros(segment.rows, dtype=np.uint16)
         size = min(_BLOCK, segment.rows)
-        # Into the same small arrays again and again: they stay in the processor's cache.
+        # Reuse the same small arrays, which stay in the processor's cache.
         words, ones = np.empty(size, dtype=np.uint64), np.empty(size, dtype=np.uint8)
         for first in range(0, segment.rows, size):
-            sums = found[first : first + size]
-            for plane, word, heard in zip(segment.planes, bits, telling, strict=True):
+            sums = counts[first : first + size]
+            for plane, word, mask in zip(segment.planes, bits, significant, strict=True):
                 part = plane[first : first + size]
                 np.bitwise_xor(part, word, out=words[: len(part)])
-                np.bitwise_and(words[: len(part)], heard, out=words[: len(part)])
+                np.bitwise_and(words[: len(part)], mask, out=words[: len(part)])
                 np.bitwise_count(words[: len(part)], out=ones[: len(part)])
                 np.add(sums, ones[: len(part)], out=sums)
-        return found
+        return counts
 
-    def _estimates(
+    def _estimate(
         self, query: NDArray[np.float32], segment: Segment, bits: int
     ) -> NDArray[np.float64]:
-        """What similarity each count of differing bits stands for: the fewer, the greater."""
-        towards = query - segment.mean
-        lengths = float(np.linalg.norm(towards)) * segment.spread
-        angles = np.minimum(np.arange(bits + 1) / np.count_nonzero(_telling(towards)), 1.0) * np.pi
+        """Estimate the similarity for each count of differing bits."""
+        offset = query - segment.mean
+        lengths = float(np.linalg.norm(offset)) * segment.spread
+        significant = np.count_nonzero(_find_significant(offset))
+        angles = np.minimum(np.arange(bits + 1) / significant, 1.0) * np.pi
         return float(query @ segment.mean) + lengths * np.cos(angles)
 
     def gaps(self, segments: Sequence[Segment], count: int) -> Iterator[tuple[int, int]]:
-        """The ranges below ``count`` that ``segments`` do not cover."""
-        at = 0
-        for each in segments:
-            if each.first > at:
-                yield at, each.first
-            at = each.first + each.rows
-        if at < count:
-            yield at, count
+        """Yield the ranges below ``count`` that ``segments`` do not cover."""
+        position = 0
+        for segment in segments:
+            if segment.first > position:
+                yield position, segment.first
+            position = segment.first + segment.rows
+        if position < count:
+            yield position, count
 
-    # -- writing, by the holder of the writer lock ---------------------------
+    # --- writing, by the holder of the writer lock ---
 
     def extend(self, rows: NDArray[np.float16]) -> bool:
-        """Write every whole segment of ``rows`` that is not there or not sound, and sync."""
-        sound = {each.first // self.segment_rows for each in self.segments(len(rows))}
-        lacking = [n for n in range(len(rows) // self.segment_rows) if n not in sound]
+        """Write and sync every whole segment of ``rows`` that is missing or invalid."""
+        valid = {segment.first // self.segment_rows for segment in self.segments(len(rows))}
+        lacking = [n for n in range(len(rows) // self.segment_rows) if n not in valid]
         if lacking:
             self._write(lacking, rows)
         return bool(lacking)
 
     def renew(self, changed: Sequence[int], rows: NDArray[np.float16]) -> None:
-        """Write the segments of ``changed`` rows again, where there are any: nothing of what
-        the rows were is left in them, not even in their mean.
-        """
+        """Rewrite the segments of ``changed`` rows, so that neither bits nor mean show old rows."""
         if not self.path.exists():
             return
         numbers = {row // self.segment_rows for row in changed}
@@ -232,14 +230,14 @@ class CoarseFile:
         self._write(sorted(number for number in numbers if number < whole), rows)
 
     def forget(self, count: int) -> None:
-        """Drop segments that reach beyond row ``count``: their rows are about to be others."""
+        """Drop the segments that extend beyond row ``count``, whose rows will be replaced."""
         try:
             size = os.stat(self.path).st_size
         except FileNotFoundError:
             return
-        # Not cut off, which would be the end of a process that maps the file.
+        # Not truncated: that would crash a process that maps the file.
         for number in range(count // self.segment_rows, (size - _HEADER) // self._length):
-            self._sound.pop(number, None)
+            self._valid.pop(number, None)
             files.append(self.path, _HEADER + number * self._length, bytes(_NUMBERS.size))
 
     def _write(self, numbers: Sequence[int], rows: NDArray[np.float16]) -> None:
@@ -247,7 +245,7 @@ class CoarseFile:
             files.append(self.path, 0, self._header)
         for number in numbers:
             first = number * self.segment_rows
-            data = self._packed(number, rows[first : first + self.segment_rows])
+            data = self._pack_segment(number, rows[first : first + self.segment_rows])
             files.append(self.path, _HEADER + number * self._length, data)
         files.sync(self.path)
 
@@ -255,9 +253,9 @@ class CoarseFile:
         with files.translate_errors(f"reading {self.path.name}"), self.path.open("rb") as file:
             return file.read(_HEADER)
 
-    def _packed(self, number: int, rows: NDArray[np.float16]) -> bytes:
-        """A segment as it stands in the file."""
-        mean, spread = _centre(rows)
+    def _pack_segment(self, number: int, rows: NDArray[np.float16]) -> bytes:
+        """Encode a segment."""
+        mean, spread = _measure(rows)
         head = _NUMBERS.pack(0, number + 1, spread) + mean.tobytes()
         data = head.ljust(self._head, b"\0") + self._bits(rows, mean).tobytes()
         return self._checksum(memoryview(data)).to_bytes(4, "little") + data[4:]
@@ -266,64 +264,63 @@ class CoarseFile:
         planes = np.empty((self._words, len(rows)), dtype=np.uint64)
         for first in range(0, len(rows), _BLOCK):
             part = rows[first : first + _BLOCK].astype(np.float32)
-            bits = _planes(part - mean, self._words)
-            # What was erased is zeros here as well.
+            bits = _pack_bits(part - mean, self._words)
+            # Erased rows are zeros here as well.
             bits[:, ~part.any(axis=1)] = 0
             planes[:, first : first + _BLOCK] = bits
         return planes
 
-    # -- checking --------------------------------------------------------------
+    # --- checking ---
 
     def damage(self, rows: NDArray[np.float16]) -> list[str]:
-        """What is there and does not belong to ``rows``, in words, if it stays so: a writer may
-        be at it.
-        """
-        seen = self._looked_at(rows)
-        if not seen:
+        """Describe what does not match ``rows``; checked twice, because a writer may be at work."""
+        problems = self._find_damage(rows)
+        if not problems:
             return []
         time.sleep(_PAUSE)
-        again = self._looked_at(rows)
-        return [each for each in seen if each in again]
+        again = self._find_damage(rows)
+        return [problem for problem in problems if problem in again]
 
-    def _looked_at(self, rows: NDArray[np.float16]) -> list[str]:
-        self._sound, self._mapped, self._identity = {}, self._mapped[:0], (0, 0)
-        sound = {each.first: each for each in self.segments(len(rows))}
-        found = []
+    def _find_damage(self, rows: NDArray[np.float16]) -> list[str]:
+        self._valid, self._mapped, self._identity = {}, self._mapped[:0], (0, 0)
+        valid = {segment.first: segment for segment in self.segments(len(rows))}
+        problems = []
         for number in range(len(rows) // self.segment_rows):
             first = number * self.segment_rows
-            segment, data = sound.get(first), self._bytes_of(number)
+            segment, data = valid.get(first), self._read_bytes(number)
             if segment is not None:
                 part = rows[first : first + self.segment_rows]
                 if not np.array_equal(segment.planes, self._bits(part, segment.mean)):
-                    found.append(f"the bits from row {first:,} on are not those of the rows")
-            elif data is not None and data[: _NUMBERS.size].any():  # Else it was forgotten.
-                found.append(f"the bits from row {first:,} on do not fit their checksum")
-        return found
+                    problems.append(f"the bits from row {first:,} on do not match the rows")
+            elif data is not None and data[: _NUMBERS.size].any():  # Zeros: it was dropped.
+                problems.append(f"the bits from row {first:,} on do not match their checksum")
+        return problems
 
 
 def _part(allowed: NDArray[np.bool_], segment: Segment) -> NDArray[np.bool_]:
     return allowed[segment.first : segment.first + segment.rows]
 
 
-def _telling(towards: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """The half of the numbers that lie farthest from the mean. On which side the others lie says
-    next to nothing: to leave them out finds more than to count them.
+def _find_significant(offset: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Mark the half of the numbers that are farthest from the mean.
+
+    The side of the others says next to nothing: ignoring them improves the recall.
     """
-    lengths = np.abs(towards)
-    found: NDArray[np.bool_] = lengths >= np.median(lengths)
-    return found
+    lengths = np.abs(offset)
+    significant: NDArray[np.bool_] = lengths >= np.median(lengths)
+    return significant
 
 
-def _planes(centred: NDArray[np.float32], words: int) -> NDArray[np.uint64]:
-    """Whether each number is positive, 64 of a row to a word, and the first words first."""
+def _pack_bits(centred: NDArray[np.float32], words: int) -> NDArray[np.uint64]:
+    """Pack the signs of each row into words of 64 bits; the first words of all rows come first."""
     packed = np.zeros((len(centred), words * 8), dtype=np.uint8)
     bits = np.packbits(centred > 0, axis=1)
     packed[:, : bits.shape[1]] = bits
     return np.ascontiguousarray(packed.view(np.uint64).T)
 
 
-def _centre(rows: NDArray[np.float16]) -> tuple[NDArray[np.float32], float]:
-    """The mean of the rows that are not blank, and how far they lie from it."""
+def _measure(rows: NDArray[np.float16]) -> tuple[NDArray[np.float32], float]:
+    """Return the mean of the rows that are not blank, and their mean distance from it."""
     total = np.zeros(rows.shape[1], dtype=np.float64)
     squares, number = 0.0, 0
     for first in range(0, len(rows), _BLOCK):

@@ -1,9 +1,7 @@
-"""Vectors that exist already: in worktrees, clones and older epochs, and of models before.
+"""Reuse vectors that exist in other indexes of the same model: worktrees, clones, older epochs.
 
-Takes: the folder of all indexes and the model's fingerprint. Gives: the vectors of
-contents that any serving epoch of the same model has, or one that was replaced by another
-model's; those are kept, so that going back embeds nothing. Refuses: to fail; a sibling that
-is damaged, busy or gone is passed over, and what it had is simply embedded again.
+When a model is replaced, its vectors are kept, so that returning to it embeds nothing. An index
+that is damaged, busy or missing is skipped, and its contents are embedded again.
 """
 
 from __future__ import annotations
@@ -27,11 +25,11 @@ _MOST_SIBLINGS = 16
 _EMBEDDINGS = "SELECT row, content, checksum FROM embeddings"
 
 KEPT = "kept-"
-"""Begins the names of folders with vectors of models before."""
+"""The prefix of folders with the vectors of earlier models."""
 
 
 class Siblings:
-    """The serving epochs of one model under one folder, but for the one being written."""
+    """The serving epochs of one model in one folder, except the one being written."""
 
     def __init__(self, index_dir: Path, besides: Path, model: str, dimensions: int) -> None:
         self._index_dir = index_dir
@@ -40,19 +38,19 @@ class Siblings:
         self._dimensions = dimensions
 
     def vectors(self, contents: Collection[bytes]) -> dict[bytes, bytes]:
-        """Float16 rows of those ``contents`` that a sibling has."""
-        found: dict[bytes, bytes] = {}
+        """Return the float16 rows of those ``contents`` that a sibling has."""
+        vectors: dict[bytes, bytes] = {}
         wanted = set(contents)
-        for epoch in chain(self._epochs(), self._kept()) if wanted else ():
+        for epoch in chain(self._epochs(), self._kept_folders()) if wanted else ():
             with suppress(LookfarError):
-                found |= self._from(epoch, wanted)
-                wanted.difference_update(found)
+                vectors |= self._read_vectors(epoch, wanted)
+                wanted.difference_update(vectors)
             if not wanted:
                 break
-        return found
+        return vectors
 
     def _epochs(self) -> Iterator[Path]:
-        """Epoch folders, the most recently written first."""
+        """Yield the serving epochs, the most recently written first."""
         serving: list[tuple[float, Path]] = []
         for folder in list_folder(self._index_dir):
             pointer = folder / "CURRENT"
@@ -63,38 +61,39 @@ class Siblings:
         for _, epoch in sorted(serving, reverse=True)[:_MOST_SIBLINGS]:
             yield epoch
 
-    def _kept(self) -> Iterator[Path]:
-        shelves = (folder / shelf_of(self._model) for folder in list_folder(self._index_dir))
-        yield from (shelf for shelf in shelves if shelf.is_dir())
+    def _kept_folders(self) -> Iterator[Path]:
+        name = kept_folder_name(self._model)
+        folders = (folder / name for folder in list_folder(self._index_dir))
+        yield from (folder for folder in folders if folder.is_dir())
 
-    def _from(self, epoch: Path, wanted: set[bytes]) -> dict[bytes, bytes]:
+    def _read_vectors(self, epoch: Path, wanted: set[bytes]) -> dict[bytes, bytes]:
         path = epoch / CATALOGUE
         if not path.is_file():
             return {}
         with typed_errors(path), closing(connect(path, write=False)) as connection:
             if catalog.read_model(connection) != self._model:
                 return {}
-            rows = list(_rows(connection, wanted))
+            rows = list(_find_rows(connection, wanted))
             if not rows:
                 return {}
             file = VectorFile(epoch / VECTORS, self._dimensions)
             matrix = file.rows(catalog.vector_rows(connection))
-            found = ((content, matrix[row].tobytes(), known) for content, row, known in rows)
+            vectors = ((content, matrix[row].tobytes(), known) for content, row, known in rows)
             return {
                 content: vector
-                for content, vector, known in found
-                # The second is how catalogues before format 5 had it.
+                for content, vector, known in vectors
+                # The second form is that of catalogues before format 5.
                 if known in (checksum(content, vector), crc32(vector))
             }
 
 
-def shelf_of(model: str) -> str:
-    """The name of the folder that keeps the vectors of a model."""
+def kept_folder_name(model: str) -> str:
+    """Return the name of the folder with the kept vectors of a model."""
     return f"{KEPT}{sha256(model.encode()).hexdigest()[:16]}"
 
 
 def model_in(epoch: Path) -> str:
-    """The model of an epoch; empty where it has none."""
+    """Return the model of an epoch; empty if it has none."""
     path = epoch / CATALOGUE
     if not path.is_file():
         return ""
@@ -103,53 +102,56 @@ def model_in(epoch: Path) -> str:
 
 
 def keep(epoch: Path, folder: Path) -> None:
-    """Keep the vectors of an epoch that is about to go in a ``folder`` beside it: those, their
-    names and their checksums, and nothing of the texts.
+    """Keep the vectors of an epoch, which is about to be removed, in a ``folder`` next to it.
+
+    Only the vectors, their content names and checksums are kept, no texts.
     """
     drop(folder)
-    part = _part(folder)
+    part = _temporary(folder)
     files.make_folder(part, sync=False)
     source, path = epoch / CATALOGUE, part / CATALOGUE
     with typed_errors(source), closing(connect(source, write=False)) as connection:
         model = catalog.read_model(connection)
-        with typed_errors(path), closing(connect(path, write=True)) as kept:
-            kept.execute("BEGIN")
-            kept.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)")
-            kept.execute("INSERT INTO meta VALUES (?, ?)", (catalog.MODEL, model))
-            kept.execute(
+        with typed_errors(path), closing(connect(path, write=True)) as copy:
+            copy.execute("BEGIN")
+            copy.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)")
+            copy.execute("INSERT INTO meta VALUES (?, ?)", (catalog.MODEL, model))
+            copy.execute(
                 "CREATE TABLE embeddings (row INTEGER PRIMARY KEY, content BLOB NOT NULL UNIQUE,"
                 " checksum INTEGER NOT NULL)"
             )
             rows = connection.execute(_EMBEDDINGS)
-            kept.executemany("INSERT INTO embeddings VALUES (?, ?, ?)", rows)
-            commit(kept)
+            copy.executemany("INSERT INTO embeddings VALUES (?, ?, ?)", rows)
+            commit(copy)
     files.link_or_copy(epoch / VECTORS, part / VECTORS)
     files.sync_folder(part)
-    files.rename(part, folder, sync=False)  # What is lost is embedded again.
+    files.rename(part, folder, sync=False)  # If it is lost, contents are embedded again.
 
 
 def drop(folder: Path) -> None:
-    """Remove a folder with kept vectors at once: what a crash leaves of it has another name."""
-    part = _part(folder)
+    """Remove a folder of kept vectors; it is renamed first, so that a crash leaves no half."""
+    part = _temporary(folder)
     files.remove(part)
     if folder.is_dir():
         files.rename(folder, part)
         files.remove(part)
 
 
-def _part(folder: Path) -> Path:
-    """What a folder is called before it is complete, and when it no longer is."""
+def _temporary(folder: Path) -> Path:
+    """Return the name of a folder while it is incomplete."""
     return folder.with_name(f".{folder.name}.tmp")
 
 
-def shelf_damage(folder: Path) -> str:
-    """What is wrong with kept vectors, in words; empty where nothing is."""
+def describe_kept_damage(folder: Path) -> str:
+    """Describe what is wrong with kept vectors; empty if they are intact."""
     path = folder / CATALOGUE
     try:
         with typed_errors(path), closing(connect(path, write=False)) as connection:
-            (said,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-            if said != "ok" or shelf_of(catalog.read_model(connection)) != folder.name:
-                return f"its catalogue: {said if said != 'ok' else 'another model'}"
+            (result,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+            if result != "ok":
+                return f"its catalogue: {result}"
+            if kept_folder_name(catalog.read_model(connection)) != folder.name:
+                return "its catalogue: another model"
             with (folder / VECTORS).open("rb") as file:
                 vectors = VectorFile(folder / VECTORS, dimensions_in(file))
             matrix = vectors.rows(catalog.vector_rows(connection))
@@ -163,7 +165,9 @@ def shelf_damage(folder: Path) -> str:
     return ""
 
 
-def _rows(connection: sqlite3.Connection, wanted: set[bytes]) -> Iterator[tuple[bytes, int, int]]:
+def _find_rows(
+    connection: sqlite3.Connection, wanted: set[bytes]
+) -> Iterator[tuple[bytes, int, int]]:
     for some in catalog.batches(sorted(wanted)):
         yield from connection.execute(
             "SELECT content, row, checksum FROM embeddings WHERE content IN"

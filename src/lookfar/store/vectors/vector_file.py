@@ -1,13 +1,10 @@
-"""Vectors as float16 rows of one memory-mapped, append-only file.
+"""Unit vectors as float16 rows of one memory-mapped, append-only file.
 
-Takes: unit vectors. Gives: the nearest rows, and scores for named rows. Refuses: to give
-a score that is not computed from the row itself.
+Few rows are scanned exactly. With more than ``coarse_above`` rows, a coarse pass over their bits
+proposes some thousands, and those are scored exactly: see :mod:`lookfar.store.vectors.coarse`.
 
-Few rows are scanned exactly. Of more than ``coarse_above`` a coarse pass over their bits
-puts some thousands forward, and those are scored exactly: see :mod:`lookfar.store.vectors.coarse`.
-
-The file runs ahead of the catalogue, never behind: rows are written and synced
-before the catalogue names them, and what it does not name is overwritten later.
+The file may be ahead of the catalogue but never behind it: rows are written and synced before the
+catalogue refers to them, and rows it does not refer to are overwritten later.
 """
 
 from __future__ import annotations
@@ -31,26 +28,25 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 VECTORS = "vectors.f16"
-"""In the folder of an epoch."""
+"""The file in the folder of an epoch."""
 _MAGIC = b"LOOKFARV1\n"
 _HEADER = 64
 COARSE_ABOVE = 500_000
 """Rows from which a coarse pass is quicker than a scan: measured with bench/scale.py."""
-_KEPT = ((0, 8_000), (100_000, 32_000), (500_000, 48_000), (1_000_000, 64_000))
-"""Above so many rows, how many the coarse pass puts forward: with hardly one of the nearest
-missing."""
-_KEPT_PER_WANTED = 8
+_PROPOSED = ((0, 8_000), (100_000, 32_000), (500_000, 48_000), (1_000_000, 64_000))
+"""From this many rows on, how many the coarse pass proposes, to miss hardly any of the nearest."""
+_PROPOSED_PER_WANTED = 8
 _FEW = 0.05
-"""The share of allowed rows up to which these are scanned and no others."""
+"""Up to this share of allowed rows, only these are scanned."""
 _SAMPLE, _NEAREST = 32, 10
 _ROUNDING = 1e-6
 
 
 class VectorFile:
-    """The float16 rows of one epoch, and their bits beside them."""
+    """The float16 rows of one epoch, and the file with their bits."""
 
     def __init__(self, path: Path, dimensions: int, coarse_above: int = COARSE_ABOVE) -> None:
-        """``coarse_above`` 0 scans exactly, however many there are."""
+        """With ``coarse_above`` 0, every scan is exact."""
         self.path = path
         self.dimensions = dimensions
         self.coarse = CoarseFile(path.with_suffix(".bits"), dimensions)
@@ -70,7 +66,7 @@ class VectorFile:
         files.append(self.path, _HEADER + row * self._row_bytes, vectors)
 
     def blank(self, rows: Sequence[int], count: int) -> None:
-        """Overwrite some of the ``count`` rows with zeros, for good, and their bits too."""
+        """Overwrite some of the ``count`` rows with zeros permanently, and their bits too."""
         for row in rows:
             self.append(row, bytes(self._row_bytes))
         if rows:
@@ -81,30 +77,32 @@ class VectorFile:
         files.sync(self.path)
 
     def rows(self, count: int) -> NDArray[np.float16]:
-        """The first ``count`` rows, mapped; the mapping grows when the file has.
+        """Return the first ``count`` rows, mapped; the mapping grows with the file.
 
-        What was mapped stays readable when the file is removed, but not when it is cut
-        short: then the process would die of reading it. So its size is checked each time.
+        A mapped file stays readable when it is removed, but reading it crashes the process when
+        it is truncated. So its size is checked each time.
         """
         if count:
             try:
-                # One opening for both: a name may be gone, or another's, the next moment.
+                # Open it once for both: the name may be removed or reused at any moment.
                 with self.path.open("rb") as file:
-                    size = self._checked_size(file, count)
+                    size = self._check_size(file, count)
                     if count > len(self._mapped):
                         self._mapped = self._map(file, size)
             except FileNotFoundError as error:
-                raise _damaged(self.path, str(error)) from error
+                raise _corrupt_error(self.path, str(error)) from error
             except OSError as error:
                 raise from_os_error(error, f"reading {self.path.name}") from error
         return self._mapped[:count]
 
-    def _checked_size(self, file: BinaryIO, count: int) -> int:
+    def _check_size(self, file: BinaryIO, count: int) -> int:
         expected = _MAGIC + str(self.dimensions).encode()
         header = file.read(_HEADER)
         size = os.fstat(file.fileno()).st_size
         if header.rstrip(b"\0") != expected or size < _HEADER + count * self._row_bytes:
-            raise _damaged(self.path, f"{size} bytes cannot hold {count} rows of {expected!r}")
+            raise _corrupt_error(
+                self.path, f"{size} bytes cannot hold {count} rows of {expected!r}"
+            )
         return size
 
     def _map(self, file: BinaryIO, size: int) -> NDArray[np.float16]:
@@ -115,32 +113,32 @@ class VectorFile:
         return mapped.view(np.ndarray)
 
     def extend_coarse(self, count: int) -> bool:
-        """Make the bits that the first ``count`` rows lack, durable; whether there were any."""
+        """Write missing bits of the first ``count`` rows durably; return whether any were."""
         return self.is_many(count) and self.coarse.extend(self.rows(count))
 
     def is_many(self, count: int) -> bool:
-        """Whether a coarse pass comes before the exact one."""
+        """Whether there are enough rows for a coarse pass."""
         return 0 < self.coarse_above < count
 
     def scores(
         self, query: NDArray[np.float32], rows: NDArray[np.float16], wanted: Sequence[int]
     ) -> NDArray[np.float64]:
-        """The similarity of each wanted one of ``rows``."""
+        """Return the similarity of each wanted row to the query."""
         if not wanted:
             return np.empty(0)
         return _dots(query, rows[self._existing(np.asarray(wanted, dtype=np.intp), rows)])
 
     def chosen(self, rows: NDArray[np.float16], wanted: Sequence[int]) -> NDArray[np.float32]:
-        """The wanted ones of ``rows``, in that order."""
+        """Return the wanted rows, in that order."""
         return rows[self._existing(np.asarray(wanted, dtype=np.intp), rows)].astype(np.float32)
 
     def mean(self, rows: NDArray[np.float16], wanted: Sequence[int]) -> NDArray[np.float32] | None:
-        """The unit vector between the wanted ones of ``rows``; ``None`` where there is none."""
+        """Return the mean direction of the wanted rows, or ``None`` if there is none."""
         if not wanted:
             return None
-        between: NDArray[np.float32] = self.chosen(rows, wanted).mean(axis=0)
-        length = float(np.linalg.norm(between))
-        return between / np.float32(length) if length else None
+        mean: NDArray[np.float32] = self.chosen(rows, wanted).mean(axis=0)
+        length = float(np.linalg.norm(mean))
+        return mean / np.float32(length) if length else None
 
     def nearest(
         self,
@@ -150,8 +148,9 @@ class VectorFile:
         among: NDArray[np.intp] | None = None,
         allowed: NDArray[np.bool_] | None = None,
     ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """The ``limit`` best of ``rows``, best first, ties by row: of all, of those ``among``
-        them, or of those that are ``allowed``, where that says of each whether it is.
+        """Return the ``limit`` best rows, best first, ties by row number.
+
+        ``among`` lists the rows to consider; ``allowed`` says for every row whether it counts.
         """
         if among is None and allowed is not None and allowed.mean() <= _FEW:
             among = np.flatnonzero(allowed)
@@ -159,10 +158,10 @@ class VectorFile:
             best, values = _best(_dots(query, rows[self._existing(among, rows)]), limit)
             return among[best], values
         segments = self.coarse.segments(len(rows)) if self.is_many(len(rows)) else []
-        kept = max(_kept(len(rows)), _KEPT_PER_WANTED * limit)
-        if allowed is None and (not segments or kept >= len(rows)):
+        proposed = max(_count_proposed(len(rows)), _PROPOSED_PER_WANTED * limit)
+        if allowed is None and (not segments or proposed >= len(rows)):
             return _best(_dots(query, rows), limit)
-        return self._coarse_nearest(query, rows, limit, segments, kept, allowed)
+        return self._coarse_nearest(query, rows, limit, segments, proposed, allowed)
 
     def _coarse_nearest(
         self,
@@ -170,87 +169,89 @@ class VectorFile:
         rows: NDArray[np.float16],
         limit: int,
         segments: Sequence[Segment],
-        kept: int,
+        proposed: int,
         allowed: NDArray[np.bool_] | None,
     ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Exact among ``kept`` rows of the segments, and all others."""
-        near = self.coarse.propose(query, segments, kept, allowed)
-        named, values = [near], [_dots(query, rows[near])]
+        """Score the proposed rows of the segments, and all rows outside them, exactly."""
+        near = self.coarse.propose(query, segments, proposed, allowed)
+        candidates, values = [near], [_dots(query, rows[near])]
         for first, last in self.coarse.gaps(segments, len(rows)):
-            # Where nearly all are scored anyway, picking some out takes longer than scoring.
-            found, scores = np.arange(first, last), _dots(query, rows[first:last])
+            # Scoring all rows takes less time than selecting the allowed ones first.
+            numbers, scores = np.arange(first, last), _dots(query, rows[first:last])
             if allowed is not None:
-                found, scores = found[allowed[first:last]], scores[allowed[first:last]]
-            named.append(found)
+                numbers, scores = numbers[allowed[first:last]], scores[allowed[first:last]]
+            candidates.append(numbers)
             values.append(scores)
-        every, scores = np.concatenate(named), np.concatenate(values)
-        order = np.argsort(every, kind="stable")
+        merged, scores = np.concatenate(candidates), np.concatenate(values)
+        order = np.argsort(merged, kind="stable")
         best, scores = _best(scores[order], limit)
-        return every[order[best]], scores
+        return merged[order[best]], scores
 
     def recall(self, count: int) -> Recall | None:
-        """How much of the exact answer the coarse pass gives, for some of the first ``count``
-        rows as questions; ``None`` where every row is scanned.
+        """Measure how many of the true nearest rows the coarse pass finds, for a sample.
+
+        Return ``None`` if every row is scanned anyway.
         """
         rows = self.rows(count)
         if not self.is_many(count) or not self.coarse.segments(count):
             return None
-        asked = np.linspace(0, count - 1, min(_SAMPLE, count)).astype(np.intp)
-        asked = asked[rows[asked].any(axis=1)]
+        sample = np.linspace(0, count - 1, min(_SAMPLE, count)).astype(np.intp)
+        sample = sample[rows[sample].any(axis=1)]
         found = 0
-        for row, edge in zip(asked.tolist(), self._edges(rows[asked], rows), strict=True):
+        for row, edge in zip(sample.tolist(), self._edges(rows[sample], rows), strict=True):
             best, scores = self.nearest(rows[row].astype(np.float32), rows, _NEAREST + 1)
             found += min(_NEAREST, int(np.count_nonzero(scores[best != row] >= edge)))
-        return Recall(count, len(asked) * _NEAREST, found)
+        return Recall(count, len(sample) * _NEAREST, found)
 
-    def told(self, count: int, measured: Recall | None) -> VectorPass:
-        """How the nearest of ``count`` rows are found, with what was last measured of it."""
+    def describe_pass(self, count: int, measured: Recall | None) -> VectorPass:
+        """Describe how ``count`` rows are searched, with the last measured recall."""
         segments = self.coarse.segments(count) if self.is_many(count) else []
         if not segments:
             return VectorPass(count, "exact", count)
         scanned = sum(last - first for first, last in self.coarse.gaps(segments, count))
-        kept = _kept(count) + scanned
+        compared = _count_proposed(count) + scanned
         if measured is None:
-            return VectorPass(count, "coarse", kept)
+            return VectorPass(count, "coarse", compared)
         share = measured.found / measured.wanted
-        return VectorPass(count, "coarse", kept, round(share, 4), measured.wanted // _NEAREST)
+        return VectorPass(count, "coarse", compared, round(share, 4), measured.wanted // _NEAREST)
 
-    def _edges(self, asked: NDArray[np.float16], rows: NDArray[np.float16]) -> list[float]:
-        """How near one must be to be among the nearest of each of some rows, besides itself; by a
-        scan of all, a block at a time.
+    def _edges(self, sample: NDArray[np.float16], rows: NDArray[np.float16]) -> list[float]:
+        """Return for each sampled row the similarity of its tenth nearest other row.
+
+        All rows are scanned, one block at a time.
         """
         import numkong
 
-        best = np.empty((len(asked), 0))
+        best = np.empty((len(sample), 0))
         for first in range(0, len(rows), SEGMENT_ROWS):
             part = rows[first : first + SEGMENT_ROWS]
-            scores = np.asarray(numkong.cdist(asked, part, "dot")).reshape(len(asked), -1)
+            scores = np.asarray(numkong.cdist(sample, part, "dot")).reshape(len(sample), -1)
             both = np.hstack([best, scores])
             best = -np.partition(-both, min(_NEAREST, both.shape[1] - 1), axis=1)[:, : _NEAREST + 1]
         return [float(edge) - _ROUNDING for edge in best.min(axis=1)]
 
     def _existing(self, wanted: NDArray[np.intp], rows: NDArray[np.float16]) -> NDArray[np.intp]:
         if len(wanted) and not 0 <= wanted.min() <= wanted.max() < len(rows):
-            raise _damaged(self.path, f"the catalogue names a row that is not among {len(rows)}")
+            raise _corrupt_error(self.path, f"the catalogue has a row beyond the {len(rows)} here")
         return wanted
 
 
 def dimensions_in(file: BinaryIO) -> int:
-    """How long the rows of a file are, by its header; ``ValueError`` for any other file."""
+    """Read the dimensions from the header of a file; raise ``ValueError`` for other files."""
     header = file.read(_HEADER)
     number = header.removeprefix(_MAGIC).rstrip(b"\0")
     if not header.startswith(_MAGIC) or not number.isdigit():
-        raise ValueError("no file of vectors")
+        raise ValueError("not a vector file")
     return int(number)
 
 
-def _kept(count: int) -> int:
-    """How many of so many rows the coarse pass puts forward."""
-    return next(kept for above, kept in reversed(_KEPT) if count >= above)
+def _count_proposed(count: int) -> int:
+    """Return how many of ``count`` rows the coarse pass proposes."""
+    return next(proposed for above, proposed in reversed(_PROPOSED) if count >= above)
 
 
 def checksum(content: bytes, vector: bytes) -> int:
-    """What the catalogue records of a row: of its numbers and of what they are called."""
+    """Return the checksum of a vector and its content name, as the catalogue records it."""
     return crc32(content, crc32(vector))
 
 
@@ -265,17 +266,17 @@ def _dots(query: NDArray[np.float32], rows: NDArray[np.float16]) -> NDArray[np.f
 
 def _best(scores: NDArray[np.float64], limit: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     if limit < len(scores):
-        # All rows tied with the last of the best, so that the cut does not depend on layout.
+        # Include all rows that tie with the last one, so that the cut does not depend on layout.
         edge = np.partition(scores, len(scores) - limit)[len(scores) - limit]
-        found = np.flatnonzero(scores >= edge)
+        candidates = np.flatnonzero(scores >= edge)
     else:
-        found = np.arange(len(scores))
-    order = np.lexsort((found, -scores[found]))
-    best = found[order][:limit]
+        candidates = np.arange(len(scores))
+    order = np.lexsort((candidates, -scores[candidates]))
+    best = candidates[order][:limit]
     return best, scores[best]
 
 
-def _damaged(path: Path, why: str) -> IndexCorrupt:
+def _corrupt_error(path: Path, why: str) -> IndexCorrupt:
     return IndexCorrupt(
         "The vector file of this index is damaged.",
         hint="Rebuild it from the sources: lookfar index PATH --rebuild.",
