@@ -14,7 +14,7 @@ from lookfar.config import Settings
 from lookfar.embed.providers import open_embedder
 from lookfar.model import Filters
 from lookfar.store.catalogue.owners import Owners
-from lookfar.store.keywords.tantivy_index import FIELDS, NAMES
+from lookfar.store.keywords.fields import FIELDS, NAMES
 from lookfar.store.shared import scopes
 from lookfar.store.sqlite.store import CollectionStore
 from lookfar.store.vectors import coarse, vector_file

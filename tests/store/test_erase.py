@@ -16,7 +16,7 @@ from lookfar.store.catalogue.erasing import ChunkedDocument
 from lookfar.store.ground import files
 from lookfar.store.ground.files import WriterLock
 from lookfar.store.keywords.analyser import analyse
-from lookfar.store.keywords.tantivy_index import FIELDS, NAMES
+from lookfar.store.keywords.fields import FIELDS, NAMES
 from lookfar.store.sqlite.store import CollectionStore
 from store.shelf import Shelf, rows_of
 

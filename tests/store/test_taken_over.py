@@ -13,7 +13,7 @@ from lookfar.store.catalogue import generations, rows
 from lookfar.store.catalogue.erasing import StoredDocument
 from lookfar.store.catalogue.remembered import Remembered, State
 from lookfar.store.health.repair import Maker
-from lookfar.store.keywords.tantivy_index import describe_file_damage
+from lookfar.store.keywords.tantivy_files import describe_file_damage
 from lookfar.store.sqlite.store import CollectionStore
 from store.shelf import SIZES, Shelf, change_row, epoch_folder, rows_of
 

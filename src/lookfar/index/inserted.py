@@ -29,7 +29,7 @@ from lookfar.ports import ChunkRow, Streams, Version
 from lookfar.store.catalogue.erasing import ChunkedDocument
 from lookfar.store.catalogue.migrations import FORMAT
 from lookfar.store.keywords.analyser import TERMS, analyse
-from lookfar.store.keywords.tantivy_index import FIELDS, NAMES, PAGE_FIELDS
+from lookfar.store.keywords.fields import FIELDS, NAMES, PAGE_FIELDS
 from lookfar.text.chunk.identity import content_name
 from lookfar.text.chunk.sentences import VERSION, split_sentences
 

@@ -16,7 +16,7 @@ from lookfar.sources.secrets.screen import VERSION as SECRETS
 from lookfar.sources.secrets.screen import Secrets
 from lookfar.store.catalogue.migrations import FORMAT
 from lookfar.store.keywords.analyser import TERMS
-from lookfar.store.keywords.tantivy_index import FIELDS, PAGE_FIELDS
+from lookfar.store.keywords.fields import FIELDS, PAGE_FIELDS
 from lookfar.text.chunk.definitions import VERSION as CODE_CHUNKING
 from lookfar.text.chunk.parts import Sizes
 

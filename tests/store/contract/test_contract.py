@@ -25,7 +25,7 @@ from lookfar.ports import EVERYTHING, AllOf, LeftOut
 from lookfar.store.catalogue.erasing import ChunkedDocument
 from lookfar.store.catalogue.scope import resolve
 from lookfar.store.keywords.analyser import terms_of
-from lookfar.store.keywords.tantivy_index import FIELDS, NAMES
+from lookfar.store.keywords.fields import FIELDS, NAMES
 from lookfar.store.shared.snapshot import StoredSnapshot
 from lookfar.store.sqlite.store import CollectionStore
 from store.contract.pgserver import Open

@@ -37,15 +37,11 @@ from lookfar.store.ground.database import read_beginning
 from lookfar.store.ground.sql import Connection
 from lookfar.store.ground.sqlite_log import describe_log_damage, has_log, log_path
 from lookfar.store.keywords.signatures import SIGNATURES, SignatureFile
-from lookfar.store.keywords.tantivy_index import (
-    describe_file_damage,
-    empty_index_meta,
-    file_version,
-    segment_files,
-)
+from lookfar.store.keywords.tantivy_files import describe_file_damage, file_version, segment_files
+from lookfar.store.keywords.tantivy_index import empty_index_meta
 
 if TYPE_CHECKING:
-    from lookfar.store.keywords.tantivy_index import KeywordView
+    from lookfar.store.keywords.keyword_view import KeywordView
     from lookfar.store.vectors.vector_file import VectorFile
 
 _MOST_TOLD = 20

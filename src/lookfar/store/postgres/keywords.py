@@ -20,7 +20,7 @@ import numpy as np
 
 from lookfar.ports import Statistics, Terms
 from lookfar.store.catalogue import rows as catalog
-from lookfar.store.keywords.tantivy_index import FIELDS, MOST_PAIRS, NAMES, PAGE_FIELDS, weigh_terms
+from lookfar.store.keywords.fields import FIELDS, MOST_PAIRS, NAMES, PAGE_FIELDS, weigh_terms
 from lookfar.store.postgres import postings
 from lookfar.store.postgres.postings import NONE, Postings
 

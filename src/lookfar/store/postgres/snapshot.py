@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.remembered import Remembered
-from lookfar.store.keywords.tantivy_index import NAMES
+from lookfar.store.keywords.fields import NAMES
 from lookfar.store.postgres.keywords import Memory, PostgresKeywords
 from lookfar.store.postgres.server import Reading, Serving
 from lookfar.store.postgres.vector_search import ServerVectors

@@ -44,13 +44,14 @@ from lookfar.store.ground.database import (
 from lookfar.store.ground.sql import Connection
 from lookfar.store.health.check import Watch
 from lookfar.store.health.verify import OnStep, unfinished, verify
+from lookfar.store.keywords.keyword_view import KeywordView
 from lookfar.store.keywords.signatures import (
     SIGNATURES,
     SignatureFile,
     Signed,
     signed_texts,
 )
-from lookfar.store.keywords.tantivy_index import KEYWORDS, KeywordIndex, KeywordView
+from lookfar.store.keywords.tantivy_index import KEYWORDS, KeywordIndex
 from lookfar.store.sqlite.snapshot import EpochSnapshot
 from lookfar.store.vectors.vector_file import COARSE_ABOVE, VECTORS, VectorFile
 

@@ -1,0 +1,20 @@
+"""The fields of the keyword index, shared by all stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from lookfar.ports import Entry, Terms
+
+FIELDS = Entry._fields
+NAMES = ("title", "path", "description", "aliases", "keywords")
+"""Fields for the names of a document and its front matter."""
+PAGE_FIELDS = (*NAMES, "page")
+"""Fields of the one entry that each document has in addition to its chunks."""
+MOST_PAIRS = 20
+"""The most pairs of words that one query looks for."""
+
+
+def weigh_terms(terms: Terms) -> Iterable[tuple[str, float]]:
+    """Return each term with its weight."""
+    return terms.items() if isinstance(terms, Mapping) else ((term, 1.0) for term in terms)

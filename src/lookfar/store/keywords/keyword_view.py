@@ -1,0 +1,319 @@
+"""Search one commit of the keyword index."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import tantivy
+from tantivy import Occur, Query
+
+from lookfar.ports import Statistics, Terms
+from lookfar.store.keywords.fields import FIELDS, MOST_PAIRS, PAGE_FIELDS, weigh_terms
+from lookfar.store.keywords.tantivy_files import reading
+
+_MOST_EQUAL = 4096
+"""How many more entries are read if they tie with the last wanted one."""
+_CACHED_TERMS = 20_000
+"""Terms whose frequency a view caches."""
+
+
+class KeywordView:
+    """The state of one commit; later commits, merges and deletions do not change it."""
+
+    def __init__(
+        self,
+        folder: Path,
+        schema: tantivy.Schema,
+        searcher: tantivy.Searcher,
+        stamp: int,
+        shared: Statistics | None = None,
+        lacking: frozenset[str] = frozenset(),
+    ) -> None:
+        """``lacking`` are the fields that an index of an older format does not have."""
+        self._folder = folder
+        self._lacking = lacking
+        self._schema = schema
+        self._searcher = searcher
+        self._shared = shared
+        self._frequencies: dict[tuple[str, str], int] = {}
+        self.stamp = stamp
+        """At least this commit is visible."""
+
+    def _frequency(self, field: str, term: str) -> int:
+        """Count the entries with a term; cached, because a query asks several times."""
+        count = self._frequencies.get((field, term))
+        if count is None:
+            if len(self._frequencies) >= _CACHED_TERMS:
+                self._frequencies.clear()
+            lacks = field in self._lacking
+            count = 0 if lacks else self._searcher.doc_freq(field, term)
+            self._frequencies[field, term] = count
+        return count
+
+    def statistics(self, terms: Iterable[str]) -> Statistics:
+        """Return how common these terms are in this index."""
+        with reading(self._folder):
+            frequency = {
+                (field, term): self._frequency(field, term)
+                for term in terms
+                for field in (*FIELDS, *PAGE_FIELDS)
+            }
+            return Statistics(self._searcher.num_docs, frequency)
+
+    def scored_with(self, shared: Statistics) -> KeywordView:
+        """Return the same state, scored with statistics shared by several indexes."""
+        view = KeywordView(
+            self._folder, self._schema, self._searcher, self.stamp, shared, self._lacking
+        )
+        view._frequencies = self._frequencies
+        return view
+
+    def search(
+        self,
+        terms: Terms,
+        weights: Mapping[str, float],
+        limit: int,
+        documents: Sequence[int] | None = None,
+    ) -> list[tuple[int, float]]:
+        """Return the best ``(chunk key, score)``, best first; within ``documents`` if given."""
+        return self._best("key", terms, weights, limit, documents)
+
+    def best_of_each(
+        self,
+        terms: Terms,
+        weights: Mapping[str, float],
+        documents: Sequence[int],
+        admits: Callable[[int], bool] | None = None,
+    ) -> list[tuple[int, float]]:
+        """Return the best admitted chunk of each document with one among the best overall."""
+        hits = self._find_hits(terms, weights, 6 * len(documents), documents)
+        addresses = [address for _, address in hits]
+        with reading(self._folder):
+            owners = self._searcher.fast_field_values("document", addresses)
+            keys = self._searcher.fast_field_values("key", addresses)
+        rows = sorted(
+            (-float(score), int(key), int(owner))
+            for owner, key, (score, _) in zip(owners, keys, hits, strict=True)
+            if owner is not None and key is not None
+        )
+        best: dict[int, tuple[int, float]] = {}
+        for score, key, owner in rows[: 6 * len(documents)]:
+            if admits is None or admits(key):
+                best.setdefault(owner, (key, -score))
+        return list(best.values())
+
+    def search_pages(
+        self,
+        terms: Terms,
+        weights: Mapping[str, float],
+        limit: int,
+        documents: Sequence[int] | None = None,
+    ) -> list[tuple[int, float]]:
+        """Return the best ``(document, score)`` by the whole text of each document."""
+        return self._best("document", terms, weights, limit, documents)
+
+    def _best(
+        self,
+        field: str,
+        terms: Terms,
+        weights: Mapping[str, float],
+        limit: int,
+        documents: Sequence[int] | None,
+    ) -> list[tuple[int, float]]:
+        hits = self._find_hits(terms, weights, limit, documents)
+        with reading(self._folder):
+            numbers = self._searcher.fast_field_values(field, [address for _, address in hits])
+        scores = [
+            (int(number), float(score))
+            for number, (score, _) in zip(numbers, hits, strict=True)
+            if number is not None
+        ]
+        return sorted(scores, key=lambda pair: (-pair[1], pair[0]))[:limit]
+
+    def _find_hits(
+        self,
+        terms: Terms,
+        weights: Mapping[str, float],
+        limit: int,
+        documents: Sequence[int] | None,
+    ) -> list[tuple[float, tantivy.DocAddress]]:
+        """Return the best ``limit`` entries, and any that tie with the last of them.
+
+        The order of ties depends on the order of segments, which is random.
+        """
+        with reading(self._folder):
+            scoring = self._make_query(terms, weights)
+            if scoring is None or (documents is not None and not documents):
+                return []
+            if documents is not None:
+                among = Query.term_set_query(self._schema, "document", list(documents))
+                scoring = Query.boolean_query(
+                    [(Occur.Must, scoring), (Occur.Must, Query.const_score_query(among, 0.0))]
+                )
+            hits = self._searcher.search(scoring, limit=limit + 1, count=False).hits
+            if len(hits) <= limit or hits[limit][0] < hits[limit - 1][0]:
+                return hits[:limit]
+            return self._searcher.search(scoring, limit=limit + _MOST_EQUAL, count=False).hits
+
+    def _make_query(self, terms: Terms, weights: Mapping[str, float]) -> Query | None:
+        clauses: list[tuple[Occur, Query]] = []
+        for term, importance in weigh_terms(terms):
+            for field, weight in weights.items():
+                here = self._frequency(field, term) if weight > 0 else 0
+                if not here:
+                    continue
+                option = Query.term_query(self._schema, field, term, index_option="freq")
+                boost = weight * importance * self._shared_rarity(field, term, here)
+                clauses.append((Occur.Should, Query.boost_query(option, boost)))
+        return Query.boolean_query(clauses) if clauses else None
+
+    def _shared_rarity(self, field: str, term: str, here: int) -> float:
+        """Return how much rarer a term is by the shared statistics than in this index."""
+        if self._shared is None:
+            return 1.0
+        there = self._shared.frequency.get((field, term), here)
+        return _idf(self._shared.entries, there) / _idf(self._searcher.num_docs, here)
+
+    def knows(self, term: str) -> bool:
+        """Whether any document has this term in its text or its names."""
+        with reading(self._folder):
+            return any(self._frequency(field, term) for field in PAGE_FIELDS)
+
+    def holding(self, terms: Sequence[str], apart: int = 0, most: int | None = None) -> list[int]:
+        """Return the chunks with these terms in order, at most ``apart`` positions apart.
+
+        With ``most``, return any that many of them.
+        """
+        with reading(self._folder):
+            limit = most or max(1, self._searcher.num_docs)
+            result = self._searcher.search(self._phrase(terms, apart), limit=limit, count=False)
+            addresses = [address for _, address in result.hits]
+            keys = self._searcher.fast_field_values("key", addresses)
+        return sorted(int(key) for key in keys if key is not None)
+
+    def adjoining(
+        self, pairs: Sequence[tuple[str, str, int]], keys: Sequence[int]
+    ) -> dict[int, int]:
+        """Return as bits which of ``pairs`` each chunk contains: two terms and their distance."""
+        if not pairs or not keys:
+            return {}
+        # A score is a sum, and a sum of powers of two shows its terms, as far as the precision
+        # of a float reaches.
+        clauses = [
+            (Occur.Should, Query.const_score_query(self._phrase(pair[:2], 0, pair[2]), 2.0**at))
+            for at, pair in enumerate(pairs[:MOST_PAIRS])
+        ]
+        return {key: int(score) for key, score in self._among(clauses, keys).items()}
+
+    def _among(
+        self, clauses: Sequence[tuple[Occur, Query]], keys: Sequence[int]
+    ) -> dict[int, float]:
+        """Return the score of each of these chunks that matches a clause."""
+        with reading(self._folder):
+            among = Query.const_score_query(
+                Query.term_set_query(self._schema, "key", list(keys)), 0.0
+            )
+            both = [(Occur.Must, Query.boolean_query(clauses)), (Occur.Must, among)]
+            hits = self._searcher.search(
+                Query.boolean_query(both), limit=len(keys), count=False
+            ).hits
+            matching = self._searcher.fast_field_values("key", [address for _, address in hits])
+        return {
+            int(key): float(score)
+            for key, (score, _) in zip(matching, hits, strict=True)
+            if key is not None
+        }
+
+    def wording(
+        self, groups: Sequence[Mapping[str, float]], keys: Sequence[int]
+    ) -> dict[int, float]:
+        """Return for each chunk the sum over the groups of the best term that it contains."""
+        clauses = [
+            (
+                Occur.Should,
+                Query.disjunction_max_query(
+                    [
+                        Query.const_score_query(self._phrase((term,), 0), worth)
+                        for term, worth in group.items()
+                    ]
+                ),
+            )
+            for group in groups
+        ]
+        return self._among(clauses, keys) if clauses and keys else {}
+
+    def _phrase(self, terms: Sequence[str], apart: int, step: int = 1) -> Query:
+        """Match these terms next to each other in any one field of a chunk."""
+        if len(terms) == 1:
+            return Query.boolean_query(
+                [(Occur.Should, Query.term_query(self._schema, field, terms[0], "basic"))
+                 for field in FIELDS]
+            )  # fmt: skip
+        words: list[str | tuple[int, str]] = [(at * step, term) for at, term in enumerate(terms)]
+        return Query.boolean_query(
+            [(Occur.Should, Query.phrase_query(self._schema, field, words, apart))
+             for field in FIELDS]
+        )  # fmt: skip
+
+    def vocabulary(self, prefix: str = "", most: int | None = None) -> list[tuple[str, int]]:
+        """Return the terms with this prefix and their document counts, most frequent first."""
+        with reading(self._folder):
+            return list(self._searcher.terms_with_prefix("page", prefix, limit=most))
+
+    def beside(self, documents: Sequence[int]) -> set[int]:
+        """Return the documents that share a segment with one of these, including these."""
+        if not documents or not len(self):
+            return set()
+        among = Query.term_set_query(self._schema, "document", list(documents))
+        with reading(self._folder):
+            hits = self._searcher.search(among, limit=len(self), count=False).hits
+        return self._in_segments({address.segment_ord for _, address in hits})
+
+    def documents(self) -> set[int]:
+        """Return every document that has an entry."""
+        return self._in_segments(set(range(self._searcher.num_segments)))
+
+    def _in_segments(self, wanted: Collection[int]) -> set[int]:
+        if not wanted or not len(self):
+            return set()
+        with reading(self._folder):
+            hits = self._searcher.search(Query.all_query(), limit=len(self), count=False).hits
+            addresses = [address for _, address in hits if address.segment_ord in wanted]
+            owners = self._searcher.fast_field_values("document", addresses)
+        return {int(owner) for owner in owners if owner is not None}
+
+    def count_entries_of(self, documents: Sequence[int]) -> int:
+        """Count the entries of these documents, both chunks and whole documents."""
+        if not documents:
+            return 0
+        return self._count(Query.term_set_query(self._schema, "document", list(documents)))
+
+    def count_declared(self) -> int:
+        """Count the entries by what ``meta.json`` says of each segment."""
+        return self._count(Query.all_query())
+
+    def count_entries(self) -> int:
+        """Count the entries one by one; each has a document."""
+        anything = Query.range_query(
+            self._schema,
+            "document",
+            tantivy.FieldType.Unsigned,
+            lower_bound=0,
+            use_inverted_index=True,
+        )
+        return self._count(anything)
+
+    def _count(self, query: Query) -> int:
+        with reading(self._folder):
+            result = self._searcher.search(query, limit=1, count=True)
+            return int(result.count)  # type: ignore[attr-defined]  # Missing in its stubs.
+
+    def __len__(self) -> int:
+        return self._searcher.num_docs
+
+
+def _idf(entries: int, having: int) -> float:
+    """Return the inverse document frequency as tantivy computes it."""
+    return math.log(1 + (entries - having + 0.5) / (having + 0.5))
