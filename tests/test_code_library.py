@@ -117,17 +117,17 @@ def library(tmp_path: Path) -> Iterator[Library]:
         ("Boat.moor", "src/ship.ts:8-8"),
     ],
 )
-def test_a_definition_is_read_by_its_name(library: Library, target: str, place: str) -> None:
-    """However it is written, with its file or without; the same case wins."""
-    found = library.read(target)
-    assert f"{found.uri}:{found.span.start_line}-{found.span.end_line}" == place
-    lines = FILES[found.uri].splitlines(keepends=True)
-    assert found.text in "".join(lines[found.span.start_line - 1 : found.span.end_line])
-    assert found.heading_path[-1].casefold() in found.text.casefold()
+def test_definition_is_read_by_its_name(library: Library, target: str, place: str) -> None:
+    """With or without its file; the same case wins."""
+    result = library.read(target)
+    assert f"{result.uri}:{result.span.start_line}-{result.span.end_line}" == place
+    lines = FILES[result.uri].splitlines(keepends=True)
+    assert result.text in "".join(lines[result.span.start_line - 1 : result.span.end_line])
+    assert result.heading_path[-1].casefold() in result.text.casefold()
 
 
-def test_a_name_that_several_have_lists_them(library: Library) -> None:
-    """Never guessed, and each candidate says where it stands."""
+def test_ambiguous_name_lists_its_definitions(library: Library) -> None:
+    """Never guessed, and each candidate lists its lines."""
     with pytest.raises(Ambiguous) as refusal:
         library.read("load")
     assert refusal.value.details["candidates"] == [
@@ -140,14 +140,14 @@ def test_a_name_that_several_have_lists_them(library: Library) -> None:
 
 
 @pytest.mark.parametrize("target", ["nobody", "Ship.nobody", "src/core.py#nobody", "100%", "_"])
-def test_a_name_that_nobody_has_is_not_found(library: Library, target: str) -> None:
+def test_unknown_name_is_not_found(library: Library, target: str) -> None:
     """Wildcards of the store mean nothing in a name."""
     with pytest.raises(NotFound):
         library.read(target)
 
 
-def test_names_are_found_in_the_folder_that_has_them(tmp_path: Path) -> None:
-    """With several folders, by whichever one defines it; with two that do, by none."""
+def test_names_are_resolved_across_folders(tmp_path: Path) -> None:
+    """With several folders, the one that defines it; if two do, it is ambiguous."""
     one = plant(tmp_path / "one", {"a.py": "def alone():\n    pass\n\ndef both():\n    pass\n"})
     two = plant(tmp_path / "two", {"b.py": "def both():\n    pass\n"})
     with Library.open(one, two, index_dir=tmp_path / "index", settings=HASH) as library:
@@ -158,22 +158,25 @@ def test_names_are_found_in_the_folder_that_has_them(tmp_path: Path) -> None:
             library.read("both")
 
 
-def test_an_outline_of_code_tells_what_it_defines(library: Library) -> None:
+def test_outline_of_code_lists_its_definitions(library: Library) -> None:
     tree = library.outline("src/core.py")
-    signatures = {each.signature: each.kind for each in tree.symbols}
+    signatures = {entry.signature: entry.kind for entry in tree.symbols}
     assert signatures["def load(self, crate)"] == "method"
-    assert [each.title for each in tree.sections][:2] == ["Ship", "load"]
+    assert [entry.title for entry in tree.sections][:2] == ["Ship", "load"]
 
 
-# --- what has to do with a definition -------------------------------------------------------------
+# --- related to a definition
+# -----------------------------------------------------------------------
 
 
 def test_definitions_and_mentions_of_a_name(library: Library) -> None:
-    """Whole words in their case only, with the lines they stand on, and not the definition."""
-    found = library.related("getUserById")
-    assert found.totals["definitions"] == 1
+    """Whole words, case-sensitive, with their lines, and without the definition."""
+    result = library.related("getUserById")
+    assert result.totals["definitions"] == 1
     by_kind = {
-        kind: [(each.uri, each.line, each.context) for each in found.entries if each.kind == kind]
+        kind: [
+            (entry.uri, entry.line, entry.context) for entry in result.entries if entry.kind == kind
+        ]
         for kind in ("definitions", "mentions")
     }
     assert by_kind["definitions"] == [("src/core.py", 20, "def getUserById(number):")]
@@ -181,16 +184,16 @@ def test_definitions_and_mentions_of_a_name(library: Library) -> None:
         ("docs/guide.md", 3, GUIDE.splitlines()[2]),
         ("src/ship.ts", 3, "find() { return getUserById(1); }"),
     ]
-    assert {each.count for each in found.entries if each.kind == "mentions"} == {1}
+    assert {entry.count for entry in result.entries if entry.kind == "mentions"} == {1}
     mentioned = library.related("src/core.py#Ship.stow_away", kinds=("mentions",))
     assert set(mentioned.totals) == {"mentions"}
-    assert {(each.uri, each.line) for each in mentioned.entries} == {
+    assert {(entry.uri, entry.line) for entry in mentioned.entries} == {
         ("src/core.py", 9),
         ("docs/guide.md", 12),
     }
 
 
-def test_a_document_is_no_name(library: Library) -> None:
+def test_document_path_is_not_a_name(library: Library) -> None:
     assert "mentions" not in library.related("src/core.py").totals
     asked = library.related("docs/guide.md#Prose", kinds=("definitions", "mentions"))
     assert asked.totals == {"definitions": 0, "mentions": 0}
@@ -199,8 +202,8 @@ def test_a_document_is_no_name(library: Library) -> None:
 # --- comments -------------------------------------------------------------------------------------
 
 
-def test_comments_answer_where_only_documentation_is_asked(library: Library) -> None:
-    """They are cited exactly, and stand nowhere twice."""
+def test_comments_answer_searches_of_documentation(library: Library) -> None:
+    """They are cited exactly, and only once."""
     asked = "crate below deck until the harbour master signs"
     first = library.search(asked, filters=Filters(lanes=("docs",)), explain=True).hits[0]
     assert (first.uri, first.lane, first.comment) == ("src/core.py", "docs", True)
@@ -208,7 +211,7 @@ def test_comments_answer_where_only_documentation_is_asked(library: Library) -> 
     assert first.text == '"""Put a crate below deck until the harbour master signs."""'
     assert CORE[first.span.start : first.span.end] == first.text
     assert first.heading_path == ("Ship", "load")
-    assert first.score == pytest.approx(sum(each.value for each in first.explanation), abs=1e-4)
+    assert first.score == pytest.approx(sum(step.value for step in first.explanation), abs=1e-4)
     again = library.read(f"{first.uri}:{first.span.start_line}-{first.span.end_line}")
     assert first.text in again.text
     for filters in (None, Filters(lanes=("docs", "code")), Filters(lanes=("code",))):
@@ -217,32 +220,32 @@ def test_comments_answer_where_only_documentation_is_asked(library: Library) -> 
         assert sum(first.text in hit.text for hit in hits) == 1
 
 
-def test_filters_hold_for_comments_too(library: Library) -> None:
-    """Who asks below docs gets nothing from src."""
+def test_filters_apply_to_comments(library: Library) -> None:
+    """A search below docs finds nothing in src."""
     filters = Filters(lanes=("docs",), prefix="docs/")
     hits = library.search("crate below deck harbour", filters=filters).hits
     assert {hit.uri for hit in hits} <= {"docs/guide.md"}
 
 
-def test_a_comment_that_changed_says_so(library: Library) -> None:
-    """An answer from an older text never claims to be on the disk."""
+def test_changed_comment_is_reported(library: Library) -> None:
+    """An answer from an older text never claims to be on disk."""
     path = Path(library.folder().root.path, "src/core.py")
     generation = library.status().generation
     path.write_text(CORE.replace("Put a crate", "Place a box"), encoding="utf-8")
-    found = library.search(
+    result = library.search(
         "crate below deck until the harbour master signs",
         filters=Filters(lanes=("docs",)),
         as_of=generation,
     ).hits[0]
-    assert found.comment
-    assert found.state == "changed"
+    assert result.comment
+    assert result.state == "changed"
 
 
 # --- programs in prose ------------------------------------------------------------------------
 
 
-def test_a_language_finds_programs_in_prose(library: Library) -> None:
-    """Of a page in Markdown only the passages with a program in that language."""
+def test_language_filter_finds_programs_in_prose(library: Library) -> None:
+    """Only the passages of a Markdown page with a program in that language."""
     python = library.search("zebra crate", filters=Filters(languages=("python",))).hits
     assert {hit.uri for hit in python} <= {"docs/guide.md", "src/core.py"}
     page = [hit for hit in python if hit.uri == "docs/guide.md"]
@@ -256,7 +259,7 @@ def test_a_language_finds_programs_in_prose(library: Library) -> None:
 
 
 @pytest.mark.parametrize("query", ["zebra_crate", "zebra crate", "stow away", "ship.stow_away"])
-def test_programs_in_prose_are_read_as_code(library: Library, query: str) -> None:
+def test_programs_in_prose_are_indexed_as_code(library: Library, query: str) -> None:
     """Names are found whole and in parts."""
     hits = library.search(query, mode="keyword", filters=Filters(prefix="docs/")).hits
     assert "stow_away(zebra_crate)" in hits[0].text

@@ -1,4 +1,4 @@
-"""Library.grep: every matching line of what is indexed, as citations that hold."""
+"""Library.grep: every matching line of the index, with valid citations."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ def by_uri(files: tuple[FileMatches, ...]) -> dict[str, list[int]]:
     return {file.uri: [line.number for line in file.lines] for file in files}
 
 
-def test_every_line_is_found_whatever_the_file_ends_its_lines_with(library: Library) -> None:
-    found = library.grep("engine")
-    assert by_uri(found.files) == {
+def test_lines_are_found_with_any_line_ending(library: Library) -> None:
+    matches = library.grep("engine")
+    assert by_uri(matches.files) == {
         "deep/er/note.md": [3],
         "guide.md": [3, 7, 8, 11],
         "long.txt": [1],
@@ -83,13 +83,13 @@ def test_every_line_is_found_whatever_the_file_ends_its_lines_with(library: Libr
         "src/engine.py": [3],
         "windows.md": [3],
     }
-    assert (found.matches, found.matched_files) == (10, 7)
-    assert (found.mode, found.case, found.offset) == ("literal", "sensitive", 0)
-    assert found.incomplete == ()
+    assert (matches.matches, matches.matched_files) == (10, 7)
+    assert (matches.mode, matches.case, matches.offset) == ("literal", "sensitive", 0)
+    assert matches.incomplete == ()
 
 
-def test_lines_are_citations_that_hold(library: Library) -> None:
-    """Seen to fail with spans that count bytes."""
+def test_lines_are_valid_citations(library: Library) -> None:
+    """Fails if spans count bytes."""
     for file in library.grep("engine").files:
         for line in file.lines:
             address = format_citation(file.collection, file.uri, line.span, line.sha256)
@@ -102,37 +102,35 @@ def test_lines_are_citations_that_hold(library: Library) -> None:
             assert library.read(f"{file.uri}:{line.number}").text == reading.text
 
 
-def test_lines_behind_characters_of_several_bytes_have_their_numbers(
-    library: Library, folder: Path
-) -> None:
-    """Seen to fail with offsets that count bytes."""
+def test_line_numbers_are_right_after_multibyte_characters(library: Library, folder: Path) -> None:
+    """Fails if offsets count bytes."""
     (folder / "wide.txt").write_text("é" * 60 + "\n" + "x\n" * 20 + "motor\n" + "y\n" * 40)
     assert by_uri(library.grep("motor").files) == {"wide.txt": [22]}
 
 
-def test_headings_and_definitions_say_where_a_line_is(library: Library) -> None:
-    found = {file.uri: file for file in library.grep("engine").files}
-    assert [line.heading_path for line in found["guide.md"].lines] == [
+def test_lines_report_headings_and_definitions(library: Library) -> None:
+    matches = {file.uri: file for file in library.grep("engine").files}
+    assert [line.heading_path for line in matches["guide.md"].lines] == [
         ("Guide",), ("Guide", "Setup"), ("Guide", "Setup"), ("Guide", "Setup"),
     ]  # fmt: skip
-    (line,) = found["src/engine.py"].lines
+    (line,) = matches["src/engine.py"].lines
     assert line.heading_path[-1].endswith("start")
-    assert (found["src/engine.py"].lane, found["src/engine.py"].language) == ("code", "python")
+    assert (matches["src/engine.py"].lane, matches["src/engine.py"].language) == ("code", "python")
 
 
 def test_context_is_shown_once(library: Library) -> None:
     (file,) = library.grep("engine", filters=Filters(uris=("guide.md",)), context=2).files
-    shown: list[int] = []
+    printed: list[int] = []
     for line in file.lines:
         first = line.number - len(line.before)
-        shown += range(first, line.number + len(line.after) + 1)
-    assert shown == sorted(set(shown))
-    assert shown == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]
+        printed += range(first, line.number + len(line.after) + 1)
+    assert printed == sorted(set(printed))
+    assert printed == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]
     (file,) = library.grep("Stop", context=(1, 0)).files
     assert (file.lines[0].before, file.lines[0].after) == (("",), ())
 
 
-def test_a_long_line_is_cut_around_its_match(library: Library) -> None:
+def test_long_line_is_cut_around_its_match(library: Library) -> None:
     (file,) = library.grep("engine", filters=Filters(uris=("long.txt",))).files
     (line,) = file.lines
     assert line.truncated
@@ -173,7 +171,7 @@ def test_case_words_and_expressions(library: Library) -> None:
     }
 
 
-def test_filters_narrow_to_what_they_admit(library: Library) -> None:
+def test_filters_are_applied(library: Library) -> None:
     def lines(**filters: object) -> dict[str, list[int]]:
         return by_uri(library.grep("engine", filters=Filters(**filters)).files)  # type: ignore[arg-type]
 
@@ -184,13 +182,13 @@ def test_filters_narrow_to_what_they_admit(library: Library) -> None:
     assert lines(heading="Setup", languages=("python",)) == {"guide.md": [11]}
 
 
-def test_a_glob_that_matches_nothing_is_said_and_mended(library: Library) -> None:
-    """Seen to fail with an empty answer that says nothing."""
+def test_unmatched_glob_gets_a_suggestion(library: Library) -> None:
+    """Fails if the answer is empty without a note."""
     for answer in (
         library.grep("engine", filters=Filters(glob="deep/*.md")),
         library.search("engine", filters=Filters(glob="deep/*.md")),
     ):
-        (note,) = [each for each in answer.incomplete if each.reason == "no_path_matches"]
+        (note,) = [note for note in answer.incomplete if note.reason == "no_path_matches"]
         assert "deep/*.md" in note.detail
         assert "deep/**/*.md matches 1 path" in note.detail
     quiet = library.grep("no such text", filters=Filters(glob="deep/**"))
@@ -199,24 +197,24 @@ def test_a_glob_that_matches_nothing_is_said_and_mended(library: Library) -> Non
     assert "src/** matches 1 path" in note.detail
 
 
-def test_what_changed_since_says_so(library: Library, folder: Path) -> None:
+def test_changed_lines_are_reported(library: Library, folder: Path) -> None:
     generation = library.index().generation
     (folder / "guide.md").write_text("# New\n\n" + GUIDE.replace("is red", "is blue"))
     (folder / "open.md").unlink()
-    found = {file.uri: file for file in library.grep("engine", as_of=generation).files}
-    assert [line.state for line in found["guide.md"].lines] == [
+    matches = {file.uri: file for file in library.grep("engine", as_of=generation).files}
+    assert [line.state for line in matches["guide.md"].lines] == [
         "moved",
         "moved",
         "changed",
         "moved",
     ]
-    assert [line.number for line in found["guide.md"].lines][:2] == [5, 9]
-    assert found["open.md"].lines[0].state == "gone"
+    assert [line.number for line in matches["guide.md"].lines][:2] == [5, 9]
+    assert matches["open.md"].lines[0].state == "gone"
     fresh = library.grep("engine is", as_of=None)
     assert [line.text for file in fresh.files for line in file.lines] == ["The engine is blue."]
 
 
-def test_earlier_generations_answer(library: Library, folder: Path) -> None:
+def test_earlier_generations_can_be_searched(library: Library, folder: Path) -> None:
     before = library.index().generation
     (folder / "guide.md").write_text("# Guide\n\nturbine\n")
     library.index()
@@ -230,13 +228,13 @@ def test_earlier_generations_answer(library: Library, folder: Path) -> None:
      {"max_matches_per_file": -1}, {"pattern": ""}, {"pattern": "("}, {"filters": "x"},
      {"case": "loud"}],
 )  # fmt: skip
-def test_wrong_arguments_are_refused(library: Library, given: dict[str, object]) -> None:
+def test_wrong_arguments_are_rejected(library: Library, given: dict[str, object]) -> None:
     with pytest.raises(InvalidArgument) as caught:
         library.grep(**{"pattern": "x", "regex": True, **given})  # type: ignore[arg-type]
     assert caught.value.hint
 
 
-def test_it_can_be_stopped(library: Library) -> None:
+def test_grep_can_be_cancelled(library: Library) -> None:
     class Stop(Exception):
         pass
 
@@ -248,13 +246,13 @@ def test_it_can_be_stopped(library: Library) -> None:
         library.grep("engine", on_progress=stop)
 
 
-def test_commits_are_searched_beside_the_folder(library: Library, folder: Path) -> None:
+def test_commits_are_searched_with_the_folder(library: Library, folder: Path) -> None:
     run = ["git", "-c", "user.name=A", "-c", "user.email=a@b.c", "-C", str(folder)]
     for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "Tune the engine"]):
         subprocess.run([*run, *command], check=True, capture_output=True)
     library.index(collection="docs@git")
-    found = library.grep("Tune the engine", commits=True)
-    assert [file.collection for file in found.files] == ["docs@git"]
+    matches = library.grep("Tune the engine", commits=True)
+    assert [file.collection for file in matches.files] == ["docs@git"]
     assert library.grep("Tune the engine").matches == 0
 
 
@@ -264,7 +262,8 @@ LINE = st.text("ab éßK\u212aſ日\t.", max_size=10)
 FILE = st.tuples(
     st.lists(LINE, max_size=6), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans()
 )
-"""Lines, what ends them, whether a byte-order mark comes first, and whether the last one ends."""
+"""Lines, their line ending, whether a byte-order mark comes first, and whether the last line ends.
+"""
 
 
 @settings(max_examples=harness.amount(15, 300), deadline=None)
@@ -273,23 +272,22 @@ FILE = st.tuples(
     pattern=st.text("ab éKſ日.", min_size=1, max_size=4),
     fold=st.booleans(),
 )
-def test_lines_are_those_of_the_files(
+def test_lines_match_the_files(
     tmp_path_factory: pytest.TempPathFactory,
     files: list[tuple[list[str], str, bool, bool]],
     pattern: str,
     fold: bool,
 ) -> None:
-    """Whatever their line ends, with a byte-order mark or without, with or without a last line
-    break."""
+    """With any line ending, with or without a byte-order mark and a last line break."""
     folder = tmp_path_factory.mktemp("docs")
     expected: dict[str, list[int]] = {}
     wanted = re.compile(re.escape(pattern), re.IGNORECASE if fold else re.NOFLAG)
     for number, (lines, end, marked, closed) in enumerate(files):
         text = end.join(lines) + (end if closed else "")
         (folder / f"f{number}.txt").write_bytes(b"\xef\xbb\xbf" * marked + text.encode())
-        held = [at for at, line in enumerate(lines, start=1) if wanted.search(line)]
-        if held:
-            expected[f"f{number}.txt"] = held
+        matching = [at for at, line in enumerate(lines, start=1) if wanted.search(line)]
+        if matching:
+            expected[f"f{number}.txt"] = matching
     with Library.open(
         folder, index_dir=folder.parent / f"{folder.name}-index", settings=HASH
     ) as library:
@@ -309,11 +307,11 @@ def run(folder: Path, tmp_path: Path, *options: str) -> str:
     return done.stdout
 
 
-def test_the_command_shows_lines_paths_and_counts(folder: Path, tmp_path: Path) -> None:
-    shown = run(folder, tmp_path, "engine", "--mode", "literal", "-C", "1")
-    assert "guide.md\n   Guide\n" in shown
-    assert "       3  Start the engine.\n" in shown
-    assert "10 lines in 7 documents" in shown
+def test_command_prints_lines_paths_and_counts(folder: Path, tmp_path: Path) -> None:
+    printed = run(folder, tmp_path, "engine", "--mode", "literal", "-C", "1")
+    assert "guide.md\n   Guide\n" in printed
+    assert "       3  Start the engine.\n" in printed
+    assert "10 lines in 7 documents" in printed
     paths = run(folder, tmp_path, "engine", "--mode", "literal", "--paths")
     assert paths.splitlines()[:2] == ["deep/er/note.md", "guide.md"]
     counts = run(folder, tmp_path, "ENGINE", "--mode", "regex", "--count", "--case", "insensitive")
@@ -322,10 +320,10 @@ def test_the_command_shows_lines_paths_and_counts(folder: Path, tmp_path: Path) 
     assert "No line matches." in nothing
 
 
-def test_the_command_gives_json(folder: Path, tmp_path: Path) -> None:
-    told = json.loads(run(folder, tmp_path, r"engine\.$", "--mode", "regex", "--json"))
-    assert (told["matches"], told["matched_files"], told["mode"]) == (1, 1, "regex")
-    (file,) = told["files"]
+def test_command_prints_json(folder: Path, tmp_path: Path) -> None:
+    output = json.loads(run(folder, tmp_path, r"engine\.$", "--mode", "regex", "--json"))
+    assert (output["matches"], output["matched_files"], output["mode"]) == (1, 1, "regex")
+    (file,) = output["files"]
     (line,) = file["lines"]
     assert (file["uri"], line["number"], line["spans"]) == ("guide.md", 3, [[10, 17]])
     assert {"start", "end", "sha256", "state", "heading_path", "before", "after"} <= line.keys()

@@ -1,4 +1,4 @@
-"""Filters without words: the documents that they admit, of every kind of collection."""
+"""Filters without words list documents of every kind of collection."""
 
 from __future__ import annotations
 
@@ -50,16 +50,16 @@ def uris(library: Library, **filters: Any) -> list[str]:
     return [document.uri for document in library.list_documents(Filters(**filters)).documents]
 
 
-def test_all_documents_by_uri(library: Library) -> None:
-    found = library.list_documents()
+def test_all_documents_are_listed_by_uri(library: Library) -> None:
+    listing = library.list_documents()
     everything = ["empty.md", "guide.md", "notes/plan.md", "src/boat.py", "src/deep/sail.py"]
-    assert [document.uri for document in found.documents] == everything
-    assert found.total == 5
-    assert found.generations == {"project": 1}
+    assert [document.uri for document in listing.documents] == everything
+    assert listing.total == 5
+    assert listing.generations == {"project": 1}
 
 
-def test_each_filter_admits_what_a_search_with_it_could_find(library: Library) -> None:
-    """Seen to fail with globs left as patterns, and with words that must not occur ignored."""
+def test_filters_admit_what_a_search_could_find(library: Library) -> None:
+    """Fails if globs are not resolved, or if exclusions are ignored."""
     assert uris(library, prefix="src/") == ["src/boat.py", "src/deep/sail.py"]
     assert uris(library, glob="src/*.py") == ["src/boat.py"]
     assert uris(library, glob="*.nothing") == []
@@ -72,17 +72,17 @@ def test_each_filter_admits_what_a_search_with_it_could_find(library: Library) -
     assert uris(library, uris=("empty.md",)) == ["empty.md"]
 
 
-def test_a_document_is_told_by_its_title_kind_size_and_time(library: Library) -> None:
-    (found,) = library.list_documents(Filters(uris=("src/boat.py",))).documents
-    assert (found.collection, found.lane, found.language) == ("project", "code", "python")
-    assert (found.size, found.lines) == (len("def moor():\n    return 1\n"), 2)
-    assert found.modified_ns > 10**18
+def test_listing_has_title_kind_size_and_time(library: Library) -> None:
+    (listing,) = library.list_documents(Filters(uris=("src/boat.py",))).documents
+    assert (listing.collection, listing.lane, listing.language) == ("project", "code", "python")
+    assert (listing.size, listing.lines) == (len("def moor():\n    return 1\n"), 2)
+    assert listing.modified_ns > 10**18
     guide = library.list_documents(Filters(uris=("guide.md",))).documents[0]
     assert (guide.title, guide.tags, guide.lines) == ("Guide", ("harbour",), 5)
 
 
-def test_a_list_is_read_page_by_page(library: Library) -> None:
-    """Seen to fail with the limit taken before the offset."""
+def test_listing_is_paged(library: Library) -> None:
+    """Fails if the limit is applied before the offset."""
     pages = [library.list_documents(limit=2, offset=offset) for offset in (0, 2, 4, 6)]
     assert [len(page.documents) for page in pages] == [2, 2, 1, 0]
     assert {page.total for page in pages} == {5}
@@ -90,8 +90,8 @@ def test_a_list_is_read_page_by_page(library: Library) -> None:
     assert listed == [document.uri for document in library.list_documents().documents]
 
 
-def test_a_search_without_words_lists_what_its_filters_admit(library: Library) -> None:
-    """Seen to fail before: the query was refused as empty."""
+def test_search_without_words_lists_documents(library: Library) -> None:
+    """Used to fail: the query was rejected as empty."""
     answer = library.search("  ", filters=Filters(lanes=("code",)), top_k=1)
     assert answer.hits == ()
     assert [document.uri for document in answer.documents] == ["src/boat.py"]
@@ -99,28 +99,28 @@ def test_a_search_without_words_lists_what_its_filters_admit(library: Library) -
     assert answer.generations == {"project": 1}
 
 
-def test_without_words_and_filters_there_is_nothing_to_do(library: Library) -> None:
+def test_search_without_words_and_filters_is_rejected(library: Library) -> None:
     with pytest.raises(InvalidArgument, match="empty"):
         library.search(" ")
     with pytest.raises(InvalidArgument, match="empty"):
         library.search("", filters=Filters())
 
 
-def test_commits_are_listed_with_the_latest_first(library: Library, repository: Make) -> None:
-    """Seen to fail with commits sorted by their hashes."""
+def test_commits_are_listed_newest_first(library: Library, repository: Make) -> None:
+    """Fails if commits are sorted by hash."""
     later = [f"Change {number}" for number in range(6)]
     made = repository("project")
     for number, title in enumerate(later):
         made.commit(title, second=1_900_000_000 + number)
-    found = library.list_documents(Filters(lanes=("commits",)))
-    titles = [document.title for document in found.documents]
+    listing = library.list_documents(Filters(lanes=("commits",)))
+    titles = [document.title for document in listing.documents]
     assert titles == [*reversed(later), "Add boats", "Add the guide"]
     touched = library.list_documents(Filters(touches="src/*.py"))
     assert [document.title for document in touched.documents] == ["Add boats"]
     assert all(document.collection.endswith("@git") for document in touched.documents)
 
 
-def test_memories_and_inserted_documents_are_listed_where_they_are_asked_for(
+def test_memories_and_inserted_documents_are_listed_if_asked_for(
     library: Library,
 ) -> None:
     library.remember("We retry three times.", title="Retries", tags=["net"])
@@ -133,14 +133,14 @@ def test_memories_and_inserted_documents_are_listed_where_they_are_asked_for(
     assert "retries.md" in [document.uri for document in beside.documents]
 
 
-def test_nothing_remembered_yet_is_said(library: Library) -> None:
-    found = library.list_documents(Filters(lanes=("memory",)))
-    assert found.documents == ()
-    assert [note.reason for note in found.incomplete] == ["no_memory"]
+def test_missing_memories_are_noted(library: Library) -> None:
+    listing = library.list_documents(Filters(lanes=("memory",)))
+    assert listing.documents == ()
+    assert [note.reason for note in listing.incomplete] == ["no_memory"]
 
 
-def test_a_list_is_as_up_to_date_as_a_search(library: Library, project: Path) -> None:
-    """Seen to fail with a list that reads the store without looking at the disk."""
+def test_listing_is_as_up_to_date_as_a_search(library: Library, project: Path) -> None:
+    """Fails if the list reads the store without checking the disk."""
     assert "new.md" not in uris(library)
     (project / "new.md").write_text("# New\n", encoding="utf-8")
     assert "new.md" in uris(library)
@@ -152,8 +152,8 @@ def test_limits_are_checked(library: Library, given: dict[str, int]) -> None:
         library.list_documents(**given)
 
 
-def test_the_command_line_shows_the_list(project: Path, tmp_path: Path) -> None:
-    """Seen to fail with "Nothing found" for documents without hits."""
+def test_command_prints_the_listing(project: Path, tmp_path: Path) -> None:
+    """Fails with "Nothing found" for documents without hits."""
     given = ["--index-dir", str(tmp_path / "index"), "--set", "embed.provider=hash"]
     ran = CliRunner().invoke(cli, ["search", "", str(project), *given, "--glob", "src/**"])
     assert ran.exit_code == 0, ran.output

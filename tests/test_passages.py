@@ -1,5 +1,4 @@
-"""What an answer shows: copies once, hits in their section, the best again by a model; and every
-text checked against the disk, whichever stage had a hand in it."""
+"""Passages of an answer: duplicates, sections and reranking. Every text is verified on disk."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def opened(root: Path, tmp_path: Path) -> Iterator[Open]:
-    """Open the folder; changes of it are noticed and not indexed."""
+    """Open the folder; changes are noticed but not indexed."""
     with ExitStack() as stack:
 
         def opened(**search: Any) -> Library:
@@ -62,7 +61,7 @@ def opened(root: Path, tmp_path: Path) -> Iterator[Open]:
 
 
 def exact(root: Path, hit: Hit) -> bool:
-    """Whether the disk has the cited text in the cited place."""
+    """Return whether the cited text is at the cited place on disk."""
     text = (root / hit.uri).read_text()[hit.span.start : hit.span.end]
     lines = (text.count("\n") + hit.span.start_line) - text.endswith("\n")
     same = sha256(text.encode()).hexdigest() == hit.sha256 and lines == hit.span.end_line
@@ -72,23 +71,24 @@ def exact(root: Path, hit: Hit) -> bool:
 # --- copies -----------------------------------------------------------------------------------
 
 
-def test_copies_are_one_hit_that_says_where_the_others_are(root: Path, opened: Open) -> None:
+def test_copies_are_one_hit_that_lists_the_others(root: Path, opened: Open) -> None:
     for name in ("b.md", "a.md", "c.md"):
         (root / name).write_text(COPY)
     (root / "d.md").write_text("# Other\n\nA zebra is no horse.\n")
     answer = opened().search("zebra sleeps", explain=True)
     first = answer.hits[0]
     assert [hit.uri for hit in answer.hits] == ["a.md", "d.md"]
-    assert [each.uri for each in first.also] == ["b.md", "c.md"]
-    assert {(each.sha256, each.span, each.by, each.state) for each in first.also} == {
-        (first.sha256, first.span, "text", "same")
-    }
-    assert any("2 others" in each.note for each in first.explanation)
-    total = sum(each.value for each in first.explanation)
+    assert [duplicate.uri for duplicate in first.also] == ["b.md", "c.md"]
+    assert {
+        (duplicate.sha256, duplicate.span, duplicate.by, duplicate.state)
+        for duplicate in first.also
+    } == {(first.sha256, first.span, "text", "same")}
+    assert any("2 duplicates" in step.note for step in first.explanation)
+    total = sum(step.value for step in first.explanation)
     assert total == pytest.approx(first.score, abs=1e-5)
 
 
-def test_copies_can_be_shown_one_by_one(root: Path, opened: Open) -> None:
+def test_copies_can_be_shown_separately(root: Path, opened: Open) -> None:
     for name in ("a.md", "b.md"):
         (root / name).write_text(COPY)
     answer = opened(dedup_exact=False).search("zebra sleeps")
@@ -99,12 +99,12 @@ def test_many_copies_are_counted(root: Path, opened: Open) -> None:
     for number in range(9):
         (root / f"{number}.md").write_text(COPY)
     (hit,) = opened().search("zebra sleeps").hits
-    assert [each.uri for each in hit.also] == ["1.md", "2.md", "3.md", "4.md", "5.md"]
+    assert [duplicate.uri for duplicate in hit.also] == ["1.md", "2.md", "3.md", "4.md", "5.md"]
     assert hit.also_more == 3
 
 
-def test_a_copy_that_changed_since_is_cited_as_changed(root: Path, opened: Open) -> None:
-    """Caught: taking the state of the hit for that of its copies."""
+def test_changed_copy_is_cited_as_changed(root: Path, opened: Open) -> None:
+    """Fails if the state of the hit is used for its copies."""
     for name in ("a.md", "b.md", "c.md", "d.md"):
         (root / name).write_text(COPY)
     library = opened()
@@ -115,7 +115,7 @@ def test_a_copy_that_changed_since_is_cited_as_changed(root: Path, opened: Open)
     answer = library.search("zebra sleeps")
     (hit,) = answer.hits
     assert (hit.uri, hit.state) == ("a.md", "same")
-    states = {each.uri: (each.state, each.span.start) for each in hit.also}
+    states = {duplicate.uri: (duplicate.state, duplicate.span.start) for duplicate in hit.also}
     assert states == {"b.md": ("changed", 0), "c.md": ("moved", 6), "d.md": ("gone", 0)}
     named = {uri for note in answer.incomplete for uri in note.uris}
     assert {"b.md", "c.md", "d.md"} <= named
@@ -134,20 +134,20 @@ def test_nearly_equal_texts_can_be_folded_by_words(root: Path, opened: Open) -> 
 
 def test_equal_meanings_can_be_folded_by_vectors(root: Path, opened: Open) -> None:
     (root / "a.md").write_text("zebra sleeps standing here\n")
-    (root / "b.md").write_text("Standing here sleeps: zebra!\n")  # The same words, other rows.
+    (root / "b.md").write_text("Standing here sleeps: zebra!\n")  # The same words, other trigrams.
     assert len(opened(dedup_ngram=True).search("zebra").hits) == 2
     (hit,) = opened(dedup_semantic=True).search("zebra").hits
-    assert [each.by for each in hit.also] == ["meaning"]
+    assert [duplicate.by for duplicate in hit.also] == ["meaning"]
 
 
-def test_unlike_hits_can_come_first(root: Path, opened: Open) -> None:
+def test_mmr_puts_dissimilar_hits_first(root: Path, opened: Open) -> None:
     (root / "a.md").write_text("zebra zebra sleeps standing here now\n")
     (root / "b.md").write_text("zebra zebra sleeps standing here then\n")
     (root / "c.md").write_text("a zebra eats grass leaves bark and more things of many kinds\n")
     assert [hit.uri for hit in opened().search("zebra").hits][2] == "c.md"
     answer = opened(mmr=True, mmr_lambda=0.3).search("zebra", explain=True)
     assert [hit.uri for hit in answer.hits][1] == "c.md"
-    assert "mmr" in [each.stage for each in answer.hits[2].explanation]
+    assert "mmr" in [step.stage for step in answer.hits[2].explanation]
 
 
 def test_hits_far_below_the_best_can_be_dropped(root: Path, opened: Open) -> None:
@@ -163,7 +163,7 @@ def test_hits_far_below_the_best_can_be_dropped(root: Path, opened: Open) -> Non
 # --- sections ---------------------------------------------------------------------------------
 
 
-def test_a_hit_is_widened_to_the_section_around_it(root: Path, opened: Open) -> None:
+def test_hit_is_widened_to_its_section(root: Path, opened: Open) -> None:
     (root / "zoo.md").write_text(SECTIONS)
     narrow = opened(merge_gap=0).search("quinces").hits[0]
     wide = opened(merge_gap=0, parents=True).search("quinces", explain=True).hits[0]
@@ -173,18 +173,18 @@ def test_a_hit_is_widened_to_the_section_around_it(root: Path, opened: Open) -> 
     assert wide.heading_path == wide.path == ("Zoo", "Zebras")
     assert (wide.part, wide.parts) == (1, 1)
     assert wide.score == narrow.score
-    assert any(each.stage == "parent" for each in wide.explanation)
+    assert any(step.stage == "parent" for step in wide.explanation)
 
 
 @pytest.mark.parametrize("limit", ["parent_max_chars", "max_excerpt_chars"])
-def test_a_section_that_is_too_long_widens_nothing(root: Path, opened: Open, limit: str) -> None:
+def test_too_long_section_does_not_widen(root: Path, opened: Open, limit: str) -> None:
     (root / "zoo.md").write_text(SECTIONS)
     narrow = opened(merge_gap=0).search("quinces").hits[0]
     wide = opened(merge_gap=0, parents=True, **{limit: len(narrow.text)})
     assert wide.search("quinces").hits[0].span == narrow.span
 
 
-def test_what_stands_in_a_better_hit_is_not_cited_twice(root: Path, opened: Open) -> None:
+def test_text_of_a_better_hit_is_not_cited_twice(root: Path, opened: Open) -> None:
     (root / "zoo.md").write_text(SECTIONS)
     narrow = opened(per_document=0, merge_gap=0).search("they sleep standing quinces hay").hits
     wide = opened(per_document=0, merge_gap=0, parents=True, parent_max_chars=5000)
@@ -195,14 +195,14 @@ def test_what_stands_in_a_better_hit_is_not_cited_twice(root: Path, opened: Open
     assert all(exact(root, hit) for hit in hits)
 
 
-def test_a_widened_hit_is_checked_as_a_whole(root: Path, opened: Open) -> None:
-    """Caught: checking only the chunk that was found."""
+def test_widened_hit_is_verified_as_a_whole(root: Path, opened: Open) -> None:
+    """Fails if only the matching chunk is verified."""
     (root / "zoo.md").write_text(SECTIONS)
     library = opened(merge_gap=0, parents=True)
     before = library.search("quinces").hits[0]
-    found = before.text.index("quinces")
+    offset = before.text.index("quinces")
     place = before.span.start + before.text.rindex("a")
-    assert place - before.span.start > found
+    assert place - before.span.start > offset
     (root / "zoo.md").write_text(SECTIONS[:place] + "A" + SECTIONS[place + 1 :])
     after = library.search("quinces").hits[0]
     assert (after.text, after.state) == (before.text, "changed")
@@ -212,7 +212,7 @@ def test_a_widened_hit_is_checked_as_a_whole(root: Path, opened: Open) -> None:
     assert exact(root, moved)
 
 
-def test_a_merged_hit_is_checked_as_a_whole(root: Path, opened: Open) -> None:
+def test_merged_hit_is_verified_as_a_whole(root: Path, opened: Open) -> None:
     (root / "long.md").write_text("zebra " * 60 + "\n\n" + "zebra " * 60 + "\n")
     library = opened()
     (before,) = library.search("zebra").hits
@@ -223,12 +223,10 @@ def test_a_merged_hit_is_checked_as_a_whole(root: Path, opened: Open) -> None:
     assert (after.text, after.state) == (before.text, "changed")
 
 
-# --- a model that reads -----------------------------------------------------------------------
+# --- reranking ------------------------------------------------------------------------------------
 
 
-def test_the_best_are_ordered_by_a_model_that_reads(
-    root: Path, opened: Open, tmp_path: Path
-) -> None:
+def test_best_hits_are_reranked_by_a_model(root: Path, opened: Open, tmp_path: Path) -> None:
     pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
     import tiny_cross_encoder
@@ -242,7 +240,7 @@ def test_the_best_are_ordered_by_a_model_that_reads(
     assert opened().search(question, mode="vector").hits[0].uri != "c.md"
     library = opened(rerank=True, rerank_model=str(model), rerank_top=3)
     answer = library.search(question, mode="vector", explain=True)
-    # Four shared words make the number 2, three make 1, and one makes -1.
+    # Four shared words give 2, three give 1, and one gives -1.
     assert [(hit.uri, hit.score) for hit in answer.hits] == [
         ("c.md", pytest.approx(0.880797, abs=1e-5)),
         ("b.md", pytest.approx(0.731059, abs=1e-5)),
@@ -250,10 +248,10 @@ def test_the_best_are_ordered_by_a_model_that_reads(
     ]
     assert answer.incomplete == ()
     for hit in answer.hits:
-        assert sum(each.value for each in hit.explanation) == pytest.approx(hit.score, abs=1e-5)
+        assert sum(step.value for step in hit.explanation) == pytest.approx(hit.score, abs=1e-5)
 
 
-def test_without_that_model_the_answer_is_the_usual_one(
+def test_without_a_reranker_the_answer_is_the_usual_one(
     root: Path, opened: Open, tmp_path: Path
 ) -> None:
     (root / "a.md").write_text("zebra\n")
@@ -261,10 +259,10 @@ def test_without_that_model_the_answer_is_the_usual_one(
     usual = opened().search("zebra").hits
     answer = opened(rerank=True, rerank_model=str(tmp_path / "nowhere")).search("zebra")
     assert answer.hits == usual
-    assert [each.reason for each in answer.incomplete] == ["no_reranker"]
+    assert [note.reason for note in answer.incomplete] == ["no_reranker"]
 
 
-# --- all of it --------------------------------------------------------------------------------
+# --- all options ----------------------------------------------------------------------------------
 
 EVERYTHING: dict[str, Any] = {
     "dedup_ngram": True,
@@ -283,7 +281,7 @@ def fill(root: Path) -> None:
     (root / "zoo.md").write_text(SECTIONS)
 
 
-def test_all_of_it_works_without_vectors(root: Path, tmp_path: Path) -> None:
+def test_all_options_work_without_vectors(root: Path, tmp_path: Path) -> None:
     fill(root)
     settings = {"embed.provider": "none", "index.workers": 1}
     settings |= {f"search.{key}": value for key, value in EVERYTHING.items()}
@@ -294,9 +292,8 @@ def test_all_of_it_works_without_vectors(root: Path, tmp_path: Path) -> None:
     assert len(hits) == 10
 
 
-def test_more_hits_begin_with_the_fewer(root: Path, opened: Open) -> None:
-    """Seen to fail with near copies folded only as far as was asked for: twenty were more than
-    fifty."""
+def test_larger_top_k_begins_with_the_same_hits(root: Path, opened: Open) -> None:
+    """Fails if near copies are folded only up to ``top_k``: twenty hits were more than fifty."""
     fill(root)
     library = opened(**EVERYTHING)
     many = library.search("zebra word3 sleep", top_k=50).hits
@@ -320,7 +317,7 @@ def test_answers_are_the_same_in_every_process(root: Path, tmp_path: Path) -> No
     )
     settings = {"embed.provider": "hash", "index.workers": 1}
     settings |= {f"search.{key}": value for key, value in EVERYTHING.items()}
-    said = [
+    answers = [
         subprocess.run(
             [sys.executable, "-c", script, str(root), str(tmp_path / name), json.dumps(settings)],
             env={**os.environ, "PYTHONHASHSEED": seed},
@@ -330,5 +327,5 @@ def test_answers_are_the_same_in_every_process(root: Path, tmp_path: Path) -> No
         ).stdout
         for name, seed in (("one", "1"), ("one", "2"), ("two", "3"))
     ]
-    assert said[0]
-    assert said[0] == said[1] == said[2]
+    assert answers[0]
+    assert answers[0] == answers[1] == answers[2]

@@ -1,7 +1,7 @@
-"""Code blocks of Markdown, searched on their own by their language.
+"""Code blocks in Markdown, searched by their language.
 
-Proved by mutation: passages that are not narrowed to their programs, programs of another language
-that are let through, and prose words that find a program each fail here.
+Proved by mutation: these tests fail if passages are not narrowed to their programs, if programs of
+another language are admitted, or if words of the prose find a program.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def library(tmp_path: Path) -> Iterator[Library]:
 
 @pytest.mark.parametrize("mode", ["hybrid", "keyword"])
 @pytest.mark.parametrize("query", ["getUserById", "find user by id", "store find"])
-def test_a_program_is_found_and_cited_on_its_own(library: Library, query: str, mode: str) -> None:
-    found = library.search(query, mode=mode, filters=PYTHON).hits  # type: ignore[arg-type]
-    hit = next(each for each in found if each.uri == "guide.md")
+def test_program_is_found_and_cited_on_its_own(library: Library, query: str, mode: str) -> None:
+    hits = library.search(query, mode=mode, filters=PYTHON).hits  # type: ignore[arg-type]
+    hit = next(hit for hit in hits if hit.uri == "guide.md")
     assert hit.text == "```python\ndef getUserById(user_id):\n    return store.find(user_id)\n```\n"
     assert (hit.span.start_line, hit.span.end_line) == (7, 10)
     assert GUIDE[hit.span.start : hit.span.end] == hit.text
@@ -68,7 +68,7 @@ def test_a_program_is_found_and_cited_on_its_own(library: Library, query: str, m
     assert library.read(f"guide.md:{hit.span.start_line}-{hit.span.end_line}").text == hit.text
 
 
-def test_each_program_of_a_page_answers_for_itself(library: Library) -> None:
+def test_programs_of_a_page_are_separate_hits(library: Library) -> None:
     deleted = library.search("drop deleteUser", filters=PYTHON).hits
     assert deleted[0].text.startswith("```python\ndef deleteUser")
     both = library.search("user_id", mode="keyword", filters=PYTHON).hits
@@ -82,7 +82,7 @@ def test_each_program_of_a_page_answers_for_itself(library: Library) -> None:
     assert len(one) == 2
 
 
-def test_the_language_is_that_of_the_block(library: Library) -> None:
+def test_language_is_that_of_the_block(library: Library) -> None:
     (shell,) = library.search("users", mode="keyword", filters=Filters(languages=("bash",))).hits
     assert shell.text == "```sh\ncurl -X POST http://localhost/users\n```\n"
     assert not library.search("users", filters=Filters(languages=("haskell",))).hits
@@ -93,12 +93,12 @@ def test_prose_around_a_program_does_not_find_it(library: Library) -> None:
     assert not library.search("giraffes", mode="keyword", filters=PYTHON).hits
 
 
-def test_a_page_in_the_language_asked_for_stays_whole(library: Library) -> None:
+def test_page_in_the_requested_language_is_not_split(library: Library) -> None:
     hit = library.search("giraffes", filters=Filters(languages=("markdown",))).hits[0]
     assert "Between them stands prose" in hit.text
 
 
-def test_an_edited_program_is_seen(library: Library, tmp_path: Path) -> None:
+def test_edited_program_is_found(library: Library, tmp_path: Path) -> None:
     file = tmp_path / "docs" / "guide.md"
     file.write_text(GUIDE.replace("store.find", "store.fetch"))
     hit = library.search("store fetch", filters=PYTHON).hits[0]
@@ -106,6 +106,6 @@ def test_an_edited_program_is_seen(library: Library, tmp_path: Path) -> None:
     assert hit.state == "same"
 
 
-def test_without_a_language_passages_are_as_ever(library: Library) -> None:
+def test_without_a_language_passages_are_unchanged(library: Library) -> None:
     hit = library.search("getUserById", mode="keyword").hits[0]
     assert hit.text != "```python\ndef getUserById(user_id):\n    return store.find(user_id)\n```\n"

@@ -26,33 +26,33 @@ def library(tmp_path: Path) -> Iterator[Library]:
         yield library
 
 
-def test_a_hit_is_shown_with_its_place(library: Library) -> None:
+def test_hit_is_shown_with_its_rank(library: Library) -> None:
     hits = [hit.uri for hit in library.search("bread oven").hits]
-    found = library.why_not("bread oven", hits[2])
-    assert (found.verdict, found.rank, found.detail) == ("shown", 3, "It is hit 3.")
-    assert sum(each.value for each in found.explanation) == pytest.approx(found.score, abs=1e-4)
+    verdict = library.why_not("bread oven", hits[2])
+    assert (verdict.verdict, verdict.rank, verdict.detail) == ("shown", 3, "It is hit 3.")
+    assert sum(step.value for step in verdict.explanation) == pytest.approx(verdict.score, abs=1e-4)
 
 
-def test_a_document_behind_the_last_hit_is_told_its_rank(library: Library) -> None:
+def test_document_behind_the_last_hit_gets_its_rank(library: Library) -> None:
     hits = [hit.uri for hit in library.search("bread oven", top_k=20).hits]
-    found = library.why_not("bread oven", hits[12], top_k=10)
-    assert (found.verdict, found.rank) == ("outranked", 13)
-    assert 0 < found.score < found.needed
-    assert "ranks 13 of" in found.detail
+    verdict = library.why_not("bread oven", hits[12], top_k=10)
+    assert (verdict.verdict, verdict.rank) == ("outranked", 13)
+    assert 0 < verdict.score < verdict.needed
+    assert "ranks 13 of" in verdict.detail
 
 
-def test_beyond_the_candidates_it_is_ranked_all_the_same(library: Library) -> None:
-    """Caught: without being put forward it would be called unmatched."""
+def test_document_beyond_the_candidates_is_ranked(library: Library) -> None:
+    """Fails if it is not added to the candidates: it would be unmatched."""
     from dataclasses import replace
 
     few = replace(library.settings.search, candidates=2)
     hits = [hit.uri for hit in library.search("bread oven", top_k=20).hits]
-    found = library.why_not("bread oven", hits[14], top_k=1, tuned=few)
-    assert found.verdict == "outranked"
-    assert found.rank > 1
+    verdict = library.why_not("bread oven", hits[14], top_k=1, tuned=few)
+    assert verdict.verdict == "outranked"
+    assert verdict.rank > 1
 
 
-def test_no_word_and_no_meaning_is_no_match(library: Library) -> None:
+def test_document_without_a_match_is_unmatched(library: Library) -> None:
     assert library.why_not("bread oven", "cats.md").verdict == "unmatched"
 
 
@@ -67,41 +67,41 @@ def test_no_word_and_no_meaning_is_no_match(library: Library) -> None:
     ],
 )
 def test_filters_are_named(library: Library, filters: Filters, by: str) -> None:
-    found = library.why_not("cats purr", "cats.md", filters=filters)
-    assert found.verdict == "filtered"
-    assert found.detail == f"The filters exclude it: {by}."
+    verdict = library.why_not("cats purr", "cats.md", filters=filters)
+    assert verdict.verdict == "filtered"
+    assert verdict.detail == f"The filters exclude it: {by}."
 
 
 @pytest.mark.parametrize("query", ["rye -cellar", "rye NOT cellar", 'rye -"cold cellar"'])
-def test_words_that_are_not_wanted_are_a_filter(library: Library, query: str) -> None:
-    """Caught: a word after a dash was only refused later, so that the page was unmatched."""
-    found = library.why_not(query, "twin1.md")
-    assert found.verdict == "filtered"
-    assert found.detail == "The filters exclude it: without."
+def test_excluded_words_are_a_filter(library: Library, query: str) -> None:
+    """Fails if words after a dash are resolved later: the page would be unmatched."""
+    verdict = library.why_not(query, "twin1.md")
+    assert verdict.verdict == "filtered"
+    assert verdict.detail == "The filters exclude it: without."
 
 
-def test_a_phrase_that_nobody_wrote_keeps_nothing_out(library: Library) -> None:
+def test_unknown_phrase_excludes_nothing(library: Library) -> None:
     query = '"purple elephant" cats'
     assert [hit.uri for hit in library.search(query).hits] == ["cats.md"]
     assert library.why_not(query, "cats.md").verdict == "shown"
 
 
-def test_a_score_below_the_least_confidence_is_said_to_be_so(library: Library) -> None:
+def test_score_below_min_confidence_is_reported(library: Library) -> None:
     from dataclasses import replace
 
     sure = replace(library.settings.search, min_confidence=1.0)
     hits = [hit.uri for hit in library.search("bread oven", top_k=20).hits]
-    found = library.why_not("bread oven", hits[5], tuned=sure)
-    assert found.verdict == "outranked"
-    assert "min_confidence" in found.detail
-    assert "top_k" not in found.detail
+    verdict = library.why_not("bread oven", hits[5], tuned=sure)
+    assert verdict.verdict == "outranked"
+    assert "min_confidence" in verdict.detail
+    assert "top_k" not in verdict.detail
 
 
-def test_what_is_not_indexed_is_said_to_be_so(library: Library) -> None:
+def test_unindexed_document_is_reported(library: Library) -> None:
     assert library.why_not("cats", "dogs.md").verdict == "not_indexed"
 
 
-def test_what_says_the_same_as_a_hit_is_folded_into_it(library: Library) -> None:
-    shown = library.search("rye sourdough").hits
-    assert [hit.uri for hit in shown].count("twin2.md") == 0
+def test_duplicate_of_a_hit_is_folded(library: Library) -> None:
+    hits_shown = library.search("rye sourdough").hits
+    assert [hit.uri for hit in hits_shown].count("twin2.md") == 0
     assert library.why_not("rye sourdough", "twin2.md").verdict == "folded"

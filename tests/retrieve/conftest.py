@@ -1,4 +1,4 @@
-"""Places and rankings small enough to work out by hand."""
+"""Places and rankings small enough to compute by hand."""
 
 from __future__ import annotations
 

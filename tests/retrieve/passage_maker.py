@@ -1,4 +1,4 @@
-"""Passages small enough to work out by hand."""
+"""Passages small enough to compute by hand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lookfar.retrieve.answer.diversify import Passage
 
 
 def passage(uri: str, score: float, text: str = "", **more: Any) -> Passage:
-    """One chunk of a document; equal ``text`` means equal hashes."""
+    """Return one chunk of a document; equal ``text`` means equal hashes."""
     start, end = more.get("start", 0), more.get("end", more.get("start", 0) + 10)
     sha = sha256(text.encode()).digest()
     place = Place(
@@ -45,8 +45,9 @@ def passage(uri: str, score: float, text: str = "", **more: Any) -> Passage:
     )
 
 
-def shown(passages: list[Passage]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """URIs, each with the URIs that it stands for and how they are like it."""
+def list_duplicates(passages: list[Passage]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return URIs, each with the URIs of its duplicates and how they are alike."""
     return [
-        (each.place.uri, [(other.place.uri, by) for other, by in each.folded]) for each in passages
+        (passage.place.uri, [(other.place.uri, by) for other, by in passage.folded])
+        for passage in passages
     ]

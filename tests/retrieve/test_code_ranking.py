@@ -1,4 +1,4 @@
-"""Ranking of code on cases small enough to work out by hand."""
+"""Ranking of code, on cases small enough to compute by hand."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ MakeRanking = Callable[..., Ranking]
 
 
 @pytest.fixture
-def asked(make_place: MakePlace, make_ranking: MakeRanking) -> Callable[..., Ranking]:
-    """A ranking of one chunk of code per file, all with the same score."""
+def rank_files(make_place: MakePlace, make_ranking: MakeRanking) -> Callable[..., Ranking]:
+    """Return a ranking of one chunk of code per file, all with the same score."""
 
-    def asked(query: str, *uris: str, score: float = 0.5, lane: str = "code") -> Ranking:
+    def rank_files(query: str, *uris: str, score: float = 0.5, lane: str = "code") -> Ranking:
         candidates = [
             Candidate(make_place(at, document=at, uri=uri)._replace(lane=lane), 1.0, 1.0, 0.5)
             for at, uri in enumerate(uris, 1)
@@ -30,69 +30,73 @@ def asked(make_place: MakePlace, make_ranking: MakeRanking) -> Callable[..., Ran
         plan = replace(ranking.plan, text=query, terms=tuple(terms_of(query)))
         return replace(ranking, plan=plan)
 
-    return asked
+    return rank_files
 
 
 def first(ranking: Ranking) -> str:
     return ranking.candidates[ranking.order()[0]].place.uri
 
 
-def test_a_file_called_after_the_question_comes_first(asked: Callable[..., Ranking]) -> None:
+def test_file_named_after_question_comes_first(rank_files: Callable[..., Ranking]) -> None:
     ranked = code.boost_file_names(
-        asked("json reader", "a/writer.py", "b/json_reader.py", "c/json.py")
+        rank_files("json reader", "a/writer.py", "b/json_reader.py", "c/json.py")
     )
     assert first(ranked) == "b/json_reader.py"
     lifts = [score - 0.5 for score in ranked.scores]
     assert lifts[0] == 0
-    # Its whole name is asked for, and it says the whole question.
+    # Its whole name matches, and covers the whole question.
     assert lifts[1] == pytest.approx(code.FILE_NAME)
-    # Its whole name is asked for, and it says half of the question.
+    # Its whole name matches, and covers half of the question.
     assert lifts[2] == pytest.approx(code.FILE_NAME * 0.75)
 
 
-def test_a_rare_word_says_more_than_a_common_one(asked: Callable[..., Ranking]) -> None:
-    ranking = replace(asked("json reader", "json.py", "reader.py"), rarity={"json": 1, "reader": 3})
+def test_rare_word_counts_more_than_common_one(rank_files: Callable[..., Ranking]) -> None:
+    ranking = replace(
+        rank_files("json reader", "json.py", "reader.py"), rarity={"json": 1, "reader": 3}
+    )
     ranked = code.boost_file_names(ranking)
     assert first(ranked) == "reader.py"
     assert ranked.scores[0] - 0.5 == pytest.approx(code.FILE_NAME * (0.5 + 0.5 * 0.25))
 
 
-def test_an_identifier_asks_for_the_file_of_that_name(asked: Callable[..., Ranking]) -> None:
-    ranking = asked("JsonReader", "JsonReaderTest.java", "JsonReader.java")
+def test_identifier_matches_file_of_that_name(rank_files: Callable[..., Ranking]) -> None:
+    ranking = rank_files("JsonReader", "JsonReaderTest.java", "JsonReader.java")
     ranked = code.boost_file_names(ranking)
     assert first(ranked) == "JsonReader.java"
     assert ranked.scores[1] - ranked.scores[0] >= code.EXACT_FILE
 
 
-def test_a_folder_that_is_named_lifts_what_stands_below_it(asked: Callable[..., Ranking]) -> None:
-    ranked = code.boost_file_names(asked("unix sockets", "win/io.c", "unix/io.c"))
+def test_named_folder_boosts_files_below_it(rank_files: Callable[..., Ranking]) -> None:
+    ranked = code.boost_file_names(rank_files("unix sockets", "win/io.c", "unix/io.c"))
     assert first(ranked) == "unix/io.c"
     assert ranked.scores[1] - 0.5 == pytest.approx(code.FOLDER_NAME / 2)
 
 
-def test_a_definition_comes_before_a_mention(asked: Callable[..., Ranking]) -> None:
+def test_definition_comes_before_mention(rank_files: Callable[..., Ranking]) -> None:
     names = {"a.py": ["helper"], "b.py": ["other", "parse_args"]}
 
     def defined(candidates: Sequence[Candidate]) -> dict[Candidate, list[Definition]]:
         return {
-            each: [Definition(0, name, "function", False) for name in names[each.place.uri]]
-            for each in candidates
+            candidate: [
+                Definition(0, name, "function", False) for name in names[candidate.place.uri]
+            ]
+            for candidate in candidates
         }
 
     stage = code.judge_definitions(defined, [code.boost_definitions])
-    ranked = stage(asked("parse_args", "a.py", "b.py"))
+    ranked = stage(rank_files("parse_args", "a.py", "b.py"))
     assert first(ranked) == "b.py"
     assert ranked.scores[1] - 0.5 == pytest.approx(code.EXACT_DEFINITION)
     assert ranked.explain(1)[-1].note == "it defines parse_args"
-    half = stage(asked("parse them", "a.py", "b.py"))
-    # Half of its name is asked for, and that is half of the question.
+    half = stage(rank_files("parse them", "a.py", "b.py"))
+    # Half of its name matches, and covers half of the question.
     assert half.scores[1] - 0.5 == pytest.approx(code.DEFINITION / 4)
 
 
-def test_definitions_are_read_once_and_of_all_code(
+def test_definitions_of_all_code_are_read_once(
     make_place: MakePlace, make_ranking: MakeRanking
 ) -> None:
-    """Seen to fail with a limit: tests that are set aside later kept others from being read."""
+    """Fails with a limit: tests that are demoted later kept other chunks from being read."""
     candidates = [
         Candidate(make_place(at, document=at, uri=f"{at}.py")._replace(lane="code"), 1, 1, 0)
         for at in range(1, 101)
@@ -121,17 +125,17 @@ def test_definitions_are_read_once_and_of_all_code(
         ("examples/tests/core.py", code.ASIDE * code.MARGINAL),
     ],
 )
-def test_tests_and_margins_stand_back(
-    asked: Callable[..., Ranking], uri: str, counts: float
+def test_tests_and_marginal_files_are_demoted(
+    rank_files: Callable[..., Ranking], uri: str, counts: float
 ) -> None:
-    assert code.demote_tests(asked("core", uri)).scores[0] == pytest.approx(0.5 * counts)
+    assert code.demote_tests(rank_files("core", uri)).scores[0] == pytest.approx(0.5 * counts)
 
 
-def test_who_asks_for_tests_gets_them(asked: Callable[..., Ranking]) -> None:
-    assert code.demote_tests(asked("core test", "tests/core.py")).scores == (0.5,)
+def test_tests_are_not_demoted_if_asked_for(rank_files: Callable[..., Ranking]) -> None:
+    assert code.demote_tests(rank_files("core test", "tests/core.py")).scores == (0.5,)
 
 
-def test_further_passages_of_a_file_stand_behind_others(
+def test_further_passages_of_a_file_are_demoted(
     make_place: MakePlace, make_ranking: MakeRanking
 ) -> None:
     places = [
@@ -140,16 +144,16 @@ def test_further_passages_of_a_file_stand_behind_others(
         make_place(3, document=1, uri="a.py", start=900),
         make_place(4, document=2, uri="b.py"),
     ]
-    candidates = [Candidate(each._replace(lane="code"), 1, 1, 0) for each in places]
+    candidates = [Candidate(place._replace(lane="code"), 1, 1, 0) for place in places]
     ranked = code.demote_repeats(make_ranking(candidates, [0.8, 0.9, 0.7, 0.5]))
     assert ranked.scores == pytest.approx((0.4, 0.9, 0.175, 0.5))
     assert [ranked.candidates[at].place.key for at in ranked.order()] == [2, 4, 1, 3]
-    # Crowding is no merit of a chunk: what answers alike still merges.
+    # Crowding is not part of a chunk's own score, so equally good chunks still merge.
     assert ranked.own_score(0) == pytest.approx(0.8)
 
 
-def test_prose_is_left_alone(asked: Callable[..., Ranking]) -> None:
-    prose = asked("json reader", "tests/json_reader.md", "b.md", lane="docs")
+def test_prose_is_not_changed(rank_files: Callable[..., Ranking]) -> None:
+    prose = rank_files("json reader", "tests/json_reader.md", "b.md", lane="docs")
     for stage in (
         code.boost_file_names,
         code.judge_definitions(lambda _: {}, [code.boost_definitions]),
@@ -171,16 +175,16 @@ def test_prose_is_left_alone(asked: Callable[..., Ranking]) -> None:
         ("parse_args defaults", {"parse_args"}),
     ],
 )
-def test_what_is_written_as_a_name_is_one(
-    asked: Callable[..., Ranking], query: str, names: set[str]
+def test_identifiers_are_recognised(
+    rank_files: Callable[..., Ranking], query: str, names: set[str]
 ) -> None:
-    assert code.find_identifiers(asked(query, "a.py").plan) == names
+    assert code.find_identifiers(rank_files(query, "a.py").plan) == names
 
 
-def test_a_file_is_judged_by_its_best_chunks_together(
+def test_file_is_scored_by_its_best_chunks_together(
     make_place: MakePlace, make_ranking: MakeRanking
 ) -> None:
-    """Two good chunks of one file beat one that is as good, and its length costs it nothing."""
+    """Two good chunks of one file beat a single one, and the length of the file costs nothing."""
     places = [
         make_place(1, document=1, uri="a.py"),
         make_place(2, document=1, uri="a.py", start=500),
@@ -192,11 +196,11 @@ def test_a_file_is_judged_by_its_best_chunks_together(
     ]
     ranking = make_ranking(candidates, mode="keyword", vector=None)
     fused = fuse_by_score(0.25, 0.75, 0.6, 0.6)(ranking)
-    # 0.625 for the chunk, and of 0.375 what its file has of the best file's sum.
+    # 0.625 for the chunk, and up to 0.375 for its file, relative to the best file.
     assert fused.scores == pytest.approx((1.0, 1.0, 0.625 + 0.375 / 2))
 
 
-def test_code_leans_on_meaning_more_than_prose_does(
+def test_vectors_count_more_for_code_than_for_prose(
     make_place: MakePlace, make_ranking: MakeRanking
 ) -> None:
     def near(lane: str) -> float:

@@ -1,4 +1,4 @@
-"""What the best documents lead to: real files and links, scores made by hand."""
+"""Boosts by links, on real files and links with scores set by hand."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ FILES = {
 Ask = Callable[..., tuple[Ranking, list[Source]]]
 
 
-def written(folder: Path, files: dict[str, str]) -> Path:
+def write_files(folder: Path, files: dict[str, str]) -> Path:
     root = folder / "files"
     for name, text in files.items():
         path = root / name
@@ -50,7 +50,7 @@ def written(folder: Path, files: dict[str, str]) -> Path:
 
 
 def index(folder: Path, files: dict[str, str]) -> CollectionStore:
-    root = written(folder, files)
+    root = write_files(folder, files)
     settings = config.load(None, {"embed.provider": "hash"}, environ={"HOME": str(folder)})
     store = CollectionStore(folder / "index")
     Build(Root.open(root), "files", store, settings, HashedEmbedder()).run()
@@ -67,7 +67,7 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoredSnapsho
 
 @pytest.fixture
 def ask(snapshot: StoredSnapshot) -> Ask:
-    """A ranking in which the first chunk of each document has the score it is given."""
+    """Return a ranking in which the first chunk of each document has the given score."""
 
     def ask(
         scores: dict[str, float], filters: Filters | None = None
@@ -84,51 +84,53 @@ def ask(snapshot: StoredSnapshot) -> Ask:
 
 def scores(ranking: Ranking) -> dict[str, float]:
     return {
-        each.place.uri: round(score, 6)
-        for each, score in zip(ranking.candidates, ranking.scores, strict=True)
+        candidate.place.uri: round(score, 6)
+        for candidate, score in zip(ranking.candidates, ranking.scores, strict=True)
     }
 
 
-def told(ranking: Ranking, uri: str) -> list[str]:
-    at = [each.place.uri for each in ranking.candidates].index(uri)
-    return [f"{each.stage}: {each.note}" for each in ranking.explain(at)[1:]]
+def describe_links(ranking: Ranking, uri: str) -> list[str]:
+    at = [candidate.place.uri for candidate in ranking.candidates].index(uri)
+    return [f"{step.stage}: {step.note}" for step in ranking.explain(at)[1:]]
 
 
 # --- one link away --------------------------------------------------------------------------------
 
 
-def test_what_the_best_links_to_is_lifted_by_a_share_of_its_score(ask: Ask) -> None:
-    """Caught: following links backwards, or lifting by the target's own score."""
+def test_linked_documents_get_a_share_of_the_seed_score(ask: Ask) -> None:
+    """Fails if links are followed backwards, or if the target's own score counts."""
     ranking, sources = ask({"guide.md": 0.8, "setup.md": 0.5, "alone.md": 0.5})
     lifted = boost_linked(1, 0.1, 0.0, EQUAL, sources)(ranking)
     assert scores(lifted) == {"guide.md": 0.8, "setup.md": 0.58, "alone.md": 0.5}
-    assert told(lifted, "setup.md") == ["links: linked from guide.md"]
-    assert told(lifted, "alone.md") == []
+    assert describe_links(lifted, "setup.md") == ["links: linked from guide.md"]
+    assert describe_links(lifted, "alone.md") == []
     assert lifted.steps[-1].whole_document
 
 
-def test_only_the_best_few_lead(ask: Ask) -> None:
+def test_only_the_best_seeds_lead(ask: Ask) -> None:
     ranking, sources = ask({"alone.md": 0.9, "guide.md": 0.8, "setup.md": 0.5})
     assert scores(boost_linked(1, 0.1, 0.2, EQUAL, sources)(ranking)) == scores(ranking)
     assert scores(boost_linked(2, 0.1, 0.2, EQUAL, sources)(ranking))["setup.md"] == 0.58
 
 
-def test_the_strongest_lead_counts_and_they_do_not_add_up(ask: Ask) -> None:
-    """It stands below the guide, and in one of the notes; two that link to each other lift both."""
+def test_strongest_link_counts_and_links_do_not_add_up(ask: Ask) -> None:
+    """Below the guide, and linked from a note; two that link to each other both gain."""
     ranking, sources = ask({"guide.md": 0.8, "notes/one.md": 0.6, "guide/install.md": 0.1})
     lifted = boost_linked(2, 0.1, 0.25, EQUAL, sources)(ranking)
     assert scores(lifted)["guide/install.md"] == 0.3
     stronger = boost_linked(2, 0.5, 0.25, EQUAL, sources)(ranking)
     assert scores(stronger)["guide/install.md"] == 0.4
-    assert told(stronger, "guide/install.md") == ["links: transclusion, linked from notes/one.md"]
+    assert describe_links(stronger, "guide/install.md") == [
+        "links: transclusion, linked from notes/one.md"
+    ]
     ranking, sources = ask({"guide.md": 0.8, "setup.md": 0.6})
     assert scores(boost_linked(3, 0.1, 0.5, EQUAL, sources)(ranking)) == {
         "guide.md": 0.86, "setup.md": 0.68,
     }  # fmt: skip
 
 
-def test_of_equal_leads_the_first_by_uri_is_named_whichever_was_edited_last(tmp_path: Path) -> None:
-    """Caught: going by the numbers of documents, which a rebuild gives otherwise."""
+def test_first_seed_by_uri_is_named_among_equals(tmp_path: Path) -> None:
+    """Fails if document numbers decide, which change with a rebuild."""
     pages = {name: f"# {name}\n\n[c](c.md)\n" for name in ("a.md", "b.md")}
     index(tmp_path, {**pages, "c.md": "# C\n\nhere\n"}).close()
     store = index(tmp_path, {"a.md": "# a.md\n\nAgain [c](c.md)\n"})
@@ -143,14 +145,14 @@ def test_of_equal_leads_the_first_by_uri_is_named_whichever_was_edited_last(tmp_
         assert lifted.explain(2)[0].note == "linked from a.md"
 
 
-def test_links_weigh_by_what_they_express(ask: Ask) -> None:
+def test_links_are_weighted_by_relation(ask: Ask) -> None:
     weights: dict[Relation, float] = {
         "links_to": 1.0, "implements": 4.0, "tests": 3.0, "related": 0.5, "transclusion": 2.0,
     }  # fmt: skip
     ranking, sources = ask({"guide.md": 0.8, "setup.md": 0.1, "colours.md": 0.1})
     lifted = boost_linked(1, 0.1, 0.0, weights, sources)(ranking)
     assert scores(lifted) == {"guide.md": 0.8, "setup.md": 0.18, "colours.md": 0.14}
-    assert told(lifted, "colours.md") == ["links: related, linked from guide.md"]
+    assert describe_links(lifted, "colours.md") == ["links: related, linked from guide.md"]
     ranking, sources = ask({"notes/one.md": 0.5, "guide/install.md": 0.1, "tool.py": 0.1})
     lifted = boost_linked(1, 0.1, 0.0, weights, sources)(ranking)
     assert scores(lifted) == {"notes/one.md": 0.5, "guide/install.md": 0.2, "tool.py": 0.3}
@@ -159,7 +161,7 @@ def test_links_weigh_by_what_they_express(ask: Ask) -> None:
     assert scores(lifted)["notes/one.md"] == 0.25
 
 
-def test_a_page_leads_to_those_in_its_folder(ask: Ask) -> None:
+def test_page_leads_to_pages_in_its_folder(ask: Ask) -> None:
     """Not further down, not back, and not from one page in a folder to the next."""
     ranking, sources = ask(
         {"guide.md": 0.8, "guide/install.md": 0.5, "guide/deep/more.md": 0.5, "setup.md": 0.5}
@@ -168,12 +170,12 @@ def test_a_page_leads_to_those_in_its_folder(ask: Ask) -> None:
     assert scores(lifted) == {
         "guide.md": 0.8, "guide/install.md": 0.7, "guide/deep/more.md": 0.5, "setup.md": 0.5,
     }  # fmt: skip
-    assert told(lifted, "guide/install.md") == ["links: below guide.md"]
+    assert describe_links(lifted, "guide/install.md") == ["links: below guide.md"]
     ranking, sources = ask({"notes/_index.md": 0.4, "notes/one.md": 0.3})
     assert scores(boost_linked(1, 0.0, 0.25, EQUAL, sources)(ranking))["notes/one.md"] == 0.4
 
 
-def test_code_leads_nowhere_and_takes_no_ones_place(ask: Ask) -> None:
+def test_code_is_never_a_seed(ask: Ask) -> None:
     ranking, sources = ask({"tool.py": 0.9, "guide.md": 0.8, "setup.md": 0.5})
     assert scores(boost_linked(1, 0.1, 0.0, EQUAL, sources)(ranking))["setup.md"] == 0.58
 
@@ -181,18 +183,18 @@ def test_code_leads_nowhere_and_takes_no_ones_place(ask: Ask) -> None:
 # --- joining --------------------------------------------------------------------------------------
 
 
-def test_documents_one_link_away_join_with_half_the_score(ask: Ask) -> None:
-    """As by the spec; what is there already keeps what it has, and no second link is followed."""
+def test_linked_documents_are_added_with_half_the_score(ask: Ask) -> None:
+    """Documents already found keep their scores, and no second link is followed."""
     ranking, sources = ask({"notes/one.md": 0.8, "tool.py": 0.1})
     joined = add_linked(1, 0.5, EQUAL, sources)(ranking)
     assert scores(joined) == {"notes/one.md": 0.8, "tool.py": 0.1, "guide/install.md": 0.4}
     at = len(joined.candidates) - 1
-    assert [each.stage for each in joined.explain(at)] == ["neighbour"]
+    assert [step.stage for step in joined.explain(at)] == ["neighbour"]
     assert joined.explain(at)[0].note == "linked from notes/one.md"
     assert joined.order()[1] == at
 
 
-def test_what_a_filter_leaves_out_does_not_join(ask: Ask) -> None:
+def test_filtered_documents_are_not_added(ask: Ask) -> None:
     for filters in (Filters(prefix="notes/"), Filters(glob="notes/*.md")):
         ranking, sources = ask({"notes/one.md": 0.8}, filters)
         assert scores(add_linked(1, 0.5, EQUAL, sources)(ranking)) == {"notes/one.md": 0.8}
@@ -201,8 +203,8 @@ def test_what_a_filter_leaves_out_does_not_join(ask: Ask) -> None:
 # --- communities ----------------------------------------------------------------------------------
 
 
-def test_the_community_of_the_best_counts_more(ask: Ask) -> None:
-    """Guide, setup and colours are linked among each other; whoever has no links is alone."""
+def test_community_of_the_best_counts_more(ask: Ask) -> None:
+    """Guide, setup and colours link to each other; a document without links is alone."""
     ranking, sources = ask(
         {"guide.md": 0.8, "colours.md": 0.5, "tests/test_plan.md": 0.5, "alone.md": 0.5}
     )
@@ -210,12 +212,12 @@ def test_the_community_of_the_best_counts_more(ask: Ask) -> None:
     assert scores(lifted) == {
         "guide.md": 0.88, "colours.md": 0.55, "tests/test_plan.md": 0.5, "alone.md": 0.5,
     }  # fmt: skip
-    assert told(lifted, "colours.md") == ["community: in a community of the best hits"]
+    assert describe_links(lifted, "colours.md") == ["community: in a community of the best hits"]
     both = boost_community(2, 1.1, sources)(ask({"guide.md": 0.8, "tests/test_plan.md": 0.5})[0])
     assert scores(both) == {"guide.md": 0.88, "tests/test_plan.md": 0.55}
 
 
-def test_the_best_without_links_has_no_community(ask: Ask) -> None:
+def test_document_without_links_has_no_community(ask: Ask) -> None:
     ranking, sources = ask({"alone.md": 0.8, "guide.md": 0.5})
     assert scores(boost_community(1, 1.1, sources)(ranking)) == scores(ranking)
 
@@ -234,21 +236,21 @@ def test_the_best_without_links_has_no_community(ask: Ask) -> None:
         (-3.0, 1.2, ["recent: changed today"]),
     ],
 )
-def test_what_was_changed_lately_counts_more(
+def test_recently_changed_documents_count_more(
     ask: Ask, snapshot: StoredSnapshot, days: float, factor: float, note: list[str]
 ) -> None:
-    """As by the spec: times 1.2 within 7 days, 1.1 within 30, else 1."""
+    """Factor 1.2 within 7 days, 1.1 within 30, else 1."""
     ranking, sources = ask({"guide.md": 0.5})
     document = snapshot.document("guide.md")
     assert document is not None
     now = document["mtime_ns"] / 1e9 + days * DAY
-    # In whichever order the tiers are given.
+    # The order of the tiers does not matter.
     lifted = boost_recent([(30, 1.1), (7, 1.2)], sources, clock=lambda: now)(ranking)
     assert scores(lifted) == {"guide.md": pytest.approx(0.5 * factor)}
-    assert told(lifted, "guide.md") == note
+    assert describe_links(lifted, "guide.md") == note
 
 
-def test_age_counts_only_where_it_is_wanted(ask: Ask) -> None:
+def test_age_counts_only_if_enabled(ask: Ask) -> None:
     ranking, sources = ask({"guide.md": 0.5})
     assert boost_recent([], sources)(ranking) is ranking
 
@@ -257,9 +259,9 @@ def test_age_counts_only_where_it_is_wanted(ask: Ask) -> None:
 
 
 def stages_of(library: Library, query: str, uri: str) -> list[str]:
-    found = library.search(query, explain=True)
-    hit = next(each for each in found.hits if each.uri == uri)
-    return [each.stage for each in hit.explanation]
+    result = library.search(query, explain=True)
+    hit = next(step for step in result.hits if step.uri == uri)
+    return [step.stage for step in hit.explanation]
 
 
 @pytest.mark.parametrize(
@@ -276,10 +278,10 @@ def stages_of(library: Library, query: str, uri: str) -> list[str]:
          ("recent",)),
     ],
 )  # fmt: skip
-def test_each_stage_is_switched_by_settings(
+def test_settings_switch_each_stage(
     tmp_path: Path, settings: dict[str, object], given: str, absent: Sequence[str]
 ) -> None:
-    root = written(
+    root = write_files(
         tmp_path,
         {
             "guide.md": "# Zebra\n\nzebra zebra [rules](rules.md)\n",
@@ -293,7 +295,7 @@ def test_each_stage_is_switched_by_settings(
     assert not set(absent).intersection(stages)
 
 
-def test_the_preset_of_ragdocs_switches_them_all_on() -> None:
+def test_ragdocs_preset_enables_all_of_them() -> None:
     chosen = config.load(None, {"preset": "ragdocs"}, {}).search
     assert (chosen.join_neighbours, chosen.neighbour_score) == (True, 0.5)
     assert (chosen.communities, chosen.community_factor) == (True, 1.1)
@@ -302,39 +304,44 @@ def test_the_preset_of_ragdocs_switches_them_all_on() -> None:
     assert (chosen.recency_late_days, chosen.recency_late_factor) == (30, 1.1)
 
 
-def test_a_document_tells_what_each_of_its_links_expresses(tmp_path: Path) -> None:
-    """All five, by where links stand in real files, one way and the other."""
-    root = written(tmp_path, FILES)
+def test_links_of_a_document_report_their_relation(tmp_path: Path) -> None:
+    """All five relations, by the position of links in real files, in both directions."""
+    root = write_files(tmp_path, FILES)
     with Library.open(
         root, index_dir=tmp_path / "indexes", settings={"embed.provider": "none"}
     ) as library:
         library.index()
 
-        def told(uri: str, kind: Literal["links", "backlinks"]) -> dict[str, object]:
-            return {each.uri: each.relation for each in library.related(uri, kinds=(kind,)).entries}
+        def describe_links(uri: str, kind: Literal["links", "backlinks"]) -> dict[str, object]:
+            return {
+                entry.uri: entry.relation for entry in library.related(uri, kinds=(kind,)).entries
+            }
 
-        assert told("guide.md", "links") == {"setup.md": "links_to", "colours.md": "related"}
-        assert told("notes/one.md", "links") == {
+        assert describe_links("guide.md", "links") == {
+            "setup.md": "links_to",
+            "colours.md": "related",
+        }
+        assert describe_links("notes/one.md", "links") == {
             "guide/install.md": "transclusion", "tool.py": "implements",
         }  # fmt: skip
-        assert told("notes/one.md", "backlinks") == {"tests/test_plan.md": "tests"}
+        assert describe_links("notes/one.md", "backlinks") == {"tests/test_plan.md": "tests"}
 
 
-def test_a_neighbour_joins_the_answer_where_that_is_set(tmp_path: Path) -> None:
-    root = written(
+def test_neighbour_is_added_if_enabled(tmp_path: Path) -> None:
+    root = write_files(
         tmp_path,
         {
             "guide.md": "# Zebra\n\nzebra [rules](rules.md)\n",
             "rules.md": "# Rules\n\nof crossings\n",
         },
     )
-    found = {}
+    result = {}
     for joining in (False, True):
         explicit = {"embed.provider": "none", "search.join_neighbours": joining}
         with Library.open(root, index_dir=tmp_path / "indexes", settings=explicit) as library:
-            found[joining] = {hit.uri: hit.score for hit in library.search("zebra").hits}
-    assert found[False].keys() == {"guide.md"}
-    assert found[True] == {
-        "guide.md": found[False]["guide.md"],
-        "rules.md": pytest.approx(found[False]["guide.md"] / 2, abs=1e-5),
+            result[joining] = {hit.uri: hit.score for hit in library.search("zebra").hits}
+    assert result[False].keys() == {"guide.md"}
+    assert result[True] == {
+        "guide.md": result[False]["guide.md"],
+        "rules.md": pytest.approx(result[False]["guide.md"] / 2, abs=1e-5),
     }

@@ -1,4 +1,4 @@
-"""Copies, near copies and paraphrases, folded by rules that can be worked out by hand."""
+"""Folding of copies, near copies and paraphrases, on cases small enough to compute by hand."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 
 from lookfar.retrieve.answer.choose import drop_weak
 from lookfar.retrieve.answer.duplicates import READ, fold_equal, fold_near, fold_same_words
-from retrieve.passage_maker import passage, shown
+from retrieve.passage_maker import list_duplicates, passage
 
 
-def test_equal_texts_become_the_best_of_them() -> None:
-    found = fold_equal(
+def test_equal_texts_are_folded_into_the_best() -> None:
+    folded = fold_equal(
         [
             passage("b.md", 0.9, "same"),
             passage("a.md", 0.8, "other"),
@@ -22,33 +22,33 @@ def test_equal_texts_become_the_best_of_them() -> None:
             passage("d.md", 0.6, "same"),
         ]
     )
-    assert shown(found) == [("b.md", [("c.md", "text"), ("d.md", "text")]), ("a.md", [])]
-    assert [each.score for each in found] == [0.9, 0.8]
-    assert [(each.stage, each.value) for each in found[0].steps] == [("duplicates", 0.0)]
-    assert "2 duplicates" in found[0].steps[0].note
+    assert list_duplicates(folded) == [("b.md", [("c.md", "text"), ("d.md", "text")]), ("a.md", [])]
+    assert [passage.score for passage in folded] == [0.9, 0.8]
+    assert [(step.stage, step.value) for step in folded[0].steps] == [("duplicates", 0.0)]
+    assert "2 duplicates" in folded[0].steps[0].note
 
 
-def test_merged_passages_are_equal_where_all_their_chunks_are() -> None:
-    """Caught: comparing the best chunk alone."""
+def test_merged_passages_are_equal_if_all_chunks_are() -> None:
+    """Fails if only the best chunk is compared."""
     one, two = b"1" * 32, b"2" * 32
     both = replace(passage("a.md", 0.9, end=20), texts=((0, one), (10, two)), chunks=2)
     same = replace(passage("b.md", 0.8, end=20), texts=((0, one), (10, two)), chunks=2)
     less = replace(passage("c.md", 0.7, end=10), texts=((0, one),))
     apart = replace(passage("d.md", 0.6, end=30), texts=((0, one), (20, two)), chunks=2)
-    assert shown(fold_equal([both, same, less, apart])) == [
+    assert list_duplicates(fold_equal([both, same, less, apart])) == [
         ("a.md", [("b.md", "text")]),
         ("c.md", []),
         ("d.md", []),
     ]
 
 
-def test_prose_and_code_are_not_folded_into_one_another() -> None:
-    found = fold_equal([passage("a.md", 0.9, "x"), passage("a.py", 0.8, "x", lane="code")])
-    assert len(found) == 2
+def test_prose_and_code_are_not_folded_into_each_other() -> None:
+    folded = fold_equal([passage("a.md", 0.9, "x"), passage("a.py", 0.8, "x", lane="code")])
+    assert len(folded) == 2
 
 
 @pytest.mark.parametrize("lane", ["commits", "memory"])
-def test_what_has_an_occasion_of_its_own_is_never_folded(lane: str) -> None:
+def test_commits_and_memories_are_never_folded(lane: str) -> None:
     two = [passage("a", 0.9, "x", lane=lane), passage("b", 0.8, "x", lane=lane)]
     assert fold_equal(two) == two
     assert fold_same_words(two, lambda _: "one two three", 0.5, 10) == two
@@ -57,7 +57,7 @@ def test_what_has_an_occasion_of_its_own_is_never_folded(lane: str) -> None:
 
 TEXTS = {
     "full.md": "One two three four five six.",
-    # Rows: one two three, two three four, three four five, four five seven: 3 of 4 are known.
+    # Trigrams: one two three, two three four, three four five, four five seven: 3 of 4 are shared.
     "most.md": "one, two, three: FOUR five seven",
     # 1 of 3.
     "less.md": "one two three eight nine",
@@ -66,7 +66,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize(
-    ("share", "kept"),
+    ("share", "remaining"),
     [
         (1.0, ["full.md", "most.md", "less.md"]),
         (0.76, ["full.md", "most.md", "less.md"]),
@@ -74,46 +74,46 @@ TEXTS = {
         (0.3, ["full.md"]),
     ],
 )
-def test_words_count_three_in_a_row(share: float, kept: list[str]) -> None:
+def test_words_are_compared_as_trigrams(share: float, remaining: list[str]) -> None:
     passages = [passage(uri, 1 - at / 10, uri) for at, uri in enumerate(TEXTS)]
-    found = fold_same_words(passages, lambda each: TEXTS[each.place.uri], share, 10)
-    assert [each.place.uri for each in found] == kept
-    assert ("part.md", "words") in [(o.place.uri, by) for o, by in found[0].folded]
+    folded = fold_same_words(passages, lambda passage: TEXTS[passage.place.uri], share, 10)
+    assert [passage.place.uri for passage in folded] == remaining
+    assert ("part.md", "words") in [(o.place.uri, by) for o, by in folded[0].folded]
 
 
-def test_a_longer_text_is_not_folded_into_its_part() -> None:
-    """Caught: dividing by the smaller of both, by which what the longer adds would be lost."""
+def test_longer_text_is_not_folded_into_its_part() -> None:
+    """Fails if divided by the smaller of both: what the longer text adds would be lost."""
     texts = {"a.md": "three four five", "b.md": TEXTS["full.md"]}
     passages = [passage(uri, 1 - at / 10, uri) for at, uri in enumerate(texts)]
-    assert len(fold_same_words(passages, lambda each: texts[each.place.uri], 0.9, 10)) == 2
+    assert len(fold_same_words(passages, lambda passage: texts[passage.place.uri], 0.9, 10)) == 2
 
 
-def test_scripts_without_spaces_have_words_too() -> None:
+def test_scripts_without_spaces_are_compared_by_character() -> None:
     texts = {"a.md": "設定を変更する", "b.md": "設定を変更しない", "c.md": "猫が好き"}
     passages = [passage(uri, 1 - at / 10, uri) for at, uri in enumerate(texts)]
-    # Rows of a: 設定を 定を変 を変更 変更す 更する; of b the first three and three others.
-    found = fold_same_words(passages, lambda each: texts[each.place.uri], 0.5, 10)
-    assert shown(found) == [("a.md", [("b.md", "words")]), ("c.md", [])]
+    # Trigrams of a: 設定を 定を変 を変更 変更す 更する; b has the first three and three others.
+    folded = fold_same_words(passages, lambda passage: texts[passage.place.uri], 0.5, 10)
+    assert list_duplicates(folded) == [("a.md", [("b.md", "words")]), ("c.md", [])]
 
 
 def test_no_more_texts_are_read_than_are_needed() -> None:
     passages = [passage(f"{at:03}.md", 1 - at / 200, str(at)) for at in range(100)]
     read: list[str] = []
 
-    def text(each: object) -> str:
-        read.append(each.place.uri)  # type: ignore[attr-defined]
+    def text(passage_read: object) -> str:
+        read.append(passage_read.place.uri)  # type: ignore[attr-defined]
         return f"same words here {len(read) if len(read) > 5 else 0} and so on {len(read) // 6}"
 
     fold_same_words(passages, text, 0.9, 10)
     assert len(read) == READ
     read.clear()
-    found = fold_same_words(passages, text, 0.9, 50)
-    folded = len(passages) - len(found)
+    remaining = fold_same_words(passages, text, 0.9, 50)
+    folded = len(passages) - len(remaining)
     assert folded == 4
     assert len(read) == 50 + folded
 
 
-def test_meaning_folds_into_the_nearest_better_one() -> None:
+def test_similar_passage_is_folded_into_nearest_better_one() -> None:
     near = np.array(
         [
             [1.0, 0.2, 0.9, 0.86],
@@ -124,28 +124,28 @@ def test_meaning_folds_into_the_nearest_better_one() -> None:
         dtype=np.float32,
     )
     passages = [passage(uri, 1 - at / 10, uri) for at, uri in enumerate("abcd")]
-    found = fold_near(passages, near, 0.85)
-    # c is nearest to b; d is nearest to c, which is gone, and then to a.
-    assert shown(found) == [("a", [("d", "meaning")]), ("b", [("c", "meaning")])]
-    assert shown(fold_near(passages, near, 0.995)) == [(uri, []) for uri in "abcd"]
+    folded = fold_near(passages, near, 0.85)
+    # c is nearest to b; d is nearest to c, which is folded, and then to a.
+    assert list_duplicates(folded) == [("a", [("d", "meaning")]), ("b", [("c", "meaning")])]
+    assert list_duplicates(fold_near(passages, near, 0.995)) == [(uri, []) for uri in "abcd"]
 
 
-def test_what_is_folded_keeps_what_it_stood_for() -> None:
+def test_folded_passage_keeps_its_duplicates() -> None:
     passages = [passage("a", 0.9, "x"), passage("b", 0.8, "y"), passage("c", 0.7, "y")]
     near = np.array([[1, 0.9], [0.9, 1]], dtype=np.float32)
-    found = fold_near(fold_equal(passages), near, 0.85)
-    assert shown(found) == [("a", [("b", "meaning"), ("c", "meaning")])]
+    folded = fold_near(fold_equal(passages), near, 0.85)
+    assert list_duplicates(folded) == [("a", [("b", "meaning"), ("c", "meaning")])]
 
 
-def test_confidence_is_the_share_of_the_best_score() -> None:
+def test_confidence_is_relative_to_the_best_score() -> None:
     passages = [passage("a", 0.8), passage("b", 0.4), passage("c", 0.39)]
-    assert [each.place.uri for each in drop_weak(passages, 0.5)] == ["a", "b"]
+    assert [passage.place.uri for passage in drop_weak(passages, 0.5)] == ["a", "b"]
     assert drop_weak([], 0.5) == []
     assert drop_weak([passage("a", -0.1)], 0.5) == []
 
 
-def test_the_quick_look_at_words_loses_no_pair() -> None:
-    """Caught: a bound half as wide."""
+def test_quick_word_check_misses_no_pair() -> None:
+    """Fails with a bound half as wide."""
     chance = random.Random(7)
     for _ in range(1000):
         first = [chance.choice("abcdefghijklmnop") for _ in range(chance.randint(1, 14))]
@@ -158,5 +158,7 @@ def test_the_quick_look_at_words_loses_no_pair() -> None:
         alike = len(rows[0] & rows[1]) >= share * len(rows[1])
         texts = {"a": " ".join(first), "b": " ".join(second)}
         two = [passage("a", 0.9, "a"), passage("b", 0.8, "b")]
-        found = fold_same_words(two, lambda each, texts=texts: texts[each.place.uri], share, 9)
-        assert (len(found) == 1) == alike, (texts, share)
+        folded = fold_same_words(
+            two, lambda passage, texts=texts: texts[passage.place.uri], share, 9
+        )
+        assert (len(folded) == 1) == alike, (texts, share)

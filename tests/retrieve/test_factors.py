@@ -1,4 +1,4 @@
-"""Factors by kind, docstring, size, name and path of code, worked out by hand."""
+"""Factors by kind, docstring, size, name and path of code, computed by hand."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Made = Callable[..., tuple[Ranking, Defined]]
 
 
 @pytest.fixture
-def made(
+def make_code_ranking(
     make_place: Callable[..., Place], make_ranking: Callable[..., Ranking]
 ) -> Callable[..., tuple[Ranking, Defined]]:
-    """A ranking of chunks that define one thing each and all score one half."""
+    """Return a ranking of chunks with one definition each, all with score 0.5."""
 
-    def made(
+    def make_code_ranking(
         query: str, *defines: tuple[str, SymbolKind, bool], uri: str = "a.py", lane: str = "code"
     ) -> tuple[Ranking, Defined]:
         candidates = [
@@ -36,11 +36,12 @@ def made(
             ranking.plan, text=query, terms=tuple(terms_of(query)), names=names_in(query)
         )
         defined = {
-            each: [Definition(0, *one)] for each, one in zip(candidates, defines, strict=True)
+            candidate: [Definition(0, *fields)]
+            for candidate, fields in zip(candidates, defines, strict=True)
         }
         return replace(ranking, plan=plan), defined
 
-    return made
+    return make_code_ranking
 
 
 @pytest.mark.parametrize(
@@ -58,38 +59,42 @@ def made(
         ("how dates are parsed", ()),
     ],
 )
-def test_questions_tell_what_they_are_about(question: str, intents: tuple[str, ...]) -> None:
+def test_intents_of_questions(question: str, intents: tuple[str, ...]) -> None:
     assert detect_intents(terms_of(question)) == intents
 
 
-def test_the_kind_that_is_asked_for_counts_more(made: Made) -> None:
-    ranking, defined = made("date function", ("Date", "class", False), ("date", "method", False))
+def test_requested_kind_counts_more(make_code_ranking: Made) -> None:
+    ranking, defined = make_code_ranking(
+        "date function", ("Date", "class", False), ("date", "method", False)
+    )
     judged = factors.boost_kind(1.3, 1.15)(ranking, defined)
     assert judged.scores == pytest.approx((0.5, 0.5 * 1.3))
     assert judged.explain(1)[-1].note == "the question is about: function"
-    ranking, defined = made("date class", ("Date", "class", False), ("date", "method", False))
+    ranking, defined = make_code_ranking(
+        "date class", ("Date", "class", False), ("date", "method", False)
+    )
     assert factors.boost_kind(1.3, 1.15)(ranking, defined).scores == pytest.approx((0.5 * 1.3, 0.5))
 
 
-def test_what_a_question_is_about_is_found_by_names(made: Made) -> None:
-    """A question about logins lifts what checks passwords, though no word is shared."""
+def test_topic_of_code_is_found_by_names(make_code_ranking: Made) -> None:
+    """A question about logins boosts code that checks passwords, though they share no word."""
     defines = ("check_password", "function", False), ("print_page", "function", False)
-    judged = factors.boost_kind(1.3, 1.15)(*made("how does login work", *defines))
+    judged = factors.boost_kind(1.3, 1.15)(*make_code_ranking("how does login work", *defines))
     assert judged.scores == pytest.approx((0.5 * 1.15, 0.5))
-    same = made("how do pages look", *defines)
+    same = make_code_ranking("how do pages look", *defines)
     assert factors.boost_kind(1.3, 1.15)(*same) is same[0]
 
 
-def test_documented_code_counts_more(made: Made) -> None:
+def test_documented_code_counts_more(make_code_ranking: Made) -> None:
     judged = factors.boost_documented(1.05)(
-        *made("x", ("a", "function", True), ("b", "function", False))
+        *make_code_ranking("x", ("a", "function", True), ("b", "function", False))
     )
     assert judged.scores == pytest.approx((0.5 * 1.05, 0.5))
 
 
 @pytest.mark.parametrize(("least", "counts"), factors.LARGE)
-def test_large_code_counts_less(made: Made, least: int, counts: float) -> None:
-    ranking, _ = made("x", ("a", "function", False), ("b", "function", False))
+def test_large_code_counts_less(make_code_ranking: Made, least: int, counts: float) -> None:
+    ranking, _ = make_code_ranking("x", ("a", "function", False), ("b", "function", False))
     small, large = ranking.candidates
     large = large._replace(place=large.place._replace(end=large.place.start + least))
     judged = factors.demote_large(replace(ranking, candidates=(small, large)))
@@ -107,18 +112,20 @@ def test_large_code_counts_less(made: Made, least: int, counts: float) -> None:
         ("render", "date", 1.0),
     ],
 )
-def test_the_ladder_of_names(made: Made, query: str, name: str, counts: float) -> None:
-    judged = factors.boost_names_by_ladder(*made(query, (name, "function", False)))
+def test_name_ladder(make_code_ranking: Made, query: str, name: str, counts: float) -> None:
+    judged = factors.boost_names_by_ladder(*make_code_ranking(query, (name, "function", False)))
     assert judged.scores == pytest.approx((0.5 * counts,))
 
 
-def test_words_of_the_path_count(made: Made) -> None:
-    ranking, _ = made("json reader", ("a", "function", False), uri="src/json/x.py")
+def test_path_words_count(make_code_ranking: Made) -> None:
+    ranking, _ = make_code_ranking("json reader", ("a", "function", False), uri="src/json/x.py")
     assert factors.boost_path_words(ranking).scores == pytest.approx((0.5 * 1.1,))
 
 
-def test_prose_is_left_alone(made: Made) -> None:
-    ranking, defined = made("date function", ("date", "function", True), uri="date.md", lane="docs")
+def test_prose_is_not_changed(make_code_ranking: Made) -> None:
+    ranking, defined = make_code_ranking(
+        "date function", ("date", "function", True), uri="date.md", lane="docs"
+    )
     for judge in (
         factors.boost_kind(1.3, 1.15),
         factors.boost_documented(1.05),

@@ -1,4 +1,4 @@
-"""Which sentences of a passage answer: by their words, their neighbours' words, and meaning."""
+"""Choosing sentences by their words, their neighbours' words, and meaning."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ PROSE = (
 )
 
 
-def test_prose_is_cut_into_sentences() -> None:
+def test_prose_is_split_into_sentences() -> None:
     assert [PROSE[one.start : one.end] for one in split_sentences(PROSE)] == [
         "# Title", "First sentence here.", "Second one\nwraps here!", "Third.", "- item one",
         "- item two.", "More.", "x = 1234", "y = call()", "After code.", "| a12 | b |",
     ]  # fmt: skip
 
 
-def test_code_is_cut_into_lines() -> None:
+def test_code_is_split_into_lines() -> None:
     code = "def f():\n    return 1\n\n\n}\n"
     assert [code[one.start : one.end] for one in split_lines(code)] == ["def f():", "    return 1"]
 
@@ -39,7 +39,7 @@ def best(text: str, weights: dict[str, float], *, code: bool = False) -> str:
     return text[one.start : one.end]
 
 
-def test_the_sentence_with_the_telling_words_is_first() -> None:
+def test_sentence_with_significant_words_is_first() -> None:
     text = "Keys are used. The signing key rotates every ninety days. Days are long."
     assert best(text, {"rotate": 0.6, "key": 0.3, "day": 0.1}) == (
         "The signing key rotates every ninety days."
@@ -47,23 +47,23 @@ def test_the_sentence_with_the_telling_words_is_first() -> None:
 
 
 def test_neighbours_decide_between_equals() -> None:
-    """Seen to fail with neighbours left out."""
+    """Fails if neighbours are ignored."""
     text = "Rotation matters. Nothing here. Keys exist. The key rotates. Every ninety days, a day."
     assert best(text, {"rotat": 0.4, "day": 0.6}).startswith("Every ninety days")
 
 
-def test_a_heading_gives_way_to_its_section() -> None:
+def test_heading_ranks_below_its_section() -> None:
     assert best("# Rotate keys\n\nTo rotate keys, run it.\n", {"rotat": 0.5, "key": 0.5}) == (
         "To rotate keys, run it."
     )
 
 
-def test_where_no_word_answers_the_first_sentence_does() -> None:
+def test_first_sentence_is_returned_if_no_word_matches() -> None:
     assert best("One thing. Another thing.", {"absent": 1.0}) == "One thing."
     assert find_best_sentences("", FocusQuery({}), code=False) == []
 
 
-def test_meaning_decides_where_no_word_does() -> None:
+def test_meaning_decides_if_no_word_matches() -> None:
     embedder = HashedEmbedder()
     text = "Lanterns glow. Boats sail on the water. Trees grow."
     asked = FocusQuery({"absent": 1.0}, embedder.embed(["Trees grow."])[0], embedder)
@@ -84,7 +84,7 @@ def library(tmp_path: Path) -> Iterator[Library]:
         yield library
 
 
-def test_a_hit_says_where_its_answer_is(library: Library, tmp_path: Path) -> None:
+def test_hit_reports_where_its_answer_is(library: Library, tmp_path: Path) -> None:
     text = (tmp_path / "docs" / "guide.md").read_text(encoding="utf-8")
     [hit] = library.search("how to revert a release", focus=True).hits
     first = hit.focus[0]
@@ -93,5 +93,5 @@ def test_a_hit_says_where_its_answer_is(library: Library, tmp_path: Path) -> Non
     assert hit.document_chars == len(text)
 
 
-def test_whoever_does_not_ask_for_it_pays_nothing(library: Library) -> None:
+def test_focus_is_not_computed_unless_asked_for(library: Library) -> None:
     assert library.search("how to revert a release").hits[0].focus == ()

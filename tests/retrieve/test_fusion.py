@@ -1,4 +1,4 @@
-"""Rank fusion, weights by variance, alpha and doubt, on cases worked out by hand."""
+"""Rank fusion, weights by variance, alpha and low relevance, computed by hand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MakeRanking = Callable[..., Ranking]
 
 @pytest.fixture
 def four(make_place: MakePlace, make_ranking: MakeRanking) -> Ranking:
-    """First by words, second by both, first by meaning, and one that no lane knows."""
+    """First by words, second by both, first by meaning, and one that no retriever found."""
     scores = [(9.0, 0.2), (5.0, 0.6), (0.0, 0.9), (0.0, 0.0)]
     return make_ranking(
         [
@@ -32,7 +32,7 @@ def four(make_place: MakePlace, make_ranking: MakeRanking) -> Ranking:
 
 
 def test_ranks_are_fused_by_their_reciprocals(four: Ranking) -> None:
-    """The k is 60: 1/61, 1/62 and 1/63 for the places, as a share of the best there can be."""
+    """With k = 60: 1/61, 1/62 and 1/63 by rank, relative to the best possible sum."""
     fused = fuse_by_rank(0.5, 0.5, 60)(four)
     best = 1 / 61
     assert fused.scores == pytest.approx(
@@ -43,17 +43,17 @@ def test_ranks_are_fused_by_their_reciprocals(four: Ranking) -> None:
             0.0,
         )
     )
-    assert [each.stage for each in fused.explain(0)] == ["keyword", "vector"]
+    assert [step.stage for step in fused.explain(0)] == ["keyword", "vector"]
 
 
-def test_ranks_are_weighed(four: Ranking) -> None:
+def test_ranks_are_weighted(four: Ranking) -> None:
     words = fuse_by_rank(0.0, 1.0, 60)(four)
     assert words.scores == pytest.approx((1.0, 61 / 62, 0.0, 0.0))
     near = fuse_by_rank(1.0, 0.0, 60)(four)
     assert near.order()[:3] == [2, 1, 0]
 
 
-def test_a_document_that_matches_as_a_whole_comes_after_all_chunks(
+def test_page_matches_rank_behind_chunk_matches(
     make_place: MakePlace, make_ranking: MakeRanking
 ) -> None:
     ranking = make_ranking(
@@ -65,29 +65,28 @@ def test_a_document_that_matches_as_a_whole_comes_after_all_chunks(
     assert fuse_by_rank(0.0, 1.0, 60)(ranking).scores == pytest.approx((61 / 62, 1.0))
 
 
-def test_a_lane_whose_scores_hardly_differ_counts_less(
+def test_retriever_with_little_variance_counts_less(
     make_place: MakePlace, make_ranking: MakeRanking
 ) -> None:
-    """Ten chunks: by words five are good and five bad (variance 1/4), by meaning one is nearer
-    than the rest (variance 9/100), which is nine tenths of the threshold.
-    """
+    """Ten chunks: by words five are good and five bad (variance 1/4), by meaning one is nearer than
+    the rest (variance 9/100), which is nine tenths of the threshold."""
     ranking = make_ranking(
         [
             Candidate(make_place(at, document=at), at % 2 * 8.0, 0.0, 0.9 if at == 1 else 0.4)
             for at in range(1, 11)
         ]
     )
-    near, said = weigh_by_variance(0.1, 0.1)(ranking, 0.5, 0.5)
-    assert (near, said) == pytest.approx((0.45 / 0.95, 0.5 / 0.95))
+    near, by_words = weigh_by_variance(0.1, 0.1)(ranking, 0.5, 0.5)
+    assert (near, by_words) == pytest.approx((0.45 / 0.95, 0.5 / 0.95))
     assert weigh_by_variance(0.05, 0.1)(ranking, 0.5, 0.5) == pytest.approx((0.5, 0.5))
-    # A lane that tells nothing at all still counts the least.
+    # A retriever without any variance still has the minimum weight.
     flat = replace(ranking, candidates=tuple(c._replace(vector=0.4) for c in ranking.candidates))
     assert weigh_by_variance(0.1, 0.2)(flat, 0.5, 0.5) == pytest.approx((0.1 / 0.6, 0.5 / 0.6))
-    # Where one lane is all there is, it keeps its weight.
+    # A single retriever keeps its weight.
     assert weigh_by_variance(0.1, 0.1)(ranking, 0.0, 0.75) == (0.0, 0.75)
 
 
-def test_weights_by_variance_reach_the_sum(four: Ranking) -> None:
+def test_weights_by_variance_reach_the_fusion(four: Ranking) -> None:
     def silent(_: Ranking, meaning: float, words: float) -> tuple[float, float]:
         return 0.0, meaning + words
 
@@ -96,12 +95,12 @@ def test_weights_by_variance_reach_the_sum(four: Ranking) -> None:
 
 
 @pytest.mark.parametrize(("alpha", "order"), [(0.0, [0, 1]), (1.0, [2, 1])])
-def test_alpha_is_the_share_of_meaning(four: Ranking, alpha: float, order: list[int]) -> None:
+def test_alpha_is_the_share_of_vectors(four: Ranking, alpha: float, order: list[int]) -> None:
     fuse = make_stages(SearchSettings(alpha=alpha), ())[0]
     assert fuse(four).order()[:2] == order
 
 
-def test_the_kind_of_fusion_is_a_setting(four: Ranking) -> None:
+def test_fusion_is_chosen_by_a_setting(four: Ranking) -> None:
     fuse = make_stages(SearchSettings(fusion="rrf", vector_weight=0.5, keyword_weight=0.5), ())[0]
     assert fuse(four).scores == fuse_by_rank(0.5, 0.5, 60)(four).scores
     weighed = SearchSettings(dynamic_weights=True, variance_threshold=1, min_weight_factor=1)
@@ -111,8 +110,8 @@ def test_the_kind_of_fusion_is_a_setting(four: Ranking) -> None:
     )
 
 
-def test_nothing_relevant_is_said_where_little_speaks_for_the_best(four: Ranking) -> None:
-    """The words of the question weigh 20; the best page has 9 of it, and the best cosine 0.9."""
+def test_low_relevance_is_noted(four: Ranking) -> None:
+    """The words of the question weigh 20; the best page has 9 of it, and the best cosine is 0.9."""
     asked = replace(four, rarity={"a": 12.0, "b": 8.0}, entries=1000)
     assert measure_relevance(asked) == pytest.approx((9 / 20 + 0.9) / 0.5)
     assert note_low_relevance(asked) == []
@@ -124,7 +123,7 @@ def test_nothing_relevant_is_said_where_little_speaks_for_the_best(four: Ranking
     assert note_low_relevance(replace(far, entries=999)) == []
 
 
-def test_without_a_model_words_decide_whether_anything_is_relevant(
+def test_relevance_without_a_model_is_by_words(
     four: Ranking,
 ) -> None:
     words = replace(four, plan=replace(four.plan, vector=None), rarity={"a": 36.0}, entries=1000)
@@ -132,12 +131,11 @@ def test_without_a_model_words_decide_whether_anything_is_relevant(
     assert measure_relevance(replace(words, plan=replace(words.plan, mode="vector"))) is None
 
 
-def test_cosines_of_two_models_are_laid_over_one_range(
+def test_cosines_of_two_models_share_one_range(
     make_place: MakePlace, make_ranking: MakeRanking
 ) -> None:
-    """The second model, for code, says 0.9 where the first says 0.3: its best is as near as the
-    best of the first, and no nearer.
-    """
+    """The second model, for code, gives 0.9 where the first gives 0.3: its best counts as much as
+    the best of the first, and not more."""
     near = [(0.1, "docs"), (0.3, "docs"), (0.8, "code"), (0.9, "code")]
     candidates = [
         Candidate(make_place(at, document=at)._replace(lane=lane), 0.0, 0.0, value)

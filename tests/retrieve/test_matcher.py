@@ -1,7 +1,7 @@
-"""Matching line by line: against Python's own search, and against ripgrep where it is installed.
+"""Line matching, compared with Python's ``re``, and with ripgrep if it is installed.
 
-Python's expressions are the oracle for what both read in the same way; they are given short lines
-only, because their time is not bounded.
+Python is the oracle for expressions that both read the same way. It gets short lines only, because
+its time is not bounded.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from lookfar.retrieve.grep.literals import derive_need
 from lookfar.retrieve.grep.matcher import make_matcher
 from lookfar.retrieve.grep.syntax import parse
 
-# Letters with other cases in ASCII and beyond (the sign for kelvin, the long s), letters without,
-# and characters of one to four bytes.
+# Letters with other cases in ASCII and beyond (the Kelvin sign, the long s), letters without, and
+# characters of one to four bytes.
 LETTERS = "abkKsS\u212a\u017féÉßẞ日λΛςσ_7٣ .-(\t😀x"
 LINES = st.lists(st.text(LETTERS, max_size=12), max_size=8)
 TRIALS = harness.amount(150, 5_000)
@@ -37,7 +37,7 @@ def matched(lines: list[str], pattern: str, **how: object) -> Found:
     usual = {"regex": False, "case": "sensitive", "whole_words": False}
     matcher = make_matcher(pattern, **{**usual, **how})  # type: ignore[arg-type]
     raw = text.encode()
-    found: Found = []
+    matches: Found = []
     for line in matcher.lines(raw):
         number = raw.count(b"\n", 0, line.start) + 1
         whole = raw[line.start : line.end]
@@ -45,18 +45,18 @@ def matched(lines: list[str], pattern: str, **how: object) -> Found:
             (len(whole[:start].decode()), len(whole[:end].decode()))
             for start, end in matcher.spans(whole)
         ]
-        found.append((number, spans))
-    assert matcher.count(raw) == len(found)
-    return found
+        matches.append((number, spans))
+    assert matcher.count(raw) == len(matches)
+    return matches
 
 
 def oracle(lines: list[str], expression: str, flags: re.RegexFlag = re.NOFLAG) -> Found:
     compiled = re.compile(expression, flags)
-    found: Found = []
+    matches: Found = []
     for number, line in enumerate(lines, start=1):
         spans: list[tuple[int, int]] = []
         at = 0
-        # Python goes on after an empty match, and lets one touch the match before it, in ways
+        # Python continues after an empty match, and lets one touch the match before it, in ways
         # that ripgrep does not.
         while at <= len(line) and (match := compiled.search(line, at)):
             start, end = match.span()
@@ -66,16 +66,16 @@ def oracle(lines: list[str], expression: str, flags: re.RegexFlag = re.NOFLAG) -
             spans.append((start, end))
             at = end
         if spans:
-            found.append((number, spans))
-    return found
+            matches.append((number, spans))
+    return matches
 
 
 @settings(max_examples=TRIALS, deadline=None)
 @given(lines=LINES, data=st.data(), fold=st.booleans(), words=st.booleans())
-def test_a_text_is_found_where_python_finds_it(
+def test_literal_matches_where_python_does(
     lines: list[str], data: st.DataObject, fold: bool, words: bool
 ) -> None:
-    """Seen to fail with the character before a whole word taken for its last byte."""
+    """Fails if the character before a whole word is read as a single byte."""
     pattern = data.draw(_parts_of(lines))
     case = "insensitive" if fold else "sensitive"
     around = r"(?<!\w){}(?!\w)" if words else "{}"
@@ -85,31 +85,31 @@ def test_a_text_is_found_where_python_finds_it(
     assert matched(lines, pattern, case=case, whole_words=words) == expected
 
 
-def test_a_match_may_begin_where_others_ended() -> None:
-    """Seen to fail with a simulation that stops where no thread is alive."""
+def test_match_may_begin_where_another_ended() -> None:
+    """Fails if the simulation stops as soon as no thread is alive."""
     how = {"case": "insensitive", "whole_words": True}
     assert matched(["7.."], ".", **how) == [(1, [(2, 3)])]
 
 
 def test_matches_do_not_overlap() -> None:
-    """Seen to fail with a search that goes on one byte behind the last match."""
+    """Fails if the search continues one byte after the last match."""
     assert matched(["aaaaa"], "aa") == [(1, [(0, 2), (2, 4)])]
 
 
 def _parts_of(lines: list[str]) -> st.SearchStrategy[str]:
-    """A part of one of the lines, or any short text."""
+    """Part of one of the lines, or any short text."""
     parts = {line[a:b] for line in lines for a in range(len(line)) for b in range(a + 1, a + 6)}
     anything = st.text(LETTERS, min_size=1, max_size=4)
     return st.one_of(st.sampled_from(sorted(parts)), anything) if parts else anything
 
 
 def _has_width(expression: str) -> bool:
-    """How often nothing is repeated, Python sees in another way than all others."""
+    """Python counts repetitions of an empty match differently."""
     return bool(re._parser.parse(expression).getwidth()[0])  # type: ignore[attr-defined]
 
 
 def _expressions() -> st.SearchStrategy[str]:
-    """Expressions that Python and ripgrep read in the same way."""
+    """Expressions that Python and ripgrep read the same way."""
     atoms = st.sampled_from(
         ["a", "b", "k", "S", "\u017f", "é", "ß", "日", "x", r"\.", ".", r"\w", r"\d", r"\s", r"\W",
          "[ab]", "[^ab]", "[^é]", r"[\w.]", r"[^\W_]", "[a-k]", r"\b", r"\B", "^", "$", " ", "_"]
@@ -132,10 +132,10 @@ def _expressions() -> st.SearchStrategy[str]:
 @given(lines=LINES, expression=_expressions(), fold=st.booleans(), words=st.booleans())
 @example(["aé"], r"a\b", False, False)
 @example(["\u212a"], "k", True, False)
-def test_an_expression_matches_where_pythons_does(
+def test_expression_matches_where_python_does(
     lines: list[str], expression: str, fold: bool, words: bool
 ) -> None:
-    """Seen to fail with ASCII's word boundaries, and with classes that hold the line break."""
+    """Fails with ASCII word boundaries, and with classes that contain the line break."""
     case = "insensitive" if fold else "sensitive"
     if r"\B" in expression:  # Before Python 3.14 it does not match in an empty text.
         lines = [line for line in lines if line]
@@ -147,7 +147,7 @@ def test_an_expression_matches_where_pythons_does(
 
 @settings(max_examples=TRIALS, deadline=None)
 @given(lines=LINES, expression=_expressions(), fold=st.booleans())
-def test_what_is_needed_is_in_every_text_that_matches(
+def test_every_matching_text_contains_what_is_required(
     lines: list[str], expression: str, fold: bool
 ) -> None:
     """A condition that a match does not meet would hide it."""
@@ -167,8 +167,8 @@ def test_what_is_needed_is_in_every_text_that_matches(
             assert meets(need, folded(line.encode()))
 
 
-def test_needs_are_found() -> None:
-    """Seen to fail with the texts of a repetition that may be absent."""
+def test_required_literals() -> None:
+    """Fails if the texts of an optional repetition are required."""
     from lookfar.ports import EVERYTHING, AllOf, AnyOf
 
     assert derive_need(parse("hello world").node) == b"hello world"
@@ -186,7 +186,7 @@ def test_needs_are_found() -> None:
      ("a{2", 1), ("a{3,2}", 1), (r"a\nb", 1), (r"\p{", 0), ("a\\", 1), ("(?q)", 0), ("[z-a]", 1),
      ("a\nb", 1), (r"\x{110000}", 0), ("(?P=a)", 0), ("(?-u)a", 0), (r"[\n]", 0), ("{", 0)],
 )  # fmt: skip
-def test_what_cannot_be_matched_is_refused_with_its_position(pattern: str, position: int) -> None:
+def test_unsupported_syntax_is_rejected_with_position(pattern: str, position: int) -> None:
     with pytest.raises(InvalidArgument) as caught:
         make_matcher(pattern, regex=True, case="sensitive", whole_words=False)
     assert caught.value.details["position"] == position
@@ -194,21 +194,21 @@ def test_what_cannot_be_matched_is_refused_with_its_position(pattern: str, posit
 
 
 @pytest.mark.parametrize("pattern", ["", "a\nb", "\ud800", "x" * 10_001])
-def test_texts_that_cannot_be_matched_are_refused(pattern: str) -> None:
+def test_invalid_patterns_are_rejected(pattern: str) -> None:
     with pytest.raises(InvalidArgument):
         make_matcher(pattern, regex=False, case="sensitive", whole_words=False)
 
 
 @pytest.mark.parametrize("pattern", ["(?:a{1000}){1000}", r"\p{Nonsense}", "(" * 200 + ")" * 200])
-def test_expressions_that_are_too_large_or_unknown_are_refused(pattern: str) -> None:
+def test_too_large_expressions_are_rejected(pattern: str) -> None:
     with pytest.raises(InvalidArgument):
         make_matcher(pattern, regex=True, case="sensitive", whole_words=False)
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)*b", "(x+x+)+y", r"(?:\b\w+\b ?)+!", "(.*)*Q"])
 @pytest.mark.parametrize("letter", ["a", "é"])
-def test_what_takes_pythons_expressions_for_ever_is_quick(pattern: str, letter: str) -> None:
-    """It would not end in anybody's lifetime; the second letter is for the simulation."""
+def test_exponential_expressions_are_fast(pattern: str, letter: str) -> None:
+    """Python would never finish; the second letter is for the simulation."""
     line = "a" * 400 + letter * 5 + "x" * 400 + "#"
     assert matched([line], pattern, regex=True) == []
 
@@ -218,11 +218,9 @@ def test_what_takes_pythons_expressions_for_ever_is_quick(pattern: str, letter: 
     [("abc", "smart", [1, 2]), ("Abc", "smart", [2]), (r"a\Sc", "smart", [1, 2]),
      (r"\w{3}", "smart", [1, 2]), ("abc", "sensitive", [1]), ("ABC", "insensitive", [1, 2])],
 )  # fmt: skip
-def test_smart_case_counts_where_a_letter_is_upper(
-    pattern: str, case: str, expected: list[int]
-) -> None:
-    found = matched(["abc", "Abc"], pattern, regex=True, case=case)
-    assert [number for number, _ in found] == expected
+def test_smart_case(pattern: str, case: str, expected: list[int]) -> None:
+    matches = matched(["abc", "Abc"], pattern, regex=True, case=case)
+    assert [number for number, _ in matches] == expected
 
 
 def test_classes_are_those_of_ripgrep() -> None:
@@ -256,15 +254,17 @@ def test_lines_and_matches_are_those_of_ripgrep(
     fold: bool,
     literal: bool,
 ) -> None:
-    """Seen to fail with the same mutations as the test against Python."""
+    """Fails with the same mutations as the test against Python."""
     folder = _folder(tmp_path_factory)
     case = "insensitive" if fold else "sensitive"
-    found = matched(lines, expression, regex=not literal, case=case)
+    matches = matched(lines, expression, regex=not literal, case=case)
     expected = _ripgrep(folder, lines, expression, fold=fold, literal=literal)
-    assert [number for number, _ in found] == [number for number, _ in expected]
+    assert [number for number, _ in matches] == [number for number, _ in expected]
     # ripgrep 13 forgets what precedes a match that is not the first of its line.
     if not {r"\b", r"\B", "^"}.intersection(re.findall(r"\\b|\\B|\^", expression)):
-        whole = [(number, [span for span in spans if span[0] < span[1]]) for number, spans in found]
+        whole = [
+            (number, [span for span in spans if span[0] < span[1]]) for number, spans in matches
+        ]
         assert whole == expected
 
 
@@ -286,15 +286,15 @@ def _ripgrep(folder: Path, lines: list[str], pattern: str, *, fold: bool, litera
         [RG, *options, "-e", pattern, "--", str(file)], capture_output=True, check=False, timeout=60
     )
     assert done.returncode in (0, 1), done.stderr
-    found: Found = []
-    for told in map(json.loads, done.stdout.splitlines()):
-        if told["type"] == "match":
-            raw = told["data"]["lines"]["text"].encode()
+    matches: Found = []
+    for event in map(json.loads, done.stdout.splitlines()):
+        if event["type"] == "match":
+            raw = event["data"]["lines"]["text"].encode()
             # It also reports empty matches inside of a character.
             spans = [
-                (len(raw[: each["start"]].decode()), len(raw[: each["end"]].decode()))
-                for each in told["data"]["submatches"]
-                if each["start"] < each["end"]
+                (len(raw[: span["start"]].decode()), len(raw[: span["end"]].decode()))
+                for span in event["data"]["submatches"]
+                if span["start"] < span["end"]
             ]
-            found.append((told["data"]["line_number"], spans))
-    return found
+            matches.append((event["data"]["line_number"], spans))
+    return matches

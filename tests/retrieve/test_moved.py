@@ -1,4 +1,4 @@
-"""A citation of a text that stands twice is found again where it was, not at its twin."""
+"""A citation of a repeated text is found again at the same occurrence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TWINS = "# A\n\n## Linux\n\n### Install\n\nRun make.\n\n## Windows\n\n### Instal
 
 
 @pytest.mark.parametrize(
-    ("start", "now", "before", "found"),
+    ("start", "now", "before", "expected"),
     [
         (4, "xx ab ab", " ab ab", 6),
         (1, "xx ab ab", " ab ab", 3),
@@ -28,25 +28,25 @@ TWINS = "# A\n\n## Linux\n\n### Install\n\nRun make.\n\n## Windows\n\n### Instal
         (9, "aaaa", "aaaaaaaaaaab", -1),
     ],
 )
-def test_the_same_in_turn_and_otherwise_the_nearest(
-    start: int, now: str, before: str | None, found: int
+def test_same_occurrence_or_else_the_nearest(
+    start: int, now: str, before: str | None, expected: int
 ) -> None:
-    assert find_moved("ab", start, now, before) == found
+    assert find_moved("ab", start, now, before) == expected
 
 
-def test_a_row_of_one_sign_takes_no_time() -> None:
-    """Seen to run for as long as it was let with places looked for at every sign."""
+def test_repeated_character_is_fast() -> None:
+    """Ran without end when occurrences were searched at every character."""
     row = "=" * 400_000
     assert find_moved("=" * 100_000, 1, row + "!", row) == 0
 
 
-def test_nothing_stands_nowhere() -> None:
+def test_empty_text_is_not_found() -> None:
     assert find_moved("", 3, "abc", "abcdef") == -1
 
 
 @pytest.mark.parametrize("indexed", [True, False])
-def test_a_citation_of_twins_means_the_same_one(indexed: bool) -> None:
-    """Seen to fail with the first that was found: the other section was cited."""
+def test_citation_of_repeated_text_keeps_its_occurrence(indexed: bool) -> None:
+    """Fails if the first occurrence wins: the other section was cited."""
     cited = parse("a.md", TWINS).sections[-1].span
     digest = sha256(TWINS[cited.start : cited.end].encode()).hexdigest()
     target = Target("a.md", chars=(cited.start, cited.end), sha256=digest[:16])
@@ -57,13 +57,12 @@ def test_a_citation_of_twins_means_the_same_one(indexed: bool) -> None:
 
 
 @pytest.mark.usefixtures("own_home")
-def test_a_hit_of_twins_means_the_same_one(tmp_path: Path) -> None:
-    """Seen to fail with the first that was found: both hits had the place of one."""
-    said = "Run gnumake now. " * 60
-    text = (
-        f"# A\n\n## Linux\n\n### Install\n\n{said}\n\n## Windows\n\n{'Windows words. ' * 100}\n\n"
-    )
-    text += f"### Install\n\n{said}\n"
+def test_hit_in_repeated_text_keeps_its_occurrence(tmp_path: Path) -> None:
+    """Fails if the first occurrence wins: both hits had the same position."""
+    paragraph = "Run gnumake now. " * 60
+    other = "Windows words. " * 100
+    text = f"# A\n\n## Linux\n\n### Install\n\n{paragraph}\n\n## Windows\n\n{other}\n\n"
+    text += f"### Install\n\n{paragraph}\n"
     root = tmp_path / "root"
     root.mkdir()
     (root / "twins.md").write_text(text)
@@ -79,6 +78,6 @@ def test_a_hit_of_twins_means_the_same_one(tmp_path: Path) -> None:
         (root / "twins.md").write_text("Intro.\n\n" + text)
         after = library.search("gnumake", mode="keyword").hits
     assert len(before) == 2
-    assert {each.state for each in after} == {"moved"}
-    moved = [each.span.start - len("Intro.\n\n") for each in after]
-    assert moved == [each.span.start for each in before]
+    assert {hit.state for hit in after} == {"moved"}
+    moved = [hit.span.start - len("Intro.\n\n") for hit in after]
+    assert moved == [hit.span.start for hit in before]

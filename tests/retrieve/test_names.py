@@ -79,7 +79,7 @@ def first(library: Library, question: str, mode: Mode = "hybrid", **filters: str
 
 
 def holds(hit: Hit, place: str) -> bool:
-    """Whether a hit shows a line, given as ``file:line``."""
+    """Return whether a hit shows a line, given as ``file:line``."""
     uri, _, line = place.partition(":")
     return hit.uri == uri and hit.span.start_line <= int(line) <= hit.span.end_line
 
@@ -103,38 +103,40 @@ LEADS = {
 
 
 @pytest.mark.parametrize("mode", get_args(Mode))
-def test_a_name_leads_to_its_definition(library: Library, mode: Mode) -> None:
-    """Code before its tests and re-exports, definitions before declarations; what the parser did
-    not record by how its line looks; what one file alone has, there. Seen to fail with the last
-    stage left out, with definitions not brought in as candidates, with tiers ignored, and
-    without the look at lines."""
-    found = {question: first(library, question, mode) for question in LEADS}
+def test_name_leads_to_its_definition(library: Library, mode: Mode) -> None:
+    """Code comes before its tests and re-exports, and definitions before declarations. What the
+    parser did not record is found by its line, and a name in only one file is found there.
+
+    Fails without the last stage, without definitions as candidates, without tiers, and without
+    looking at lines.
+    """
+    firsts = {question: first(library, question, mode) for question in LEADS}
     missed = {
-        question: hit.uri for question, hit in found.items() if not holds(hit, LEADS[question])
+        question: hit.uri for question, hit in firsts.items() if not holds(hit, LEADS[question])
     }
     assert missed == {}
 
 
-def test_a_definition_that_the_filters_refuse_is_not_brought_in(library: Library) -> None:
-    """Seen to fail with definitions looked up without the filters."""
+def test_filtered_definition_is_not_added(library: Library) -> None:
+    """Fails if definitions are looked up without the filters."""
     assert holds(first(library, "ClientSession", prefix="tests/"), "tests/test_session.py:1")
     assert first(library, "ClientSession", glob="*.md").uri == "README.md"
 
 
-def test_the_step_says_why(library: Library) -> None:
+def test_step_explains_the_match(library: Library) -> None:
     hit = library.search("ClientSession", explain=True).hits[0]
     assert "it defines ClientSession" in [step.note for step in hit.explanation]
     assert hit.score < 3
 
 
-def test_a_definition_is_put_first_by_as_little_as_it_takes(library: Library) -> None:
-    """Seen to fail with a fixed lift: the rest would look as if nothing spoke for it."""
+def test_definition_is_raised_no_more_than_needed(library: Library) -> None:
+    """Fails with a fixed boost: the others would look irrelevant."""
     hits = library.search("RING_LIMIT", top_k=5).hits
     assert hits[0].uri == "lib/ring.h"
     assert hits[0].score - hits[1].score <= hits[0].score / 2
 
 
-def asked(question: str) -> list[tuple[str, bool]]:
+def list_names(question: str) -> list[tuple[str, bool]]:
     plan = make_plan(question, mode="keyword", top_k=5, filters=Filters(), embedder=None)
     return [(".".join(name.parts), name.alone) for name in find_names(plan)]
 
@@ -160,13 +162,13 @@ def asked(question: str) -> list[tuple[str, bool]]:
     ],
 )
 def test_which_words_are_names(question: str, names: list[tuple[str, bool]]) -> None:
-    """Seen to fail with every capital taken for a name."""
-    assert asked(question) == names
+    """Fails if every capitalised word is a name."""
+    assert list_names(question) == names
 
 
 def test_parts_of_a_name_are_not_topics() -> None:
-    """``ClientSession`` is not about authentication, whose words have ``session`` among them.
-    Seen to fail with all terms of the question as topics."""
+    """``ClientSession`` is not about authentication, although ``session`` is one of its words.
+    Fails if all terms of the question are topics."""
     plan = make_plan(
         "ClientSession of error-handling", mode="keyword", top_k=5, filters=Filters(), embedder=None
     )

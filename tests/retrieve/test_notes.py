@@ -1,4 +1,4 @@
-"""Notes are read by their names, aliases and links, as they are linked."""
+"""Notes are read by their names, aliases and links."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
         ("[[deep]]", "deep/index.md", ()),
     ],
 )
-def test_a_note_is_read_by_its_name(
+def test_note_is_read_by_its_name(
     library: Library, target: str, uri: str, heading: tuple[str, ...]
 ) -> None:
     reading = library.read(target)
@@ -55,14 +55,14 @@ def test_a_note_is_read_by_its_name(
     assert library.related(target, kinds=("links", "backlinks")).uri == uri
 
 
-def test_a_definition_comes_before_a_note_of_its_name(library: Library) -> None:
+def test_definition_comes_before_note_of_the_same_name(library: Library) -> None:
     """A link can only mean a note."""
     assert library.read("ada").uri == "code/tool.py"
     assert library.read("[[ada]]").uri == "people/ada.md"
 
 
 @pytest.mark.parametrize("target", ["[[Nobody]]", "Nobody", "[[]]", "[[#Risks]]", "[[../etc]]"])
-def test_what_no_note_is_called_is_not_found(library: Library, target: str) -> None:
+def test_unknown_note_is_not_found(library: Library, target: str) -> None:
     with pytest.raises((NotFound, Ambiguous)) as error:
         library.read(target)
     assert error.type is NotFound

@@ -1,4 +1,4 @@
-"""What a question turns into before anything is searched."""
+"""Plans made from questions."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def plan(
     return make_plan(text, mode=mode, top_k=top_k, filters=Filters(), embedder=embedder)
 
 
-def test_function_words_are_dropped_while_others_remain() -> None:
+def test_stop_words_are_dropped_unless_nothing_else_remains() -> None:
     assert plan("how do I configure the cluster").terms == ("configur", "cluster")
     assert plan("to be or not to be").terms == ("to", "be", "or", "not")
 
 
-def test_names_and_their_parts_are_told_apart() -> None:
+def test_names_are_separate_from_their_parts() -> None:
     assert plan("convert i32x4 to get_user").names == {
         "i32x4": ("i", "32", "x", "4"),
         "get_user": ("get", "user"),
@@ -45,38 +45,38 @@ def test_names_and_their_parts_are_told_apart() -> None:
         {"filters": Filters(uris="a.md")},  # type: ignore[arg-type]
     ],
 )
-def test_what_is_no_question_is_refused_by_name(wrong: dict[str, object]) -> None:
+def test_wrong_types_are_rejected(wrong: dict[str, object]) -> None:
     good = {"text": "word", "mode": "hybrid", "top_k": 3, "filters": Filters()}
     with pytest.raises(InvalidArgument):
         make_plan(**good | wrong, embedder=None)  # type: ignore[arg-type]
 
 
-def test_single_kana_are_dropped_but_pairs_stay() -> None:
+def test_single_kana_are_dropped_but_pairs_are_not() -> None:
     terms = plan("設定のしかた").terms
     assert "の" not in terms
     assert {"設", "設定", "しか"} <= set(terms)
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t"])
-def test_an_empty_question_is_refused(text: str) -> None:
+def test_empty_question_is_rejected(text: str) -> None:
     with pytest.raises(InvalidArgument, match="empty"):
         plan(text)
 
 
 @pytest.mark.parametrize("top_k", [0, -1, 1001])
-def test_impossible_numbers_of_hits_are_refused(top_k: int) -> None:
+def test_top_k_out_of_range_is_rejected(top_k: int) -> None:
     with pytest.raises(InvalidArgument, match="top_k"):
         plan("word", top_k=top_k)
 
 
-def test_too_long_and_broken_questions_are_refused() -> None:
+def test_too_long_and_invalid_questions_are_rejected() -> None:
     with pytest.raises(InvalidArgument, match="characters"):
         plan("a" * 10_001)
     with pytest.raises(InvalidArgument, match="lone surrogate"):
         plan("word \ud800")
 
 
-def test_vector_search_without_a_model_is_refused() -> None:
+def test_vector_search_without_a_model_is_rejected() -> None:
     with pytest.raises(ModelUnavailable, match="needs an embedding model"):
         plan("word", mode="vector")
 
@@ -87,11 +87,11 @@ def test_keyword_search_embeds_nothing() -> None:
     assert embedder.embedded == []
 
 
-def test_a_question_without_words_has_no_vector() -> None:
+def test_question_without_words_has_no_vector() -> None:
     assert plan("!!! ???", embedder=HashedEmbedder()).vector is None
 
 
-def test_the_model_is_trusted_only_where_it_knows_the_words() -> None:
+def test_model_is_trusted_only_if_it_knows_the_words() -> None:
     bundled = BundledEmbedder()
     assert plan("how do I drain a node", embedder=bundled).vector_trust == 1.0
     assert plan("コンテナーのネットワーク", embedder=bundled).vector_trust == 1.0
@@ -102,7 +102,7 @@ def test_the_model_is_trusted_only_where_it_knows_the_words() -> None:
     "filters",
     [Filters(uris=("a/\udcff.md",)), Filters(prefix="\ud800"), Filters(authors=("\udfff",))],
 )
-def test_half_a_character_in_a_filter_is_refused(filters: Filters) -> None:
-    """SQLite cannot be asked for it: it was an internal error."""
+def test_lone_surrogate_in_a_filter_is_rejected(filters: Filters) -> None:
+    """SQLite cannot store it; it was an internal error."""
     with pytest.raises(InvalidArgument, match="lone surrogate"):
         make_plan("word", mode="keyword", top_k=1, filters=filters, embedder=None)

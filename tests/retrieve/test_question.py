@@ -1,4 +1,4 @@
-"""How questions are written: phrases, what is not wanted, and what only looks like syntax."""
+"""Syntax of questions: phrases, exclusions, and what only looks like syntax."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_quoted_phrases(text: str, words: str, phrases: tuple[str, ...]) -> None
         ('-"nothing else"', '-"nothing else"', ()),
     ],
 )
-def test_what_is_not_wanted(text: str, words: str, without: tuple[str, ...]) -> None:
+def test_exclusions(text: str, words: str, without: tuple[str, ...]) -> None:
     question = parse_question(text)
     assert (question.text, question.without, question.phrases) == (words, without, ())
 
@@ -64,7 +64,7 @@ def test_what_is_not_wanted(text: str, words: str, without: tuple[str, ...]) -> 
         ("it is a shorthand for all of the properties that end in -color", ()),
     ],
 )
-def test_a_dash_may_be_syntax_only_before_a_last_word(text: str, dashed: tuple[str, ...]) -> None:
+def test_dash_is_syntax_only_before_a_last_word(text: str, dashed: tuple[str, ...]) -> None:
     question = parse_question(text)
     assert question.dashed == dashed
     assert dashed or question.text == text
@@ -89,10 +89,10 @@ def test_a_dash_may_be_syntax_only_before_a_last_word(text: str, dashed: tuple[s
         ("設定方法", "question"),
     ],
 )
-def test_the_kind_of_a_question(text: str, kind: QuestionKind) -> None:
+def test_kind_of_question(text: str, kind: QuestionKind) -> None:
     assert classify_question(text) == kind
 
 
-def test_a_question_that_is_a_phrase_is_of_that_kind() -> None:
+def test_quoted_question_is_a_phrase() -> None:
     assert parse_question('"how to be or not to be a node"').kind == "phrase"
     assert parse_question('where is "drain node" explained').kind == "question"

@@ -1,4 +1,4 @@
-"""What has to do with a document: real files, a real index, and every kind of relation."""
+"""Related documents of every kind, on real files and a real index."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def write(root: Path) -> Write:
-    """Files by name; ``None`` takes one away."""
+    """Write files by name; ``None`` removes one."""
 
     def write(texts: dict[str, str | None]) -> None:
         for name, text in texts.items():
@@ -51,20 +51,20 @@ def library(root: Path) -> Iterator[Library]:
 
 
 def entries(library: Library, target: str, kind: str, **more: object) -> list[RelatedEntry]:
-    found = library.related(target, kinds=(kind,), **more)  # type: ignore[arg-type]
-    assert {each.kind for each in found.entries} <= {kind}
-    return list(found.entries)
+    result = library.related(target, kinds=(kind,), **more)  # type: ignore[arg-type]
+    assert {entry.kind for entry in result.entries} <= {kind}
+    return list(result.entries)
 
 
 def uris(library: Library, target: str, kind: str, **more: object) -> list[str]:
-    return [each.uri for each in entries(library, target, kind, **more)]
+    return [entry.uri for entry in entries(library, target, kind, **more)]
 
 
 # --- links and backlinks ------------------------------------------------------------------------
 
 
-def test_a_link_says_where_it_stands_and_what_it_reads_like(write: Write, library: Library) -> None:
-    """An agent decides by line, text and context whether to follow; they must be the link's own."""
+def test_link_reports_its_position_and_text(write: Write, library: Library) -> None:
+    """An agent decides by line, text and context whether to follow a link."""
     write(
         {
             "a.md": "# A\n\nFirst paragraph.\n\n## Steps\n\nBefore you begin, read"
@@ -84,7 +84,7 @@ def test_a_link_says_where_it_stands_and_what_it_reads_like(write: Write, librar
     assert (back.target, back.anchor, back.heading_path) == ("b.md", "Install", ("A", "Steps"))
 
 
-def test_context_is_short_and_whole_words(write: Write, library: Library) -> None:
+def test_context_is_short_and_ends_at_words(write: Write, library: Library) -> None:
     write({"a.md": f"{'before ' * 60}[[b]]{' behind' * 60}\n", "b.md": "b\n"})
     library.index()
     (entry,) = entries(library, "b.md", "backlinks")
@@ -104,23 +104,23 @@ def test_several_links_to_one_document_are_one_entry(write: Write, library: Libr
         }
     )
     library.index()
-    found = library.related("a.md", kinds=("links",), limit=2)
-    assert [(each.uri, each.count, each.line) for each in found.entries] == [
+    result = library.related("a.md", kinds=("links",), limit=2)
+    assert [(entry.uri, entry.count, entry.line) for entry in result.entries] == [
         ("c.md", 1, 1),
         ("b.md", 150, 2),
     ]
-    assert found.totals == {"links": 4}
+    assert result.totals == {"links": 4}
     *_, ghost = entries(library, "a.md", "links")
     assert (ghost.uri, ghost.target, ghost.resolved, ghost.count) == ("", "Ghost", False, 2)
-    # Whoever links most often comes first.
-    assert [(each.uri, each.score) for each in entries(library, "b.md", "backlinks")] == [
+    # Most links first.
+    assert [(entry.uri, entry.score) for entry in entries(library, "b.md", "backlinks")] == [
         ("a.md", 150.0),
         ("c.md", 1.0),
     ]
 
 
-def test_a_ghost_resolves_when_the_file_appears(write: Write, library: Library) -> None:
-    """Asked right after a save, and again after the file is gone; no other file is touched."""
+def test_broken_link_resolves_when_the_file_appears(write: Write, library: Library) -> None:
+    """Right after a save, and again after the file is gone; no other file is touched."""
     write({"a.md": "see [[Later Notes]]\n"})
     library.index()
     assert uris(library, "a.md", "links") == [""]
@@ -131,7 +131,7 @@ def test_a_ghost_resolves_when_the_file_appears(write: Write, library: Library) 
     assert uris(library, "a.md", "links") == [""]
 
 
-def test_an_earlier_generation_has_its_own_links(write: Write, library: Library) -> None:
+def test_earlier_generation_has_its_own_links(write: Write, library: Library) -> None:
     write({"a.md": "[[b]]\n", "b.md": "b\n"})
     first = library.index().generation
     write({"a.md": "nothing\n"})
@@ -140,12 +140,12 @@ def test_an_earlier_generation_has_its_own_links(write: Write, library: Library)
     assert uris(library, "b.md", "backlinks", as_of=second) == []
     assert library.related("b.md", as_of=first).generation == first
     library.roll_back(first)
-    held = library.related("b.md")
-    assert [each.uri for each in held.entries if each.kind == "backlinks"] == ["a.md"]
-    assert [note.reason for note in held.incomplete] == ["held"]
+    pinned = library.related("b.md")
+    assert [entry.uri for entry in pinned.entries if entry.kind == "backlinks"] == ["a.md"]
+    assert [note.reason for note in pinned.incomplete] == ["held"]
 
 
-def test_a_section_has_only_its_own_links(write: Write, library: Library) -> None:
+def test_section_has_only_its_own_links(write: Write, library: Library) -> None:
     write(
         {
             "a.md": "[[zero]]\n\n# One\n\n[[b]]\n\n## Inner\n\n[[c]]\n\n# Two\n\n[[d]]\n",
@@ -172,12 +172,12 @@ def test_names_that_need_encoding(write: Write, library: Library) -> None:
         }
     )
     library.index()
-    found = [(each.uri, each.count) for each in entries(library, "x.md", "links")]
-    assert found == [("設定 (2).md", 2), ("two words.md", 1), ("100%.md", 1)]
+    result = [(entry.uri, entry.count) for entry in entries(library, "x.md", "links")]
+    assert result == [("設定 (2).md", 2), ("two words.md", 1), ("100%.md", 1)]
 
 
 def test_links_do_not_leave_their_folder(write: Write, root: Path) -> None:
-    """Another root's document is a ghost here, even if both are open; and nothing else is read."""
+    """A document in another root is a broken link, even if both are open."""
     write({"a.md": "[x](../other/b.md) [y](../secret.md) [z](../../../etc/passwd)\n"})
     other = root.parent / "other"
     other.mkdir()
@@ -186,10 +186,10 @@ def test_links_do_not_leave_their_folder(write: Write, root: Path) -> None:
     with opened(root, other) as library:
         for name in library.collections:
             library.index(collection=name)
-        found = library.related("a.md")
-        links = [each for each in found.entries if each.kind == "links"]
-        assert [each.resolved for each in links] == [False, False, False]
-        assert found.collection == "notes"
+        result = library.related("a.md")
+        links = [entry for entry in result.entries if entry.kind == "links"]
+        assert [entry.resolved for entry in links] == [False, False, False]
+        assert result.collection == "notes"
         assert uris(library, "b.md", "backlinks") == []
         with pytest.raises(InvalidArgument):
             library.related("a.md", collection="nobody")
@@ -203,7 +203,7 @@ def test_links_do_not_leave_their_folder(write: Write, root: Path) -> None:
 # --- similar and community ----------------------------------------------------------------------
 
 
-def test_the_similar_are_others_and_best_first(write: Write, library: Library) -> None:
+def test_similar_documents_are_others_and_best_first(write: Write, library: Library) -> None:
     fish = "salmon trout river water fishing rod bait"
     write(
         {
@@ -216,8 +216,10 @@ def test_the_similar_are_others_and_best_first(write: Write, library: Library) -
     )
     library.index()
     whole = entries(library, "fish.md", "similar", limit=3)
-    assert {each.uri for each in whole[:2]} == {"near.md", "sky.md"}
-    assert [each.score for each in whole] == sorted((each.score for each in whole), reverse=True)
+    assert {entry.uri for entry in whole[:2]} == {"near.md", "sky.md"}
+    assert [entry.score for entry in whole] == sorted(
+        (entry.score for entry in whole), reverse=True
+    )
     assert uris(library, "fish.md#One", "similar", limit=1) == ["near.md"]
     assert uris(library, "fish.md#Two", "similar", limit=1) == ["sky.md"]
     (best,) = entries(library, "fish.md#Two", "similar", limit=1)
@@ -228,8 +230,8 @@ def test_the_similar_are_others_and_best_first(write: Write, library: Library) -
     assert "fish.md" not in everyone
 
 
-def test_a_long_document_is_not_only_like_itself(write: Write, library: Library) -> None:
-    """Its own passages are the nearest of all, and there are more of them than are looked at."""
+def test_long_document_finds_other_similar_ones(write: Write, library: Library) -> None:
+    """Its own passages are nearest, and there are more of them than are fetched."""
     fish = "salmon trout river water fishing rod bait " * 40
     write(
         {
@@ -248,11 +250,11 @@ def test_without_a_model_nothing_is_similar(write: Write, root: Path) -> None:
         root, index_dir=root.parent / "i", settings={"embed.provider": "none"}
     ) as library:
         library.index()
-        found = library.related("a.md")
-        assert found.totals == {"links": 1, "backlinks": 0, "similar": 0, "community": 1}
+        result = library.related("a.md")
+        assert result.totals == {"links": 1, "backlinks": 0, "similar": 0, "community": 1}
 
 
-def test_a_community_is_not_the_whole_folder(write: Write, library: Library) -> None:
+def test_community_is_not_the_whole_folder(write: Write, library: Library) -> None:
     groups = {"red": 6, "blue": 6}
     write(
         {
@@ -273,19 +275,19 @@ def test_a_community_is_not_the_whole_folder(write: Write, library: Library) -> 
 # --- asking -------------------------------------------------------------------------------------
 
 
-def test_kinds_come_in_one_order_and_only_if_asked(write: Write, library: Library) -> None:
+def test_kinds_have_one_order_and_are_optional(write: Write, library: Library) -> None:
     write({"a.md": "[[b]]\n", "b.md": "[[a]]\n"})
     library.index()
-    found = library.related("a.md", kinds=("community", "links"))
-    assert [each.kind for each in found.entries] == ["links", "community"]
-    assert list(found.totals) == ["links", "community"]
+    result = library.related("a.md", kinds=("community", "links"))
+    assert [entry.kind for entry in result.entries] == ["links", "community"]
+    assert list(result.totals) == ["links", "community"]
     everything = library.related("a.md")
     assert list(everything.totals) == list(KINDS)
     assert everything == library.related("a.md")
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         ({"kinds": ("friends",)}, "'friends' is no kind"),
         ({"kinds": ()}, "No kind"),
@@ -293,16 +295,16 @@ def test_kinds_come_in_one_order_and_only_if_asked(write: Write, library: Librar
         ({"limit": 0}, "0 entries"),
     ],
 )
-def test_what_cannot_be_asked(
-    more: dict[str, object], said: str, write: Write, library: Library
+def test_invalid_arguments_are_rejected(
+    more: dict[str, object], message: str, write: Write, library: Library
 ) -> None:
     write({"a.md": "a\n"})
     library.index()
-    with pytest.raises(InvalidArgument, match=said):
+    with pytest.raises(InvalidArgument, match=message):
         library.related("a.md", **more)  # type: ignore[arg-type]
 
 
-def test_what_is_not_there(write: Write, library: Library) -> None:
+def test_missing_targets_are_not_found(write: Write, library: Library) -> None:
     write({"guide.md": "# Guide\n"})
     with pytest.raises(NotIndexed):
         library.related("guide.md")
@@ -335,7 +337,7 @@ def test_what_is_not_there(write: Write, library: Library) -> None:
         ("embed", "tests/a.md", ("See also",), "transclusion"),
     ],
 )
-def test_where_a_link_stands_says_what_it_is(
+def test_position_of_a_link_decides_its_relation(
     kind: str, uri: str, headings: tuple[str, ...], relation: str
 ) -> None:
     assert classify_link(kind, uri, headings) == relation  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Reranking with judges whose verdicts are known."""
+"""Reranking with models whose scores are known."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from retrieve.passage_maker import passage
 
 
 class Judge:
-    """Knows its verdicts by heart, and what it was asked."""
+    """Has fixed scores, and records what it was asked."""
 
     name = "judge"
 
@@ -27,32 +27,34 @@ class Judge:
         return [self._verdicts[text.rpartition("\n")[2]] for text in texts]
 
 
-def uri(each: Passage) -> str:
-    return each.place.uri
+def uri(passage: Passage) -> str:
+    return passage.place.uri
 
 
 PASSAGES = [passage(name, 1 - at / 10, name) for at, name in enumerate("abcd")]
 
 
-def test_the_best_few_are_ordered_anew_and_stay_before_the_rest() -> None:
+def test_best_passages_are_reordered_and_stay_first() -> None:
     judge: Reranker = Judge({"a": 0.2, "b": 0.9, "c": 0.5})
-    found, notes = rerank_passages(PASSAGES, "question", uri, lambda: judge, 3)
-    assert [each.place.uri for each in found] == ["b", "c", "a", "d"]
-    # Above the 0.7 of the one that was not read.
-    assert [each.score for each in found] == pytest.approx([1.6, 1.2, 0.9, 0.7])
-    assert [(each.stage, each.value) for each in found[0].steps] == [("rerank", pytest.approx(0.7))]
-    assert "judge scores it 0.900" in found[0].steps[0].note
+    reranked, notes = rerank_passages(PASSAGES, "question", uri, lambda: judge, 3)
+    assert [passage.place.uri for passage in reranked] == ["b", "c", "a", "d"]
+    # Above the 0.7 of the passage that was not read.
+    assert [passage.score for passage in reranked] == pytest.approx([1.6, 1.2, 0.9, 0.7])
+    assert [(step.stage, step.value) for step in reranked[0].steps] == [
+        ("rerank", pytest.approx(0.7))
+    ]
+    assert "judge scores it 0.900" in reranked[0].steps[0].note
     assert notes == []
 
 
 def test_ties_go_by_uri() -> None:
     judge = Judge(dict.fromkeys("abcd", 0.5))
     backwards = [passage(name, 1 - at / 10, name) for at, name in enumerate("dcba")]
-    found, _ = rerank_passages(backwards, "question", uri, lambda: judge, 9)
-    assert [each.place.uri for each in found] == list("abcd")
+    reranked, _ = rerank_passages(backwards, "question", uri, lambda: judge, 9)
+    assert [passage.place.uri for passage in reranked] == list("abcd")
 
 
-def test_the_model_reads_headings_and_no_more_than_it_is_to() -> None:
+def test_model_reads_headings_and_only_the_top() -> None:
     judge = Judge({"text": 0.5})
     passages = [passage(name, 0.5, name, path=("Guide", "Use")) for name in "abc"]
     rerank_passages(passages, "question", lambda _: "text", lambda: judge, 2)
@@ -64,14 +66,14 @@ def missing() -> Reranker:
 
 
 @pytest.mark.parametrize("model", [missing, None])
-def test_without_a_model_the_order_stays_and_the_answer_says_so(
+def test_without_a_model_the_order_stays_with_a_note(
     model: Callable[[], Reranker] | None,
 ) -> None:
-    found, notes = rerank_passages(PASSAGES, "question", uri, model, 3)
-    assert found == PASSAGES
-    assert [each.reason for each in notes] == ["no_reranker"]
+    reranked, notes = rerank_passages(PASSAGES, "question", uri, model, 3)
+    assert reranked == PASSAGES
+    assert [note.reason for note in notes] == ["no_reranker"]
     assert "order of the search" in notes[0].detail
 
 
-def test_nothing_needs_no_model() -> None:
+def test_no_passages_need_no_model() -> None:
     assert rerank_passages([], "question", uri, missing, 3) == ([], [])

@@ -1,4 +1,4 @@
-"""Each stage on cases whose outcome can be worked out by hand."""
+"""Each stage, on cases small enough to compute by hand."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def test_ties_go_by_uri_then_by_start(make_place: MakePlace, make_ranking: MakeR
     assert make_ranking(candidates, [0.5, 0.5, 0.5]).order() == [2, 1, 0]
 
 
-def test_fusion_is_the_weighted_sum_of_scaled_scores(
+def test_fusion_is_weighted_sum_of_scaled_scores(
     make_place: MakePlace, make_ranking: MakeRanking
 ) -> None:
-    """Caught: swapping the chunk and page shares."""
+    """Fails if the shares of chunk and page are swapped."""
     candidates = [
         Candidate(make_place(1, document=1), keyword=4.0, page=10.0, vector=0.2),
         Candidate(make_place(2, document=2), keyword=2.0, page=5.0, vector=0.6),
     ]
     fused = fuse_by_score(0.25, 0.75, 0.6, 0.6)(make_ranking(candidates))
-    # Words: of the best chunk (4 and 2 of 4) and page (10 and 5 of 10); meaning: min to max.
+    # Words: 4 and 2 of the best chunk's 4, 10 and 5 of the best page's 10; meaning: min to max.
     assert fused.scores == pytest.approx((0.75 * 1.0, 0.75 * 0.5 + 0.25 * 1.0))
 
 
-def test_fusion_gives_vectors_no_say_where_the_model_knows_no_word(
+def test_fusion_ignores_vectors_if_the_model_knows_no_word(
     make_place: MakePlace, make_ranking: MakeRanking
 ) -> None:
     candidates = [
@@ -52,7 +52,7 @@ def test_fusion_gives_vectors_no_say_where_the_model_knows_no_word(
 
 
 @pytest.mark.parametrize(("mode", "best"), [("keyword", 0), ("vector", 1)])
-def test_single_modes_listen_to_one_lane(
+def test_single_modes_use_one_retriever(
     make_place: MakePlace, make_ranking: MakeRanking, mode: str, best: int
 ) -> None:
     candidates = [
@@ -66,7 +66,7 @@ def test_single_modes_listen_to_one_lane(
     assert fused.scores[best] == pytest.approx(1.0)
 
 
-def test_a_page_is_as_near_as_the_mean_of_its_three_nearest_chunks(
+def test_page_vector_is_mean_of_three_nearest_chunks(
     make_place: MakePlace, make_ranking: MakeRanking
 ) -> None:
     near = [0.9, 0.6, 0.6, 0.0]
@@ -88,8 +88,8 @@ def test_every_score_is_the_sum_of_its_explanation(
     ]
     ranked = boost_names(0.05)(fuse_by_score(0.25, 0.75, 0.6, 0.6)(make_ranking(candidates)))
     for at, score in enumerate(ranked.scores):
-        assert sum(each.value for each in ranked.explain(at)) == pytest.approx(score, abs=1e-5)
-    assert [each.stage for each in ranked.explain(0)][-1] == "names"
+        assert sum(step.value for step in ranked.explain(at)) == pytest.approx(score, abs=1e-5)
+    assert [step.stage for step in ranked.explain(0)][-1] == "names"
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_every_score_is_the_sum_of_its_explanation(
         ({"title": "Other"}, 0.0),
     ],
 )
-def test_names_lift_by_the_share_of_the_question_they_hold(
+def test_names_boost_by_share_of_the_question(
     make_place: MakePlace, make_ranking: MakeRanking, where: dict[str, object], lift: float
 ) -> None:
     ranking = make_ranking(
@@ -112,11 +112,11 @@ def test_names_lift_by_the_share_of_the_question_they_hold(
 
 
 @pytest.mark.parametrize("top_k", [1, 10, 50])
-def test_names_lift_the_same_however_many_hits_are_asked_for(
+def test_name_boost_does_not_depend_on_top_k(
     make_place: MakePlace, make_ranking: MakeRanking, top_k: int
 ) -> None:
-    """Seen to fail with a reach of a multiple of ``top_k``, and with one reach for all lanes:
-    code that stood before it kept a page from its lift."""
+    """Fails if the reach is a multiple of ``top_k``, or the same for all kinds: code before it kept
+    a page from its boost."""
     page = Candidate(make_place(0, document=0, path=("Rotate keys",)), 0, 0, 0)
     prose = [Candidate(make_place(at, document=at), 0, 0, 0) for at in range(1, 40)]
     code = [
@@ -142,7 +142,7 @@ def test_names_lift_the_same_however_many_hits_are_asked_for(
         ("drain node", "a.md"),
     ],
 )
-def test_a_question_that_is_a_path_puts_that_file_first(
+def test_question_that_is_a_path_puts_that_file_first(
     make_place: MakePlace, make_ranking: MakeRanking, text: str, first: str
 ) -> None:
     candidates = [
@@ -155,7 +155,7 @@ def test_a_question_that_is_a_path_puts_that_file_first(
     assert ranked.candidates[ranked.order()[0]].place.uri == first
 
 
-def test_neighbours_that_answer_alike_become_one_passage(
+def test_equally_good_neighbours_are_merged(
     make_place: MakePlace, make_ranking: MakeRanking
 ) -> None:
     candidates = [
@@ -163,33 +163,31 @@ def test_neighbours_that_answer_alike_become_one_passage(
         Candidate(make_place(2, start=150, end=250), 0, 0, 0),
         Candidate(make_place(3, start=900, end=950), 0, 0, 0),
     ]
-    found = make_passages(
+    passages = make_passages(
         make_ranking(candidates, [0.8, 0.9, 0.7]), per_document=3, merge_gap=200, max_chars=4000
     )
-    assert [(p.start, p.end, p.chunks, p.score) for p in found] == [
+    assert [(p.start, p.end, p.chunks, p.score) for p in passages] == [
         (0, 250, 2, 0.9),
         (900, 950, 1, 0.7),
     ]
-    assert found[0].place.key == 2
+    assert passages[0].place.key == 2
 
 
-def test_a_much_weaker_neighbour_stays_out_of_the_span(
-    make_place: MakePlace, make_ranking: MakeRanking
-) -> None:
+def test_weaker_neighbour_is_not_merged(make_place: MakePlace, make_ranking: MakeRanking) -> None:
     candidates = [
         Candidate(make_place(1, start=0, end=100), 0, 0, 0),
         Candidate(make_place(2, start=100, end=200), 0, 0, 0),
     ]
-    found = make_passages(
+    passages = make_passages(
         make_ranking(candidates, [0.9, 0.2]), per_document=3, merge_gap=200, max_chars=4000
     )
-    assert [(p.start, p.end) for p in found] == [(0, 100), (100, 200)]
+    assert [(p.start, p.end) for p in passages] == [(0, 100), (100, 200)]
 
 
-def test_what_the_document_earned_does_not_make_its_chunks_alike(
+def test_document_scores_do_not_make_chunks_equally_good(
     make_place: MakePlace, make_ranking: MakeRanking
 ) -> None:
-    """Caught: comparing whole scores, by which a good page became one long passage."""
+    """Fails if whole scores are compared: a good page became one long passage."""
     candidates = [
         Candidate(make_place(1, start=0, end=100), 0, 0, 0),
         Candidate(make_place(2, start=100, end=200), 0, 0, 0),
@@ -199,10 +197,8 @@ def test_what_the_document_earned_does_not_make_its_chunks_alike(
     assert len(make_passages(ranking, per_document=3, merge_gap=200, max_chars=4000)) == 2
 
 
-def test_how_many_hits_are_asked_for_does_not_change_what_they_span(
-    make_place: MakePlace, make_ranking: MakeRanking
-) -> None:
-    """Caught: merging within the asked number of hits only."""
+def test_top_k_does_not_change_spans(make_place: MakePlace, make_ranking: MakeRanking) -> None:
+    """Fails if only the requested hits are merged."""
     candidates = [
         Candidate(make_place(at, start=at * 100, end=at * 100 + 90), 0, 0, 0) for at in range(4)
     ]
@@ -216,36 +212,36 @@ def test_how_many_hits_are_asked_for_does_not_change_what_they_span(
     assert one == many
 
 
-@pytest.mark.parametrize(("cap", "kept"), [(1, 1), (2, 2), (0, 4)])
-def test_a_document_gives_at_most_so_many_passages(
-    make_place: MakePlace, make_ranking: MakeRanking, cap: int, kept: int
+@pytest.mark.parametrize(("cap", "expected"), [(1, 1), (2, 2), (0, 4)])
+def test_passages_per_document_are_limited(
+    make_place: MakePlace, make_ranking: MakeRanking, cap: int, expected: int
 ) -> None:
     candidates = [
         Candidate(make_place(at, start=at * 1000, end=at * 1000 + 10), 0, 0, 0) for at in range(4)
     ]
     candidates.append(Candidate(make_place(9, document=2, uri="b.md"), 0, 0, 0))
     ranking = make_ranking(candidates, [0.9, 0.8, 0.7, 0.6, 0.1])
-    found = make_passages(ranking, per_document=cap, merge_gap=0, max_chars=4000)
-    assert sum(p.place.document == 1 for p in found) == kept
-    assert sum(p.place.document == 2 for p in found) == 1
+    passages = make_passages(ranking, per_document=cap, merge_gap=0, max_chars=4000)
+    assert sum(p.place.document == 1 for p in passages) == expected
+    assert sum(p.place.document == 2 for p in passages) == 1
 
 
-def test_many_chunks_of_one_document_leave_room_for_the_others(
+def test_one_document_cannot_fill_the_pool(
     make_place: MakePlace, make_ranking: MakeRanking
 ) -> None:
-    """Caught: filling the pool before looking at whose the chunks are."""
+    """Fails if the pool is filled without a limit per document."""
     candidates = [
         Candidate(make_place(at, document=at // 40, start=at * 999, end=at * 999), 0, 0, 0)
         for at in range(160)
     ]
     scores = [1.0 - at / 1000 for at in range(160)]
-    found = make_passages(
+    passages = make_passages(
         make_ranking(candidates, scores), per_document=3, merge_gap=0, max_chars=4000
     )
-    assert {passage.place.document for passage in found} == {0, 1, 2, 3}
+    assert {passage.place.document for passage in passages} == {0, 1, 2, 3}
 
 
-def test_nothing_gives_nothing(make_ranking: MakeRanking) -> None:
+def test_empty_ranking_gives_no_passages(make_ranking: MakeRanking) -> None:
     empty = boost_names(0.1)(fuse_by_score(0.25, 0.75, 0.6, 0.6)(make_ranking([])))
     assert empty.scores == ()
     assert make_passages(empty, per_document=3, merge_gap=200, max_chars=4000) == []

@@ -1,4 +1,4 @@
-"""How many hits are asked for changes neither their order nor their scores, nor what they show."""
+"""The number of hits asked for does not change their order, scores or excerpts."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ pytestmark = pytest.mark.usefixtures("own_home")
 COUNTS = (1, 5, 6, 10, 11, 21, 50)
 MODES: tuple[Mode, ...] = ("keyword", "hybrid")
 ASKED = ("alpha beta gamma delta", "gamma delta alpha")
-Made = Callable[..., Library]
+OpenLibrary = Callable[..., Library]
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Iterator[Made]:
+def open_library(tmp_path: Path) -> Iterator[OpenLibrary]:
     opened: list[Library] = []
 
     def make(files: Mapping[str, str], **search: object) -> Library:
@@ -37,23 +37,23 @@ def made(tmp_path: Path) -> Iterator[Made]:
         return opened[-1]
 
     yield make
-    for each in opened:
-        each.close()
+    for library in opened:
+        library.close()
 
 
 def prose() -> dict[str, str]:
-    """Many notes that say nearly the same, some with the words side by side."""
+    """Many notes that are nearly the same, some with the words next to each other."""
     chance = random.Random(1)
     words = [f"w{at}" for at in range(30)] + ["alpha", "beta", "gamma", "delta"] * 3
     files = {}
     for at in range(150):
-        said = [chance.choice(words) for _ in range(chance.randint(8, 60))]
+        text = [chance.choice(words) for _ in range(chance.randint(8, 60))]
         for pair, share in ((["alpha", "beta"], 0.5), (["gamma", "delta"], 0.2)):
             if chance.random() < share:
-                where = chance.randrange(len(said))
-                said[where:where] = pair
+                where = chance.randrange(len(text))
+                text[where:where] = pair
         title = chance.choice(("alpha", "beta", "note", "gamma"))
-        files[f"d{at:03}.md"] = f"# {title} {at}\n\n{' '.join(said)}\n"
+        files[f"d{at:03}.md"] = f"# {title} {at}\n\n{' '.join(text)}\n"
     return files
 
 
@@ -69,48 +69,47 @@ def program() -> dict[str, str]:
     return files
 
 
-def told(hit: Hit) -> tuple[object, ...]:
+def describe_hit(hit: Hit) -> tuple[object, ...]:
     return hit.uri, hit.span, hit.score, hit.text
 
 
 def refuse_any_difference(library: Library, question: str, mode: Mode) -> None:
-    whole = [told(each) for each in library.search(question, mode=mode, top_k=50).hits]
+    whole = [describe_hit(hit) for hit in library.search(question, mode=mode, top_k=50).hits]
     for count in COUNTS:
-        found = [told(each) for each in library.search(question, mode=mode, top_k=count).hits]
-        assert found == whole[:count], f"{question!r} by {mode}, {count} hits"
+        fewer = [describe_hit(hit) for hit in library.search(question, mode=mode, top_k=count).hits]
+        assert fewer == whole[:count], f"{question!r} by {mode}, {count} hits"
     pages: list[tuple[object, ...]] = []
     for offset in range(0, 25, 5):
         hits = library.search(question, mode=mode, top_k=offset + 6).hits[offset : offset + 5]
-        pages += map(told, hits)
+        pages += map(describe_hit, hits)
     assert pages == whole[:25]
-    assert len({each[:2] for each in pages}) == len(pages)
+    assert len({hit[:2] for hit in pages}) == len(pages)
 
 
-def test_the_order_of_prose_does_not_follow_the_number_of_hits(made: Made) -> None:
-    """Seen to fail with reaches that were a multiple of ``top_k``: pages repeated hits and left
-    others out."""
-    library = made(prose())
+def test_order_of_prose_does_not_depend_on_top_k(open_library: OpenLibrary) -> None:
+    """Fails if the reach is a multiple of ``top_k``: pages repeated or dropped hits."""
+    library = open_library(prose())
     for mode in MODES:
         for question in ASKED:
             refuse_any_difference(library, question, mode)
 
 
-def test_the_order_of_spread_hits_does_not_follow_the_number_of_hits(made: Made) -> None:
-    """Seen to fail with near copies folded only as far as was asked for, before the hits were
-    spread: those that were left filled the pool."""
+def test_order_with_mmr_does_not_depend_on_top_k(open_library: OpenLibrary) -> None:
+    """Fails if near copies are folded only up to ``top_k`` before MMR: those left over filled the
+    pool."""
     chance = random.Random(3)
     files = {}
     for at in range(60):
-        said = " ".join(f"w{chance.randrange(400)}" for _ in range(40))
-        files[f"d{at}.md"] = f"# Note {at}\n\nThe walrus {said}.\n"
-        files[f"e{at}.md"] = f"# Note {at}\n\nThe walrus {said} again.\n"
-    library = made(files, dedup_ngram=True, mmr=True, mmr_lambda=0.3)
+        text = " ".join(f"w{chance.randrange(400)}" for _ in range(40))
+        files[f"d{at}.md"] = f"# Note {at}\n\nThe walrus {text}.\n"
+        files[f"e{at}.md"] = f"# Note {at}\n\nThe walrus {text} again.\n"
+    library = open_library(files, dedup_ngram=True, mmr=True, mmr_lambda=0.3)
     refuse_any_difference(library, "walrus", "hybrid")
 
 
-def test_a_definition_comes_before_the_tests_however_many_hits_are_asked_for(made: Made) -> None:
-    """Seen to fail with definitions read only of what stood near before tests were set aside."""
-    library = made(program())
+def test_definition_comes_before_tests_for_any_top_k(open_library: OpenLibrary) -> None:
+    """Fails if definitions are read only for the best chunks before tests are demoted."""
+    library = open_library(program())
     for mode in MODES:
         refuse_any_difference(library, "retry_backoff", mode)
     for count in COUNTS:
@@ -118,24 +117,25 @@ def test_a_definition_comes_before_the_tests_however_many_hits_are_asked_for(mad
         assert (best.uri, best.span.start_line) == ("src/zz.py", 1)
 
 
-def test_copies_leave_as_many_hits_as_there_are(made: Made) -> None:
-    """Seen to fail with a pool of twice the hits asked for: copies filled it, and the first page
-    ended where the second would have had more."""
+def test_copies_do_not_reduce_the_number_of_hits(open_library: OpenLibrary) -> None:
+    """Fails with a pool of twice ``top_k``: copies filled it, and the first page was too short."""
     files = {f"copies/{at:03}.md": "# Walrus\n\nThe walrus sleeps.\n" for at in range(90)}
     files |= {
         f"others/{at}.md": f"# Walk {at}\n\nA {at} walrus, among others.\n" for at in range(9)
     }
-    refuse_any_difference(made(files), "walrus sleeps", "keyword")
+    refuse_any_difference(open_library(files), "walrus sleeps", "keyword")
 
 
-def test_what_was_found_stands_in_the_excerpt(made: Made) -> None:
-    """Seen to fail with neighbours joined without end: the excerpt was cut before the best."""
+def test_excerpt_contains_the_match(open_library: OpenLibrary) -> None:
+    """Fails if neighbours are joined without a limit: the excerpt was cut before the best part."""
     filler = "lorem ipsum dolor sit amet " * 55
     parts = [f"## S{at}\n\n{'zebra quagga ' * 4}{filler}.\n\n" for at in range(3)]
     target = f"## Target\n\n{'zebra quagga ' * 6}the answer is 42. {filler}\n"
     text = "# Guide\n\n" + "".join(parts) + target + "\n" + "".join(parts)
     for limit in (400, 1600, 4000, 9000):
-        library = made({"g.md": text, "o.md": "# Other\n\nnothing\n"}, max_excerpt_chars=limit)
+        library = open_library(
+            {"g.md": text, "o.md": "# Other\n\nnothing\n"}, max_excerpt_chars=limit
+        )
         for mode in MODES:
             hits = library.search("zebra quagga", mode=mode).hits
             assert hits

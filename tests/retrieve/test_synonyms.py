@@ -1,4 +1,4 @@
-"""What others call it: the table, the user's own words, and the bound on both."""
+"""Synonyms: the table, the user's own, and the limit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_there_are_more_than_sixty_mappings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "meant"),
+    ("asked", "expected"),
     [
         ("k8s", "kubernetes"),
         ("kubernetes", "k8s"),
@@ -30,18 +30,18 @@ def test_there_are_more_than_sixty_mappings() -> None:
         ("remove", "delete"),
     ],
 )
-def test_short_forms_and_words_for_the_same(asked: str, meant: str) -> None:
+def test_abbreviations_and_synonyms(asked: str, expected: str) -> None:
     term = terms_of(asked)[0]
-    assert terms_of(meant)[0] in find_synonyms([term])[term]
+    assert terms_of(expected)[0] in find_synonyms([term])[term]
 
 
-def test_the_users_own_come_first_and_beside_the_usual() -> None:
-    found = find_synonyms(["db"], ["db = postgres", "fe=frontend"])
-    assert found["db"][:2] == tuple(terms_of("postgres database"))
+def test_own_synonyms_come_first() -> None:
+    synonyms = find_synonyms(["db"], ["db = postgres", "fe=frontend"])
+    assert synonyms["db"][:2] == tuple(terms_of("postgres database"))
     assert find_synonyms(["fe"], ["fe=frontend"]) == {"fe": ("frontend",)}
 
 
-def test_terms_take_turns_until_there_are_enough() -> None:
+def test_terms_take_turns_up_to_the_limit() -> None:
     own = ["one=a1 a2 a3 a4 a5", "two=b1 b2"]
     assert find_synonyms(["one", "two"], own, 3) == {"one": ("a1", "a2"), "two": ("b1",)}
     assert find_synonyms(["one", "two"], own, 0) == {}
@@ -49,13 +49,13 @@ def test_terms_take_turns_until_there_are_enough() -> None:
     assert total == 10
 
 
-def test_what_the_question_says_itself_is_no_synonym() -> None:
+def test_words_of_the_question_are_not_synonyms() -> None:
     asked = terms_of("db database")
     assert find_synonyms(asked).get("db", ()) == ()
 
 
 @pytest.mark.parametrize("wrong", ["frontend", "=frontend", "fe=", "!!=x"])
-def test_what_is_no_synonym_is_refused(wrong: str) -> None:
+def test_invalid_synonym_is_rejected(wrong: str) -> None:
     with pytest.raises(InvalidConfig, match="not a synonym"):
         find_synonyms(["fe"], [wrong])
 
@@ -63,7 +63,7 @@ def test_what_is_no_synonym_is_refused(wrong: str) -> None:
 def test_widening_a_question_takes_far_less_than_a_millisecond() -> None:
     """A deadline that only a change of the algorithm could miss: the best of many tries."""
     terms = terms_of("how to configure db auth in the test env of a k8s repo with async errors")
-    find_synonyms(terms)  # The table is made once.
+    find_synonyms(terms)  # The table is built once.
     times = []
     for _ in range(50):
         started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Documents, sections and lines by name: found exactly, or refused with candidates."""
+"""Documents, sections and lines by name: found exactly, or rejected with candidates."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Two.
         ("a.md#", Target("a.md")),
     ],
 )
-def test_targets_are_taken_apart(text: str, target: Target) -> None:
+def test_targets_are_parsed(text: str, target: Target) -> None:
     assert parse_target(text, exists=False) == target
 
 
@@ -63,14 +63,14 @@ def test_targets_are_taken_apart(text: str, target: Target) -> None:
         ("a.md" + "#" * 99, Target("a.md", "#" * 98)),
     ],
 )
-def test_a_path_may_have_a_sign_of_its_own(text: str, target: Target) -> None:
-    """Seen to fail with the first sign as the end of every path."""
+def test_path_may_contain_a_hash(text: str, target: Target) -> None:
+    """Fails if every path ends at the first ``#``."""
     assert parse_target(text, False, {"C#/notes.md", "a.md"}.__contains__) == target
 
 
 @pytest.mark.usefixtures("own_home")
-def test_parts_of_a_document_with_a_sign_in_its_path_are_read_and_edited(tmp_path: Path) -> None:
-    """Seen to fail with targets taken apart before anybody looked which documents there are."""
+def test_document_with_a_hash_in_its_path_is_read_and_edited(tmp_path: Path) -> None:
+    """Fails if targets are parsed before checking which documents exist."""
     root = tmp_path / "root"
     (root / "C#").mkdir(parents=True)
     (root / "C#" / "notes.md").write_text("# Install\n\nRun it.\n\n# Use\n\nUse it.\n")
@@ -85,12 +85,12 @@ def test_parts_of_a_document_with_a_sign_in_its_path_are_read_and_edited(tmp_pat
         assert library.read("C#/notes.md").text.startswith("Run it.")
 
 
-def test_a_document_may_be_called_anything() -> None:
+def test_document_may_have_any_name() -> None:
     assert parse_target("c#.md:3", exists=True) == Target("c#.md:3")
 
 
 @pytest.mark.parametrize("text", ["a.md:0", "a.md:9-3", "a.md:0-4"])
-def test_impossible_lines_are_refused(text: str) -> None:
+def test_invalid_lines_are_rejected(text: str) -> None:
     with pytest.raises(InvalidArgument, match="not a range"):
         parse_target(text, exists=False)
 
@@ -137,31 +137,31 @@ SIGNS = (
     ],
 )
 def test_reading_and_editing_find_the_same_sections(heading: str, line: int) -> None:
-    """Seen to fail with headings split at every sign, composed as they came, and with one hyphen
-    for any run of blanks: an edit found what could not be read."""
+    """Fails if headings are split at every separator, are not normalised, or have one hyphen for
+    any run of blanks: an edit found a section that could not be read."""
     document = parse("a.md", SIGNS)
     assert locate(document, Target("a.md", heading))[1].start_line == line
     assert find(document, Target("a.md", heading)).span.start_line == line
 
 
-def test_what_could_be_a_path_and_a_heading_is_never_guessed() -> None:
-    """Seen to fail with the first way to read it that fits; the way out is in the error."""
+def test_ambiguous_path_or_heading_is_rejected() -> None:
+    """Fails if the first reading that fits is used; the error suggests what to write."""
     document = parse("a.md", "# A > B\n\n# A\n\n## B\n")
     with pytest.raises(Ambiguous) as refused:
         locate(document, Target("a.md", "A > B"))
-    named = [each.partition(" (lines")[0] for each in refused.value.details["candidates"]]
+    named = [candidate.partition(" (lines")[0] for candidate in refused.value.details["candidates"]]
     assert named == ["A \\> B", "A > B"]
     assert locate(document, Target("a.md", named[0]))[1].start_line == 1
 
 
-def test_a_heading_that_several_sections_have_is_never_guessed() -> None:
+def test_ambiguous_heading_is_rejected() -> None:
     with pytest.raises(Ambiguous) as refusal:
         locate(parse("a.md", TEXT), Target("a.md", "Usage"))
     assert len(refusal.value.details["candidates"]) == 2
     assert "Run > Usage" in refusal.value.hint
 
 
-def test_a_heading_that_is_not_there_names_the_nearest() -> None:
+def test_missing_heading_suggests_the_nearest() -> None:
     with pytest.raises(NotFound) as refusal:
         locate(parse("a.md", TEXT), Target("a.md", "Instal"))
     assert "Guide > Install" in refusal.value.details["candidates"]

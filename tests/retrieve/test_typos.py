@@ -1,4 +1,4 @@
-"""The nearest known word, on vocabularies small enough to count letters by hand."""
+"""The nearest known word, on vocabularies small enough to check by hand."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from lookfar.retrieve.question.typos import edit_distance, find_nearest
         ("", "ab", 2),
     ],
 )
-def test_letters_that_differ(left: str, right: str, apart: int) -> None:
+def test_edit_distances(left: str, right: str, apart: int) -> None:
     assert edit_distance(left, right, 2) == apart
     assert edit_distance(right, left, 2) == apart
 
 
-def test_what_is_too_far_is_not_counted_out() -> None:
+def test_distance_stops_at_the_limit() -> None:
     assert edit_distance("node", "cluster", 2) > 2
     assert edit_distance("abcdef", "uvwxyz", 1) > 1
 
 
-def known(*words: tuple[str, int]):  # type: ignore[no-untyped-def]
+def make_vocabulary(*words: tuple[str, int]):  # type: ignore[no-untyped-def]
     return lambda prefix: [word for word in words if word[0].startswith(prefix)]
 
 
@@ -50,15 +50,16 @@ def known(*words: tuple[str, int]):  # type: ignore[no-untyped-def]
         ("unrelated", ""),
     ],
 )
-def test_long_words_may_have_two_wrong_letters_and_short_ones_none(term: str, best: str) -> None:
-    words = known(("cluster", 9), ("configuration", 3), ("cut", 50), ("clust4r", 5))
+def test_allowed_typos_depend_on_length(term: str, best: str) -> None:
+    words = make_vocabulary(("cluster", 9), ("configuration", 3), ("cut", 50), ("clust4r", 5))
     assert find_nearest(term, words) == best
 
 
-def test_of_equally_near_words_the_commonest_wins_and_then_the_alphabet() -> None:
-    assert find_nearest("noke", known(("node", 3), ("note", 8))) == "note"
-    assert find_nearest("noke", known(("note", 3), ("node", 3))) == "node"
-    assert find_nearest("nodex", known(("noder", 99), ("node", 1))) == "noder"
+def test_ties_go_to_the_most_frequent_then_alphabetical() -> None:
+    assert find_nearest("noke", make_vocabulary(("node", 3), ("note", 8))) == "note"
+    assert find_nearest("noke", make_vocabulary(("note", 3), ("node", 3))) == "node"
+    assert find_nearest("nodex", make_vocabulary(("noder", 99), ("node", 1))) == "noder"
     assert (
-        find_nearest("deploymetns", known(("deployments", 1), ("deployment", 99))) == "deployments"
+        find_nearest("deploymetns", make_vocabulary(("deployments", 1), ("deployment", 99)))
+        == "deployments"
     )

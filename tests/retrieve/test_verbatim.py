@@ -1,4 +1,4 @@
-"""Parts of a question that stand somewhere word for word: those places come first."""
+"""Passages that contain a part of the question word for word come first."""
 
 from __future__ import annotations
 
@@ -44,27 +44,27 @@ def library(tmp_path: Path) -> Iterator[Library]:
         MESSAGE.upper(),
     ],
 )
-def test_what_writes_a_message_comes_first(library: Library, question: str) -> None:
-    """Seen to fail without the stage: the words are common, and the file that writes them long."""
+def test_source_of_a_message_comes_first(library: Library, question: str) -> None:
+    """Fails without the stage: the words are common, and the file that writes them is long."""
     assert library.search(question).hits[0].uri == "figures.py"
     hit = library.search(question, explain=True).hits[0]
     assert "word for word" in {step.stage for step in hit.explanation}
 
 
-def test_what_many_documents_write_lifts_none(library: Library) -> None:
-    """Seen to fail with a turn of phrase taken for a quotation."""
+def test_common_phrase_boosts_nothing(library: Library) -> None:
+    """Fails if a common phrase counts as a quotation."""
     answer = library.search("it is what it is all the same", explain=True)
     assert "word for word" not in {s.stage for hit in answer.hits for s in hit.explanation}
 
 
-def test_filters_hold_for_what_is_found_so(library: Library) -> None:
+def test_filters_apply_to_verbatim_matches(library: Library) -> None:
     for filters in (Filters(glob="number*.md"), Filters(prefix="number")):
         answer = library.search(MESSAGE, filters=filters)
         assert answer.hits
         assert "figures.py" not in {hit.uri for hit in answer.hits}
 
 
-def test_it_can_be_switched_off(library: Library) -> None:
+def test_verbatim_search_can_be_disabled(library: Library) -> None:
     from dataclasses import replace
 
     tuned = replace(library.settings.search, verbatim=False)

@@ -1,4 +1,4 @@
-"""Questions against small real folders: phrases, negation, typos, synonyms and concepts."""
+"""Questions on small real folders: phrases, exclusions, typos, synonyms and concepts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Open = Callable[..., Library]
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Open]:
-    """A library over a folder of these files."""
+    """Open a library over a folder of these files."""
     libraries: list[Library] = []
 
     def make(files: Mapping[str, str], **settings: object) -> Library:
@@ -59,13 +59,13 @@ def uris(answer: Answer) -> list[str]:
     return [hit.uri for hit in answer.hits]
 
 
-def asked(library: Library, query: str, **more: object) -> list[str]:
+def search_uris(library: Library, query: str, **more: object) -> list[str]:
     return uris(library.search(query, **{"mode": "keyword", **more}))  # type: ignore[arg-type]
 
 
 def notes(answer: Answer) -> dict[str, str]:
-    told = {note.reason: note.detail for note in answer.incomplete}
-    return {reason: told[reason] for reason in ("no_phrase", "corrected") if reason in told}
+    details = {note.reason: note.detail for note in answer.incomplete}
+    return {reason: details[reason] for reason in ("no_phrase", "corrected") if reason in details}
 
 
 def store_of(library: Library) -> CollectionStore:
@@ -73,7 +73,7 @@ def store_of(library: Library) -> CollectionStore:
 
 
 def lift(hit: Hit, stage: str) -> float:
-    return sum(each.value for each in hit.explanation if each.stage == stage)
+    return sum(step.value for step in hit.explanation if step.stage == stage)
 
 
 # --- phrases ------------------------------------------------------------------------------------
@@ -86,21 +86,21 @@ DRAIN = {
 
 
 @pytest.mark.parametrize("mode", ["keyword", "hybrid", "vector"])
-def test_a_quoted_phrase_must_occur(opened: Open, mode: str) -> None:
+def test_quoted_phrase_must_occur(opened: Open, mode: str) -> None:
     library = opened(DRAIN)
-    assert asked(library, '"drain node"', mode=mode) == ["beside.md"]
-    assert set(asked(library, "drain node", mode=mode)) == set(DRAIN)
+    assert search_uris(library, '"drain node"', mode=mode) == ["beside.md"]
+    assert set(search_uris(library, "drain node", mode=mode)) == set(DRAIN)
 
 
-def test_all_phrases_must_occur_in_a_passage(opened: Open) -> None:
+def test_all_phrases_must_occur_in_one_passage(opened: Open) -> None:
     library = opened(DRAIN)
-    assert asked(library, '"drain node" "is safe"') == ["beside.md"]
+    assert search_uris(library, '"drain node" "is safe"') == ["beside.md"]
     apart = library.search('"drain node" "node drain"', mode="keyword")
     assert "no passage contains all" in notes(apart)["no_phrase"]
     assert set(uris(apart)) == set(DRAIN)
 
 
-def test_a_phrase_that_nobody_wrote_is_told_and_its_words_are_searched(opened: Open) -> None:
+def test_unknown_phrase_is_noted_and_searched_as_words(opened: Open) -> None:
     library = opened(DRAIN)
     answer = library.search('"node safe"', mode="keyword")
     assert notes(answer) == {
@@ -110,14 +110,14 @@ def test_a_phrase_that_nobody_wrote_is_told_and_its_words_are_searched(opened: O
     assert notes(library.search('"drain node"', mode="keyword")) == {}
 
 
-def test_a_phrase_outside_of_what_may_answer_is_none(opened: Open) -> None:
+def test_phrase_outside_of_the_filters_is_unknown(opened: Open) -> None:
     library = opened(DRAIN)
     for only in (Filters(glob="t*.md"), Filters(uris=("turned.md",))):
         answer = library.search('"drain node"', mode="keyword", filters=only)
         assert (uris(answer), list(notes(answer))) == (["turned.md"], ["no_phrase"])
 
 
-def test_a_phrase_is_found_across_the_spelling_of_names(opened: Open) -> None:
+def test_phrase_matches_parts_of_names(opened: Open) -> None:
     library = opened(
         {
             "camel.md": "# A\n\nLoad a WebAssembly module here.\n",
@@ -125,17 +125,17 @@ def test_a_phrase_is_found_across_the_spelling_of_names(opened: Open) -> None:
             "marked.md": "# C\n\nthe **webassembly**\nmodules\n",
         }
     )
-    assert set(asked(library, '"webassembly module"')) == {"camel.md", "marked.md"}
-    assert asked(library, '"WebAssembly module here"') == ["camel.md"]
+    assert set(search_uris(library, '"webassembly module"')) == {"camel.md", "marked.md"}
+    assert search_uris(library, '"WebAssembly module here"') == ["camel.md"]
 
 
-def test_a_phrase_narrows_before_the_best_are_chosen(opened: Open) -> None:
-    """Caught: choosing first and dropping what does not hold the phrase."""
+def test_phrase_filters_before_ranking(opened: Open) -> None:
+    """Fails if passages without the phrase are dropped after ranking."""
     files = {f"many{at}.md": f"# {at}\n\nzebra zebra zebra stripes\n" for at in range(40)}
     files["one.md"] = "# Long\n\n" + "filler words go here. " * 60 + "the stripes zebra\n"
     library = opened(files, candidates=5, top_k=5)
-    assert asked(library, '"stripes zebra"', top_k=5) == ["one.md"]
-    assert asked(library, '"stripes zebra"', top_k=5, mode="hybrid") == ["one.md"]
+    assert search_uris(library, '"stripes zebra"', top_k=5) == ["one.md"]
+    assert search_uris(library, '"stripes zebra"', top_k=5, mode="hybrid") == ["one.md"]
 
 
 LONG = (
@@ -144,37 +144,37 @@ LONG = (
 )  # fmt: skip
 
 
-def test_the_passage_shown_is_the_one_that_holds_the_phrase(opened: Open) -> None:
-    """Caught: admitting all of a document that holds it somewhere."""
+def test_passage_shown_contains_the_phrase(opened: Open) -> None:
+    """Fails if all passages of a document with the phrase are admitted."""
     library = opened({"long.md": LONG})
     assert len(library.search("drain", mode="keyword").hits) > 1
     (hit,) = library.search('"drain node"', mode="keyword").hits
     assert "drain node" in hit.text
 
 
-def test_of_a_document_the_best_admitted_passage_is_chosen(opened: Open) -> None:
-    """Caught: choosing the best of all, and leaving out the document with it."""
+def test_best_admitted_passage_of_a_document_is_chosen(opened: Open) -> None:
+    """Fails if the best passage of all is chosen, and the document dropped with it."""
     library = opened({"long.md": LONG})
-    asked(library, "jaguar")
+    search_uris(library, "jaguar")
     with store_of(library).snapshot() as snapshot:
         (document,) = {place.document for place in snapshot.chunks("long.md")}
-        for word, shown in (("car", "One"), ("the node", "Two")):
+        for word, heading in (("car", "One"), ("the node", "Two")):
             without = Filters(without=(word,))
-            found = snapshot.best_of_each(["jaguar"], {"body": 1.0}, [document], without)
-            assert [place.path[-1] for place, _ in found] == [shown]
+            result = snapshot.best_of_each(["jaguar"], {"body": 1.0}, [document], without)
+            assert [place.path[-1] for place, _ in result] == [heading]
 
 
-def test_phrases_are_filters_for_programs_too(opened: Open) -> None:
+def test_phrases_can_be_filters(opened: Open) -> None:
     library = opened(DRAIN)
     only = Filters(phrases=("node drain",))
-    assert asked(library, "drain node", filters=only) == ["turned.md"]
+    assert search_uris(library, "drain node", filters=only) == ["turned.md"]
     without = Filters(without=("node drain", "safe"))
-    assert asked(library, "drain node", filters=without) == ["apart.md"]
+    assert search_uris(library, "drain node", filters=without) == ["apart.md"]
 
 
 @pytest.mark.parametrize("mode", ["keyword", "hybrid"])
-def test_words_that_stand_as_in_the_question_come_first(opened: Open, mode: str) -> None:
-    """Seen to fail with ``phrase_boost`` 0: the shorter page has the better BM25."""
+def test_words_in_the_order_of_the_question_come_first(opened: Open, mode: str) -> None:
+    """Fails with ``phrase_boost`` 0: the shorter page has the better BM25."""
     files = {
         "phrase.md": "# A\n\nkubernetes pod networking is what we explain.\n",
         "apart.md": "# B\n\nnetworking of a pod under kubernetes, explained.\n",
@@ -190,7 +190,7 @@ def test_words_that_stand_as_in_the_question_come_first(opened: Open, mode: str)
         assert lift(apart, "phrase") == 0
 
 
-def test_half_of_the_pairs_earn_their_share_of_the_lift(opened: Open) -> None:
+def test_some_pairs_earn_their_share_of_the_boost(opened: Open) -> None:
     library = opened(
         {
             "half.md": "# A\n\nred green and also then blue\n",
@@ -201,7 +201,7 @@ def test_half_of_the_pairs_earn_their_share_of_the_lift(opened: Open) -> None:
     )
     answer = library.search("red green blue", mode="keyword", explain=True)
     lifts = {hit.uri: lift(hit, "phrase") for hit in answer.hits}
-    # Two of three hold the first pair, and nobody the second, which says the more.
+    # Two of three contain the first pair, and none the second, which counts more.
     first, second = math.log(1 + 1.5 / 2.5), math.log(1 + 3.5 / 0.5)
     share = 0.1 * first / (first + second)
     wanted = {"half.md": share, "none.md": 0.0, "far.md": share}
@@ -228,14 +228,14 @@ PAIRS = [(left, right, 1) for left, right in
         ("one two six ten red gold pink grey cyan lime", []),
     ],
 )
-def test_pairs_are_of_telling_words_that_stand_near(
+def test_pairs_are_significant_words_close_together(
     text: str, pairs: list[tuple[str, str, int]]
 ) -> None:
     plan = make_plan(text, mode="keyword", top_k=3, filters=Filters(), embedder=None)
     assert find_word_pairs(plan) == pairs
 
 
-# --- what is not wanted -------------------------------------------------------------------------
+# --- exclusions ---------------------------------------------------------------------------------
 
 JAGUARS = {
     "cat.md": "# Cat\n\nThe jaguar is a large cat of the forest.\n",
@@ -246,7 +246,7 @@ JAGUARS = {
 
 @pytest.mark.parametrize("mode", ["keyword", "hybrid", "vector"])
 @pytest.mark.parametrize("query", ["jaguar -car", 'jaguar -"car"', "jaguar NOT car"])
-def test_what_is_not_wanted_is_left_out(opened: Open, query: str, mode: str) -> None:
+def test_exclusions_are_left_out(opened: Open, query: str, mode: str) -> None:
     library = opened(JAGUARS, merge_gap=0)
     answer = library.search(query, mode=mode)  # type: ignore[arg-type]
     assert "car.md" not in uris(answer)
@@ -254,37 +254,37 @@ def test_what_is_not_wanted_is_left_out(opened: Open, query: str, mode: str) -> 
     assert not any("car." in hit.text or " car " in hit.text for hit in answer.hits)
 
 
-def test_a_phrase_that_is_not_wanted_leaves_its_words(opened: Open) -> None:
+def test_excluded_phrase_allows_its_words(opened: Open) -> None:
     library = opened(JAGUARS)
-    assert "car.md" not in asked(library, 'jaguar -"sports car"')
-    assert "car.md" in asked(library, 'jaguar -"car sports"')
+    assert "car.md" not in search_uris(library, 'jaguar -"sports car"')
+    assert "car.md" in search_uris(library, 'jaguar -"car sports"')
 
 
-def test_what_is_not_wanted_makes_room_for_the_rest(opened: Open) -> None:
-    """Caught: dropping from the best instead of searching without."""
+def test_exclusions_make_room_for_others(opened: Open) -> None:
+    """Fails if exclusions are dropped from the best hits."""
     files = {f"car{at}.md": "# Car\n\njaguar jaguar jaguar car\n" for at in range(30)}
     files["cat.md"] = "# Cat\n\n" + "words of another kind. " * 40 + " jaguar\n"
     library = opened(files, candidates=5, top_k=5)
     for mode in ("keyword", "hybrid"):
-        assert asked(library, "jaguar -car", top_k=5, mode=mode) == ["cat.md"]
+        assert search_uris(library, "jaguar -car", top_k=5, mode=mode) == ["cat.md"]
 
 
-def test_an_option_of_a_command_is_a_word_that_is_wanted(opened: Open) -> None:
+def test_option_of_a_command_is_not_an_exclusion(opened: Open) -> None:
     library = opened(
         {
             "java.md": "# Java\n\nRun it with `java -jar app.jar`, which starts the program.\n",
             "other.md": "# Java\n\nThe java compiler.\n",
         }
     )
-    assert asked(library, "java -jar")[0] == "java.md"
-    # Nobody writes -compiler, so nobody can be looking for it.
-    assert asked(library, "java -compiler") == ["java.md"]
+    assert search_uris(library, "java -jar")[0] == "java.md"
+    # No document contains -compiler, so it is not an option.
+    assert search_uris(library, "java -compiler") == ["java.md"]
 
 
-# --- words that nobody wrote --------------------------------------------------------------------
+# --- unknown words ------------------------------------------------------------------------------
 
 
-def test_an_unknown_word_is_searched_as_the_nearest_known_one(opened: Open) -> None:
+def test_unknown_word_is_replaced_by_nearest_known_one(opened: Open) -> None:
     files = {
         "k.md": "# K\n\nA Kubernetes cluster is drained.\n",
         "z.md": "# Z\n\nZebras of the savannah.\n",
@@ -296,11 +296,11 @@ def test_an_unknown_word_is_searched_as_the_nearest_known_one(opened: Open) -> N
         "corrected": "no document contains kuberentes; searched instead: kubernetes"
     }
     assert uris(library.search("zebars savannah", mode="keyword")) == ["z.md"]
-    assert asked(library, "xylophone") == []
-    assert asked(opened(files, typos=False), "kuberentes") == []
+    assert search_uris(library, "xylophone") == []
+    assert search_uris(opened(files, typos=False), "kuberentes") == []
 
 
-def test_a_word_that_is_known_is_never_corrected(opened: Open) -> None:
+def test_known_word_is_never_corrected(opened: Open) -> None:
     library = opened({"a.md": "# A\n\nform\n", "b.md": "# B\n\n" + "from " * 9 + "format\n"})
     answer = library.search("form", mode="keyword")
     assert (uris(answer), notes(answer)) == (["a.md"], {})
@@ -309,7 +309,7 @@ def test_a_word_that_is_known_is_never_corrected(opened: Open) -> None:
 # --- synonyms -----------------------------------------------------------------------------------
 
 
-def test_a_short_form_that_nobody_wrote_finds_the_long_one(opened: Open) -> None:
+def test_unknown_abbreviation_finds_the_long_form(opened: Open) -> None:
     files = {
         "k.md": "# Cluster\n\nHow kubernetes is upgraded.\n",
         "v.md": "# Other\n\nversion 8 of k and s\n",
@@ -323,10 +323,10 @@ def test_a_short_form_that_nobody_wrote_finds_the_long_one(opened: Open) -> None
         assert (uris(answer)[0], notes(answer)) == ("v.md", {})
 
 
-def test_a_word_for_the_same_thing_does_not_stand_in_for_an_unknown_one(opened: Open) -> None:
-    """It brings its documents in, but is no other spelling, and no slip of the pen either.
+def test_synonym_does_not_replace_unknown_word(opened: Open) -> None:
+    """It adds its documents, but it is neither another spelling nor the correction of a typo.
 
-    Seen to fail as such: then two words in common outweighed all that meaning said.
+    Fails if it replaces the word: two common words then outweighed the meaning.
     """
     library = opened({"a.md": "# A\n\nrollback and reverse\n", "b.md": "# B\n\nother\n"})
     answer = library.search("revert", mode="keyword", explain=True)
@@ -335,29 +335,29 @@ def test_a_word_for_the_same_thing_does_not_stand_in_for_an_unknown_one(opened: 
     assert lift(answer.hits[0], "synonyms") > 0
 
 
-def test_the_users_own_synonyms_count(opened: Open) -> None:
+def test_own_synonyms_are_used(opened: Open) -> None:
     files = {"a.md": "# A\n\nthe frontend team\n", "b.md": "# B\n\nthe backend team\n"}
-    assert asked(opened(files), "fe") == []
-    assert asked(opened(files, synonyms=["fe=frontend"]), "fe") == ["a.md"]
+    assert search_uris(opened(files), "fe") == []
+    assert search_uris(opened(files, synonyms=["fe=frontend"]), "fe") == ["a.md"]
 
 
-def test_synonyms_of_a_known_word_add_documents_behind_those_that_have_it(opened: Open) -> None:
+def test_synonyms_of_known_word_rank_behind_the_word(opened: Open) -> None:
     files = {
         "exact.md": "# One\n\n" + "Many words that say nothing of it. " * 30 + "The folder.\n",
         "other.md": "# Two\n\ndirectory directory directory\n",
         "none.md": "# Three\n\nsomething else\n",
     }
     both = ["exact.md", "other.md"]
-    assert asked(opened(files, expand_known=True), "folder") == both
-    assert asked(opened(files, expand_known=True, expansion_weight=1.0), "folder") == both
-    assert asked(opened(files), "folder") == ["exact.md"]
-    assert asked(opened(files, synonyms=["folder=directory"]), "folder") == both
-    assert asked(opened(files, expand_known=True, expansion=False), "folder") == ["exact.md"]
+    assert search_uris(opened(files, expand_known=True), "folder") == both
+    assert search_uris(opened(files, expand_known=True, expansion_weight=1.0), "folder") == both
+    assert search_uris(opened(files), "folder") == ["exact.md"]
+    assert search_uris(opened(files, synonyms=["folder=directory"]), "folder") == both
+    assert search_uris(opened(files, expand_known=True, expansion=False), "folder") == ["exact.md"]
 
 
 @pytest.mark.parametrize("model", [True, False])
-def test_synonyms_bring_in_other_documents_that_are_not_too_far(opened: Open, model: bool) -> None:
-    """Neither more of a document that is there nor what would stretch the scale of the others."""
+def test_synonyms_add_documents_within_the_scale(opened: Open, model: bool) -> None:
+    """Neither more passages of a document already found, nor any that would change the scale."""
     long = "# L\n\n## One\n\nfolder\n\n" + "plain words here. " * 150
     files = {f"f{at}.md": f"# {at}\n\nfolder\n" for at in range(3)}
     files |= {
@@ -365,7 +365,7 @@ def test_synonyms_bring_in_other_documents_that_are_not_too_far(opened: Open, mo
         "far.md": "# F\n\ndirectory of others\n",
     }
     library = opened(files, candidates=4, top_k=1, expand_known=True)
-    asked(library, "folder")
+    search_uris(library, "folder")
     settings = library.settings.search
     plan = make_plan(
         "folder", mode="hybrid" if model else "keyword", top_k=1, filters=Filters(),
@@ -376,8 +376,8 @@ def test_synonyms_bring_in_other_documents_that_are_not_too_far(opened: Open, mo
         assert wide.synonyms == {"folder": ("directori", "dir")[: len(wide.synonyms["folder"])]}
         before = gather_candidates(plan, snapshot, settings).candidates
         after = gather_candidates(wide, snapshot, settings).candidates
-    assert {each.place.uri for each in before} == {"f0.md", "f1.md", "f2.md", "long.md"}
-    brought = {each.place.uri for each in after[len(before) :]}
+    assert {candidate.place.uri for candidate in before} == {"f0.md", "f1.md", "f2.md", "long.md"}
+    brought = {candidate.place.uri for candidate in after[len(before) :]}
     assert after[: len(before)] == before
     assert brought == (set() if model else {"far.md"})
 
@@ -389,9 +389,9 @@ WORDS = ("config", "configuration", "settings", "folder", "directory", "delete",
 @pytest.mark.parametrize("mode", ["keyword", "hybrid"])
 @pytest.mark.parametrize("weight", [0.001, 0.5])
 def test_synonyms_never_push_out_an_exact_match(opened: Open, mode: str, weight: float) -> None:
-    """Every pair of words is asked; who is first without synonyms and has both stays first.
+    """All pairs of words: the document that is first without synonyms and has both stays first.
 
-    Seen to fail when a synonym counts as much as the word (``_SYNONYM`` 1) or more.
+    Fails if a synonym counts as much as the word (``_SYNONYM`` 1) or more.
     """
     files = {}
     for at, word in enumerate(WORDS):
@@ -420,41 +420,41 @@ def test_the_nearest_terms_are_those_of_the_highest_cosine() -> None:
     import numpy as np
 
     vectors = np.array([[1, 0], [0.8, 0.6], [0.6, 0.8], [0, 1]], dtype=np.float16)
-    found = Concepts(("east", "near", "mid", "north"), vectors)
+    result = Concepts(("east", "near", "mid", "north"), vectors)
     question = np.array([1, 0], dtype=np.float32)
-    assert found.nearest(question, 3, 0.0) == ("east", "near", "mid")
-    assert found.nearest(question, 3, 0.7) == ("east", "near")
-    assert found.nearest(question, 3, 0.5, besides=("east",)) == ("near", "mid")
-    assert found.nearest(question, 9, 0.0) == ("east", "near", "mid", "north")
+    assert result.nearest(question, 3, 0.0) == ("east", "near", "mid")
+    assert result.nearest(question, 3, 0.7) == ("east", "near")
+    assert result.nearest(question, 3, 0.5, besides=("east",)) == ("near", "mid")
+    assert result.nearest(question, 9, 0.0) == ("east", "near", "mid", "north")
     assert Concepts((), vectors[:0]).nearest(question, 3, 0.0) == ()
 
 
-def test_a_vocabulary_holds_the_words_that_tell_documents_apart_and_is_made_once(
+def test_vocabulary_has_distinctive_words_and_is_built_once(
     opened: Open,
 ) -> None:
     files = {f"{at}.md": f"# {at}\n\neverywhere caching{at // 2} word\n" for at in range(6)}
     files |= {f"c{at}.md": "# C\n\neverywhere configures\n" for at in range(2)}
     files |= {f"x{at}.md": "# X\n\neverywhere\n" for at in range(20)}
     library = opened(files)
-    asked(library, "word")
+    search_uris(library, "word")
     embedder = BundledEmbedder()
     with store_of(library).snapshot() as snapshot:
-        found = load_concepts(snapshot, embedder)
-        assert "configur" in found.terms
-        assert "everywher" not in found.terms  # All documents hold it.
+        result = load_concepts(snapshot, embedder)
+        assert "configur" in result.terms
+        assert "everywher" not in result.terms  # All documents contain it.
         # The model knows words, not stems: this is the vector of the word.
-        assert found.nearest(embedder.embed(["configures"])[0], 1, 0.99) == ("configur",)
-        assert load_concepts(snapshot, embedder) is found
+        assert result.nearest(embedder.embed(["configures"])[0], 1, 0.99) == ("configur",)
+        assert load_concepts(snapshot, embedder) is result
 
 
-def test_near_terms_of_the_corpus_bring_in_documents(opened: Open) -> None:
-    """The three nearest by default. The hashed model knows a word by itself, so the query
-    has the vector of a term that it does not hold: that of a hypothetical reading."""
+def test_concepts_add_documents(opened: Open) -> None:
+    """The three nearest by default. The hashed model does not relate words, so the query gets the
+    vector of a term that it does not contain, through a hypothesis."""
     files = {f"r{at}.md": "# R\n\nrocket\n" for at in range(2)}
     files |= {f"f{at}.md": f"# F\n\nfiller{at} of number {at}\n" for at in range(30)}
     library = opened(files, concepts=True, concept_threshold=0.9)
     assert library.settings.search.concept_terms == 3
-    asked(library, "number")
+    search_uris(library, "number")
     embedder = HashedEmbedder()
     with store_of(library).snapshot() as snapshot:
         plan = make_plan("zzz", mode="hybrid", top_k=3, filters=Filters(), embedder=embedder)
@@ -463,22 +463,22 @@ def test_near_terms_of_the_corpus_bring_in_documents(opened: Open) -> None:
         assert near.concepts == ("rocket",)
         off = replace(library.settings.search, concepts=False)
         assert ground_plans([(plan, snapshot)], off)[0][0].concepts == ()
-        found = gather_candidates(replace(near, vector=None), snapshot, library.settings.search)
-        assert {each.place.uri for each in found.candidates} == {"r0.md", "r1.md"}
+        result = gather_candidates(replace(near, vector=None), snapshot, library.settings.search)
+        assert {candidate.place.uri for candidate in result.candidates} == {"r0.md", "r1.md"}
 
 
 # --- hypotheses ---------------------------------------------------------------------------------
 
 
 class Asymmetric(HashedEmbedder):
-    """A model that reads questions otherwise than answers."""
+    """A model that embeds questions differently from answers."""
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
         raise AssertionError(f"read as a question: {text}")
 
 
-def test_a_hypothesis_is_what_the_model_reads(opened: Open) -> None:
-    """As it reads the texts of the index, since it is one that might stand there."""
+def test_hypothesis_is_embedded_instead_of_the_question(opened: Open) -> None:
+    """It is embedded like the texts of the index, since it could be one of them."""
     embedder = Asymmetric()
     plan = make_plan(
         "how to", mode="vector", top_k=3, filters=Filters(), embedder=embedder,
@@ -488,11 +488,11 @@ def test_a_hypothesis_is_what_the_model_reads(opened: Open) -> None:
     assert plan.hypothesis
     assert plan.terms == ("how", "to")
     library = opened({"a.md": "# A\n\nzebra stripes\n", "b.md": "# B\n\ngiraffe necks\n"})
-    assert asked(library, "animal", mode="vector", hypothesis="giraffe necks")[0] == "b.md"
-    assert asked(library, "animal", mode="vector", hypothesis="zebra stripes")[0] == "a.md"
+    assert search_uris(library, "animal", mode="vector", hypothesis="giraffe necks")[0] == "b.md"
+    assert search_uris(library, "animal", mode="vector", hypothesis="zebra stripes")[0] == "a.md"
 
 
-def test_a_hypothesis_can_be_turned_off_and_needs_a_model(opened: Open) -> None:
+def test_hypothesis_can_be_disabled_and_needs_a_model(opened: Open) -> None:
     files = {"a.md": "# A\n\nzebra\n"}
     with pytest.raises(InvalidArgument, match="turned off"):
         opened(files, hypothesis=False).search("x", hypothesis="zebra")
@@ -505,21 +505,21 @@ def test_a_hypothesis_can_be_turned_off_and_needs_a_model(opened: Open) -> None:
 # --- fields and kinds ---------------------------------------------------------------------------
 
 
-def test_front_matter_is_searched_with_weights_of_its_own(opened: Open) -> None:
+def test_front_matter_has_its_own_weights(opened: Open) -> None:
     files = {
         "described.md": "---\ndescription: about ocelots\n---\n# A\n\ntext one\n",
         "keyed.md": "---\nkeywords: [ocelots, cats]\n---\n# B\n\ntext two\n",
         "named.md": "---\naliases: [ocelots]\n---\n# C\n\ntext three\n",
         "other.md": "# D\n\ntext four\n",
     }
-    assert set(asked(opened(files), "ocelots")) == {"described.md", "keyed.md", "named.md"}
+    assert set(search_uris(opened(files), "ocelots")) == {"described.md", "keyed.md", "named.md"}
     none = {f"{name}_weight": 0 for name in ("description", "keywords", "aliases", "tags")}
-    assert asked(opened(files, **none), "ocelots") == []
+    assert search_uris(opened(files, **none), "ocelots") == []
     for field, first in (("description", "described.md"), ("keywords", "keyed.md")):
-        assert asked(opened(files, **none | {f"{field}_weight": 2.0}), "ocelots") == [first]
+        assert search_uris(opened(files, **none | {f"{field}_weight": 2.0}), "ocelots") == [first]
 
 
-def test_the_preset_of_ragdocs_has_its_weights() -> None:
+def test_ragdocs_preset_has_its_weights() -> None:
     chosen = load(None, {"preset": "ragdocs"}, {}).search
     assert (
         chosen.title_weight,
@@ -531,7 +531,7 @@ def test_the_preset_of_ragdocs_has_its_weights() -> None:
     ) == (3.0, 2.5, 2.5, 2.0, 2.0, 1.5)
 
 
-def test_the_share_of_meaning_follows_the_kind_of_the_question(opened: Open) -> None:
+def test_share_of_vectors_depends_on_kind_of_question(opened: Open) -> None:
     files = {"a.md": "# A\n\nuse getUserById here\n", "b.md": "# B\n\nanother page\n"}
 
     def vectors(library: Library, query: str) -> float:
@@ -543,14 +543,14 @@ def test_the_share_of_meaning_follows_the_kind_of_the_question(opened: Open) -> 
     assert vectors(opened(files), "another page") > 0
 
 
-def test_explain_tells_how_a_question_was_understood(opened: Open) -> None:
+def test_explain_reports_how_the_question_was_understood(opened: Open) -> None:
     library = opened({"a.md": "# A\n\nuse getUserById in the folder of kubernetes\n"})
 
-    def told(query: str) -> str:
+    def details(query: str) -> str:
         hit = library.search(query, mode="keyword", explain=True).hits[0]
-        return next(each.note for each in hit.explanation if each.stage == "question")
+        return next(step.note for step in hit.explanation if step.stage == "question")
 
-    assert told("getUserById") == "identifier"
-    assert told("how is it in the folder?") == "question"
-    assert told('"the folder" -"red car"') == 'phrase; "the folder"; without red car'
-    assert told("k8s getuserbyid") == "phrase; kubernet instead of k8s"
+    assert details("getUserById") == "identifier"
+    assert details("how is it in the folder?") == "question"
+    assert details('"the folder" -"red car"') == 'phrase; "the folder"; without red car'
+    assert details("k8s getuserbyid") == "phrase; kubernet instead of k8s"
