@@ -33,13 +33,13 @@ def test_headings_of_a_document_are_said_once() -> None:
         ("a.md", ("(root)",), "(root)"),
     ]
     for uri, path, shown in paths:
-        assert said.of(replace(HIT, uri=uri, heading_path=path)) == shown
+        assert said.format(replace(HIT, uri=uri, heading_path=path)) == shown
 
 
 def test_documents_of_two_collections_are_two() -> None:
     said = Breadcrumbs()
-    said.of(HIT)
-    assert said.of(replace(HIT, collection="notes")) == "Guide > Install > Linux"
+    said.format(HIT)
+    assert said.format(replace(HIT, collection="notes")) == "Guide > Install > Linux"
 
 
 def test_places_that_a_hit_stands_for_are_named() -> None:

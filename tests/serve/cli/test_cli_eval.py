@@ -127,7 +127,7 @@ def test_k_is_the_depth(handbook: Path, tmp_path: Path, ask: Ask) -> None:
 def test_what_is_missing_is_told(handbook: Path, tmp_path: Path, run: Run) -> None:
     line = {"query": "keys", "relevant": ["security/keys.md", "gone\x1b[31m.md"]}
     shown = run("eval", written(tmp_path / "q.jsonl", line), handbook).stdout
-    assert "not in the index, so never found: 1 (gone\\x1b[31m.md)" in shown
+    assert "expected, but not in the index: 1 (gone\\x1b[31m.md)" in shown
 
 
 # --- comparing --------------------------------------------------------------------------------

@@ -110,7 +110,7 @@ def test_an_empty_folder_is_not_called_a_success(tmp_path: Path, run: Run) -> No
     (tmp_path / "empty").mkdir()
     result = run("index", tmp_path / "empty")
     assert result.exit_code == 0
-    assert "Nothing to search" in result.stdout
+    assert "No files were indexed" in result.stdout
 
 
 def test_a_missing_folder(tmp_path: Path, run: Run) -> None:

@@ -40,7 +40,7 @@ def test_links_with_their_lines(linked: Path, run: Run) -> None:
         "links to  4",
         "  operations/releases.md  Releases  line 3, #Ship",
         "      First ship it.",
-        "  Nobody's page  not there, related, line 7",
+        "  Nobody's page  missing, related, line 7",
         "      - Nobody's page - ![[onboarding]] - [keys](security/keys.md),…",
         "  onboarding.md  Your first week  transclusion, line 8",
         "      - [[Nobody's page]] - onboarding - [keys](security/keys.md), [[keys]]",

@@ -108,8 +108,8 @@ def test_a_roll_back_is_held_until_the_folder_is_indexed(
         assert "held at generation 1" in held["detail"]
         assert "lookfar index" in held["detail"]
     assert ask("status", handbook)["held"] == 1
-    assert "held at generation 1" in run("status", handbook).stdout
-    assert "held at generation 1" in run("snapshots", "list", handbook).stdout
+    assert "rolled back to generation 1" in run("status", handbook).stdout
+    assert "rolled back to generation 1" in run("snapshots", "list", handbook).stdout
 
     report = ask("index", handbook)
     assert (report["generation"], report["added"], report["changed"]) == (4, 2, 1)

@@ -56,12 +56,12 @@ def test_a_ruling_for_people(project: Path, run: Run) -> None:
     out = run("why", "src/a.gen.py", project)
     assert out.exit_code == 0
     assert out.stdout.splitlines() == [
-        "src/a.gen.py  stays out", "ignored", "  src/.gitignore:2: *.gen.py",
+        "src/a.gen.py  skipped", "ignored", "  src/.gitignore:2: *.gen.py",
     ]  # fmt: skip
     denied = run("why", "x/node_modules/y.md", project).stdout.splitlines()
-    assert denied[1] == "denied, whatever the settings say (x/node_modules)"
+    assert denied[1] == "always skipped, whatever the settings say (x/node_modules)"
     admitted = run("why", "src/shelf.py", project).stdout
-    assert "no rule keeps it out" in admitted
+    assert "no rule excludes it" in admitted
     assert "not in the index yet" in admitted
     excluded = run("why", "src/shelf.py", project, "--set", "sources.exclude=*.py").stdout
     assert "sources.exclude: *.py" in excluded

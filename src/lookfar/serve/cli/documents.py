@@ -198,7 +198,7 @@ def import_(file: str, db: str, replace: bool, quiet: bool, as_json: bool, **opt
     with (
         _open(options) as library,
         _open_lines(file) as lines,
-        progress.counted("documents", size, quiet=quiet) as show_progress,
+        progress.show_count("documents", size, quiet=quiet) as show_progress,
     ):
         result = library.database(clean_text(db)).import_lines(
             count_bytes(lines),

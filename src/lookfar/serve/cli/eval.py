@@ -257,7 +257,7 @@ class _Runner:
         count = COUNT if count is None else count
         with (
             open_configuration(self._paths, configuration, **self._index_folders()) as library,
-            progress.shown(", ".join(library.collections), at_once=False) as on_progress,
+            progress.show_progress(", ".join(library.collections), at_once=False) as on_progress,
         ):
             questions = known_items(library, count=count, seed=seed, on_progress=on_progress)
         return questions, f"made from the folder itself (seed {seed})"
@@ -267,7 +267,7 @@ class _Runner:
 
         with (
             open_configuration(self._paths, configuration, **self._index_folders()) as library,
-            progress.shown(", ".join(library.collections), at_once=False) as on_progress,
+            progress.show_progress(", ".join(library.collections), at_once=False) as on_progress,
             _count_questions(configuration.label) as on_question,
         ):
             return evaluate(

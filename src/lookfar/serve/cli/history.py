@@ -58,7 +58,7 @@ def history(query: str, limit: int, path: str, as_json: bool, **options: Any) ->
     hits: tuple[Hit, ...] = ()
     with (
         open_library(path, options) as library,
-        progress.shown("history", quiet=as_json, at_once=False) as on_progress,
+        progress.show_progress("history", quiet=as_json, at_once=False) as on_progress,
     ):
         if query:
             commits, hits, notes = _search_commits(

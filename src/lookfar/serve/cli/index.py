@@ -66,7 +66,7 @@ def _index_folders(library: Library, quiet: bool, as_json: bool, *, rebuild: boo
     shapes: list[json_shapes.Json] = []
     for name in library.collections:
         folder = library.folder(name)
-        with progress.shown(name, quiet=quiet) as on_progress:
+        with progress.show_progress(name, quiet=quiet) as on_progress:
             report = folder.index(rebuild=rebuild, on_progress=on_progress)
         if as_json:
             shapes.append(json_shapes.report(report, folder.place))
@@ -75,7 +75,7 @@ def _index_folders(library: Library, quiet: bool, as_json: bool, *, rebuild: boo
 
             write(render.report(report, folder.place))
     if as_json:
-        write_json(json_shapes.together(shapes))
+        write_json(json_shapes.combine(shapes))
 
 
 @examples("lookfar status", "lookfar status docs ~/notes --json")
@@ -90,7 +90,7 @@ def status(path: tuple[str, ...], as_json: bool, **options: Any) -> None:
     with connect_library(path, options) as library:
         statuses = library.statuses()
     if as_json:
-        write_json(json_shapes.together([json_shapes.status(status) for status in statuses]))
+        write_json(json_shapes.combine([json_shapes.status(status) for status in statuses]))
     else:
         from lookfar.serve.show import render
 

@@ -125,7 +125,9 @@ def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> 
         )
         if index_first:
             click.echo("This folder is not indexed yet: indexing it first.", err=True)
-        with progress.shown(", ".join(library.collections), at_once=index_first) as on_progress:
+        with progress.show_progress(
+            ", ".join(library.collections), at_once=index_first
+        ) as on_progress:
             if options["mode"] in ("literal", "regex"):
                 matches = _search_lines(library, clean_text(query), filters, options, on_progress)
                 _write_matches(matches, options, as_json)
@@ -215,10 +217,14 @@ def _write_matches(matches: Matches, options: dict[str, Any], as_json: bool) -> 
     from lookfar.serve.show import matches as show_matches
 
     if not options["paths"] and not options["count"]:
-        write(show_matches.matches(matches))
+        write(show_matches.format_matches(matches))
         return
     # Paths and counts may be piped to another program, so notes go to stderr.
-    write(show_matches.counts(matches) if options["count"] else show_matches.paths(matches))
+    write(
+        show_matches.format_counts(matches)
+        if options["count"]
+        else show_matches.format_paths(matches)
+    )
     for note in matches.incomplete:
         click.echo(f"incomplete ({note.reason}): {note.detail}", err=True)
 

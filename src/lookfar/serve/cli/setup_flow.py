@@ -216,7 +216,7 @@ class SetupFlow:
             options = {"index_dir": None, "settings": ()}
             with open_library(str(self._project), options) as library:
                 folder = library.folder(library.collections[0])
-                with progress.shown(self._project.name, quiet=self._as_json) as on_progress:
+                with progress.show_progress(self._project.name, quiet=self._as_json) as on_progress:
                     report = folder.index(on_progress=on_progress)
         except LookfarError as error:
             target = Target("index", str(self._project), "project", self._project, "markdown")

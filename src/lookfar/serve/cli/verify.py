@@ -55,7 +55,7 @@ def verify(path: tuple[str, ...], repair: bool, quiet: bool, as_json: bool, **op
         names = ", ".join(library.collections)
         with (
             _show_steps(quiet) as on_step,
-            progress.shown(names, quiet=quiet, at_once=False) as on_progress,
+            progress.show_progress(names, quiet=quiet, at_once=False) as on_progress,
         ):
             results = library.verified(repair=repair, on_step=on_step, on_progress=on_progress)
     if as_json:

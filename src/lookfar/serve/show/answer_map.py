@@ -1,8 +1,7 @@
 """A short answer: which documents answer a question, where in them, and the lines that do.
 
-Takes: the hits of one question or several, and a budget of tokens. Gives: a map as text, grouped by
-document, and which lines of each hit it shows. Refuses: to say anything twice; of a document that
-an earlier question showed, only new places are shown.
+The map is text within a token budget, grouped by document. Nothing is shown twice: of a document
+that an earlier question showed, only new places are shown.
 
     guide/deploy.md  Releases
       4-22 Roll back
@@ -26,71 +25,70 @@ from lookfar.retrieve.answer.pack import tokens
 from lookfar.serve.show.printable import safe_name
 
 MAP_TOKENS = 950
-"""That the map of one question may cost."""
+"""Budget of the map of one question."""
 MOST_DOCUMENTS = 8
-"""In the map of one question."""
+"""Documents in the map of one question."""
 _MOST_AMONG_SEVERAL = 3
-"""In the map of each of several questions. Who asks ten things at once wants to know where to look;
-a question asked alone gets more."""
+"""Documents per question in a map of several questions, which is for finding where to look."""
 _MOST_PLACES = 3
-"""Of one document."""
+"""Places of one document."""
 _DROP = 0.65
-"""A document is left out whose best place has less than this share of the score of the second best
-document of its kind. On public questions about documentation, one right page in a hundred is behind
-that. The best document is not the measure, since a name or words that it alone has may lift it far
-above all others; nor are other kinds, whose scores are made otherwise."""
+"""A document is skipped if its best place scores less than this share of the second best document
+of its kind. On public questions about documentation, this skips one right page in a hundred. The
+best document is not the reference, because a name or words that only it has may raise it far above
+all others. Other kinds are not either, because their scores are computed differently."""
 _LEAST_DOCUMENTS = 3
-"""That are shown however far the score drops."""
+"""Documents that are shown however low their scores."""
 _WINDOWS = (10, 8, 6, 5, 4, 4, 4, 4)
-"""Lines that the first place of each document shows, the best document first."""
+"""Lines of the first place of each document, best document first."""
 _WINDOWS_AMONG_SEVERAL = (4,)
 _WIDER: tuple[tuple[int, ...], ...] = ((24, 12, 8, 8, 4, 4, 4, 4), (60, 24, 12))
-"""Lines that the best places show where the budget leaves room, in turn."""
+"""Lines of the best places if the budget allows, in steps."""
 _WIDEST: tuple[tuple[int, ...], ...] = ((40, 40, 20), (400,) * 50)
-"""The same where a larger budget asks for it, in turn."""
+"""The same for a larger budget."""
 _LARGER = 1_200
-"""Tokens of such a budget."""
+"""A budget above this many tokens is a larger one."""
 _LEAD = 1.25
-"""A document whose score is so many times that of the second is shown in more lines."""
+"""If the best document scores this many times the second, it gets more lines."""
 _LEADING_LINES = 32
 _TOKENS_A_DOCUMENT = 150
-"""Of a larger budget, for each further document."""
+"""A larger budget shows one more document per this many tokens."""
 _FOR_DOCUMENTS = 0.75
 """The share of the budget that naming documents may take; the rest is for their lines."""
 _FEW_LINES = 4
-"""Lines of code up to which the best ones are shown; more are shown as they follow each other."""
+"""Windows of code up to this size show the best lines; larger ones show adjacent lines."""
 _SHORT_DEFINITION = 14
-"""Lines of a definition that is shown whole instead: it would be read next."""
+"""A definition of fewer lines is shown completely: it would be read next anyway."""
 _LONGEST_SENTENCE = 150
 _LONGEST_LINE = 240
 _LONGEST_NAME = 70
 _APART = ("memory", "documents")
-"""Kinds whose documents are always named with their collection: no folder has them."""
+"""Kinds that are always shown with their collection, because they are in no folder."""
 _COMMIT_HEAD = ("Author: ", "Committer: ", "Date: ")
-"""Lines of a commit that its name says already."""
+"""Lines of a commit that repeat its name."""
 _ADDRESS = re.compile(r"(https?://[^/\s)>\]]+/)[^\s)>\]]{16,}")
 _NAME = re.compile(r"\w[\w.]*")
 _WITH_USES = 8
-"""Lines from which on a place of code also shows the constants and imports that it uses."""
+"""A place of code with at least this many lines also shows the constants and imports it uses."""
 _ASKING = frozenset(
     "where is are what does do how the a of in defined definition work works".split()
 )
-"""Words beside a name that say nothing more."""
+"""Words that add nothing to a name."""
 _SPACE = re.compile(r"\s+")
 _RULE = re.compile(r"\s*([=*~^\"'`#+.:_-])\1{2,}\s*")
-"""A line that only underlines a heading or parts two sections."""
+"""A line that only underlines a heading or separates two sections."""
 _NOT_WORD = re.compile(r"[\W_]+")
 
 
 class Question(NamedTuple):
-    """What was asked, and what answers it."""
+    """A question and its hits."""
 
     text: str
     hits: Sequence[Hit]
 
 
 class ShownHit(NamedTuple):
-    """A hit, and what the map shows of it."""
+    """A hit and the part of it that the map shows."""
 
     hit: Hit
     excerpt: str
@@ -98,15 +96,15 @@ class ShownHit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AnswerMap:
-    """A map as text, and what it shows."""
+    """A map as text, and the hits it shows."""
 
     text: str
     shown: tuple[tuple[ShownHit, ...], ...]
     """For each question, best first."""
     documents: tuple[int, ...]
-    """How many of each question are shown."""
+    """The number of documents shown for each question."""
     more: bool
-    """Whether a question has further documents."""
+    """Whether a question has more documents than are shown."""
 
 
 @dataclass(slots=True)
@@ -116,9 +114,9 @@ class _Place:
     hit: Hit
     rank: int
     lines: int = 0
-    """0: nothing; 1: one sentence; more: a window of so many lines."""
+    """0: nothing; 1: one sentence; more: a window of that many lines."""
     definition: bool = False
-    """It is what the question asks for by name."""
+    """Whether the question asks for it by name."""
 
 
 @dataclass(slots=True)
@@ -128,7 +126,7 @@ class _Document:
     name: str
     places: list[_Place] = field(default_factory=list)
     score: float = 1.0
-    """The share that its best place has of the score of the second best document of its kind."""
+    """The score of its best place relative to the second best document of its kind."""
     path_alone: bool = False
 
     @property
@@ -139,8 +137,8 @@ class _Document:
     def text(self) -> str:
         if self.path_alone:
             return self.name
-        shown = [_place_text(place) for place in self.places if place.lines]
-        return "\n".join([self.name, *shown])
+        places = [_place_text(place) for place in self.places if place.lines]
+        return "\n".join([self.name, *places])
 
 
 class _Part(NamedTuple):
@@ -154,7 +152,7 @@ class _Part(NamedTuple):
 
     @property
     def places(self) -> list[_Place]:
-        """Those that are shown, best first."""
+        """The places that are shown, best first."""
         places = [place for document in self.documents for place in document.places if place.lines]
         return sorted(places, key=lambda place: place.rank)
 
@@ -170,9 +168,9 @@ def draw_map(
 ) -> AnswerMap:
     """Draw the map of some questions within ``budget`` tokens.
 
-    ``skip`` says how many documents of each question earlier pages showed, ``limit`` how many hits
-    may be shown. With ``paths``, documents are named and nothing of them is shown. ``describe``
-    names the document of a hit.
+    ``skip`` is the number of documents per question that earlier pages showed, ``limit`` the
+    maximum number of hits. With ``paths``, only the names of documents are shown. ``describe``
+    returns the name of a hit's document.
     """
     parts: list[_Part] = []
     seen: dict[tuple[str, str], set[int]] = {}
@@ -195,7 +193,7 @@ def draw_map(
             key = place.hit.collection, place.hit.uri
             seen.setdefault(key, set()).add(place.hit.span.start)
     return AnswerMap(
-        _joined_text(questions, parts),
+        _join_texts(questions, parts),
         tuple(
             tuple(ShownHit(place.hit, _excerpt(place)) for place in part.places) for part in parts
         ),
@@ -205,7 +203,7 @@ def draw_map(
 
 
 def draw_answer(answer: Answer, *, paths: bool = False) -> str:
-    """The map of one answer with all its hits, for a terminal or a file."""
+    """Draw the map of one answer with all its hits, for a terminal or a file."""
     several = len(answer.generations) > 1
     drawn = draw_map(
         [Question(answer.query, answer.hits)],
@@ -217,14 +215,14 @@ def draw_answer(answer: Answer, *, paths: bool = False) -> str:
     return drawn.text or "Nothing found."
 
 
-def _joined_text(questions: Sequence[Question], parts: Sequence[_Part]) -> str:
+def _join_texts(questions: Sequence[Question], parts: Sequence[_Part]) -> str:
     if len(parts) == 1:
         return parts[0].text
-    headed = (
+    sections = (
         f"[{number}] {_cut(question.text, _LONGEST_NAME)}\n{part.text or 'Nothing found.'}"
         for number, (question, part) in enumerate(zip(questions, parts, strict=True), start=1)
     )
-    return "\n\n".join(headed)
+    return "\n\n".join(sections)
 
 
 def _group(
@@ -233,26 +231,26 @@ def _group(
     seen: Mapping[tuple[str, str], Collection[int]],
     skip: int,
 ) -> list[_Document]:
-    """Hits by document without the first ``skip`` documents and the places that were seen."""
+    """Group hits by document, without the first ``skip`` documents and places already seen."""
     grouped: dict[tuple[str, str], list[_Place]] = {}
     for rank, hit in enumerate(hits):
         grouped.setdefault((hit.collection, hit.uri), []).append(_Place(hit, rank))
-    lanes: dict[str, list[float]] = {}
+    scores: dict[str, list[float]] = {}
     for places in grouped.values():
-        lanes.setdefault(places[0].hit.lane, []).append(places[0].hit.score)
+        scores.setdefault(places[0].hit.lane, []).append(places[0].hit.score)
     documents = []
     for key, places in list(grouped.items())[skip:]:
         above = " (above)" if key in seen else ""
         new = [place for place in places if place.hit.span.start not in seen.get(key, ())]
         document = _Document(describe(places[0].hit) + above, new[:_MOST_PLACES])
-        best = lanes[places[0].hit.lane]
+        best = scores[places[0].hit.lane]
         document.score = places[0].hit.score / (best[:2][-1] or 1.0)
         documents.append(document)
     return documents
 
 
 def _mark_lead(documents: Sequence[_Document], question: str) -> None:
-    """Let a definition lead that the question asks for by its name, and for nothing else."""
+    """Put a definition first if the question consists of its name."""
     words = [word for word in _NAME.findall(question) if word.casefold() not in _ASKING]
     names = {word.rpartition(".")[2].casefold() for word in words} if len(words) == 1 else set()
     for place in documents[0].places[:1] if documents else ():
@@ -265,7 +263,7 @@ def _mark_lead(documents: Sequence[_Document], question: str) -> None:
 
 
 def _limit(documents: Sequence[_Document], limit: int) -> list[_Document]:
-    """The documents with the first ``limit`` places, and no others."""
+    """Return the documents with the first ``limit`` places only."""
     ranks = sorted(place.rank for document in documents for place in document.places)[:limit]
     for document in documents:
         document.places = [place for place in document.places if place.rank in ranks]
@@ -295,9 +293,9 @@ def _lay_out(
 ) -> _Part:
     """Decide how many documents are shown, and how much of each place.
 
-    First every document gets one sentence, then the first place of each its lines, then further
-    places a sentence; what is left widens the best places. With ``everything`` that was asked
-    for, documents are shown however far their scores drop.
+    First every document gets one sentence, then the first place of each document gets its lines,
+    then further places get a sentence; the rest of the budget widens the best places. With
+    ``everything``, documents are shown however low their scores.
     """
     most = _MOST_AMONG_SEVERAL if among_several else MOST_DOCUMENTS
     most = len(documents) if everything else max(most, budget // _TOKENS_A_DOCUMENT)
@@ -316,7 +314,9 @@ def _lay_out(
         shown.append(document)
         spent += cost
     shown = _with_every_kind(shown, documents)
-    ranked = sorted((place for each in shown for place in each.places), key=lambda it: it.rank)
+    ranked = sorted(
+        (place for document in shown for place in document.places), key=lambda place: place.rank
+    )
     firsts = [place for place in ranked if place.lines]
     further = [place for place in ranked if not place.lines]
     leads = bool(shown) and shown[0].score > _LEAD
@@ -340,8 +340,10 @@ def _lay_out(
 
 
 def _with_every_kind(shown: list[_Document], documents: Sequence[_Document]) -> list[_Document]:
-    """The same with the best page and the best code, in the place of the last document if need be:
-    scores of different kinds are made differently, so that one may crowd out the other."""
+    """Make sure that the best page and the best code are shown, replacing the last document.
+
+    Scores of different kinds are computed differently, so one kind may crowd out the other.
+    """
     for kind in ("docs", "code"):
         if len(shown) < _LEAST_DOCUMENTS or any(document.kind == kind for document in shown):
             continue
@@ -355,7 +357,7 @@ def _with_every_kind(shown: list[_Document], documents: Sequence[_Document]) -> 
 
 
 def _grow(place: _Place, lines: int, left: int) -> int:
-    """Show so many lines of a place if that costs at most ``left`` tokens; return the cost."""
+    """Show ``lines`` of a place if that costs at most ``left`` tokens, and return the cost."""
     before = place.lines
     cost = -tokens(_place_text(place)) if before else 0
     place.lines = lines
@@ -367,7 +369,7 @@ def _grow(place: _Place, lines: int, left: int) -> int:
 
 
 def _place_text(place: _Place) -> str:
-    """A place with its heading, and its sentence or lines."""
+    """Format a place with its heading and its sentence or lines."""
     hit = place.hit
     head = " ".join(filter(None, (f"  {_lines(hit)}", _heading(hit))))
     if place.lines == 1:
@@ -385,21 +387,21 @@ def _lines(hit: Hit) -> str:
 
 
 def _excerpt(place: _Place) -> str:
-    """What is shown of the text of a place."""
+    """Return the text of a place that is shown."""
     if place.lines == 1:
         return _first_focus(place.hit)
     return "\n".join(text for _, text in _window(place))
 
 
 def _heading(hit: Hit) -> str:
-    """The last headings above a hit, without the title of its document."""
+    """Return the last headings above a hit, without the title of its document."""
     path = hit.focus_path or hit.path
-    shown = [part for part in path if part not in (hit.title, ROOT_HEADING)]
-    return _cut(" > ".join(shown[-2:]), _LONGEST_NAME)
+    headings = [part for part in path if part not in (hit.title, ROOT_HEADING)]
+    return _cut(" > ".join(headings[-2:]), _LONGEST_NAME)
 
 
 def _first_focus(hit: Hit) -> str:
-    """The sentence that answers best, or the beginning of the text."""
+    """Return the sentence that answers best, or the whole text if there is none."""
     if not hit.focus:
         return hit.text
     focus = hit.focus[0]
@@ -407,7 +409,7 @@ def _first_focus(hit: Hit) -> str:
 
 
 def _window(place: _Place) -> list[tuple[int, str]]:
-    """The lines of a hit around its best sentence, as many as the place shows, with numbers."""
+    """Return the lines around the best sentence, as many as the place shows, with numbers."""
     hit = place.hit
     lines = hit.text.rstrip("\n").split("\n")
     first = hit.span.start_line
@@ -428,7 +430,7 @@ def _window(place: _Place) -> list[tuple[int, str]]:
     shown = [
         (first + at, _cut_around(lines[at], hit, first + at))
         for at in range(start, end)
-        if not _is_said_already(lines[at], hit)
+        if not _is_redundant(lines[at], hit)
     ]
     if hit.lane == "code" and _encloses(lines, start):
         shown = [(first, _cut(lines[0], _LONGEST_LINE, keep_indent=True)), *shown[1:]]
@@ -436,15 +438,15 @@ def _window(place: _Place) -> list[tuple[int, str]]:
 
 
 def _best_lines(place: _Place, lines: Sequence[str], best: Sequence[int]) -> list[tuple[int, str]]:
-    """The lines of code that answer best, wherever they are, below the one that begins it all."""
+    """Return the lines of code that answer best, below the line of the enclosing definition."""
     hit = place.hit
     chosen = set(best[: place.lines - 1]) | ({0} if _encloses(lines, min(best)) else set())
     first = hit.span.start_line
     return [(first + at, _cut_around(lines[at], hit, first + at)) for at in sorted(chosen)]
 
 
-def _is_said_already(line: str, hit: Hit) -> bool:
-    """Whether a line says nothing that the name of the document and the heading do not say."""
+def _is_redundant(line: str, hit: Hit) -> bool:
+    """Return whether a line only repeats the document's name or the heading."""
     if hit.lane == "commits" and line.startswith(_COMMIT_HEAD):
         return True
     if hit.lane != "code" and _RULE.fullmatch(line):
@@ -453,7 +455,7 @@ def _is_said_already(line: str, hit: Hit) -> bool:
 
 
 def _encloses(lines: Sequence[str], start: int) -> bool:
-    """Whether what the first line begins goes on at ``start``: nothing since is less indented."""
+    """Return whether the block of the first line continues at ``start``, by indentation."""
     indent = _indent(lines[0])
     inner = [line for line in lines[1:start] if line.strip()]
     return bool(lines[0].strip() and inner) and all(_indent(line) > indent for line in inner)
@@ -466,20 +468,21 @@ def _indent(line: str) -> int:
 def _window_start(
     lines: Sequence[str], focused: Sequence[tuple[int, int]], size: int, *, definition: bool
 ) -> int:
-    """Where a window of ``size`` lines begins that has the best sentence, and others if it can.
+    """Return the start of a window of ``size`` lines with the best sentence, and more if possible.
 
-    That of a definition which is asked for begins with it, and a line of comment before."""
+    The window of a requested definition begins one line before it, for a comment.
+    """
     if not focused:
         return 0
     if definition:
         return max(0, min(focused[0][0] - 1, len(lines) - size))
 
     def worth(start: int) -> tuple[int, bool, int]:
-        whole = [start <= low and high < start + size for low, high in focused]
-        kept = sum(len(focused) - at for at, inside in enumerate(whole) if inside)
-        # What follows a sentence explains it more often than what comes before.
+        inside = [start <= low and high < start + size for low, high in focused]
+        weight = sum(len(focused) - at for at, is_inside in enumerate(inside) if is_inside)
+        # The lines after a sentence explain it more often than those before.
         distance = abs(focused[0][0] - start - size // 3)
-        return kept, bool(lines[start].strip()), -distance
+        return weight, bool(lines[start].strip()), -distance
 
     low = focused[0][0]
     starts = range(max(0, low - size + 1), min(low, len(lines) - size) + 1)
@@ -487,10 +490,10 @@ def _window_start(
 
 
 def _cut_around(line: str, hit: Hit, number: int) -> str:
-    """A line, cut to the part that answers where it is too long."""
+    """Cut a long line to the part that answers."""
     line = line.rstrip()
     if len(line) <= _LONGEST_LINE:
-        return safe_name(_without_addresses(line).expandtabs(4))
+        return safe_name(_shorten_addresses(line).expandtabs(4))
     start = 0
     for focus in hit.focus:
         if focus.start_line == number:
@@ -498,25 +501,25 @@ def _cut_around(line: str, hit: Hit, number: int) -> str:
             start = len(text_before) - (text_before.rfind("\n") + 1)
             break
     start = max(0, min(start, len(line) - _LONGEST_LINE))
-    cut = _without_addresses(line[start : start + _LONGEST_LINE])
+    cut = _shorten_addresses(line[start : start + _LONGEST_LINE])
     before, after = ("…" if start else ""), ("…" if start + _LONGEST_LINE < len(line) else "")
     return safe_name(f"{before}{cut}{after}".expandtabs(4))
 
 
-def _without_addresses(line: str) -> str:
-    """A line without the long addresses that its links lead to."""
+def _shorten_addresses(line: str) -> str:
+    """Shorten long link addresses in a line."""
     return _ADDRESS.sub(r"\1…", line) if "://" in line else line
 
 
 def _cut(text: str, most: int, *, keep_indent: bool = False) -> str:
-    """A text on one line, of at most so many characters."""
-    text = _without_addresses(text)
+    """Return a text on one line, of at most ``most`` characters."""
+    text = _shorten_addresses(text)
     text = text.rstrip() if keep_indent else _SPACE.sub(" ", text).strip()
     return safe_name(text if len(text) <= most else f"{text[: most - 1].rstrip()}…")
 
 
 def name_document(hit: Hit, *, several: bool) -> str:
-    """The path of a hit's document, with its title where the path does not say it."""
+    """Return the path of a hit's document, with its title if the path does not contain it."""
     path = f"{hit.collection}: {hit.uri}" if several or hit.lane in _APART else hit.uri
     stem = hit.uri.rpartition("/")[2].partition(".")[0]
     known = _NOT_WORD.sub("", stem).casefold(), _NOT_WORD.sub("", hit.uri).casefold()

@@ -1,7 +1,6 @@
-"""Where hits stand, said once: headings of a document that were shown are not shown again.
+"""Headings above hits, without repeating those that were shown for the same document before.
 
-Takes: the hits of an answer, in order. Gives: words for the headings above each, and for the
-places that it stands for. Refuses: nothing; of each hit at least the last heading is shown.
+At least the last heading of each hit is shown.
 """
 
 from __future__ import annotations
@@ -12,35 +11,35 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lookfar.model import Hit
 
-_BETWEEN = " > "
-_AS_BEFORE = "..."
+_SEPARATOR = " > "
+_REPEATED = "..."
 
 
 class Breadcrumbs:
-    """Remembers which headings of each document were shown last."""
+    """Remembers the headings that were shown last for each document."""
 
     def __init__(self) -> None:
         self._shown: dict[tuple[str, str], tuple[str, ...]] = {}
 
-    def of(self, hit: Hit) -> str:
-        """The headings above a hit, without those that its document showed last."""
+    def format(self, hit: Hit) -> str:
+        """Return the headings above a hit, without those shown last for its document."""
         document = (hit.collection, hit.uri)
         pairs = zip(self._shown.get(document, ()), hit.heading_path[:-1], strict=False)
-        known = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        repeated = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         self._shown[document] = hit.heading_path
-        return _BETWEEN.join((*((_AS_BEFORE,) if known else ()), *hit.heading_path[known:]))
+        return _SEPARATOR.join((*((_REPEATED,) if repeated else ()), *hit.heading_path[repeated:]))
 
 
 def also_at(hit: Hit, several: bool) -> str:
-    """The places that a hit stands for; with ``several`` collections, each with its own."""
+    """Return the other places of a hit's text; with ``several`` collections, with their names."""
     if not hit.also:
         return ""
     places = [
-        f"{each.collection + ': ' if several else ''}{each.uri}:"
-        f"{each.span.start_line}-{each.span.end_line}"
-        f"{'' if each.state == 'same' else f' ({each.state} on disk)'}"
-        for each in hit.also
+        f"{copy.collection + ': ' if several else ''}{copy.uri}:"
+        f"{copy.span.start_line}-{copy.span.end_line}"
+        f"{'' if copy.state == 'same' else f' ({copy.state} on disk)'}"
+        for copy in hit.also
     ]
     more = f" and {hit.also_more} more" if hit.also_more else ""
-    equal = all(each.by == "text" for each in hit.also)
+    equal = all(copy.by == "text" for copy in hit.also)
     return f"{'also at' if equal else 'alike at'} {', '.join(places)}{more}"

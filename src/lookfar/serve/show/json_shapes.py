@@ -1,9 +1,8 @@
 """The JSON that scripts rely on: one plain object for each kind of result.
 
-Takes: the frozen data of :mod:`lookfar.model`. Gives: dicts whose keys are
-described in ``docs/json.md``; keys are added, never renamed or removed, within
-a major version. Refuses: to leave out a key because it is empty, apart from
-``explanation``, which is there exactly when it was asked for.
+``docs/json.md`` describes the keys. Within a major version keys are added, never renamed or
+removed. A key is present even if its value is empty, except ``explanation``, which is there only
+if it was requested.
 """
 
 from __future__ import annotations
@@ -52,36 +51,36 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _NOWHERE: Json = {"start": None, "end": None, "start_line": None, "end_line": None}
-"""Of what is gone, or was not one part."""
+"""The span of something that is gone or has no single place."""
 
 
-def together(shapes: list[Json]) -> Json:
-    """What a command says of one folder as it is, and of several in one object."""
+def combine(shapes: list[Json]) -> Json:
+    """Return the shape of one folder as it is, and those of several in one object."""
     return shapes[0] if len(shapes) == 1 else {"collections": shapes}
 
 
-def answer(found: Answer, *, explain: bool = False) -> Json:
+def answer(result: Answer, *, explain: bool = False) -> Json:
     """The result of ``lookfar search --json``."""
     return {
-        "query": found.query,
-        "mode": found.mode,
-        "hits": [hit(each, explain=explain) for each in found.hits],
-        "generation": found.generation,
-        "generations": dict(found.generations),
-        "took_ms": round(found.took_ms, 3),
-        "incomplete": incomplete(found.incomplete),
-        "documents": [_listed(document) for document in found.documents],
-        "total": found.total,
+        "query": result.query,
+        "mode": result.mode,
+        "hits": [hit(item, explain=explain) for item in result.hits],
+        "generation": result.generation,
+        "generations": dict(result.generations),
+        "took_ms": round(result.took_ms, 3),
+        "incomplete": incomplete(result.incomplete),
+        "documents": [_listed(document) for document in result.documents],
+        "total": result.total,
     }
 
 
-def listing(found: Listing) -> Json:
-    """The documents that filters admit."""
+def listing(page: Listing) -> Json:
+    """Return the documents that match the filters."""
     return {
-        "documents": [_listed(document) for document in found.documents],
-        "total": found.total,
-        "generations": dict(found.generations),
-        "incomplete": incomplete(found.incomplete),
+        "documents": [_listed(document) for document in page.documents],
+        "total": page.total,
+        "generations": dict(page.generations),
+        "incomplete": incomplete(page.incomplete),
     }
 
 
@@ -99,53 +98,53 @@ def _listed(document: Listed) -> Json:
     }
 
 
-def hit(found: Hit, *, explain: bool = False) -> Json:
+def hit(item: Hit, *, explain: bool = False) -> Json:
     shape: Json = {
-        "collection": found.collection,
-        "uri": found.uri,
-        "title": found.title,
-        "heading_path": list(found.heading_path),
-        **_span(found.span),
-        "sha256": found.sha256,
-        "lane": found.lane,
-        "score": found.score,
-        "text": found.text,
-        "truncated": found.truncated,
-        "state": found.state,
-        "chunk_id": found.chunk_id,
-        "stale": list(found.stale),
-        "comment": found.comment,
+        "collection": item.collection,
+        "uri": item.uri,
+        "title": item.title,
+        "heading_path": list(item.heading_path),
+        **_span(item.span),
+        "sha256": item.sha256,
+        "lane": item.lane,
+        "score": item.score,
+        "text": item.text,
+        "truncated": item.truncated,
+        "state": item.state,
+        "chunk_id": item.chunk_id,
+        "stale": list(item.stale),
+        "comment": item.comment,
         "also": [
             {
-                "collection": each.collection,
-                "uri": each.uri,
-                **_span(each.span),
-                "sha256": each.sha256,
-                "state": each.state,
-                "by": each.by,
+                "collection": copy.collection,
+                "uri": copy.uri,
+                **_span(copy.span),
+                "sha256": copy.sha256,
+                "state": copy.state,
+                "by": copy.by,
             }
-            for each in found.also
+            for copy in item.also
         ],
-        "also_more": found.also_more,
-        "focus": [_span(span) for span in found.focus],
+        "also_more": item.also_more,
+        "focus": [_span(span) for span in item.focus],
     }
     if explain:
-        shape["explanation"] = _contributions(found.explanation)
+        shape["explanation"] = _contributions(item.explanation)
     return shape
 
 
 def _contributions(explanation: Sequence[Contribution]) -> list[Json]:
     return [
-        {"stage": each.stage, "value": float(each.value), "note": each.note} for each in explanation
+        {"stage": part.stage, "value": float(part.value), "note": part.note} for part in explanation
     ]
 
 
-def matches(found: Matches) -> Json:
+def matches(result: Matches) -> Json:
     """The result of ``lookfar search --mode literal --json``, and of ``--mode regex``."""
     return {
-        "pattern": found.pattern,
-        "mode": found.mode,
-        "case": found.case,
+        "pattern": result.pattern,
+        "mode": result.mode,
+        "case": result.case,
         "files": [
             {
                 "collection": file.collection,
@@ -156,14 +155,14 @@ def matches(found: Matches) -> Json:
                 "count": file.count,
                 "lines": [_matched_line(line) for line in file.lines],
             }
-            for file in found.files
+            for file in result.files
         ],
-        "matches": found.matches,
-        "matched_files": found.matched_files,
-        "offset": found.offset,
-        "generations": dict(found.generations),
-        "took_ms": round(found.took_ms, 3),
-        "incomplete": incomplete(found.incomplete),
+        "matches": result.matches,
+        "matched_files": result.matched_files,
+        "offset": result.offset,
+        "generations": dict(result.generations),
+        "took_ms": round(result.took_ms, 3),
+        "incomplete": incomplete(result.incomplete),
     }
 
 
@@ -183,25 +182,25 @@ def _matched_line(line: MatchedLine) -> Json:
     }
 
 
-def report(done: IndexReport, index_dir: str) -> Json:
+def report(result: IndexReport, index_dir: str) -> Json:
     """The result of ``lookfar index --json``."""
     return {
-        "collection": done.collection,
-        "root": done.root,
+        "collection": result.collection,
+        "root": result.root,
         "index_dir": index_dir,
-        "generation": done.generation,
-        "added": done.added,
-        "changed": done.changed,
-        "removed": done.removed,
-        "unchanged": done.unchanged,
-        "chunks_embedded": done.chunks_embedded,
-        "failures": _failures(done.failures),
-        "skipped": dict(done.skipped),
-        "skipped_examples": {why: list(uris) for why, uris in done.skipped_examples.items()},
-        "seconds": round(done.seconds, 3),
-        "text_bytes": done.text_bytes,
-        "masked": done.masked,
-        "masked_examples": list(done.masked_examples),
+        "generation": result.generation,
+        "added": result.added,
+        "changed": result.changed,
+        "removed": result.removed,
+        "unchanged": result.unchanged,
+        "chunks_embedded": result.chunks_embedded,
+        "failures": _failures(result.failures),
+        "skipped": dict(result.skipped),
+        "skipped_examples": {why: list(uris) for why, uris in result.skipped_examples.items()},
+        "seconds": round(result.seconds, 3),
+        "text_bytes": result.text_bytes,
+        "masked": result.masked,
+        "masked_examples": list(result.masked_examples),
     }
 
 
@@ -221,7 +220,7 @@ def reading(read: Reading) -> Json:
 
 def outline(tree: Outline) -> Json:
     """The result of ``lookfar outline --json``."""
-    symbols = {each.section: each for each in tree.symbols}
+    symbols = {symbol.section: symbol for symbol in tree.symbols}
     return {
         "collection": tree.collection,
         "uri": tree.uri,
@@ -229,76 +228,76 @@ def outline(tree: Outline) -> Json:
         "language": tree.language,
         "lines": tree.lines,
         "tags": list(tree.tags),
-        "sections": [_section(each, symbols.get(each.ordinal)) for each in tree.sections],
+        "sections": [_section(section, symbols.get(section.ordinal)) for section in tree.sections],
     }
 
 
-def ruling(found: Ruling) -> Json:
+def ruling(decision: Ruling) -> Json:
     """The result of ``lookfar why --json``."""
     return {
-        "collection": found.collection,
-        "uri": found.uri,
-        "admitted": found.admitted,
-        "reason": found.reason,
-        "rule": found.rule,
-        "place": found.place,
-        "decided": found.decided,
-        "indexed": found.indexed,
+        "collection": decision.collection,
+        "uri": decision.uri,
+        "admitted": decision.admitted,
+        "reason": decision.reason,
+        "rule": decision.rule,
+        "place": decision.place,
+        "decided": decision.decided,
+        "indexed": decision.indexed,
     }
 
 
-def why_not(found: WhyNot) -> Json:
+def why_not(result: WhyNot) -> Json:
     """The result of ``lookfar why --query --json``."""
     return {
-        "query": found.query,
-        "uri": found.uri,
-        "verdict": found.verdict,
-        "detail": found.detail,
-        "rank": found.rank,
-        "of": found.of,
-        "score": found.score,
-        "needed": found.needed,
-        "explanation": _contributions(found.explanation),
+        "query": result.query,
+        "uri": result.uri,
+        "verdict": result.verdict,
+        "detail": result.detail,
+        "rank": result.rank,
+        "of": result.of,
+        "score": result.score,
+        "needed": result.needed,
+        "explanation": _contributions(result.explanation),
     }
 
 
-def related(found: Related) -> Json:
+def related(result: Related) -> Json:
     """The result of ``lookfar related --json``."""
     return {
-        "collection": found.collection,
-        "uri": found.uri,
-        "title": found.title,
-        "heading_path": list(found.heading_path),
+        "collection": result.collection,
+        "uri": result.uri,
+        "title": result.title,
+        "heading_path": list(result.heading_path),
         "entries": [
             {
-                "kind": each.kind,
-                "uri": each.uri,
-                "title": each.title,
-                "target": each.target,
-                "resolved": each.resolved,
-                "relation": each.relation,
-                "count": each.count,
-                "score": each.score,
-                "anchor": each.anchor,
-                "heading_path": list(each.heading_path),
-                "line": each.line,
-                "text": each.text,
-                "context": each.context,
-                **({"collection": each.collection} if each.collection else {}),
+                "kind": entry.kind,
+                "uri": entry.uri,
+                "title": entry.title,
+                "target": entry.target,
+                "resolved": entry.resolved,
+                "relation": entry.relation,
+                "count": entry.count,
+                "score": entry.score,
+                "anchor": entry.anchor,
+                "heading_path": list(entry.heading_path),
+                "line": entry.line,
+                "text": entry.text,
+                "context": entry.context,
+                **({"collection": entry.collection} if entry.collection else {}),
             }
-            for each in found.entries
+            for entry in result.entries
         ],
-        "totals": dict(found.totals),
-        "generation": found.generation,
-        "incomplete": incomplete(found.incomplete),
+        "totals": dict(result.totals),
+        "generation": result.generation,
+        "incomplete": incomplete(result.incomplete),
     }
 
 
-def verified(found: Sequence[Verified]) -> Json:
+def verified(results: Sequence[Verified]) -> Json:
     """The result of ``lookfar verify --json``."""
     return {
-        "sound": not any(each.left for each in found),
-        "collections": [asdict(each) for each in found],
+        "sound": not any(result.left for result in results),
+        "collections": [asdict(result) for result in results],
     }
 
 
@@ -332,7 +331,7 @@ def status(state: Status) -> Json:
 
 
 def _receipts(sums: Receipts | None) -> Json | None:
-    """What answers cost, and what the files they cite would have."""
+    """Return the tokens of answers, and those of the files they cite."""
     if sums is None:
         return None
     return {
@@ -342,24 +341,24 @@ def _receipts(sums: Receipts | None) -> Json | None:
     }
 
 
-def _vector_pass(told: VectorPass | None) -> Json | None:
-    """How the nearest vectors are found."""
-    if told is None:
+def _vector_pass(vectors: VectorPass | None) -> Json | None:
+    """Return how the nearest vectors are found."""
+    if vectors is None:
         return None
     return {
-        "rows": told.rows,
-        "method": told.method,
-        "kept": told.kept,
-        "recall": told.recall,
-        "sample": told.sample,
+        "rows": vectors.rows,
+        "method": vectors.method,
+        "kept": vectors.kept,
+        "recall": vectors.recall,
+        "sample": vectors.sample,
     }
 
 
-def snapshots(kept: Iterable[GenerationInfo], held: int | None) -> Json:
+def snapshots(generations: Iterable[GenerationInfo], held: int | None) -> Json:
     """The result of ``lookfar snapshots list --json``."""
     return {
         "held": held,
-        "snapshots": [_generation(each) for each in kept],
+        "snapshots": [_generation(generation) for generation in generations],
     }
 
 
@@ -371,112 +370,112 @@ def snapshot(now: GenerationInfo, held: int | None) -> Json:
     }
 
 
-def diff(found: GenerationDiff) -> Json:
+def diff(result: GenerationDiff) -> Json:
     """The result of ``lookfar snapshots diff --json``."""
     return {
-        "older": found.older,
-        "newer": found.newer,
-        "added": list(found.added),
-        "removed": list(found.removed),
+        "older": result.older,
+        "newer": result.newer,
+        "added": list(result.added),
+        "removed": list(result.removed),
         "changed": [
             {
-                "uri": each.uri,
-                "sections_added": [list(path) for path in each.added],
-                "sections_removed": [list(path) for path in each.removed],
-                "sections_changed": [list(path) for path in each.changed],
+                "uri": document.uri,
+                "sections_added": [list(path) for path in document.added],
+                "sections_removed": [list(path) for path in document.removed],
+                "sections_changed": [list(path) for path in document.changed],
             }
-            for each in found.changed
+            for document in result.changed
         ],
     }
 
 
-def pruned(went: Pruned) -> Json:
+def pruned(result: Pruned) -> Json:
     """The result of ``lookfar snapshots prune --json``."""
     return {
-        "generations_purged": went.generations,
-        "documents_purged": went.documents,
-        "kept": list(went.kept),
+        "generations_purged": result.generations,
+        "documents_purged": result.documents,
+        "kept": list(result.kept),
     }
 
 
-def _generation(each: GenerationInfo) -> Json:
+def _generation(generation: GenerationInfo) -> Json:
     return {
-        "generation": each.number,
-        "created_at": each.created_at,
-        "active": each.active,
-        "pinned": each.pinned,
-        "documents": each.counts.documents,
-        "sections": each.counts.sections,
-        "chunks": each.counts.chunks,
-        "links": each.counts.links,
-        "content": each.content,
-        "model": each.model,
-        "model_fingerprint": each.model_fingerprint,
-        "added": each.added,
-        "changed": each.changed,
-        "removed": each.removed,
-        "failed": each.failures,
-        "seconds": each.seconds,
+        "generation": generation.number,
+        "created_at": generation.created_at,
+        "active": generation.active,
+        "pinned": generation.pinned,
+        "documents": generation.counts.documents,
+        "sections": generation.counts.sections,
+        "chunks": generation.counts.chunks,
+        "links": generation.counts.links,
+        "content": generation.content,
+        "model": generation.model,
+        "model_fingerprint": generation.model_fingerprint,
+        "added": generation.added,
+        "changed": generation.changed,
+        "removed": generation.removed,
+        "failed": generation.failures,
+        "seconds": generation.seconds,
     }
 
 
-def edited(done: EditResult) -> Json:
+def edited(result: EditResult) -> Json:
     """The result of ``lookfar doc`` and ``lookfar undo`` with ``--json``."""
     return {
-        "transaction": done.transaction,
-        "dry_run": done.dry_run,
-        "indexed": done.indexed,
+        "transaction": result.transaction,
+        "dry_run": result.dry_run,
+        "indexed": result.indexed,
         "documents": [
             {
-                "collection": each.collection,
-                "uri": each.uri,
-                "action": each.action,
-                "before": each.before,
-                "after": each.after,
-                "heading_path": list(each.heading_path),
-                **(_NOWHERE if each.span is None else _span(each.span)),
-                "section_sha256": each.section_sha256,
-                "diff": each.diff,
+                "collection": document.collection,
+                "uri": document.uri,
+                "action": document.action,
+                "before": document.before,
+                "after": document.after,
+                "heading_path": list(document.heading_path),
+                **(_NOWHERE if document.span is None else _span(document.span)),
+                "section_sha256": document.section_sha256,
+                "diff": document.diff,
             }
-            for each in done.documents
+            for document in result.documents
         ],
         "links": [
             {
-                "uri": each.uri,
-                "line": each.line,
-                "written": each.written,
-                "anchor": each.anchor,
-                "heading_path": list(each.heading_path),
-                "becomes": each.becomes,
-                "rewritten": each.rewritten,
+                "uri": link.uri,
+                "line": link.line,
+                "written": link.written,
+                "anchor": link.anchor,
+                "heading_path": list(link.heading_path),
+                "becomes": link.becomes,
+                "rewritten": link.rewritten,
             }
-            for each in done.links
+            for link in result.links
         ],
-        "violations": [violation(each) for each in done.violations],
-        "warnings": list(done.warnings),
+        "violations": [violation(item) for item in result.violations],
+        "warnings": list(result.warnings),
     }
 
 
-def validation(found: Validation) -> Json:
+def validation(result: Validation) -> Json:
     """The result of ``lookfar doc validate --json`` for one document."""
     return {
-        "collection": found.collection,
-        "uri": found.uri,
-        "ok": found.ok,
-        "sha256": found.sha256,
-        "violations": [violation(each) for each in found.violations],
+        "collection": result.collection,
+        "uri": result.uri,
+        "ok": result.ok,
+        "sha256": result.sha256,
+        "violations": [violation(item) for item in result.violations],
     }
 
 
-def violation(found: Violation) -> Json:
+def violation(item: Violation) -> Json:
     return {
-        "uri": found.uri,
-        "rule": found.rule,
-        "message": found.message,
-        "start_line": found.start_line,
-        "end_line": found.end_line,
-        "suggested_fix": found.suggested_fix,
-        "fixable": found.fixable,
+        "uri": item.uri,
+        "rule": item.rule,
+        "message": item.message,
+        "start_line": item.start_line,
+        "end_line": item.end_line,
+        "suggested_fix": item.suggested_fix,
+        "fixable": item.fixable,
     }
 
 
@@ -485,27 +484,27 @@ def undoable(steps: Iterable[UndoStep]) -> Json:
     return {
         "steps": [
             {
-                "transaction": each.transaction,
-                "collection": each.collection,
-                "uris": list(each.uris),
-                "at": each.at,
+                "transaction": step.transaction,
+                "collection": step.collection,
+                "uris": list(step.uris),
+                "at": step.at,
             }
-            for each in steps
+            for step in steps
         ]
     }
 
 
-def watched(each: Pass) -> Json:
+def watched(finished: Pass) -> Json:
     """One line of ``lookfar watch --json``."""
-    done: IndexReport | None = each.result
+    report: IndexReport | None = finished.result
     return {
-        "generation": done.generation if done else None,
-        "added": done.added if done else 0,
-        "changed": done.changed if done else 0,
-        "removed": done.removed if done else 0,
-        "only": None if each.work.only is None else sorted(each.work.only),
-        "seconds": round(each.seconds, 3),
-        "failed": each.error,
+        "generation": report.generation if report else None,
+        "added": report.added if report else 0,
+        "changed": report.changed if report else 0,
+        "removed": report.removed if report else 0,
+        "only": None if finished.work.only is None else sorted(finished.work.only),
+        "seconds": round(finished.seconds, 3),
+        "failed": finished.error,
     }
 
 
@@ -514,7 +513,7 @@ def watcher(state: Watching | None) -> Json | None:
 
 
 def error(raised: LookfarError) -> Json:
-    """What any command prints with ``--json`` when it fails."""
+    """Return what any command prints with ``--json`` when it fails."""
     return {"error": raised.as_dict()}
 
 
@@ -528,7 +527,7 @@ def _span(span: Span) -> Json:
 
 
 def similar(chunk: Similar) -> Json:
-    """A chunk that is near to a text; without a distance where none was measured."""
+    """Return a chunk that is similar to a text; without ``score`` if none was measured."""
     shape = asdict(chunk)
     if chunk.score is None:
         del shape["score"]
@@ -537,7 +536,7 @@ def similar(chunk: Similar) -> Json:
 
 def incomplete(notes: Iterable[Incomplete]) -> list[Json]:
     return [
-        {"reason": each.reason, "detail": each.detail, "uris": list(each.uris)} for each in notes
+        {"reason": note.reason, "detail": note.detail, "uris": list(note.uris)} for note in notes
     ]
 
 
@@ -553,4 +552,7 @@ def _section(section: Section, symbol: Symbol | None) -> Json:
 
 
 def _failures(failures: Iterable[Failure]) -> list[Json]:
-    return [{"uri": each.uri, "code": each.code, "message": each.message} for each in failures]
+    return [
+        {"uri": failure.uri, "code": failure.code, "message": failure.message}
+        for failure in failures
+    ]

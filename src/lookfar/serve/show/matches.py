@@ -1,7 +1,6 @@
-"""Matching lines for people: grouped by document, as the tools that search by line show them.
+"""Format matching lines for people, grouped by document like other line search tools.
 
-Takes: the matches of :meth:`lookfar.Library.grep`. Gives: lines with numbers, matches marked, or
-paths or counts alone. Refuses: to show a stale line without saying so.
+A stale line is always marked as such.
 """
 
 from __future__ import annotations
@@ -21,27 +20,27 @@ if TYPE_CHECKING:
 _TAB = 4
 
 
-def matches(found: Matches) -> str:
-    """Every shown line below its document, and what may be missing."""
-    several = len(found.generations) > 1
+def format_matches(matches: Matches) -> str:
+    """Return the matching lines below their documents, and notes on what may be missing."""
+    several = len(matches.generations) > 1
     lines: list[Text] = []
-    for file in found.files:
+    for file in matches.files:
         lines += _file(file, several)
         lines.append(styled())
-    return printed([*lines, *_footer(found)])
+    return printed([*lines, *_footer(matches)])
 
 
-def paths(found: Matches) -> str:
-    """The documents alone."""
-    several = len(found.generations) > 1
-    return printed(styled((_name(each, several), "cyan")) for each in found.files)
+def format_paths(matches: Matches) -> str:
+    """Return only the names of the documents."""
+    several = len(matches.generations) > 1
+    return printed(styled((_name(file, several), "cyan")) for file in matches.files)
 
 
-def counts(found: Matches) -> str:
-    """The documents with how many of their lines match."""
-    several = len(found.generations) > 1
+def format_counts(matches: Matches) -> str:
+    """Return the documents with the number of their matching lines."""
+    several = len(matches.generations) > 1
     return printed(
-        styled((_name(each, several), "cyan"), (f":{each.count}", "")) for each in found.files
+        styled((_name(file, several), "cyan"), (f":{file.count}", "")) for file in matches.files
     )
 
 
@@ -75,24 +74,26 @@ def _around(first: int, lines: tuple[str, ...]) -> Iterator[Text]:
 
 
 def _matched(line: MatchedLine) -> Text:
-    """One line with its matches marked: in parts, because a tab or a control character is shown
-    as something of another length."""
-    shown = styled((f"   {line.number:>5}  ", "bold" if line.state == "same" else "bold red"))
+    """Format a line with its matches marked.
+
+    It is built from parts, because tabs and control characters change their length.
+    """
+    text = styled((f"   {line.number:>5}  ", "bold" if line.state == "same" else "bold red"))
     at, end = line.column, line.column + len(line.text)
     if line.column:
-        shown.append("...", "dim")
+        text.append("...", "dim")
     for start, stop in line.spans:
         start, stop = max(start, at), min(stop, end)
         if start < stop:
-            shown.append(_safe(line, at, start))
-            shown.append(_safe(line, start, stop), "bold yellow")
+            text.append(_safe(line, at, start))
+            text.append(_safe(line, start, stop), "bold yellow")
             at = stop
-    shown.append(_safe(line, at, end))
+    text.append(_safe(line, at, end))
     if line.truncated:
-        shown.append("...", "dim")
+        text.append("...", "dim")
     if line.state != "same":
-        shown.append(f"  {STATES[line.state]}", "bold red")
-    return shown
+        text.append(f"  {STATES[line.state]}", "bold red")
+    return text
 
 
 def _safe(line: MatchedLine, start: int, end: int) -> str:
@@ -100,16 +101,16 @@ def _safe(line: MatchedLine, start: int, end: int) -> str:
     return safe_text(part).replace("\t", " " * _TAB)
 
 
-def _footer(found: Matches) -> Iterator[Text]:
-    if not found.matched_files:
+def _footer(matches: Matches) -> Iterator[Text]:
+    if not matches.matched_files:
         yield styled(("No line matches.", "bold"))
         yield styled()
-    generations = found.generations
+    generations = matches.generations
     state = ", ".join(f"{name} {number}" for name, number in generations.items())
     state = state if len(generations) > 1 else ", ".join(map(str, generations.values()))
-    where = how_many(found.matched_files, "document")
-    shown = len(found.files)
-    part = f" ({shown:,} shown)" if shown < found.matched_files else ""
-    told = f"{how_many(found.matches, 'line')} in {where}{part} in {found.took_ms:.0f} ms"
-    yield styled((f"{told}, {found.mode}, generation {state}", "dim"))
-    yield from notes(found.incomplete)
+    where = how_many(matches.matched_files, "document")
+    shown_files = len(matches.files)
+    part = f" ({shown_files:,} shown)" if shown_files < matches.matched_files else ""
+    summary = f"{how_many(matches.matches, 'line')} in {where}{part} in {matches.took_ms:.0f} ms"
+    yield styled((f"{summary}, {matches.mode}, generation {state}", "dim"))
+    yield from notes(matches.incomplete)

@@ -1,8 +1,7 @@
-"""How far an indexing pass has come, told to people while they wait.
+"""Show the progress of an indexing pass on stderr.
 
-Takes: the progress that the library reports. Gives: on a terminal a bar with
-files, speed and time left; elsewhere a plain line now and then. Refuses: to
-write to stdout, and to write at all when asked to be quiet.
+On a terminal it is a bar with files, speed and remaining time; elsewhere an occasional line. With
+``quiet`` nothing is written.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ Report = Callable[["Progress"], None]
 _REDRAW_SECONDS = 0.1
 _LINE_SECONDS = 5.0
 _EVERY = 1_000
-"""Of what is counted, as many as are worth a line where there is no bar."""
+"""Without a bar, print a line for every so many items."""
 _MB = 1_000_000
 
 
 @contextmanager
-def shown(name: str, *, quiet: bool = False, at_once: bool = True) -> Iterator[Report]:
-    """Follow one pass over the folder called ``name``.
+def show_progress(name: str, *, quiet: bool = False, at_once: bool = True) -> Iterator[Report]:
+    """Show the progress of one pass over the folder called ``name``.
 
-    ``at_once`` shows the bar before the first report, while files are looked for;
-    without it nothing is shown unless there is something to report.
+    ``at_once`` shows the bar before the first report, while files are listed; without it nothing
+    is shown until there is something to report.
     """
     if quiet:
         yield lambda _: None
@@ -44,19 +43,19 @@ def shown(name: str, *, quiet: bool = False, at_once: bool = True) -> Iterator[R
 
 
 @contextmanager
-def counted(
+def show_count(
     noun: str, total_bytes: int | None, *, quiet: bool = False
 ) -> Iterator[Callable[[int, int], None]]:
-    """Follow something that is read one by one: told how many there were, and of how many bytes.
+    """Show how many items of a kind were read, and the remaining time if the size is known.
 
-    Where it is not known how many bytes there are, there is no time left to tell.
+    The yielded function takes the number of items and bytes read so far.
     """
-    told = 0
+    printed = 0
 
     def line(done: int, _read: int) -> None:
-        nonlocal told
-        if done // _EVERY > told:
-            told = done // _EVERY
+        nonlocal printed
+        if done // _EVERY > printed:
+            printed = done // _EVERY
             print(f"{done:,} {noun}", file=sys.stderr, flush=True)
 
     if quiet:
@@ -65,7 +64,7 @@ def counted(
     if not sys.stderr.isatty():
         yield line
         return
-    bar = _drawn()
+    bar = _make_bar()
     task = bar.add_task(f"Reading {noun}", total=total_bytes, files="", speed="")
     started, drawn = time.monotonic(), 0.0
 
@@ -85,8 +84,8 @@ def counted(
         bar.stop()
 
 
-def _drawn() -> Any:
-    """A bar without a thread of its own: a pass may start worker processes."""
+def _make_bar() -> Any:
+    """Make a progress bar without a thread, because a pass may start worker processes."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -106,14 +105,14 @@ def _drawn() -> Any:
 
 @contextmanager
 def _bar(name: str, at_once: bool) -> Iterator[Report]:
-    bar = _drawn()
+    bar = _make_bar()
     task = bar.add_task(f"Indexing {name}", total=None, files="looking for files", speed="")
     started, drawn = time.monotonic(), 0.0
 
     def report(now: Any) -> None:
         nonlocal started, drawn
         if not now.total_files:
-            return  # Nothing to read, or somebody else reads it and this one waits.
+            return  # Nothing to read, or another pass reads it and this one waits.
         clock = time.monotonic()
         if now.files == 0:
             started = clock

@@ -1,4 +1,4 @@
-"""The sum of receipts in a few words, for people and models."""
+"""Summarise how many tokens answers cost."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from lookfar.errors import how_many
 from lookfar.model import Receipts
 
 
-def saved(receipts: Receipts) -> str:
-    """How many answers there were, what they cost, and what the files they cite would have."""
+def describe_receipts(receipts: Receipts) -> str:
+    """Describe the number of answers, their tokens, and the tokens of the files they cite."""
     return (
         f"{how_many(receipts.answers, 'answer')} with {receipts.tokens:,} tokens"
         f" from files with {receipts.document_tokens:,}"

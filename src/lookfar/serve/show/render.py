@@ -1,8 +1,7 @@
-"""Results for people: short, coloured on a terminal, plain everywhere else.
+"""Format results for people: coloured on a terminal, plain text elsewhere.
 
-Takes: the frozen data of :mod:`lookfar.model`. Gives: text for stdout. Refuses:
-to interpret anything in a document: no markup, no escape sequence and no
-control character of it reaches the terminal as such.
+Nothing in a document is interpreted: no markup, escape sequence or control character of it reaches
+the terminal.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from lookfar.errors import how_many
 from lookfar.model import ROOT_HEADING
 from lookfar.serve.show.breadcrumbs import Breadcrumbs, also_at
 from lookfar.serve.show.printable import safe_name, safe_text
-from lookfar.serve.show.receipts import saved
+from lookfar.serve.show.receipts import describe_receipts
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -57,7 +56,7 @@ _DIFF_HEAD = 2
 """Lines of a diff that name the document."""
 _SHORT_HASH = 10
 _COMMIT_HEAD = ("Author: ", "Committer: ", "Date: ")
-"""Lines of a commit that its own line says already."""
+"""Lines of a commit that repeat its summary line."""
 _MB = 1_000_000
 _WORTH_A_SPEED = 100_000
 _WORD = re.compile(r"\w+")
@@ -86,69 +85,69 @@ _RELATED = {
     "memories": "remembered in",
 }
 _RULED = {
-    "not_ignored": "an ignore file brings it back",
+    "not_ignored": "an ignore file includes it again",
     "masked": "passages that look like secrets are masked",
-    "included": "it is among sources.include",
-    "denied": "denied, whatever the settings say",
-    "secret": "a file of secrets by its name and what it holds",
+    "included": "listed in sources.include",
+    "denied": "always skipped, whatever the settings say",
+    "secret": "a file of secrets, by its name and content",
     "excluded": "excluded",
     "ignored": "ignored",
     "binary": "binary",
-    "not_included": "not among sources.include",
+    "not_included": "not listed in sources.include",
     "too_large": "too large",
     "too_deep": "too deep",
     "symlink": "a symbolic link",
-    "hard_link": "a file with further names",
-    "no_parser": "of a format that is not understood",
-    "not_a_file": "no regular file",
-    "gone": "not there",
-    "unreadable": "it cannot be read",
+    "hard_link": "a file with several hard links",
+    "no_parser": "an unsupported format",
+    "not_a_file": "not a regular file",
+    "gone": "does not exist",
+    "unreadable": "cannot be read",
 }
 _SKIPPED = {
-    "denied": "denied: secrets, dependencies, build output (target/, build/, ...)",
+    "denied": "built-in rules: secrets, dependencies, build output (target/, build/, ...)",
     "excluded": "excluded by your settings",
     "ignored": "ignored by .gitignore",
     "binary": "binary",
-    "not_included": "not among sources.include",
+    "not_included": "not listed in sources.include",
     "too_large": "larger than sources.max_file_bytes",
     "too_deep": "deeper than sources.max_depth",
     "symlink": "symbolic links",
-    "hard_link": "files with further names (hard links)",
-    "no_parser": "of a format that is not understood",
-    "ignore_file": "ignore files that cannot be used",
-    "bad_name": "with a name that cannot be a path everywhere",
+    "hard_link": "files with several hard links",
+    "no_parser": "unsupported format",
+    "ignore_file": "unusable ignore files",
+    "bad_name": "names that are not valid on every system",
     "not_a_file": "pipes, sockets and devices",
-    "secret": "secrets by their name and what they hold (see sources.allow_secrets)",
+    "secret": "files of secrets, by name and content (see sources.allow_secrets)",
 }
-_TOLD_FIRST = ("denied", "secret")
-"""With examples: someone may miss what they keep out."""
+_LISTED_FIRST = ("denied", "secret")
+"""Listed with examples, because users may expect these files in the index."""
 
 
-def answer(found: Answer, *, explain: bool = False) -> str:
-    """The hits of a search, numbered, and what may be missing from them."""
+def answer(result: Answer, *, explain: bool = False) -> str:
+    """Format the hits of a search, and notes on what may be missing."""
     lines: list[Text] = []
-    words = _telling_words(found.query)
-    several = len(found.generations) > 1
+    words = _highlighted_terms(result.query)
+    several = len(result.generations) > 1
     headings = Breadcrumbs()
-    for number, hit in enumerate(found.hits, start=1):
-        lines += _hit(number, hit, words, explain, several, headings.of(hit))
+    for number, hit in enumerate(result.hits, start=1):
+        lines += _hit(number, hit, words, explain, several, headings.format(hit))
         lines.append(styled())
-    for document in found.documents:
+    for document in result.documents:
         lines.append(_listed(document, several))
-    if not found.hits and not found.documents:
+    if not result.hits and not result.documents:
         lines += [styled(("Nothing found.", "bold")), styled()]
-    count = how_many(len(found.hits), "hit")
-    if found.documents:
-        count = f"{len(found.documents)} of {how_many(found.total, 'document')}"
-    state = ", ".join(f"{name} {number}" for name, number in found.generations.items())
-    state = state if several else str(found.generation)
-    footer = f"{count} in {found.took_ms:.0f} ms, {found.mode}, generation {state}"
+    count = how_many(len(result.hits), "hit")
+    if result.documents:
+        count = f"{len(result.documents)} of {how_many(result.total, 'document')}"
+    state = ", ".join(f"{name} {number}" for name, number in result.generations.items())
+    state = state if several else str(result.generation)
+    footer = f"{count} in {result.took_ms:.0f} ms, {result.mode}, generation {state}"
     lines.append(styled((footer, "dim")))
-    return printed([*lines, *notes(found.incomplete)])
+    return printed([*lines, *notes(result.incomplete)])
 
 
 def _listed(document: Listed, several: bool) -> Text:
-    """A document that filters admit, in a line."""
+    """Format a document that matches the filters."""
     collection = f"{document.collection}: " if several else ""
     size = f"  {how_many(document.lines, 'line')}, {document.lane}"
     title = f"  {document.title}" if document.title else ""
@@ -168,9 +167,9 @@ def _hit(
     collection = f"{hit.collection}: " if several else ""
     place = f"{collection}{hit.uri}:{hit.span.start_line}-{hit.span.end_line}"
     yield styled((f"{number}. ", "bold"), (place, "bold cyan"), (f"  {hit.score:.3f}", "dim"))
-    # Commits and memories have no headings: what they are called says more.
-    called = hit.title if headings == ROOT_HEADING and hit.title else headings
-    yield styled(("   " + called, "green"))
+    # Commits and memories have no headings, so their title is shown.
+    heading = hit.title if headings == ROOT_HEADING and hit.title else headings
+    yield styled(("   " + heading, "green"))
     if also := also_at(hit, several):
         yield styled(("   " + also, "dim"))
     if hit.state != "same":
@@ -181,12 +180,12 @@ def _hit(
         named = ", ".join(_some(hit.stale, _NAMED_FAILURES))
         yield styled((f"   STALE memory: changed since it was written: {named}", "bold red"))
     text_lines = hit.text.rstrip("\n").split("\n")
-    shown_lines = [safe_text(each).expandtabs(4) for each in text_lines]
+    safe_lines = [safe_text(line).expandtabs(4) for line in text_lines]
     answering = hit.focus[0].start_line - hit.span.start_line if hit.focus else None
-    chosen = _window(shown_lines, words, hit.heading_path[-1], answering)
+    chosen = _window(safe_lines, words, hit.heading_path[-1], answering)
     for offset, content in chosen:
         line = styled((f"   {hit.span.start_line + offset:>5}  ", "dim"))
-        line.append_text(_highlighted(_cut(content, words), words))
+        line.append_text(_highlight(_cut(content, words), words))
         yield line
     if explain:
         yield from _contributions(hit.explanation)
@@ -200,70 +199,74 @@ def _contributions(explanation: Sequence[Contribution]) -> Iterator[Text]:
 def _window(
     lines: Sequence[str], words: frozenset[str], heading: str, answering: int | None = None
 ) -> list[tuple[int, str]]:
-    """The few neighbouring lines that say most about the question, with their numbers: those
-    around the line that answers, where that is known."""
-    told = [(number, line) for number, line in enumerate(lines) if line.strip()]
-    if told and told[0][1].lstrip().startswith("#") and len(told) > 1:
-        told = told[1:]  # The heading is in the breadcrumb already.
-    if answering is not None and told:
-        at = next((at for at, (number, _) in enumerate(told) if number >= answering), 0)
-        start = max(0, min(at - 1, len(told) - _EXCERPT_LINES))
-        return told[start : start + _EXCERPT_LINES]
-    found = [words & _terms(line) for _, line in told]
-    if not any(found):  # Found by meaning alone: start at the section that was found.
-        found = [frozenset({heading} & {line.strip("#= ")}) for _, line in told]
+    """Return the adjacent lines that match the question best, with their offsets.
+
+    If the answering line is known, they are the lines around it.
+    """
+    numbered = [(number, line) for number, line in enumerate(lines) if line.strip()]
+    if numbered and numbered[0][1].lstrip().startswith("#") and len(numbered) > 1:
+        numbered = numbered[1:]  # The breadcrumb already shows the heading.
+    if answering is not None and numbered:
+        at = next((at for at, (number, _) in enumerate(numbered) if number >= answering), 0)
+        start = max(0, min(at - 1, len(numbered) - _EXCERPT_LINES))
+        return numbered[start : start + _EXCERPT_LINES]
+    matched = [words & _terms(line) for _, line in numbered]
+    if not any(matched):  # Found by vectors alone: start at the heading.
+        matched = [frozenset({heading} & {line.strip("#= ")}) for _, line in numbered]
 
     def worth(at: int) -> tuple[int, int, bool, int]:
-        """Different words first, then all of them, then a match in the first line."""
-        inside = found[at : at + _EXCERPT_LINES]
+        """Prefer more different words, then more words, then a match in the first line."""
+        inside = matched[at : at + _EXCERPT_LINES]
         return len(frozenset().union(*inside)), sum(map(len, inside)), any(inside[:1]), -at
 
-    best = max(range(max(len(told) - _EXCERPT_LINES, 0) + 1), key=worth)
-    return told[best : best + _EXCERPT_LINES]
+    best = max(range(max(len(numbered) - _EXCERPT_LINES, 0) + 1), key=worth)
+    return numbered[best : best + _EXCERPT_LINES]
 
 
-def report(done: IndexReport, index_dir: str) -> str:
-    """What an indexing pass did."""
-    total = done.added + done.changed + done.unchanged
-    embedded = f"{how_many(done.chunks_embedded, 'chunk')} embedded in {done.seconds:.1f} s"
-    if done.text_bytes >= _WORTH_A_SPEED and done.seconds:
-        embedded += f", {done.text_bytes / _MB / done.seconds:.1f} MB/s"
+def report(result: IndexReport, index_dir: str) -> str:
+    """Format what an indexing pass did."""
+    total = result.added + result.changed + result.unchanged
+    embedded = f"{how_many(result.chunks_embedded, 'chunk')} embedded in {result.seconds:.1f} s"
+    if result.text_bytes >= _WORTH_A_SPEED and result.seconds:
+        embedded += f", {result.text_bytes / _MB / result.seconds:.1f} MB/s"
     lines = [
         styled(
             (how_many(total, "document"), "bold"),
-            (f" in {done.root}: {done.added:,} added, {done.changed:,} changed, ", ""),
-            (f"{done.removed:,} removed, {done.unchanged:,} unchanged", ""),
+            (f" in {result.root}: {result.added:,} added, {result.changed:,} changed, ", ""),
+            (f"{result.removed:,} removed, {result.unchanged:,} unchanged", ""),
         ),
         styled((embedded, "")),
-        styled((f"generation {done.generation} in {index_dir}", "dim")),
+        styled((f"generation {result.generation} in {index_dir}", "dim")),
     ]
     if not total:
-        lines.insert(1, styled(("Nothing to search: no file here was indexed.", "bold yellow")))
-    for why in _TOLD_FIRST:
-        if count := done.skipped.get(why, 0):
+        lines.insert(
+            1, styled(("No files were indexed, so there is nothing to search.", "bold yellow"))
+        )
+    for why in _LISTED_FIRST:
+        if count := result.skipped.get(why, 0):
             lines.append(styled((f"{count:,} skipped, {_SKIPPED[why]}", "yellow")))
-            lines += [styled((f"  {uri}", "dim")) for uri in done.skipped_examples.get(why, ())]
-    if done.masked:
-        told = f"{how_many(done.masked, 'document')} with masked secrets; lookfar why names them"
-        lines.append(styled((told, "yellow")))
-        lines += [styled((f"  {uri}", "dim")) for uri in done.masked_examples]
-    others = [(why, n) for why, n in done.skipped.items() if why not in _TOLD_FIRST and n]
-    for why, count in sorted(others, key=lambda each: -each[1]):
+            lines += [styled((f"  {uri}", "dim")) for uri in result.skipped_examples.get(why, ())]
+    if result.masked:
+        text = f"{how_many(result.masked, 'document')} with masked secrets; see lookfar why"
+        lines.append(styled((text, "yellow")))
+        lines += [styled((f"  {uri}", "dim")) for uri in result.masked_examples]
+    others = [(why, n) for why, n in result.skipped.items() if why not in _LISTED_FIRST and n]
+    for why, count in sorted(others, key=lambda item: -item[1]):
         lines.append(styled((f"{count:,} skipped, {_SKIPPED.get(why, why)}", "dim")))
-    lines += _failures(done.failures)
+    lines += _failures(result.failures)
     return printed(lines)
 
 
 def reading(read: Reading) -> str:
-    """A document or a part of it: to a terminal made safe, to a file or pipe exactly."""
+    """Return the text of a document, escaped only on a terminal."""
     if not sys.stdout.isatty():
         return read.text
     return safe_text(read.text)
 
 
 def outline(tree: Outline) -> str:
-    """The heading tree, or what code defines, each with its first line."""
-    symbols = {each.section: each for each in tree.symbols}
+    """Format the headings of a document, or the symbols of code, with their first lines."""
+    symbols = {symbol.section: symbol for symbol in tree.symbols}
     width = len(str(tree.lines))
     head = f"{tree.uri}  {tree.lines:,} lines, {tree.language}"
     lines = [styled((head, "bold cyan"))]
@@ -272,10 +275,10 @@ def outline(tree: Outline) -> str:
     for section in tree.sections:
         indent = "  " * (section.level - 1)
         symbol = symbols.get(section.ordinal)
-        # A signature says all; a kind tells what a name without one is.
-        shown = symbol.signature if symbol and symbol.signature else section.title
-        line = styled((f"{section.span.start_line:>{width}}  ", "dim"), (indent + shown, ""))
-        if symbol is not None and symbol.kind not in shown.split():
+        # A signature says enough; a name without one needs its kind.
+        label = symbol.signature if symbol and symbol.signature else section.title
+        line = styled((f"{section.span.start_line:>{width}}  ", "dim"), (indent + label, ""))
+        if symbol is not None and symbol.kind not in label.split():
             line.append_text(styled((f"  {symbol.kind}", "dim")))
         lines.append(line)
     if not tree.sections:
@@ -283,237 +286,245 @@ def outline(tree: Outline) -> str:
     return printed(lines)
 
 
-def ruling(found: Ruling) -> str:
-    """Whether a path may be indexed, and by which rule."""
-    word = "may be indexed" if found.admitted else "stays out"
-    style = "green" if found.admitted else "bold yellow"
-    lines = [styled((f"{found.uri}  ", "bold cyan"), (word, style))]
-    if found.reason == "admitted":
-        lines.append(styled(("no rule keeps it out", "")))
+def ruling(decision: Ruling) -> str:
+    """Format whether a path may be indexed, and by which rule."""
+    verdict = "may be indexed" if decision.admitted else "skipped"
+    style = "green" if decision.admitted else "bold yellow"
+    lines = [styled((f"{decision.uri}  ", "bold cyan"), (verdict, style))]
+    if decision.reason == "admitted":
+        lines.append(styled(("no rule excludes it", "")))
     else:
-        on = "" if found.decided == found.uri else f" ({found.decided})"
-        lines.append(styled((_RULED.get(found.reason, found.reason) + on, "")))
-    if found.rule:
-        place = f"{found.place}: " if found.place else ""
-        lines.append(styled((f"  {place}{found.rule}", "dim")))
-    if found.indexed != found.admitted:
-        now = "in the index" if found.indexed else "not in the index yet"
+        on = "" if decision.decided == decision.uri else f" ({decision.decided})"
+        lines.append(styled((_RULED.get(decision.reason, decision.reason) + on, "")))
+    if decision.rule:
+        place = f"{decision.place}: " if decision.place else ""
+        lines.append(styled((f"  {place}{decision.rule}", "dim")))
+    if decision.indexed != decision.admitted:
+        now = "in the index" if decision.indexed else "not in the index yet"
         lines.append(styled((f"it is {now}", "dim")))
     return printed(lines)
 
 
-def why_not(found: WhyNot) -> str:
-    """Why a document is not among the hits, and how its score came about."""
-    style = "green" if found.verdict == "shown" else "bold yellow"
-    lines = [styled((f"{found.uri}  ", "bold cyan"), (found.verdict.replace("_", " "), style))]
-    lines.append(styled((found.detail, "")))
-    lines += _contributions(found.explanation)
+def why_not(result: WhyNot) -> str:
+    """Format why a document is not among the hits, and the parts of its score."""
+    style = "green" if result.verdict == "shown" else "bold yellow"
+    lines = [styled((f"{result.uri}  ", "bold cyan"), (result.verdict.replace("_", " "), style))]
+    lines.append(styled((result.detail, "")))
+    lines += _contributions(result.explanation)
     return printed(lines)
 
 
-def related(found: Related) -> str:
-    """What has to do with a document, kind by kind, and why."""
-    part = f"#{' > '.join(found.heading_path)}" if found.heading_path else ""
-    lines = [styled((found.uri + part, "bold cyan"), (f"  {found.title}", ""))]
-    for kind, total in found.totals.items():
-        entries = [each for each in found.entries if each.kind == kind]
+def related(result: Related) -> str:
+    """Format the related documents by kind."""
+    part = f"#{' > '.join(result.heading_path)}" if result.heading_path else ""
+    lines = [styled((result.uri + part, "bold cyan"), (f"  {result.title}", ""))]
+    for kind, total in result.totals.items():
+        entries = [entry for entry in result.entries if entry.kind == kind]
         more = f" of {total:,}" if total > len(entries) else ""
         lines += [styled(), styled((_RELATED[kind], "bold"), (f"  {len(entries):,}{more}", "dim"))]
-        for each in entries:
-            lines += _related(each)
-    lines += notes(found.incomplete)
+        for entry in entries:
+            lines += _related(entry)
+    lines += notes(result.incomplete)
     return printed(lines)
 
 
 def _related(entry: RelatedEntry) -> Iterator[Text]:
-    """An entry: a link with the line it stands on, anything else with its score."""
+    """Format an entry: a link with its line, anything else with its score."""
     name = entry.uri or entry.target
     backwards = entry.kind == "backlinks"
     place = f":{entry.line}" if entry.line and entry.kind != "links" else ""
     line = styled((f"  {name}{place}", "cyan" if entry.resolved else "yellow"))
     if entry.title:
         line.append_text(styled((f"  {entry.title}", "")))
-    told = [] if entry.resolved else ["not there"]
+    details = [] if entry.resolved else ["missing"]
     if entry.relation not in (None, "links_to"):
-        told.append(str(entry.relation))
+        details.append(str(entry.relation))
     if entry.count > 1:
-        told.append(f"{entry.count:,} links")
+        details.append(f"{entry.count:,} links")
     if entry.kind == "links":
-        told.append(f"line {entry.line:,}")
+        details.append(f"line {entry.line:,}")
     if entry.anchor and not backwards:
-        told.append(f"#{entry.anchor}")
+        details.append(f"#{entry.anchor}")
     if entry.kind == "mentions":
-        told = [f"{entry.count:,} times"] if entry.count > 1 else []
+        details = [f"{entry.count:,} times"] if entry.count > 1 else []
     elif not entry.relation and entry.kind not in ("definitions", "commits"):
-        told.append(f"{entry.score:.3f}")
-    line.append_text(styled((f"  {', '.join(told)}", "dim")) if told else styled())
+        details.append(f"{entry.score:.3f}")
+    line.append_text(styled((f"  {', '.join(details)}", "dim")) if details else styled())
     yield line
     if entry.context:
         yield styled((f"      {entry.context}", "dim"))
 
 
 def status(state: Status) -> str:
-    """What is indexed, where, and how well."""
+    """Format what is indexed, where, and whether it is up to date."""
     lines = [styled((state.collection, "bold"), (f"  {state.root}", ""))]
     if not state.indexed:
         lines.append(styled(("not indexed yet; search it, or run: lookfar index", "yellow")))
-        lines.append(styled((f"its index will lie in {state.index_dir}", "dim")))
+        lines.append(styled((f"its index will be in {state.index_dir}", "dim")))
         return printed([*lines, *_failures(state.failures)])
-    counts, kept = state.counts, ", ".join(map(str, state.generations))
+    counts, generations = state.counts, ", ".join(map(str, state.generations))
     model = f"{state.model}, {state.dimensions} dimensions" if state.dimensions else "none"
     rows = [
         ("documents", f"{counts.documents:,}"),
         ("sections", f"{counts.sections:,}"),
         ("chunks", f"{counts.chunks:,}"),
         ("links", f"{counts.links:,}"),
-        ("generation", f"{state.generation} of {state.created_at} (kept: {kept})"),
+        ("generation", f"{state.generation} of {state.created_at} (stored: {generations})"),
         ("model", model),
         ("index", f"{state.index_dir} ({_size(state.disk_bytes)})"),
         *_vectors(state.vectors),
         *(
-            [("answers", saved(state.receipts))]
+            [("answers", describe_receipts(state.receipts))]
             if state.receipts and state.receipts.answers
             else []
         ),
     ]
     lines += [styled((f"{name:<11}", "dim"), (value, "")) for name, value in rows]
     if state.held is not None:
-        held = f"held at generation {state.held} since a roll-back; lookfar index lets go of it"
-        lines.append(styled((held, "yellow")))
+        lines.append(styled((_rolled_back(state.held), "yellow")))
     if state.damage:
         lines.append(styled((f"damaged and rebuilt {state.damage}", "yellow")))
     if not state.current:
         lines.append(
-            styled(("made with other settings: the next search or index renews it", "yellow"))
+            styled(("settings have changed: the next search or index rebuilds it", "yellow"))
         )
     if state.stale_count:
         count = how_many(state.stale_count, "file")
         lines.append(styled((f"{count} added, changed or removed since:", "yellow")))
         lines += [styled((f"  {uri}", "yellow")) for uri in _some(state.stale, _NAMED_FILES)]
     else:
-        lines.append(styled(("true to the disk", "green")))
+        lines.append(styled(("up to date", "green")))
     lines += _failures(state.failures)
     return printed(lines)
 
 
 def history(
-    found: Sequence[CommitInfo],
+    commits: Sequence[CommitInfo],
     hits: Sequence[Hit],
     incomplete: Sequence[Incomplete],
     query: str = "",
 ) -> str:
-    """Commits, a line each as people know them from git; below each what answers a question."""
+    """Format commits like git, one per line, with the lines that match a question below."""
     lines: list[Text] = []
-    several = len({each.collection for each in found}) > 1
-    words = _telling_words(query)
-    for at, each in enumerate(found):
-        name = each.author.partition(" <")[0]
+    several = len({commit.collection for commit in commits}) > 1
+    words = _highlighted_terms(query)
+    for at, commit in enumerate(commits):
+        name = commit.author.partition(" <")[0]
         lines.append(
             styled(
-                (each.hash[:_SHORT_HASH], "bold yellow"),
-                (f"  {each.committed_at[:10]}  ", "dim"),
-                (f"{each.collection}: " if several else "", "dim"),
+                (commit.hash[:_SHORT_HASH], "bold yellow"),
+                (f"  {commit.committed_at[:10]}  ", "dim"),
+                (f"{commit.collection}: " if several else "", "dim"),
                 (f"{name}  ", "cyan"),
-                (each.title, ""),
-                (f"  {how_many(each.files, 'file')}", "dim"),
+                (commit.title, ""),
+                (f"  {how_many(commit.files, 'file')}", "dim"),
             )
         )
         if at < len(hits):
-            shown = [
+            body = [
                 safe_text(line).expandtabs(4)
                 for line in hits[at].text.rstrip("\n").split("\n")
-                if line != each.title and not line.startswith(_COMMIT_HEAD)
+                if line != commit.title and not line.startswith(_COMMIT_HEAD)
             ]
-            for _, content in _window(shown, words, ""):
+            for _, content in _window(body, words, ""):
                 line = styled(("     ", ""))
-                line.append_text(_highlighted(_cut(content, words), words))
+                line.append_text(_highlight(_cut(content, words), words))
                 lines.append(line)
-    if not found:
-        lines.append(styled(("No such commit.", "bold")))
+    if not commits:
+        lines.append(styled(("No matching commits.", "bold")))
     return printed([*lines, *notes(incomplete)])
 
 
-def snapshots(kept: Sequence[GenerationInfo], held: int | None) -> str:
-    """The kept generations, the newest first."""
+def snapshots(generations: Sequence[GenerationInfo], held: int | None) -> str:
+    """Format the stored generations, newest first."""
     lines: list[Text] = []
-    for each in reversed(kept):
-        did = f"+{each.added:,} ~{each.changed:,} -{each.removed:,} in {each.seconds:.1f} s"
+    for generation in reversed(generations):
+        counts = f"+{generation.added:,} ~{generation.changed:,} -{generation.removed:,}"
+        changes = f"{counts} in {generation.seconds:.1f} s"
         state = [
-            name for name, is_so in (("active", each.active), ("pinned", each.pinned)) if is_so
+            name
+            for name, is_so in (("active", generation.active), ("pinned", generation.pinned))
+            if is_so
         ]
         lines.append(
             styled(
-                (f"{each.number:>5}", "bold green" if each.active else "bold"),
-                (f"  {each.created_at}  ", "dim"),
-                (f"{how_many(each.counts.documents, 'document')}, ", ""),
-                (f"{how_many(each.counts.chunks, 'chunk')}, {did}, {each.model}", ""),
+                (f"{generation.number:>5}", "bold green" if generation.active else "bold"),
+                (f"  {generation.created_at}  ", "dim"),
+                (f"{how_many(generation.counts.documents, 'document')}, ", ""),
+                (
+                    f"{how_many(generation.counts.chunks, 'chunk')}, {changes}, {generation.model}",
+                    "",
+                ),
                 (f"  {', '.join(state)}" if state else "", "green"),
             )
         )
     if held is not None:
-        told = f"held at generation {held} since a roll-back; lookfar index lets go of it"
-        lines.append(styled((told, "yellow")))
+        lines.append(styled((_rolled_back(held), "yellow")))
     return printed(lines)
 
 
-def diff(found: GenerationDiff) -> str:
-    """Documents that came, went and changed, and the sections inside the changed ones."""
-    lines = [styled((f"+ {uri}", "green")) for uri in found.added]
-    lines += [styled((f"- {uri}", "red")) for uri in found.removed]
-    for each in found.changed:
-        lines.append(styled((f"~ {each.uri}", "yellow")))
+def _rolled_back(generation: int) -> str:
+    return f"rolled back to generation {generation}; run lookfar index to update it"
+
+
+def diff(result: GenerationDiff) -> str:
+    """Format the added, removed and changed documents, with their changed sections."""
+    lines = [styled((f"+ {uri}", "green")) for uri in result.added]
+    lines += [styled((f"- {uri}", "red")) for uri in result.removed]
+    for document in result.changed:
+        lines.append(styled((f"~ {document.uri}", "yellow")))
         for sign, style, paths in (
-            ("+", "green", each.added),
-            ("-", "red", each.removed),
-            ("~", "yellow", each.changed),
+            ("+", "green", document.added),
+            ("-", "red", document.removed),
+            ("~", "yellow", document.changed),
         ):
             lines += [
                 styled((f"    {sign} {' > '.join(path) or ROOT_HEADING}", style)) for path in paths
             ]
-    told = (
-        f"{len(found.added):,} added, {len(found.removed):,} removed, {len(found.changed):,}"
-        f" changed from generation {found.older} to {found.newer}"
+    summary = (
+        f"{len(result.added):,} added, {len(result.removed):,} removed, {len(result.changed):,}"
+        f" changed from generation {result.older} to {result.newer}"
     )
-    return printed([*lines, styled((told, "bold"))])
+    return printed([*lines, styled((summary, "bold"))])
 
 
-def pruned(went: Pruned) -> str:
-    """What retention let go of."""
-    versions = how_many(went.documents, "document version")
-    told = f"{how_many(went.generations, 'generation')} and {versions} removed"
-    kept = f"kept: {', '.join(map(str, went.kept))}"
-    return printed([styled((told, "bold")), styled((kept, ""))])
+def pruned(result: Pruned) -> str:
+    """Format what pruning removed."""
+    versions = how_many(result.documents, "document version")
+    summary = f"{how_many(result.generations, 'generation')} and {versions} removed"
+    remaining = f"stored: {', '.join(map(str, result.kept))}"
+    return printed([styled((summary, "bold")), styled((remaining, ""))])
 
 
-def edited(done: EditResult) -> str:
-    """What an edit changed; of a dry run the diffs, as nobody can look at the files for them."""
+def edited(result: EditResult) -> str:
+    """Format what an edit changed; for a dry run with the diffs."""
     lines: list[Text] = []
-    for each in done.documents:
-        lines.append(_edited(each, done.dry_run))
-        if done.dry_run:
-            lines += _coloured(each.diff)
-    lines += [_misled(each, done.dry_run) for each in done.links]
-    lines += [_violation(each.uri, each) for each in done.violations]
-    lines += [styled((each, "yellow")) for each in done.warnings]
-    if done.dry_run:
+    for document in result.documents:
+        lines.append(_edited(document, result.dry_run))
+        if result.dry_run:
+            lines += _colour_diff(document.diff)
+    lines += [_link_change(link, result.dry_run) for link in result.links]
+    lines += [_violation(item.uri, item) for item in result.violations]
+    lines += [styled((warning, "yellow")) for warning in result.warnings]
+    if result.dry_run:
         lines.append(styled(("dry run: nothing was written", "bold")))
     return printed(lines)
 
 
-def _edited(each: EditedDocument, dry_run: bool) -> Text:
-    place = f":{each.span.start_line}-{each.span.end_line}" if each.span else ""
-    would = "would be " if dry_run and each.action != "unchanged" else ""
-    digits = each.section_sha256 or each.after
+def _edited(document: EditedDocument, dry_run: bool) -> Text:
+    place = f":{document.span.start_line}-{document.span.end_line}" if document.span else ""
+    would = "would be " if dry_run and document.action != "unchanged" else ""
+    digits = document.section_sha256 or document.after
     return styled(
-        (f"{each.uri}{place}", "bold cyan"),
-        (f"  {' > '.join(each.heading_path)}" if each.heading_path else "", "green"),
-        (f"  {would}{each.action}", ""),
+        (f"{document.uri}{place}", "bold cyan"),
+        (f"  {' > '.join(document.heading_path)}" if document.heading_path else "", "green"),
+        (f"  {would}{document.action}", ""),
         (f"  {digits[:16]}" if digits else "", "dim"),
     )
 
 
-def _coloured(diff: str) -> Iterator[Text]:
-    """A unified diff as people know it from git."""
+def _colour_diff(diff: str) -> Iterator[Text]:
+    """Colour a unified diff like git."""
     from rich.text import Text
 
     styles = {"+": "green", "-": "red", "@": "cyan"}
@@ -522,62 +533,65 @@ def _coloured(diff: str) -> Iterator[Text]:
         yield Text(safe_text(line), style)
 
 
-def _misled(each: LinkChange, dry_run: bool) -> Text:
-    meant = each.anchor or " > ".join(each.heading_path)
-    where = f"link in {each.uri}:{each.line} to {meant}"
-    if not each.becomes:
-        return styled((f"{where} leads nowhere now", "bold yellow"))
-    if each.rewritten:
-        return styled((f"{where} {'would become' if dry_run else 'is now'} {each.becomes}", ""))
-    return styled((f"{where} should be {each.becomes}; --rewrite-links does it", "yellow"))
+def _link_change(link: LinkChange, dry_run: bool) -> Text:
+    target = link.anchor or " > ".join(link.heading_path)
+    where = f"link in {link.uri}:{link.line} to {target}"
+    if not link.becomes:
+        return styled((f"{where} is broken now", "bold yellow"))
+    if link.rewritten:
+        return styled((f"{where} {'would become' if dry_run else 'is now'} {link.becomes}", ""))
+    return styled((f"{where} should be {link.becomes}; use --rewrite-links", "yellow"))
 
 
-def validations(found: Sequence[Validation]) -> str:
-    """What breaks the rules for headings, as compilers write it."""
+def validations(results: Sequence[Validation]) -> str:
+    """Format violations of the heading rules like compiler messages."""
     lines: list[Text] = []
-    for each in found:
-        lines += [_violation(each.uri, violation) for violation in each.violations]
-        if each.ok:
-            lines.append(styled((f"{each.uri}  ", "bold cyan"), ("ok", "green")))
+    for result in results:
+        lines += [_violation(result.uri, violation) for violation in result.violations]
+        if result.ok:
+            lines.append(styled((f"{result.uri}  ", "bold cyan"), ("ok", "green")))
     return printed(lines)
 
 
-def _violation(uri: str, each: Violation) -> Text:
+def _violation(uri: str, violation: Violation) -> Text:
     return styled(
-        (f"{uri}:{each.start_line}: " if uri else f"line {each.start_line}: ", "bold cyan"),
-        (f"{each.rule}: ", "yellow"),
-        (f"{each.message} {each.suggested_fix}", ""),
+        (
+            f"{uri}:{violation.start_line}: " if uri else f"line {violation.start_line}: ",
+            "bold cyan",
+        ),
+        (f"{violation.rule}: ", "yellow"),
+        (f"{violation.message} {violation.suggested_fix}", ""),
     )
 
 
 def undoable(steps: Sequence[UndoStep]) -> str:
-    """The edits that can be taken back, the newest first."""
+    """Format the edits that can be undone, newest first."""
     lines = [
         styled(
-            (f"{each.transaction:>5}", "bold"),
-            (f"  {each.at}  ", "dim"),
-            (", ".join(_some(each.uris, _NAMED_FILES)), "cyan"),
+            (f"{step.transaction:>5}", "bold"),
+            (f"  {step.at}  ", "dim"),
+            (", ".join(_some(step.uris, _NAMED_FILES)), "cyan"),
         )
-        for each in steps
+        for step in steps
     ]
-    return printed(lines or [styled(("No edit is kept that could be taken back.", ""))])
+    return printed(lines or [styled(("There is no edit to undo.", ""))])
 
 
-def _vectors(told: VectorPass | None) -> Iterator[tuple[str, str]]:
-    """How the nearest vectors are found, where that is worth a word."""
-    if told is not None and told.method == "coarse":
+def _vectors(vectors: VectorPass | None) -> Iterator[tuple[str, str]]:
+    """Format how the nearest vectors are found, if not all of them are compared."""
+    if vectors is not None and vectors.method == "coarse":
         recall = "not measured yet"
-        if told.recall is not None:
-            recall = f"recall@10 {told.recall:.3f} on {told.sample} stored ones"
-        yield "vectors", f"{told.rows:,}, of which {told.kept:,} are compared; {recall}"
+        if vectors.recall is not None:
+            recall = f"recall@10 {vectors.recall:.3f} on {vectors.sample} stored vectors"
+        yield "vectors", f"{vectors.rows:,}, of which {vectors.kept:,} are compared; {recall}"
 
 
 def _failures(failures: Sequence[Failure]) -> Iterator[Text]:
     if failures:
         yield styled((f"{how_many(len(failures), 'file')} could not be read:", "bold red"))
-    shown = [f"  {each.uri}: {each.code}: {each.message}" for each in failures]
-    for each in _some(shown, _NAMED_FAILURES):
-        yield styled((each, "red"))
+    lines = [f"  {failure.uri}: {failure.code}: {failure.message}" for failure in failures]
+    for line in _some(lines, _NAMED_FAILURES):
+        yield styled((line, "red"))
 
 
 def _some(names: Sequence[str], most: int) -> list[str]:
@@ -598,47 +612,46 @@ def _terms(text: str) -> frozenset[str]:
     return frozenset(terms_of(text))
 
 
-def _telling_words(query: str) -> frozenset[str]:
-    """The terms worth highlighting; function words would light up everywhere."""
+def _highlighted_terms(query: str) -> frozenset[str]:
+    """Return the terms worth highlighting; function words occur everywhere."""
     terms = _terms(query)
-    telling = (term for term in terms if len(term) > 2 or not term.isascii())
-    return frozenset(telling) - _FUNCTION_WORDS or terms
+    distinctive = (term for term in terms if len(term) > 2 or not term.isascii())
+    return frozenset(distinctive) - _FUNCTION_WORDS or terms
 
 
 def _cut(line: str, words: frozenset[str]) -> str:
-    """A line that is short enough to read, and holds its first match."""
+    """Cut a long line to a part that contains its first match."""
     if len(line) <= _LONGEST_LINE:
         return line
-    found = (match.start() for match in _WORD.finditer(line) if words & _terms(match[0]))
-    at = next(found, 0)
+    starts = (match.start() for match in _WORD.finditer(line) if words & _terms(match[0]))
+    at = next(starts, 0)
     start = at - _LONGEST_LINE // 4 if at > _LONGEST_LINE * 3 // 4 else 0
     end = start + _LONGEST_LINE
     return "..." * (start > 0) + line[start:end] + "..." * (end < len(line))
 
 
-def _highlighted(line: str, words: frozenset[str]) -> Text:
+def _highlight(line: str, words: frozenset[str]) -> Text:
     from rich.text import Text
 
-    shown = Text(line)
+    text = Text(line)
     for match in _WORD.finditer(line):
         if words & _terms(match[0]):
-            shown.stylize("bold yellow", match.start(), match.end())
-    return shown
+            text.stylize("bold yellow", match.start(), match.end())
+    return text
 
 
-# --- onto the terminal ------------------------------------------------------------------------
+# --- output -----------------------------------------------------------------------------------
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Rows in columns as wide as they need to be; on a terminal below their heads, which nobody
-    who reads a pipe asked for."""
+    """Format rows in aligned columns; on a terminal below a header line."""
     from rich.cells import cell_len
 
     safe = [[safe_name(cell) for cell in row] for row in rows]
-    shown = [list(heads), *safe] if sys.stdout.isatty() and rows else safe
-    widths = [max(map(cell_len, column)) for column in zip(*shown, strict=True)]
+    all_rows = [list(heads), *safe] if sys.stdout.isatty() and rows else safe
+    widths = [max(map(cell_len, column)) for column in zip(*all_rows, strict=True)]
     lines = []
-    for row in shown:
+    for row in all_rows:
         cells = [
             cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)
         ]
@@ -650,7 +663,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def styled(*parts: tuple[str, str]) -> Text:
-    """A line of texts, each in its own style."""
+    """Return a line of texts, each with its style."""
     from rich.text import Text
 
     line = Text()
@@ -660,7 +673,7 @@ def styled(*parts: tuple[str, str]) -> Text:
 
 
 def printed(lines: Iterable[Text]) -> str:
-    """Lines as stdout should get them: rich knows about terminals, NO_COLOR and TERM."""
+    """Return lines for stdout; rich handles terminals, NO_COLOR and TERM."""
     from rich.console import Console
 
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)

@@ -1,8 +1,6 @@
-"""A measurement for people and for scripts.
+"""Format evaluation results: text with bars for stdout, and the JSON of ``lookfar eval --json``.
 
-Takes: results of :mod:`lookfar.evaluate`, and a comparison where there is one. Gives: text with
-bars for stdout, and the JSON object of ``lookfar eval --json``. Refuses: to let a question drive
-the terminal: questions come from files.
+Questions come from files, so they are escaped before they are printed.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ _LONGEST = 70
 def text(
     results: Sequence[Results], comparisons: Mapping[str, Comparison], metric: str, source: str
 ) -> str:
-    """The first configuration in full, others in a line each, and what moved."""
+    """Format the metrics of every configuration, and the comparison if there is one."""
     return printed(_lines(results, comparisons, metric, source))
 
 
@@ -42,40 +40,40 @@ def json_shape(
     source: str,
     failures: Sequence[str],
 ) -> dict[str, Any]:
-    """What ``--json`` prints; equal from run to run but for the times."""
+    """Return what ``--json`` prints; only the times differ between runs."""
     return {
         "source": source,
-        "results": [results_as_json(each) for each in results],
-        "comparison": {name: _comparison(each) for name, each in comparisons.items()},
+        "results": [results_as_json(result) for result in results],
+        "comparison": {name: _comparison(entry) for name, entry in comparisons.items()},
         "failures": list(failures),
         "passed": not failures,
     }
 
 
-def _comparison(found: Comparison) -> dict[str, Any]:
+def _comparison(comparison: Comparison) -> dict[str, Any]:
     return {
-        "queries": found.queries,
-        "unpaired": found.unpaired,
-        "before": round(found.before, 6),
-        "after": round(found.after, 6),
-        "delta": round(found.delta, 6),
-        "low": round(found.low, 6),
-        "high": round(found.high, 6),
-        "p": round(found.p, 6),
-        "significant": found.significant,
-        "wins": found.wins,
-        "losses": found.losses,
-        "ties": found.ties,
+        "queries": comparison.queries,
+        "unpaired": comparison.unpaired,
+        "before": round(comparison.before, 6),
+        "after": round(comparison.after, 6),
+        "delta": round(comparison.delta, 6),
+        "low": round(comparison.low, 6),
+        "high": round(comparison.high, 6),
+        "p": round(comparison.p, 6),
+        "significant": comparison.significant,
+        "wins": comparison.wins,
+        "losses": comparison.losses,
+        "ties": comparison.ties,
         "moved": [
             {
-                "id": each.id,
-                "query": each.query,
-                "before": round(each.before, 6),
-                "after": round(each.after, 6),
-                "rank_before": each.rank_before,
-                "rank_after": each.rank_after,
+                "id": moved.id,
+                "query": moved.query,
+                "before": round(moved.before, 6),
+                "after": round(moved.after, 6),
+                "rank_before": moved.rank_before,
+                "rank_after": moved.rank_after,
             }
-            for each in found.moved
+            for moved in comparison.moved
         ],
     }
 
@@ -84,67 +82,72 @@ def _lines(
     results: Sequence[Results], comparisons: Mapping[str, Comparison], metric: str, source: str
 ) -> Iterator[Text]:
     first = results[0]
-    asked = how_many(len(first.queries), "question")
-    yield styled((f"{asked} {source}, first {first.k} answers", "bold"))
-    for each in results:
+    questions = how_many(len(first.queries), "question")
+    yield styled((f"{questions} {source}, first {first.k} answers", "bold"))
+    for result in results:
         yield styled()
-        yield styled((safe_name(each.label), "bold"), (f"  {_about(each)}", "dim"))
-        yield from _metrics(each)
+        yield styled((safe_name(result.label), "bold"), (f"  {_describe(result)}", "dim"))
+        yield from _metrics(result)
     yield from _categories(first)
     if comparisons:
-        yield from _compared(comparisons, metric)
+        yield from _comparisons(comparisons, metric)
 
 
-def _about(each: Results) -> str:
-    state = ", ".join(f"{name} {number}" for name, number in each.generations.items())
-    return safe_name(f"{each.mode}, model {each.model}, generation of {state}")
+def _describe(result: Results) -> str:
+    state = ", ".join(f"{name} {number}" for name, number in result.generations.items())
+    return safe_name(f"{result.mode}, model {result.model}, generation of {state}")
 
 
-def _metrics(each: Results) -> Iterator[Text]:
+def _metrics(result: Results) -> Iterator[Text]:
     for metric in METRICS:
-        mean, (low, high) = each.mean(metric), interval(each.values(metric))
+        mean, (low, high) = result.mean(metric), interval(result.values(metric))
         full = round(mean * _BAR)
         yield styled(
-            (f"  {_named(metric, each.k):<12}", ""),
+            (f"  {_metric_name(metric, result.k):<12}", ""),
             (f"{mean:.4f}  ", "bold"),
             ("█" * full, "cyan"),
             ("░" * (_BAR - full), "dim"),
             (f"  {low:.3f} to {high:.3f}", "dim"),
         )
-    took = each.latency()
-    yield styled((f"  {'answered in':<12}p50 {took['p50']:.1f} ms, p95 {took['p95']:.1f} ms", ""))
-    for note in each.notes:
+    latency = result.latency()
+    yield styled(
+        (f"  {'answered in':<12}p50 {latency['p50']:.1f} ms, p95 {latency['p95']:.1f} ms", "")
+    )
+    for note in result.notes:
         yield styled((f"  incomplete: {safe_name(note)}", "yellow"))
-    if each.missing:
-        shown = ", ".join(map(safe_name, each.missing[:3]))
-        more = ", ..." if len(each.missing) > 3 else ""
+    if result.missing:
+        examples = ", ".join(map(safe_name, result.missing[:3]))
+        more = ", ..." if len(result.missing) > 3 else ""
         yield styled(
-            (f"  not in the index, so never found: {len(each.missing)} ({shown}{more})", "yellow")
+            (
+                f"  expected, but not in the index: {len(result.missing)} ({examples}{more})",
+                "yellow",
+            )
         )
 
 
-def _categories(each: Results) -> Iterator[Text]:
-    groups = each.categories()
+def _categories(result: Results) -> Iterator[Text]:
+    groups = result.categories()
     if not groups:
         return
     yield styled()
-    heads = "".join(f"{_named(metric, each.k):>12}" for metric in METRICS)
+    heads = "".join(f"{_metric_name(metric, result.k):>12}" for metric in METRICS)
     yield styled((f"  {'category':<24}{'questions':>10}{heads}", "dim"))
     for name, (count, means) in groups.items():
-        shown = safe_name(name or "(none)")[:24]
+        category = safe_name(name or "(none)")[:24]
         columns = "".join(f"{means[metric]:12.4f}" for metric in METRICS)
-        yield styled((f"  {shown:<24}{count:>10}{columns}", ""))
+        yield styled((f"  {category:<24}{count:>10}{columns}", ""))
 
 
-def _compared(comparisons: Mapping[str, Comparison], metric: str) -> Iterator[Text]:
+def _comparisons(comparisons: Mapping[str, Comparison], metric: str) -> Iterator[Text]:
     yield styled()
     yield styled(
         (f"  {'change':<12}{'':>9}{'95 % interval':>22}{'p':>9}  better/worse/equal", "dim")
     )
-    for name, each in comparisons.items():
-        span = f"{each.low:+.4f} to {each.high:+.4f}"
-        figures = f"{each.delta:+9.4f}{span:>22}{each.p:9.4f}"
-        counts = f"  {each.wins}/{each.losses}/{each.ties}"
+    for name, comparison in comparisons.items():
+        span = f"{comparison.low:+.4f} to {comparison.high:+.4f}"
+        figures = f"{comparison.delta:+9.4f}{span:>22}{comparison.p:9.4f}"
+        counts = f"  {comparison.wins}/{comparison.losses}/{comparison.ties}"
         yield styled((f"  {name:<12}{figures}{counts}", "bold" if name == metric else ""))
     chosen = comparisons[metric]
     verdict = "No significant difference"
@@ -155,7 +158,7 @@ def _compared(comparisons: Mapping[str, Comparison], metric: str) -> Iterator[Te
     yield styled((f"  {verdict} ({metric}, p {sign} {SIGNIFICANT}).", style))
     if chosen.unpaired:
         yield styled(
-            (f"  Left out, because not asked or judged alike: {chosen.unpaired}", "yellow")
+            (f"  Not compared, because asked or judged differently: {chosen.unpaired}", "yellow")
         )
     if chosen.moved:
         yield styled()
@@ -164,13 +167,13 @@ def _compared(comparisons: Mapping[str, Comparison], metric: str) -> Iterator[Te
             yield _moved(moved)
 
 
-def _moved(each: Moved) -> Text:
-    query = safe_name(each.query)
+def _moved(moved: Moved) -> Text:
+    query = safe_name(moved.query)
     query = query if len(query) <= _LONGEST else query[: _LONGEST - 1] + "…"
-    ranks = f"{each.rank_before or '-'} -> {each.rank_after or '-'}"
-    style = "green" if each.delta > 0 else "red"
-    return styled((f"  {each.delta:+.3f}", style), (f"  {ranks:>9}  {query}", ""))
+    ranks = f"{moved.rank_before or '-'} -> {moved.rank_after or '-'}"
+    style = "green" if moved.delta > 0 else "red"
+    return styled((f"  {moved.delta:+.3f}", style), (f"  {ranks:>9}  {query}", ""))
 
 
-def _named(metric: str, k: int) -> str:
+def _metric_name(metric: str, k: int) -> str:
     return f"{metric}@{1 if metric == 'success' else k}"

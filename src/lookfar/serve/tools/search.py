@@ -334,7 +334,7 @@ def _with_passages(
         where: tuple[str | int, ...] = () if single else ("answers", number)
         for at, (hit, part) in enumerate(zip(answer.hits, shape["hits"], strict=True)):
             _complete(hit, part)
-            told = [headings.of(hit), also_at(hit, several)]
+            told = [headings.format(hit), also_at(hit, several)]
             label = str(start + at + 1) if single else f"{number + 1}.{start + at + 1}"
             line = _cited(label, hit, several, told, part["flags"], given.explain)
             passages.append(Passage((*where, "hits", at, "text"), line, part["cite"], hit.uri))

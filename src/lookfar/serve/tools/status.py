@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from lookfar.errors import how_many
 from lookfar.serve.show import json_shapes
 from lookfar.serve.show.printable import safe_name
-from lookfar.serve.show.receipts import saved
+from lookfar.serve.show.receipts import describe_receipts
 from lookfar.serve.tools.tool import Call, Input, Result, Session, Tool, bounded
 
 _MOST_NAMED = 100
@@ -33,7 +33,11 @@ def _status(session: Session, _given: StatusInput, _: Call) -> Result:
             *([f"{state.stale_count:,} stale"] if state.stale_count else []),
             *([f"{len(state.failures):,} failed"] if state.failures else []),
             *([f"held at {state.held}"] if state.held is not None else []),
-            *([saved(state.receipts)] if state.receipts and state.receipts.answers else []),
+            *(
+                [describe_receipts(state.receipts)]
+                if state.receipts and state.receipts.answers
+                else []
+            ),
         ]
         lines.append(f"{state.collection}: {', '.join(parts)}")
     shapes = [json_shapes.status(each) for each in states]
