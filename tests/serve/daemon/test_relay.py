@@ -32,7 +32,7 @@ def place(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder = tempfile.mkdtemp(prefix="lf")
     monkeypatch.setenv("ECHO_MARK", folder)
     monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent.parent))
     yield Path(folder) / "lookfar"
     end_all(marked_processes(f"ECHO_MARK={folder}"))
     shutil.rmtree(folder, ignore_errors=True)

@@ -37,7 +37,7 @@ def place(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     mark = f"ECHO_MARK={folder}"
     monkeypatch.setenv("ECHO_MARK", folder)
     monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent.parent))
     yield Path(folder) / "lookfar"
     monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
     end_all(marked_processes(mark))
