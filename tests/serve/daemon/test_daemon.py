@@ -1,4 +1,4 @@
-"""The daemon alone: who may reach it, how many there are, how it ends and what it survives."""
+"""The daemon: access, uniqueness, shutdown and recovery."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_a_symbolic_link_is_no_folder_of_ours(place: Path, tmp_path: Path) -> No
 
 
 def test_a_folder_of_somebody_else_is_refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever made it could read every question and forge every answer."""
+    """Its owner could read every question and forge every answer."""
     place.mkdir(mode=0o700)
     real = os.lstat
 
@@ -307,8 +307,8 @@ def test_garbage_is_refused_and_harms_nobody(place: Path, line: bytes) -> None:
     assert start() == pid
 
 
-def test_a_token_that_is_half_a_character_is_a_wrong_one(place: Path) -> None:
-    """Found by a fuzzer: it was hung up on without a word, and the log had a traceback."""
+def test_a_lone_surrogate_is_a_wrong_token(place: Path) -> None:
+    """Found by a fuzzer: the connection was closed without a reply, with a traceback in the log."""
     start()
     opened = raw(place)
     opened.sendall(b'{"kind": "mcp", "token": "\\ud800"}\n')
@@ -383,7 +383,7 @@ Connect = Callable[[str], endpoint.Connection]
 
 
 def test_another_build_gets_its_own_daemon_while_old_sessions_finish(connect_as: Connect) -> None:
-    """After an upgrade nobody is served by old code, and nobody's session is cut."""
+    """After an upgrade no new session runs old code, and no session is cut off."""
     old = connect_as("old")
     new = connect_as("new")
     new.socket.close()
@@ -527,7 +527,7 @@ def test_one_whose_folder_vanished_leaves_its_successor_alone(place: Path) -> No
 
 
 def test_a_clients_settings_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The variables of the client that happened to start it do not rule everybody's sessions."""
+    """The environment of the client that started the daemon does not affect other sessions."""
     monkeypatch.setenv("LOOKFAR_SEARCH_TOP_K", "3")
     first = Client()
     monkeypatch.setenv("LOOKFAR_SEARCH_TOP_K", "5")

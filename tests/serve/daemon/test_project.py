@@ -1,4 +1,4 @@
-"""Which folder a session without a path is about."""
+"""The folder of a session without a path."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_git_file_of_a_worktree_counts(tmp_path: Path) -> None:
 
 
 def test_the_nearest_project_wins(tmp_path: Path) -> None:
-    """A package inside a repository is the project of whoever works in it."""
+    """For a client inside a package of a repository, the package is the project."""
     inner = tmp_path / "repo" / "packages" / "one"
     inner.mkdir(parents=True)
     (tmp_path / "repo" / ".git").mkdir()
@@ -45,7 +45,7 @@ def test_the_nearest_project_wins(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_markers_is_its_own_project(own_home: Path) -> None:
-    """Notes have no markers, and whoever starts there means them."""
+    """A folder of notes has no markers, and a client that starts there means it."""
     notes = own_home / "notes"
     notes.mkdir()
     assert project_root(str(notes)) == notes
@@ -69,7 +69,7 @@ def test_what_a_home_lies_in_is_no_project(own_home: Path) -> None:
 
 
 def test_no_folder_no_project(tmp_path: Path) -> None:
-    """A client may start somewhere that is gone, or tell nothing."""
+    """A client may start in a deleted folder, or send no folder."""
     assert project_root("") is None
     assert project_root(str(tmp_path / "gone")) is None
     (tmp_path / "file").touch()

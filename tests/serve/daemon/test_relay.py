@@ -284,7 +284,7 @@ time.sleep(600)
 
 
 def test_a_parent_dies_while_a_request_runs() -> None:
-    """Both pipes are closed: nobody could read the answer, so no grace is due."""
+    """With both pipes closed, no one can read the answer, so the relay exits at once."""
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT, RELAY], stdout=subprocess.PIPE, text=True
     )
@@ -315,7 +315,7 @@ def test_nobody_reads_answers_any_more() -> None:
 
 
 def test_one_socket_for_both_directions() -> None:
-    """Some clients hand over a socket; its half-closed side is no reason to hurry."""
+    """Some clients pass a socket; a half-closed one must not end the relay early."""
     ours, theirs = socket.socketpair()
     ours.settimeout(DEADLINE)
     process = subprocess.Popen([sys.executable, "-c", RELAY], stdin=theirs, stdout=theirs)
@@ -432,7 +432,7 @@ def test_a_fresh_daemon_is_told_what_the_last_one_knew(start: Start) -> None:
 
 
 def test_an_initialize_that_was_lost_is_not_replayed(start: Start) -> None:
-    """The client was told that it failed, and says it again itself."""
+    """The client got an error, and repeats the request itself."""
     client = start()
     pid = client.pid(1)
     os.kill(pid, signal.SIGSTOP)
@@ -487,7 +487,7 @@ def test_an_answer_to_a_dead_daemon_does_not_reach_the_next(start: Start) -> Non
 
 
 def test_a_stopped_daemon_comes_back_with_the_next_request(start: Start) -> None:
-    """``lookfar daemon stop`` stays stopped until somebody asks something."""
+    """After ``lookfar daemon stop`` no daemon starts until the next request."""
     client = start()
     old = client.pid(1)
     assert endpoint.daemon_stop()

@@ -121,7 +121,7 @@ class Served:
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """Nobody's settings, indexes, tokens or daemon."""
+    """A fresh home without settings, indexes, tokens or daemon."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("LOOKFAR_", "XDG_", "OTEL_"))}
     places = dict.fromkeys(("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA"), str(home))
     quick = {"LOOKFAR_EMBED_PROVIDER": "hash", "LOOKFAR_INDEX_WORKERS": "1"}
@@ -194,7 +194,7 @@ def serving(
 
 
 def events(body: bytes) -> list[tuple[str, Any]]:
-    """The server-sent events of a stream, comments left out."""
+    """The server-sent events of a stream, without comments."""
     found = []
     for block in body.decode("utf-8").split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.split("\n") if ": " in line)

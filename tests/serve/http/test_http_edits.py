@@ -1,4 +1,4 @@
-"""Edits over plain HTTP: whose token may only read changes nothing."""
+"""Edits over plain HTTP: a read-only token changes nothing."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def test_two_hosts_are_none(closed: Served) -> None:
 def test_without_a_valid_token_nothing_is_answered(closed: Served, headers: dict[str, str]) -> None:
     for method, path in places(closed):
         answer = closed.ask(method, path, headers=headers)
-        # Whoever tries too many wrong ones is told to wait.
+        # Too many wrong tokens are rate-limited.
         assert answer.status in (401, 429), (method, path)
         assert method == "HEAD" or answer.error["code"] in ("UNAUTHORIZED", "RATE_LIMITED")
         if answer.status == 401:
@@ -283,7 +283,7 @@ def started(app: Any, **more: Any) -> Iterator[int]:
 
 @pytest.fixture
 def added(tmp_path: Path) -> Iterator[Served]:
-    """The application with a route that nobody thought of when the guard was written."""
+    """The application with a route that the guard does not know."""
 
     async def late(_: Request) -> Response:
         return PlainTextResponse("here")

@@ -1,4 +1,4 @@
-"""32 clients while the folder is indexed anew: every one is answered, and nothing is left behind.
+"""32 clients during a reindex: each is answered, and no resources leak.
 
 Seen to fail with a file that each call left open, and with searches that found nothing.
 """

@@ -1,4 +1,4 @@
-"""What a server tells of its requests: lines of JSON, figures and spans, and no secret."""
+"""How a server records its requests: JSON lines, metrics and spans, without secrets."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def test_what_a_token_reaches_is_kept(tmp_path: Path) -> None:
 # --- what the page asks for -----------------------------------------------------------------------
 
 ELSEWHERE = ("wordfish", "password is", "Vault", "vault", "secret")
-"""Words that tell of the folder that is not reached."""
+"""Words that occur only in the folder without access."""
 
 ASKED: list[tuple[str, dict[str, Any], bool]] = [
     ("search", {"query": "harbour password"}, True),

@@ -1,4 +1,4 @@
-"""Tools as plain HTTP, and what stands beside them."""
+"""Tools over plain HTTP, and the other routes."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def test_whose_a_token_is(file: Path) -> None:
 
 
 def test_every_token_is_compared(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time must not tell which of them was right."""
+    """The time taken must not reveal which token was right."""
     first = add(file, "a", "read")
     add(file, "b", "read")
     tokens = Tokens(file, ["e" * 16])

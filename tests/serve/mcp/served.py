@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 @dataclass
 class Home:
-    """Where the servers of a test run live: nobody's settings, indexes or daemon."""
+    """A home for the servers of a test run, without settings, indexes or daemon."""
 
     folder: Path
     runtime: Path

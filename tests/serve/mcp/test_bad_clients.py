@@ -47,7 +47,7 @@ INITIALIZE = {
 
 
 class Raw:
-    """A client that reads only when it is told to."""
+    """A client that reads only on request."""
 
     def __init__(self, opened: socket.socket) -> None:
         self.socket = opened
@@ -191,7 +191,7 @@ def test_a_subscriber_that_does_not_read_holds_nobody_up(
             (docs / "keys.md").write_text(f"# Keys\n\nNumber {at}.\n", encoding="utf-8")
             assert threads.submit(folder.index).result(DEADLINE).changed == 1
             assert good.receive()["params"]["uri"] == keys
-        eventually(lambda: "does not read" in caplog.text, "it is told no more")
+        eventually(lambda: "does not read" in caplog.text, "the subscriber is dropped")
         assert caplog.text.count("does not read") <= 2
         bad.close()
 
@@ -233,7 +233,7 @@ def test_many_changes_are_compared_with_many_subscriptions_once(
     for at in range(1_000):
         changes.subscribe(connection, f"lookfar://x/{at}.md#Part")
     changes.notify([f"lookfar://x/{at}.md" for at in range(500, 1_500)], listed=False)
-    eventually(lambda: len(told) == 500, "the changes are told")
+    eventually(lambda: len(told) == 500, "the changes are sent")
     assert told == sorted(f"lookfar://x/{at}.md" for at in range(500, 1_000))
     assert looked <= 2_000
 
@@ -242,7 +242,7 @@ def test_many_changes_are_compared_with_many_subscriptions_once(
 
 
 class Left(Exception):
-    """Whoever asked has gone."""
+    """The client has disconnected."""
 
 
 def leaving(_now: Progress) -> None:
@@ -344,7 +344,7 @@ def test_http_clients_that_leave_take_no_thread_with_them(
         tools = Tools(session, named, Watch())
         asyncio.run(typing(session, tools))
         tools.close()
-        eventually(lambda: not pool.busy, "nobody waits any more")
+        eventually(lambda: not pool.busy, "no call waits any more")
     assert suspected == []
 
 

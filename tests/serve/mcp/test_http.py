@@ -1,4 +1,4 @@
-"""Who may ask a server over HTTP, and what stands beside the protocol there."""
+"""Access to a server over HTTP, and the routes next to the protocol."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ TEXTS = {
 
 
 class Quiet:
-    """A call that nobody watches."""
+    """A call without a client."""
 
     client = "tester"
 
@@ -136,7 +136,7 @@ def test_what_misleads_a_reader_is_flagged(session: Session, name: str, flags: l
     assert [hit["flags"] for hit in hits[:1]] == [flags]
 
 
-# --- what models are told of the tools ----------------------------------------------------------
+# --- tool descriptions --------------------------------------------------------------------------
 
 
 def pins() -> str:
@@ -151,7 +151,7 @@ def pins() -> str:
 
 
 def test_descriptions_of_tools_are_pinned() -> None:
-    """What a model is told to do changes on purpose: `python scripts/reliability.py pin`."""
+    """Descriptions change only on purpose: run `python scripts/reliability.py pin`."""
     assert pins() == PINS.read_text(encoding="utf-8")
 
 

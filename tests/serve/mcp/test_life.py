@@ -1,4 +1,4 @@
-"""How servers begin, work and end: builds given up, clients and daemons killed, many at once."""
+"""The life cycle of servers: cancelled builds, killed clients and daemons, many at once."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ MakePool = Callable[..., Pool]
 
 @pytest.fixture
 def made() -> Iterator[MakePool]:
-    """Makes pools that put nothing to rest and close nothing unless told to."""
+    """Makes pools that release and close nothing unless configured to."""
     pools = []
 
     def make(**times: float) -> Pool:
@@ -171,7 +171,7 @@ def test_a_build_tells_how_far_it_is(
 def test_a_build_given_up_leaves_the_old_generation_serving(
     portal: BlockingPortal, home: Home, large: Path, tmp_path: Path, era: str, made: MakePool
 ) -> None:
-    # Nobody follows the folder: the search itself has to build.
+    # The folder is not watched, so the search itself has to build.
     settings = {"index.dir": str(tmp_path / "index"), "watch.enabled": False}
     other = {**settings, "chunk.max_tokens": 300}
     before = set(children(os.getpid()))
@@ -205,7 +205,7 @@ def test_a_build_given_up_leaves_the_old_generation_serving(
             assert again is not None
             assert again["generation"] == found["generation"]
             assert [hit["cite"] for hit in again["hits"]] == [hit["cite"] for hit in found["hits"]]
-            # And nothing is locked: whoever wants the new one gets it.
+            # Nothing is locked, so the new generation can be read.
             assert new.call("search", query="word7").structured_content
 
 
@@ -243,7 +243,7 @@ def test_a_client_that_leaves_during_a_build_is_not_waited_for(place: Home, big:
 def test_a_daemon_killed_while_it_works(
     portal: BlockingPortal, place: Home, big: Path, era: str
 ) -> None:
-    """Whoever waits gets an error, and the session goes on with a fresh daemon."""
+    """Pending requests get an error, and the session continues with a new daemon."""
     with connected(portal, stdio(place, big), big, era) as agent:
         agent.run(agent.client.list_tools)
         pid = status()["pid"]
@@ -337,7 +337,7 @@ def test_the_project_around_a_folder_is_served(
 
 
 def test_where_there_is_no_project_each_call_says_so(portal: BlockingPortal, place: Home) -> None:
-    """Above all, nobody's home is indexed by accident."""
+    """A home directory is never indexed by accident."""
     with connected(portal, stdio(place, cwd=place.folder), place.folder) as agent:
         assert agent.run(agent.client.list_tools).tools
         refusal = agent.refused("search", query="x")
@@ -553,7 +553,7 @@ def test_a_folder_is_closed_some_time_after_its_last_session(
         assert watching is not None
         assert watching.running
         pool.tend()
-        assert folder.watching() is not None  # Somebody has it open.
+        assert folder.watching() is not None  # A session has it open.
     pool.tend()
     assert folder.watching() is None
     with pool.session([str(docs)], settings=home.settings, environ={}) as session:

@@ -134,5 +134,5 @@ def test_a_rebuild_ends_among_many_searching_sessions(
         f"{seen.searches:,} searches, status in {max(seen.statuses, default=0.0):.2f} s at most",
     )  # fmt: skip
     assert seen.problems == []
-    assert seen.searches, "nobody searched meanwhile"
+    assert seen.searches, "no session searched in the meantime"
     assert seen.statuses, "the status was never answered meanwhile"

@@ -215,7 +215,7 @@ def _written(home: Home) -> Iterator[tuple[str, str]]:
 
 
 def answered(agent: Agent, home: Home) -> None:
-    """The same questions about what is no secret are answered, whatever tool is asked."""
+    """The same questions about text that is not secret are answered by every tool."""
     refused = set()
     for tool, given in asked("guide.md", "harbour"):
         good = {**given, "query": "harbour"} if "query" in given else given

@@ -252,7 +252,7 @@ def test_what_is_no_cursor_is_refused(agent: Agent) -> None:
 
 
 def test_a_cursor_belongs_to_its_question(agent: Agent) -> None:
-    """Else a page of one question continues another, and nobody notices."""
+    """Otherwise a page of one question could silently continue another."""
     asked = {"query": "lantern", "top_k": 3}
     cursor = data(agent.call("search", **asked))["cursor"]
     for other in (
@@ -307,7 +307,7 @@ def test_the_last_page_ends_at_the_bound(
 def test_a_page_whose_state_is_gone_comes_from_the_present_and_says_so(
     portal: BlockingPortal, home: Home, tmp_path: Path
 ) -> None:
-    """Else whoever pages slowly is told of generations that they never named."""
+    """Otherwise a client that pages slowly gets errors about generations it never named."""
     root = tmp_path / "brief"
     root.mkdir()
     for at in range(4):

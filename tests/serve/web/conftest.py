@@ -48,7 +48,7 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Documents of several kinds that are linked, tagged and hostile; nobody changes them."""
+    """Documents of several kinds: linked, tagged and hostile. Tests do not change them."""
     folder = tmp_path_factory.mktemp("site")
     write_corpus(folder / "docs")
     with serving(folder, "--log-level", "error") as served:
@@ -65,7 +65,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("many")
     write_many(folder / "docs")
     (folder / "home").mkdir()
-    # By itself, since nobody waits so long for an answer over HTTP on a busy machine.
+    # In advance, because on a busy machine a request would time out.
     subprocess.run(
         [sys.executable, "-m", "lookfar", "index", str(folder / "docs")],
         env=environment(folder / "home"),

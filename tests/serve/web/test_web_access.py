@@ -1,4 +1,4 @@
-"""Whether everybody can use the page: axe looks at every view, in light and in dark.
+"""Accessibility: axe checks every view, in the light and the dark theme.
 
 Pictures of what it looked at are kept. Without Node or npm the judge is missing, and these tests
 are skipped and say why.

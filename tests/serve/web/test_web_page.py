@@ -290,7 +290,7 @@ def test_a_change_is_seen_compared_and_rolled_back(page: Page, changing: Served)
         lamp.read_text(encoding="utf-8").replace("whale oil", "kerosene"), encoding="utf-8"
     )
     (changing.root / "sea" / "fog.md").write_text("# Fog\n\nRing the bell.\n", encoding="utf-8")
-    # Nobody loads the page again: it is told.
+    # The page is not reloaded: it gets an event.
     page.wait("document.querySelectorAll('.generations li').length >= 2")
     last = newest(changing)
     page.wait(
@@ -477,7 +477,7 @@ SCROLLED = """new Promise((done) => {
 
 
 def shows(position: int) -> str:
-    """Whether the result of this position is there, and is no mere place for one."""
+    """Whether the result at this position has loaded."""
     return f"document.querySelector('.hit[aria-posinset=\"{position}\"] .title')"
 
 
