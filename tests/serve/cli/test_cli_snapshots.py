@@ -196,7 +196,7 @@ def test_pins_and_pruning(handbook: Path, run: Run, ask: Ask) -> None:
     }
     assert "is not pinned" in run("snapshots", "unpin", 1, handbook).stdout
     shown = run("snapshots", "prune", handbook, "--keep", 1).stdout
-    assert shown == "1 generation and 2 document versions removed\nkept: 3\n"
+    assert shown == "1 generation and 2 document versions removed\nstored: 3\n"
     assert run("snapshots", "prune", handbook).stdout.startswith("0 generations and 0 document")
     assert run("snapshots", "prune", handbook, "--keep", 0).exit_code == 2
 
