@@ -275,10 +275,10 @@ def test_an_epoch_is_mended_by_what_it_was_made_with_and_by_nothing_else(library
     def negated(
         documents: Sequence[StoredDocument], wanted: Collection[bytes]
     ) -> dict[bytes, bytes]:
-        made = own.vectors(documents, wanted)
+        made = own.make_vectors(documents, wanted)
         return {name: (-np.frombuffer(row, "<f2")).tobytes() for name, row in made.items()}
 
-    other = own._replace(fingerprint="of another model", vectors=negated)
+    other = own._replace(fingerprint="of another model", make_vectors=negated)
     assert repair(epoch(library), other) is None
     assert vectors.read_bytes() == damaged
     assert repair(epoch(library), own) == []

@@ -1,7 +1,6 @@
-"""Which store a collection has: a folder of its own, or a server that all share.
+"""Open the store of a collection: a folder of its own, or a shared server.
 
-Takes: settings, and the folder that a collection's own files lie in. Gives: the store. Refuses:
-nothing; a server that is not there says so when it is first asked.
+Opening connects to nothing; an unreachable server raises when it is first used.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ KIND_OF_DATABASES = "documents"
 
 
 class Store(Protocol):
-    """One collection, wherever it is kept: what the embedded store does, others do, too."""
+    """The store of one collection."""
 
     folder: Path
-    """For what belongs to this machine alone."""
+    """The folder for what belongs to this machine alone."""
 
     @property
     def place(self) -> str:
-        """Where it lies, for people."""
+        """Where the index is, for people."""
         ...
 
     @property
@@ -97,14 +96,14 @@ class Store(Protocol):
     def erase(
         self,
         uris: Sequence[str],
-        again: MakeTerms,
+        make_terms: MakeTerms,
         manifest: Mapping[str, Any],
         *,
         retain: int,
         wait_seconds: float = 0.0,
     ) -> int: ...
 
-    def finish_erasing(self, again: MakeTerms, *, wait_seconds: float = 0.0) -> None: ...
+    def finish_erasing(self, make_terms: MakeTerms, *, wait_seconds: float = 0.0) -> None: ...
 
     def written(self) -> Iterator[StoredDocument]: ...
 
@@ -133,21 +132,21 @@ class Store(Protocol):
 
 
 def stored_names(folder: Path, settings: Settings, kind: str) -> list[str]:
-    """The collections of a ``kind`` that there are, in ``folder`` or on the server."""
+    """Return the names of the collections of a ``kind``, in ``folder`` or on the server."""
     chosen = settings.store
     if not chosen.url:
-        # Also where the pointer is lost: the documents are not.
+        # This includes a database whose pointer is lost: its documents are not.
         return sorted(
             path.name for path in list_folder(folder) if open_store(path, settings, kind).exists
         )
     from lookfar.store.postgres.server import server_at
 
-    every = server_at(chosen.url, chosen.read_url, chosen.connections).names()
-    return [name.removeprefix(f"{kind}/") for name in every if name.startswith(f"{kind}/")]
+    names = server_at(chosen.url, chosen.read_url, chosen.connections).names()
+    return [name.removeprefix(f"{kind}/") for name in names if name.startswith(f"{kind}/")]
 
 
 def open_store(folder: Path, settings: Settings, kind: str = "") -> Store:
-    """The store of the collection that is called like its ``folder``, and of its ``kind``."""
+    """Open the store of the collection that is named like its ``folder`` and has this ``kind``."""
     chosen = settings.store
     if not chosen.url:
         return CollectionStore(

@@ -26,7 +26,7 @@ from lookfar.errors import (
 )
 from lookfar.model import Filters
 from lookfar.store.postgres import keywords, postings, schema, server, vector_search
-from lookfar.store.postgres.server import Server, translated
+from lookfar.store.postgres.server import Server, translate
 from lookfar.store.postgres.store import PostgresStore
 from store.contract.pgserver import PgServer, ready, short_folder
 from store.shelf import Shelf, words
@@ -446,21 +446,21 @@ def test_a_collection_that_is_gone_leaves_no_row(pg: PgServer, made: Made, name:
 
 
 def test_marks_are_translated_and_nothing_else() -> None:
-    assert translated("SELECT a FROM t WHERE b = ? AND c LIKE '%x'") == (
+    assert translate("SELECT a FROM t WHERE b = ? AND c LIKE '%x'") == (
         "SELECT a FROM t WHERE b = %s AND c LIKE '%%x'"
     )
-    assert translated("x = :g AND y > :g_2") == "x = %(g)s AND y > %(g_2)s"
-    assert translated("a::bigint") == "a::bigint"
+    assert translate("x = :g AND y > :g_2") == "x = %(g)s AND y > %(g_2)s"
+    assert translate("a::bigint") == "a::bigint"
 
 
 def test_long_statements_are_translated_and_not_kept() -> None:
     """Seen to fail with every translation kept."""
-    before = server._remembered.cache_info().currsize
+    before = server._translate_cached.cache_info().currsize
     listed = ",".join(map(str, range(5000)))
-    assert translated(f"SELECT ? WHERE a IN ({listed})") == f"SELECT %s WHERE a IN ({listed})"
-    assert server._remembered.cache_info().currsize == before
-    translated(f"SELECT ? -- {before} and one more")
-    assert server._remembered.cache_info().currsize == min(before + 1, 1024)
+    assert translate(f"SELECT ? WHERE a IN ({listed})") == f"SELECT %s WHERE a IN ({listed})"
+    assert server._translate_cached.cache_info().currsize == before
+    translate(f"SELECT ? -- {before} and one more")
+    assert server._translate_cached.cache_info().currsize == min(before + 1, 1024)
 
 
 def test_case_is_that_of_ascii_whatever_the_database_speaks(pg: PgServer, tmp_path: Path) -> None:
@@ -500,10 +500,10 @@ def test_blocks_come_back_as_they_were() -> None:
             chance.integers(1, 60_000, size).astype(np.uint16),
             chance.integers(0, 256, size).astype(np.uint8),
         )
-        made = list(postings.blocks(given))
+        made = list(postings.pack_blocks(given))
         assert sum(number for _, _, number, _ in made) == size
         assert all(number <= postings.MOST for _, _, number, _ in made)
-        back = postings.joined([postings.unpacked(first, data) for first, _, _, data in made])
+        back = postings.join([postings.unpack_block(first, data) for first, _, _, data in made])
         for one, other in zip(given, back, strict=True):
             assert np.array_equal(one, other)
 
@@ -542,13 +542,13 @@ def test_common_words_are_not_read_whole(made: Made, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(keywords, "_FIRST_STAGE", 4)
     monkeypatch.setattr(keywords, "_WHOLE", 20)
     partly: list[bool] = []
-    plain = keywords.PostgresKeywords._blocks
+    plain = keywords.PostgresKeywords._read_blocks
 
     def noted(self: keywords.PostgresKeywords, wanted: object, among: object = None) -> object:
         partly.append(bool(wanted) and among is not None)
         return plain(self, wanted, among)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(keywords.PostgresKeywords, "_blocks", noted)
+    monkeypatch.setattr(keywords.PostgresKeywords, "_read_blocks", noted)
     assert best(made()) == whole
     assert any(partly), "common words were read for the best alone"
 

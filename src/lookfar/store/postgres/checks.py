@@ -1,7 +1,6 @@
-"""Is what the server has what was written? Texts, spans, vectors and lists are checked.
+"""Verify a collection on a server: texts, spans, vectors and posting lists.
 
-Takes: a connection in a snapshot. Gives: the problems found. Refuses: to check pages, which the
-server does itself (``data_checksums``), and to repair.
+Pages are checked by the server itself (``data_checksums``).
 """
 
 from __future__ import annotations
@@ -12,29 +11,28 @@ from lookfar.model import Damage
 from lookfar.store.catalogue.erasing import UNSETTLED
 from lookfar.store.health.verify import OnStep, check_pointer, check_texts
 from lookfar.store.postgres.server import ServerConnection
-from lookfar.store.postgres.vector_search import unpacked
+from lookfar.store.postgres.vector_search import unpack_vector
 from lookfar.store.vectors.vector_file import checksum
 
 _BATCH = 20_000
 
 
 def verify(connection: ServerConnection, on_step: OnStep | None = None) -> list[Damage]:
-    """Check everything that the catalogue names; gives an empty list for a sound collection."""
-    tell = on_step or (lambda _: None)
-    found: list[Damage] = []
-    for name, steps in (
-        ("catalogue", (check_pointer,)),
-        ("texts", (check_texts,)),
-        ("vectors", (_vectors,)),
-        ("keywords", (_keywords,)),
+    """Return all damage in a collection; an empty list if it is sound."""
+    problems: list[Damage] = []
+    for name, check in (
+        ("catalogue", check_pointer),
+        ("texts", check_texts),
+        ("vectors", _check_vectors),
+        ("keywords", _check_keywords),
     ):
-        tell(name)
-        for step in steps:
-            found += step(connection)
-    return found
+        if on_step is not None:
+            on_step(name)
+        problems += check(connection)
+    return problems
 
 
-def _vectors(connection: ServerConnection) -> Iterator[Damage]:
+def _check_vectors(connection: ServerConnection) -> Iterator[Damage]:
     last = -1
     while True:
         rows = connection.ask(
@@ -43,10 +41,10 @@ def _vectors(connection: ServerConnection) -> Iterator[Damage]:
             (last, _BATCH),
         ).fetchall()
         for row, content, expected, sent in rows:
-            # What is about to be erased nobody names, and it may be anything.
+            # A vector that is about to be erased is used by no chunk.
             if sent is None or expected == UNSETTLED:
                 continue
-            if checksum(content, unpacked(sent).tobytes()) != expected:
+            if checksum(content, unpack_vector(sent).tobytes()) != expected:
                 yield Damage("vectors", f"row {row} differs from what was written")
         if len(rows) < _BATCH:
             break
@@ -59,7 +57,7 @@ def _vectors(connection: ServerConnection) -> Iterator[Damage]:
         yield Damage("vectors", f"{missing} chunks name a vector that does not exist")
 
 
-def _keywords(connection: ServerConnection) -> Iterator[Damage]:
+def _check_keywords(connection: ServerConnection) -> Iterator[Damage]:
     (chunks,) = connection.ask(
         "SELECT count(*) FROM chunks c FULL JOIN entries e ON e.key = c.key"
         " WHERE c.key IS NULL OR e.key IS NULL"

@@ -1,11 +1,10 @@
-"""The keyword index as tables: terms, and blocks of the entries that hold each.
+"""The keyword index as tables: terms, and for each the entries that contain it, in blocks.
 
-Takes: a connection and analysed term streams. Gives: the same answers as the embedded index:
-BM25 by fields, phrases, neighbours, vocabulary. Refuses: to analyse, like that one.
+It gives the same results as the embedded index: BM25 by field, phrases, proximity, vocabulary.
 
 A write adds a block to each of its terms; small blocks of a term are joined when there are many.
-What is removed leaves its blocks at once. A question reads the lists of its rarest words
-first, and those of common ones only as far as they can still change what is best.
+Removed documents leave their blocks at once. A query reads the lists of its rarest terms first,
+and those of common ones only as far as they can still change the best results.
 """
 
 from __future__ import annotations
@@ -36,17 +35,17 @@ _BODY, _CODE = FIELDS.index("body"), FIELDS.index("code")
 _ENTRIES: Final = "keyword_entries"
 _PACK: Final = struct.Struct("<qHB")
 _BUFFERED: Final = 400_000
-"""Postings that a writer holds before it writes them."""
+"""Postings that a writer buffers."""
 _SMALL: Final = 512
 """Entries below which a block is joined with others."""
 _MOST_SMALL: Final = 16
 _WHOLE: Final = 200_000
-"""Entries up to which a list is read whole, and remembered."""
+"""Entries up to which a list is read whole, and cached."""
 _REMEMBERED_BYTES: Final = 64_000_000
 _REMEMBERED_TERMS: Final = 50_000
 _LAST: Final = (1 << 63) - 1
 _FIRST_STAGE: Final = 20_000
-"""Postings that a question reads before it looks whether more can matter."""
+"""Postings that a query reads before it checks whether more can matter."""
 
 Named = tuple[int, str]
 """A field by its number, and a term."""
@@ -64,7 +63,7 @@ class KeywordWriter:
 
     def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
-        self._gathered: dict[Named, bytearray] = defaultdict(bytearray)
+        self._buffer: dict[Named, bytearray] = defaultdict(bytearray)
         self._count = 0
         self._tokens: Counter[int] = Counter()
         self._added = 0
@@ -82,58 +81,59 @@ class KeywordWriter:
         page: list[str] = []
         for key, entry in enumerate(entries, first_key):
             for field, stream in enumerate(entry):
-                self._gather(field, key, stream.split())
+                self._buffer_terms(field, key, stream.split())
             page += entry[_BODY].split()
             page += entry[_CODE].split()
             self._entries.append((key, document, *entry))
         if entries:
             for name, stream in zip(NAMES, names, strict=True):
-                self._gather(_NUMBERS[name], document, stream.split())
-            self._gather(_PAGE, document, page)
+                self._buffer_terms(_NUMBERS[name], document, stream.split())
+            self._buffer_terms(_PAGE, document, page)
             self._titles.append((document, *names))
             self._added += len(entries) + 1
         if self._count >= _BUFFERED:
             self.flush()
 
-    def _gather(self, field: int, number: int, terms: Sequence[str]) -> None:
+    def _buffer_terms(self, field: int, number: int, terms: Sequence[str]) -> None:
         if not terms:
             return
         length = postings.length_byte(len(terms))
         self._tokens[field] += len(terms)
         counted = Counter(terms)
         for term, count in counted.items():
-            self._gathered[field, term] += _PACK.pack(number, postings.times_of(count), length)
+            self._buffer[field, term] += _PACK.pack(number, postings.clip_times(count), length)
         self._count += len(counted)
 
     def flush(self) -> None:
-        """Write what was gathered, and join small blocks where they have become many."""
+        """Write what is buffered, and join the small blocks of terms that have many."""
         connection = self._connection
         connection.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", self._entries)
         connection.executemany("INSERT INTO titles VALUES (?, ?, ?, ?, ?, ?)", self._titles)
-        gathered = [(named, postings.gathered(raw)) for named, raw in self._gathered.items()]
-        self._write(gathered)
-        many = self._count_terms(gathered)
-        for some in catalog.batches(many, 2000):
-            self._join(some)
+        lists = [(named, postings.read_buffer(raw)) for named, raw in self._buffer.items()]
+        self._write(lists)
+        for batch in catalog.batches(self._count_terms(lists), 2000):
+            self._join(batch)
         _adjust(connection, self._added, self._tokens)
-        self._gathered.clear()
+        self._buffer.clear()
         self._entries.clear()
         self._titles.clear()
         self._tokens.clear()
         self._count = self._added = 0
 
     def _write(self, lists: Iterable[tuple[Named, Postings]]) -> None:
-        rows = [(*named, *block) for named, found in lists for block in postings.blocks(found)]
-        for some in catalog.batches(rows, 5000):
-            self._connection.executemany("INSERT INTO postings VALUES (?, ?, ?, ?, ?, ?)", some)
+        rows = [
+            (*named, *block) for named, entries in lists for block in postings.pack_blocks(entries)
+        ]
+        for batch in catalog.batches(rows, 5000):
+            self._connection.executemany("INSERT INTO postings VALUES (?, ?, ?, ?, ?, ?)", batch)
 
     def _count_terms(self, lists: Sequence[tuple[Named, Postings]]) -> list[Named]:
-        """Count what was added to each term; gives those with too many small blocks."""
+        """Add to the counts of each term; return the terms with too many small blocks."""
         many: list[Named] = []
-        for some in catalog.batches(lists, 5000):
+        for batch in catalog.batches(lists, 5000):
             counted = [
-                (*named, len(found.keys), int(0 < len(found.keys) % postings.MOST < _SMALL))
-                for named, found in some
+                (*named, len(entries.keys), int(0 < len(entries.keys) % postings.MOST < _SMALL))
+                for named, entries in batch
             ]
             rows = self._connection.ask(
                 "INSERT INTO terms AS t (field, term, entries, small) SELECT * FROM unnest("
@@ -148,93 +148,96 @@ class KeywordWriter:
 
     def _join(self, terms: Sequence[Named]) -> None:
         everything = [(*named, 0, _LAST) for named in terms]
-        taken = self._taken(everything, f" AND p.entries < {_SMALL}")
-        self._write(taken.items())
+        self._write(self._remove_blocks(everything, f" AND p.entries < {_SMALL}").items())
         self._connection.ask(
             "UPDATE terms t SET small = 1 FROM unnest(%s::smallint[], %s::text[]) AS w (f, t)"
             " WHERE t.field = w.f AND t.term = w.t",
             [list(column) for column in zip(*terms, strict=True)],
         )
 
-    def _taken(
-        self, terms: Sequence[tuple[int, str, int, int]], besides: str = ""
+    def _remove_blocks(
+        self, terms: Sequence[tuple[int, str, int, int]], condition: str = ""
     ) -> dict[Named, Postings]:
-        """Blocks of these terms, out of the table and joined: those that may hold an entry
-        between two numbers."""
+        """Remove and return the blocks of these terms that may contain an entry between two
+        numbers."""
         rows = self._connection.ask(
             "DELETE FROM postings p USING unnest(%s::smallint[], %s::text[], %s::bigint[],"
             " %s::bigint[]) AS w (f, t, low, high) WHERE p.field = w.f AND p.term = w.t"
-            f" AND p.first <= w.high AND p.last >= w.low{besides}"
+            f" AND p.first <= w.high AND p.last >= w.low{condition}"
             " RETURNING p.field, p.term, p.first, p.data",
             [list(column) for column in zip(*terms, strict=True)],
         )
         parts: dict[Named, list[Postings]] = defaultdict(list)
         for field, term, first, data in rows:
-            parts[field, term].append(postings.unpacked(first, data))
-        return {named: postings.joined(found) for named, found in parts.items()}
+            parts[field, term].append(postings.unpack_block(first, data))
+        return {named: postings.join(blocks) for named, blocks in parts.items()}
 
     def remove_documents(self, documents: Sequence[int]) -> None:
-        """Leave nothing of these documents: no entry, and no word that only they had."""
+        """Remove all entries of these documents, and the terms that only they contain."""
         if not documents:
             return
-        tokens, count, terms = self._forgotten(documents)
+        tokens, count, terms = self._remove_entries(documents)
         _adjust(self._connection, -count, {field: -number for field, number in tokens.items()})
-        for some in catalog.batches(sorted(terms), 2000):
-            taken = self._taken(
-                [(*named, min(gone), max(gone)) for named in some for gone in (terms[named],)]
+        for batch in catalog.batches(sorted(terms), 2000):
+            before = self._remove_blocks(
+                [(*named, min(terms[named]), max(terms[named])) for named in batch]
             )
-            kept = {
-                named: found.only(~np.isin(found.keys, list(terms[named])))
-                for named, found in taken.items()
+            after = {
+                named: entries.only(~np.isin(entries.keys, list(terms[named])))
+                for named, entries in before.items()
             }
-            self._write((named, found) for named, found in kept.items() if len(found.keys))
-            lost = [(*each, len(taken[each].keys) - len(kept[each].keys)) for each in taken]
-            if lost:
+            self._write((named, entries) for named, entries in after.items() if len(entries.keys))
+            removed = [
+                (*named, len(entries.keys) - len(after[named].keys))
+                for named, entries in before.items()
+            ]
+            if removed:
                 self._connection.ask(
                     "UPDATE terms t SET entries = t.entries - w.n"
                     " FROM unnest(%s::smallint[], %s::text[], %s::bigint[]) AS w (f, t, n)"
                     " WHERE t.field = w.f AND t.term = w.t",
-                    [list(column) for column in zip(*lost, strict=True)],
+                    [list(column) for column in zip(*removed, strict=True)],
                 )
         self._connection.ask(
             "DELETE FROM terms WHERE field = ANY(%s::smallint[]) AND entries <= 0",
             ([*_NUMBERS.values()],),
         )
 
-    def _forgotten(
+    def _remove_entries(
         self, documents: Sequence[int]
     ) -> tuple[Counter[int], int, dict[Named, set[int]]]:
-        """Tokens by field, entries, and which terms named which, of documents that go."""
+        """Remove the stored terms of documents; return their tokens by field, their number of
+        entries, and for each term the entries that contained it."""
         tokens: Counter[int] = Counter()
         terms: dict[Named, set[int]] = defaultdict(set)
         count = 0
 
-        def lose(field: int, number: int, words: Sequence[str]) -> None:
+        def count_out(field: int, number: int, words: Sequence[str]) -> None:
             tokens[field] += len(words)
             for word in words:
                 terms[field, word].add(number)
 
-        for some in catalog.batches(list(documents)):
-            listed = list(some)
+        for batch in catalog.batches(list(documents)):
+            numbers = list(batch)
             rows = self._connection.ask(
                 "DELETE FROM entries WHERE document = ANY(%s::bigint[])"
                 " RETURNING key, document, headings, tags, body, code",
-                (listed,),
+                (numbers,),
             )
             for key, document, *streams in rows:
                 count += 1
                 for field, stream in enumerate(streams):
-                    lose(field, key, stream.split())
-                lose(_PAGE, document, streams[_BODY].split() + streams[_CODE].split())
+                    count_out(field, key, stream.split())
+                count_out(_PAGE, document, streams[_BODY].split() + streams[_CODE].split())
             rows = self._connection.ask(
                 "DELETE FROM titles WHERE document = ANY(%s::bigint[])"
                 " RETURNING document, title, path, description, aliases, keywords",
-                (listed,),
+                (numbers,),
             )
             for document, *streams in rows:
                 count += 1
                 for name, stream in zip(NAMES, streams, strict=True):
-                    lose(_NUMBERS[name], document, stream.split())
+                    count_out(_NUMBERS[name], document, stream.split())
         return tokens, count, terms
 
 
@@ -248,19 +251,19 @@ def _adjust(connection: ServerConnection, entries: int, tokens: Mapping[int, int
 
 
 class Memory:
-    """What a front end remembers of one commit: lists and counts, up to some bytes."""
+    """Caches the posting lists and counts of one commit, up to a number of bytes."""
 
     def __init__(self) -> None:
         self._bytes = 0
         self.lists: dict[Named, Postings] = {}
         self.counts: dict[Named, int] = {}
 
-    def keep(self, named: Named, found: Postings) -> None:
-        self._bytes += len(found.keys) * 11 + 200
+    def keep(self, named: Named, entries: Postings) -> None:
+        self._bytes += len(entries.keys) * 11 + 200
         if self._bytes > _REMEMBERED_BYTES:
             self.lists.clear()
             self._bytes = 0
-        self.lists[named] = found
+        self.lists[named] = entries
 
     def count(self, counted: Mapping[Named, int]) -> None:
         if len(self.counts) > _REMEMBERED_TERMS:
@@ -269,7 +272,7 @@ class Memory:
 
 
 class _List(NamedTuple):
-    """One term in one field, as a question weighs it."""
+    """One term in one field, with its weight in a query."""
 
     named: Named
     entries: int
@@ -278,8 +281,7 @@ class _List(NamedTuple):
 
 
 class PostgresKeywords:
-    """The state that a connection's snapshot has; see
-    :class:`lookfar.ports.Keywords`."""
+    """The keyword index in a connection's snapshot; see :class:`lookfar.ports.Keywords`."""
 
     def __init__(
         self, connection: ServerConnection, memory: Memory, shared: Statistics | None = None
@@ -291,20 +293,20 @@ class PostgresKeywords:
         self._sizes: tuple[int, dict[int, int]] | None = None
 
     def _totals(self) -> tuple[int, dict[int, int]]:
-        """How many entries there are, and how many tokens by field."""
+        """Return the number of entries, and of tokens by field."""
         if self._sizes is None:
             rows = self._connection.ask("SELECT key, value FROM meta WHERE key LIKE 'keyword\\_%%'")
-            told = {key: int(value) for key, value in rows}
-            tokens = {field: told.get(_tokens_key(field), 0) for field in _NUMBERS.values()}
-            self._sizes = told.get(_ENTRIES, 0), tokens
+            meta = {key: int(value) for key, value in rows}
+            tokens = {field: meta.get(_tokens_key(field), 0) for field in _NUMBERS.values()}
+            self._sizes = meta.get(_ENTRIES, 0), tokens
         return self._sizes
 
     def _counts(self, wanted: Iterable[Named]) -> dict[Named, int]:
-        """Entries that hold each term in each field."""
-        asked = list(dict.fromkeys(wanted))
+        """Return how many entries contain each term in each field."""
+        names = list(dict.fromkeys(wanted))
         known = self._memory.counts
-        lacking = [named for named in asked if named not in known]
-        found = {named: known[named] for named in asked if named in known}
+        lacking = [named for named in names if named not in known]
+        counts = {named: known[named] for named in names if named in known}
         if lacking:
             rows = self._connection.ask(
                 "SELECT t.field, t.term, t.entries FROM terms t"
@@ -315,11 +317,11 @@ class PostgresKeywords:
             counted = dict.fromkeys(lacking, 0)
             counted.update({(field, term): int(count) for field, term, count in rows})
             self._memory.count(counted)
-            found.update(counted)
-        return found
+            counts.update(counted)
+        return counts
 
     def statistics(self, terms: Iterable[str]) -> Statistics:
-        """How common these words are here."""
+        """Return how common these terms are here."""
         wanted = [(number, term) for term in terms for number in _NUMBERS.values()]
         names = {number: field for field, number in _NUMBERS.items()}
         counted = self._counts(wanted)
@@ -329,7 +331,7 @@ class PostgresKeywords:
         )
 
     def scored_with(self, shared: Statistics) -> PostgresKeywords:
-        """The same state, with words weighed by statistics from beyond it."""
+        """Return a view of the same state that weighs terms by shared statistics."""
         other = PostgresKeywords(self._connection, self._memory, shared)
         other._streams, other._sizes = self._streams, self._sizes
         return other
@@ -343,11 +345,11 @@ class PostgresKeywords:
         limit: int,
         documents: Sequence[int] | None = None,
     ) -> KeywordHits:
-        """The best ``(chunk key, score)``, best first; only within ``documents`` where given."""
+        """Return the best ``(chunk key, score)``, best first; only of ``documents`` if given."""
         lists = self._lists(terms, weights, FIELDS)
         if documents is None:
             return self._best(lists, limit)
-        return _ranked(*self._scored(lists, self._chunks_of(documents)[0]), limit)
+        return _rank(*self._score(lists, self._find_chunks(documents)[0]), limit)
 
     def best_of_each(
         self,
@@ -356,13 +358,13 @@ class PostgresKeywords:
         documents: Sequence[int],
         admits: Callable[[int], bool] | None = None,
     ) -> KeywordHits:
-        """The best admitted chunk of each document that has one among the best overall."""
+        """Return the best admitted chunk of each document that has one among the best overall."""
         lists = self._lists(terms, weights, FIELDS)
-        keys, owners = self._chunks_of(documents)
-        found = _ranked(*self._scored(lists, keys), 6 * len(documents))
+        keys, owners = self._find_chunks(documents)
+        hits = _rank(*self._score(lists, keys), 6 * len(documents))
         owner = dict(zip(keys.tolist(), owners, strict=True))
         best: dict[int, tuple[int, float]] = {}
-        for key, score in found:
+        for key, score in hits:
             if admits is None or admits(key):
                 best.setdefault(owner[key], (key, score))
         return list(best.values())
@@ -374,17 +376,17 @@ class PostgresKeywords:
         limit: int,
         documents: Sequence[int] | None = None,
     ) -> KeywordHits:
-        """The best ``(document, score)`` by the whole text of each document."""
+        """Return the best ``(document, score)`` by the whole text of each document."""
         lists = self._lists(terms, weights, PAGE_FIELDS)
         if documents is None:
             return self._best(lists, limit)
         wanted = np.unique(np.array(documents, dtype=np.int64))
-        return _ranked(*self._scored(lists, wanted), limit)
+        return _rank(*self._score(lists, wanted), limit)
 
     def _lists(
         self, terms: Terms, weights: Mapping[str, float], fields: Sequence[str]
     ) -> list[_List]:
-        """What to add up, the rarest first."""
+        """Return the weighted lists of a query, the rarest term first."""
         wanted = [
             ((_NUMBERS[field], term), field, weight * importance)
             for term, importance in weigh_terms(terms)
@@ -401,71 +403,74 @@ class PostgresKeywords:
             if self._shared is None:
                 rarity = postings.idf(entries, count)
             else:
-                there = self._shared.frequency.get((field, named[1]), count)
-                rarity = postings.idf(self._shared.entries, there)
+                frequency = self._shared.frequency.get((field, named[1]), count)
+                rarity = postings.idf(self._shared.entries, frequency)
             lists.append(_List(named, count, weight * rarity, tokens[named[0]] / entries))
-        return sorted(lists, key=lambda each: each.entries)
+        return sorted(lists, key=lambda term: term.entries)
 
     def _best(self, lists: Sequence[_List], limit: int) -> KeywordHits:
-        """The best of all. Lists are read from the rarest on, until those that are left could
-        not bring anything new among the best; of them only what concerns the best is read."""
-        left = [*accumulate((postings.bound(each.weight) for each in reversed(lists)), initial=0.0)]
+        """Return the best entries.
+
+        Lists are read from the rarest on, until the rest cannot bring another entry among the best;
+        of the rest only what concerns the candidates is read.
+        """
+        left = [*accumulate((postings.bound(term.weight) for term in reversed(lists)), initial=0.0)]
         left.reverse()
         parts: list[tuple[Postings, NDArray[np.float64]]] = []
         at, budget = 0, _FIRST_STAGE
         keys, scores = NONE.keys, np.empty(0)
         while at < len(lists):
-            stage = [*_within(lists[at:], budget)]
-            parts += self._added(stage)
+            stage = [*_take_within(lists[at:], budget)]
+            parts += self._contributions(stage)
             at += len(stage)
             budget *= 4
-            keys, scores = postings.best(parts)
+            keys, scores = postings.sum_scores(parts)
             if at == len(lists) or len(scores) < limit:
                 continue
             least = float(np.partition(scores, len(scores) - limit)[len(scores) - limit])
             if left[at] < least:
                 hopeful = scores + left[at] >= least
                 keys, scores = keys[hopeful], scores[hopeful]
-                rest = self._added(lists[at:], keys)
+                rest = self._contributions(lists[at:], keys)
                 chosen = [(Postings(keys, NONE.times, NONE.lengths), scores), *rest]
-                keys, scores = postings.best(chosen)
+                keys, scores = postings.sum_scores(chosen)
                 break
-        return _ranked(keys, scores, limit)
+        return _rank(keys, scores, limit)
 
-    def _scored(
+    def _score(
         self, lists: Sequence[_List], keys: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The scores of some entries, by number."""
-        return postings.best(self._added(lists, keys) if len(keys) else [])
+        """Return the scores of some entries."""
+        return postings.sum_scores(self._contributions(lists, keys) if len(keys) else [])
 
-    def _added(
+    def _contributions(
         self, lists: Sequence[_List], among: NDArray[np.int64] | None = None
     ) -> list[tuple[Postings, NDArray[np.float64]]]:
-        """What each list adds, to all it has or to those ``among`` them."""
-        found = self._read(lists, among)
+        """Return what each list adds to its entries, all of them or those in ``among``."""
+        read = self._read(lists, among)
         parts: list[tuple[Postings, NDArray[np.float64]]] = []
-        for each in lists:
-            entries = found[each.named] if among is None else found[each.named].among(among)
-            parts.append((entries, entries.scores(each.weight, each.mean)))
+        for term in lists:
+            entries = read[term.named] if among is None else read[term.named].among(among)
+            parts.append((entries, entries.scores(term.weight, term.mean)))
         return parts
 
     def _read(
         self, lists: Sequence[_List], among: NDArray[np.int64] | None = None
     ) -> dict[Named, Postings]:
         known = self._memory.lists
-        found = {each.named: known[each.named] for each in lists if each.named in known}
-        lacking = [each for each in lists if each.named not in found]
-        whole = [each.named for each in lacking if among is None or each.entries <= _WHOLE]
-        partly = [each.named for each in lacking if each.named not in set(whole)]
-        for named, entries in self._blocks(whole).items():
-            found[named] = entries
+        read = {term.named: known[term.named] for term in lists if term.named in known}
+        lacking = [term for term in lists if term.named not in read]
+        whole = [term.named for term in lacking if among is None or term.entries <= _WHOLE]
+        partly = [term.named for term in lacking if term.named not in set(whole)]
+        for named, entries in self._read_blocks(whole).items():
+            read[named] = entries
             if len(entries.keys) <= _WHOLE:
                 self._memory.keep(named, entries)
         if partly and among is not None:
-            found.update(self._blocks(partly, among))
-        return found
+            read.update(self._read_blocks(partly, among))
+        return read
 
-    def _blocks(
+    def _read_blocks(
         self, wanted: Sequence[Named], among: NDArray[np.int64] | None = None
     ) -> dict[Named, Postings]:
         if not wanted:
@@ -486,11 +491,11 @@ class PostgresKeywords:
         )
         parts: dict[Named, list[Postings]] = {named: [] for named in wanted}
         for field, term, first, data in rows:
-            parts[field, term].append(postings.unpacked(first, data))
-        return {named: postings.joined(found) for named, found in parts.items()}
+            parts[field, term].append(postings.unpack_block(first, data))
+        return {named: postings.join(blocks) for named, blocks in parts.items()}
 
-    def _chunks_of(self, documents: Sequence[int]) -> tuple[NDArray[np.int64], list[int]]:
-        """The chunks of some documents, by key, and whose each is."""
+    def _find_chunks(self, documents: Sequence[int]) -> tuple[NDArray[np.int64], list[int]]:
+        """Return the chunk keys of some documents, in order, and the document of each."""
         rows = self._connection.ask(
             "SELECT key, document FROM chunks WHERE document = ANY(%s::bigint[]) ORDER BY key",
             (list(documents),),
@@ -500,66 +505,66 @@ class PostgresKeywords:
     # -- words beside each other ---------------------------------------------------
 
     def knows(self, term: str) -> bool:
-        """Whether any document holds this term, in its text or its names."""
+        """Return whether any document contains this term, in its text or its names."""
         return any(self._counts((_NUMBERS[field], term) for field in PAGE_FIELDS).values())
 
     def holding(self, terms: Sequence[str], apart: int = 0, most: int | None = None) -> list[int]:
-        """The chunks that hold these terms in this order, at most so many positions apart; with
-        ``most`` any so many of them."""
-        found: set[int] = set()
+        """Return the chunks with these terms in this order, with at most ``apart`` others between
+        them; at most ``most`` chunks."""
+        matches: set[int] = set()
         for field in range(len(FIELDS)):
             counts = self._counts((field, term) for term in terms)
             if not all(counts.values()):
                 continue
             keys: NDArray[np.int64] | None = None
-            for named in sorted(counts, key=lambda each: counts[each]):
+            for named in sorted(counts, key=lambda name: counts[name]):
                 read = self._read([_List(named, counts[named], 0.0, 1.0)], keys)[named]
                 keys = read.keys if keys is None else np.intersect1d(keys, read.keys)
             assert keys is not None
             if len(terms) == 1:
-                found.update(keys.tolist())
+                matches.update(keys.tolist())
                 continue
-            for some in catalog.batches(keys.tolist(), 2000):
-                streams = self._words_of(some)
-                found.update(
+            for batch in catalog.batches(keys.tolist(), 2000):
+                streams = self._read_terms(batch)
+                matches.update(
                     key
-                    for key in some
+                    for key in batch
                     if key in streams and _in_order(streams[key][field], terms, apart)
                 )
-        return sorted(found)[:most]
+        return sorted(matches)[:most]
 
     def adjoining(
         self, pairs: Sequence[tuple[str, str, int]], keys: Sequence[int]
     ) -> dict[int, int]:
-        """Which of ``pairs``, two terms and how far apart, each of these chunks holds, as bits."""
-        asked = pairs[:MOST_PAIRS]
-        wanted = {term for one, other, _ in asked for term in (one, other)}
-        found: dict[int, int] = {}
-        for key, fields in self._words_of(keys).items() if asked else ():
+        """Return as bits which of ``pairs``, two terms and their distance, each chunk contains."""
+        pairs = pairs[:MOST_PAIRS]
+        wanted = {term for one, other, _ in pairs for term in (one, other)}
+        matches: dict[int, int] = {}
+        for key, fields in self._read_terms(keys).items() if pairs else ():
             bits = 0
             for words in fields:
                 at = _positions(words, wanted)
-                for number, (one, other, step) in enumerate(asked):
+                for number, (one, other, step) in enumerate(pairs):
                     if one in at and other in at and at[other] & {p + step for p in at[one]}:
                         bits |= 1 << number
             if bits:
-                found[key] = bits
-        return found
+                matches[key] = bits
+        return matches
 
     def wording(
         self, groups: Sequence[Mapping[str, float]], keys: Sequence[int]
     ) -> dict[int, float]:
-        """For each chunk the sum, over the groups, of the best term of each that it holds."""
-        found: dict[int, float] = {}
-        for key, fields in self._words_of(keys).items() if groups else ():
-            held = frozenset().union(*fields)
-            best = [[worth for term, worth in group.items() if term in held] for group in groups]
+        """Return for each chunk the sum, over the groups, of the best term that it contains."""
+        sums: dict[int, float] = {}
+        for key, fields in self._read_terms(keys).items() if groups else ():
+            terms = frozenset().union(*fields)
+            best = [[worth for term, worth in group.items() if term in terms] for group in groups]
             if any(best):
-                found[key] = sum(max(each) for each in best if each)
-        return found
+                sums[key] = sum(max(worths) for worths in best if worths)
+        return sums
 
-    def _words_of(self, keys: Sequence[int]) -> dict[int, tuple[list[str], ...]]:
-        """The terms of some chunks, in order, by field."""
+    def _read_terms(self, keys: Sequence[int]) -> dict[int, tuple[list[str], ...]]:
+        """Return the terms of some chunks, in order, by field."""
         lacking = [key for key in keys if key not in self._streams]
         if lacking:
             rows = self._connection.ask(
@@ -571,7 +576,7 @@ class PostgresKeywords:
         return {key: self._streams[key] for key in keys if key in self._streams}
 
     def vocabulary(self, prefix: str = "", most: int | None = None) -> list[tuple[str, int]]:
-        """Terms of whole texts that begin so and how many documents hold each, the most first."""
+        """Return the terms with this prefix and how many documents contain each, the most first."""
         rows = self._connection.ask(
             "SELECT term, entries FROM terms WHERE field = %s AND term >= %s AND term < %s"
             " ORDER BY entries DESC, term LIMIT %s",
@@ -580,30 +585,30 @@ class PostgresKeywords:
         return [(term, int(count)) for term, count in rows]
 
 
-def _within(lists: Sequence[_List], budget: int) -> Iterator[_List]:
-    """The next lists, at least one, as long as they have not too many entries together."""
-    for number, each in enumerate(lists):
-        budget -= each.entries
+def _take_within(lists: Sequence[_List], budget: int) -> Iterator[_List]:
+    """Yield the next lists, at least one, until their entries exceed the budget."""
+    for number, term in enumerate(lists):
+        budget -= term.entries
         if number and budget < 0:
             return
-        yield each
+        yield term
 
 
-def _ranked(keys: NDArray[np.int64], scores: NDArray[np.float64], limit: int) -> KeywordHits:
+def _rank(keys: NDArray[np.int64], scores: NDArray[np.float64], limit: int) -> KeywordHits:
     order = np.lexsort((keys, -scores))[:limit]
     return list(zip(keys[order].tolist(), scores[order].tolist(), strict=True))
 
 
 def _positions(words: Sequence[str], wanted: Iterable[str]) -> dict[str, set[int]]:
-    found: dict[str, set[int]] = {}
+    positions: dict[str, set[int]] = {}
     for at, word in enumerate(words):
         if word in wanted:
-            found.setdefault(word, set()).add(at)
-    return found
+            positions.setdefault(word, set()).add(at)
+    return positions
 
 
 def _in_order(words: Sequence[str], terms: Sequence[str], apart: int) -> bool:
-    """Whether the terms stand in this order with at most so many others among them."""
+    """Return whether the terms occur in this order with at most ``apart`` others between them."""
     at = {term: sorted(places) for term, places in _positions(words, set(terms)).items()}
     if len(at) < len(set(terms)):
         return False

@@ -14,7 +14,7 @@ from typing import Final
 from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.postgres import schema
-from lookfar.store.postgres.server import Reading, ServerConnection, Serving, name_locally
+from lookfar.store.postgres.server import Reading, ServerConnection, Serving, select_in_transaction
 from lookfar.store.postgres.tuning import drop_vector_index
 
 DAMAGED: Final = "damaged/"
@@ -65,7 +65,7 @@ def create_collection(
             (name, fingerprint, dimensions, model),
         ).fetchone() or (0,)
         select_collection(connection, number)
-        name_locally(connection.raw, number)
+        select_in_transaction(connection.raw, number)
         connection.executemany(
             "INSERT INTO meta VALUES (?, ?)",
             [
@@ -118,7 +118,7 @@ def remove_collections(connection: ServerConnection, numbers: Sequence[int]) -> 
         select_collection(connection, number)
         drop_vector_index(connection, number)
         with connection.raw.transaction():
-            name_locally(connection.raw, number)
+            select_in_transaction(connection.raw, number)
             for table in schema.TABLES:
                 connection.ask(f"DELETE FROM {table}")
             connection.ask(

@@ -1,13 +1,10 @@
-"""The server's tables and their history.
-
-Takes: a connection of the role that owns them. Gives: tables at the current version, each step
-and its record in one transaction. Refuses: tables from a newer Lookfar.
+"""The server's tables and their migrations.
 
 Every table that grows has ``collection`` as the first column of its primary key and of every
-unique constraint, so that a cluster can spread rows by it (Citus: ``create_distributed_table``),
-and row-level security that shows one collection at a time: the one that the session names, if it
-belongs to the role. The shared statements of the catalogue know nothing of that column. It comes
-last in each table, with the session's collection as its default.
+unique constraint, so that a cluster can distribute rows by it (Citus:
+``create_distributed_table``). Row-level security shows one collection at a time: the one that the
+session has selected, if it belongs to the role. The catalogue's shared statements do not mention
+that column; it is the last in each table, with the selected collection as its default.
 """
 
 from __future__ import annotations
@@ -22,10 +19,10 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "lookfar"
 REGISTRY: Final = "collections"
-_LOCK: Final = 0x6C6F6F6B  # Any number that others are unlikely to lock.
+_LOCK: Final = 0x6C6F6F6B  # Any number that other programs are unlikely to lock.
 
 _COLUMNS: Final[Mapping[str, str]] = {
-    # Table: its columns as the embedded catalogue has them, and after the bar its primary key.
+    # Each table has the columns of the embedded catalogue and, after the bar, its primary key.
     "meta": "key text, value text | key",
     "generations": "number bigint, created_at text, pinned integer default 0, manifest text"
     " | number",
@@ -48,8 +45,8 @@ _COLUMNS: Final[Mapping[str, str]] = {
     "left_out": "uri text, failed integer, code text, message text, size bigint, mtime_ns bigint,"
     " ctime_ns bigint, inode bigint, settled integer | uri",
     "communities": "uri text, community integer | uri",
-    # What the keyword index is made of: the terms of each chunk and of each document's names,
-    # how many entries hold a term, and which, in blocks.
+    # The keyword index: the terms of each chunk and of each document's names, how many entries
+    # contain a term, and which ones, in blocks.
     "entries": "key bigint, document bigint, headings text, tags text, body text, code text | key",
     "titles": "document bigint, title text, path text, description text, aliases text,"
     " keywords text | document",
@@ -72,9 +69,9 @@ _INDEXES: Final = (
 TYPES: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
     table: [
         (name.strip('"'), kind)
-        for name, kind, *_ in (column.split() for column in told.partition("|")[0].split(","))
+        for name, kind, *_ in (column.split() for column in columns.partition("|")[0].split(","))
     ]
-    for table, told in _COLUMNS.items()
+    for table, columns in _COLUMNS.items()
 }
 """Columns and their types, for statements that insert many rows at once."""
 
@@ -84,7 +81,7 @@ def _table(name: str) -> str:
     lines = [
         column if " null" in column else f"{column} NOT NULL"
         for column in (
-            each.strip().replace(" text", ' text COLLATE "C"') for each in columns.split(",")
+            column.strip().replace(" text", ' text COLLATE "C"') for column in columns.split(",")
         )
     ]
     own = "(SELECT collection FROM collections WHERE collection = own_collection())"
@@ -140,39 +137,41 @@ CREATE POLICY own_damage ON damage USING (tenant = current_user);
 
 _STEPS: Final = (_FIRST,)
 VERSION: Final = len(_STEPS)
-"""Of the tables that this program writes."""
+"""The version of the tables that this program writes."""
 TABLES: Final = tuple(_COLUMNS)
 """The tables whose rows belong to a collection."""
 
 
-def version_of(connection: Connection[Any]) -> int:
-    """Of the tables that are there; 0 where there are none."""
+def read_version(connection: Connection[Any]) -> int:
+    """Return the version of the existing tables; 0 if there are none."""
     row = connection.execute("SELECT to_regclass('lookfar.versions')").fetchone()
     if row is None or row[0] is None:
         return 0
     row = connection.execute("SELECT max(version) FROM lookfar.versions").fetchone()
-    found = int(row[0]) if row and row[0] is not None else 0
-    if found > VERSION:
+    version = int(row[0]) if row and row[0] is not None else 0
+    if version > VERSION:
         raise IndexTooNew(
             "The tables on this server were made by a newer Lookfar.",
-            hint="Upgrade Lookfar here, too.",
-            developer=f"tables of version {found}, this program knows {VERSION}",
+            hint="Upgrade Lookfar on this machine.",
+            developer=f"tables of version {version}, this program knows {VERSION}",
         )
-    return found
+    return version
 
 
 def migrate(connection: Connection[Any]) -> None:
-    """Bring the tables up to ``VERSION``; several may try at once."""
-    if version_of(connection) == VERSION:
+    """Bring the tables up to ``VERSION``; several processes may try at once."""
+    if read_version(connection) == VERSION:
         return
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-        if version_of(connection) == 0:
+        if read_version(connection) == 0:
             connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
             connection.execute(
                 f"CREATE TABLE IF NOT EXISTS {SCHEMA}.versions (version integer PRIMARY KEY)"
             )
             connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
-        for number, step in enumerate(_STEPS[version_of(connection) :], version_of(connection) + 1):
+        for number, step in enumerate(
+            _STEPS[read_version(connection) :], read_version(connection) + 1
+        ):
             connection.execute(step)
             connection.execute(f"INSERT INTO {SCHEMA}.versions VALUES (%s)", (number,))

@@ -1,11 +1,8 @@
-"""A PostgreSQL server: connections, what they have in common with SQLite's, and typed errors.
+"""Connections to a PostgreSQL server, and its errors as Lookfar's own.
 
-Takes: addresses without passwords, as the settings have them. Gives: connections for reading,
-pooled, each inside a snapshot of its own; one for each writer; and errors with a next step.
-Refuses: roles that row-level security does not bind, because statements rely on it.
-
-A connection that is lost while somebody reads is replaced once, if the collection is still what
-it was; the answer does not show it.
+Readers share a pool, and each reads inside a snapshot; each writer has a connection of its own.
+Roles that bypass row-level security are refused, because statements rely on it. A connection that
+is lost while reading is replaced once, if the collection has not changed meanwhile.
 """
 
 from __future__ import annotations
@@ -40,7 +37,7 @@ try:
     from psycopg.types import TypeInfo
 except ImportError as missing:
     raise InvalidConfig(
-        "store.url names a PostgreSQL server, and its driver is not installed.",
+        "store.url names a PostgreSQL server, but its driver is not installed.",
         hint='Install it: pip install "lookfar[postgres]".',
         developer=str(missing),
     ) from missing
@@ -48,15 +45,15 @@ except ImportError as missing:
 _CONNECT_SECONDS: Final = 10
 _BORROW_SECONDS: Final = 30.0
 _MANY: Final = 4
-"""Rows from which one statement for all of them is worth its making."""
-_LONGEST_REMEMBERED: Final = 2000
-"""Characters of a statement whose translation is kept."""
-_MARK = re.compile(r"%|\?|(?<![:\w]):([a-z_]\w*)")
+"""Rows from which they are inserted by one statement."""
+_LONGEST_CACHED: Final = 2000
+"""The longest statement, in characters, whose translation is cached."""
+_PLACEHOLDER = re.compile(r"%|\?|(?<![:\w]):([a-z_]\w*)")
 _INSERT = re.compile(r"INSERT INTO (\w+)(?: \(([\w, ]+)\))? VALUES \(([?, NUL]+)\)")
 
 
 class Halfvec(bytes):
-    """A vector as float16 in the order of this machine, as it goes into a column."""
+    """A vector as little-endian float16, to be stored in a column."""
 
 
 class _HalfvecDumper(Dumper):
@@ -70,7 +67,8 @@ class _HalfvecDumper(Dumper):
 
 
 def _plain(value: Any) -> Any:
-    """A value as SQLite would have it: flags are 0 and 1. PostgreSQL has no text with a zero."""
+    """Convert a value as SQLite stores it: flags to 0 and 1. NUL, which PostgreSQL refuses in text,
+    becomes U+FFFD."""
     if value is True or value is False:
         return int(value)
     if isinstance(value, str) and "\0" in value:
@@ -78,42 +76,42 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def translated(statement: str) -> str:
-    """A shared statement as psycopg wants it: ``%s`` and ``%(name)s`` for marks."""
-    # One that lists numbers is not asked again, and may be megabytes long.
-    return (_remembered if len(statement) <= _LONGEST_REMEMBERED else _translated)(statement)
+def translate(statement: str) -> str:
+    """Translate the placeholders of a shared statement for psycopg: ``%s`` and ``%(name)s``."""
+    # A statement that lists numbers is used once, and may be megabytes long.
+    return (_translate_cached if len(statement) <= _LONGEST_CACHED else _translate)(statement)
 
 
-def _translated(statement: str) -> str:
-    def mark(found: re.Match[str]) -> str:
-        if found[0] == "%":
+def _translate(statement: str) -> str:
+    def convert(match: re.Match[str]) -> str:
+        if match[0] == "%":
             return "%%"
-        return f"%({found[1]})s" if found[1] else "%s"
+        return f"%({match[1]})s" if match[1] else "%s"
 
-    return _MARK.sub(mark, statement)
+    return _PLACEHOLDER.sub(convert, statement)
 
 
-_remembered = lru_cache(maxsize=1024)(_translated)
+_translate_cached = lru_cache(maxsize=1024)(_translate)
 
 
 class ServerConnection:
-    """A connection that the catalogue's shared statements can be asked through."""
+    """A connection that runs the catalogue's shared statements."""
 
     def __init__(self, raw: psycopg.Connection[Any], place: str) -> None:
         self.raw = raw
         self.place = place
-        """What is damaged where something is; see
+        """The place that error messages name for damage; see
         :func:`lookfar.store.catalogue.migrations.locate`."""
 
     def execute(
         self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = (), /
     ) -> psycopg.Cursor[Any]:
-        return self.ask(translated(sql), parameters)
+        return self.ask(translate(sql), parameters)
 
     def ask(
         self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()
     ) -> psycopg.Cursor[Any]:
-        """The same for what is written for this server alone."""
+        """Run a statement that is written for PostgreSQL only."""
         values: Sequence[Any] | Mapping[str, Any]
         if isinstance(parameters, Mapping):
             values = {name: _plain(value) for name, value in parameters.items()}
@@ -123,12 +121,12 @@ class ServerConnection:
 
     def executemany(self, sql: str, parameters: Iterable[Sequence[Any]], /) -> None:
         rows = list(parameters)
-        found = _INSERT.fullmatch(sql)
-        if len(rows) < _MANY or found is None:
+        insert = _INSERT.fullmatch(sql)
+        if len(rows) < _MANY or insert is None:
             with self.raw.cursor() as cursor:
-                cursor.executemany(translated(sql), [[*map(_plain, row)] for row in rows])
+                cursor.executemany(translate(sql), [[*map(_plain, row)] for row in rows])
             return
-        table, named, values = found.groups()
+        table, named, values = insert.groups()
         columns = schema.TYPES[table]
         if named:
             types = dict(columns)
@@ -143,7 +141,7 @@ class ServerConnection:
     def insert(
         self, table: str, columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[Any]]
     ) -> None:
-        """Many rows by one statement: COPY would be refused where rows have security."""
+        """Insert many rows by one statement; COPY does not work with row-level security."""
         names = ", ".join(f'"{name}"' for name, _ in columns)
         arrays = ", ".join(f"{'%s' if kind == 'text' else '%b'}::{kind}[]" for _, kind in columns)
         self.raw.execute(
@@ -153,7 +151,7 @@ class ServerConnection:
 
 
 class Reading(ServerConnection):
-    """A connection in a snapshot, which is replaced once where it is lost."""
+    """A connection in a snapshot, which is replaced once if it is lost."""
 
     def __init__(
         self,
@@ -173,10 +171,10 @@ class Reading(ServerConnection):
             again, self._again = self._again, None
             if not self.raw.broken or again is None:
                 raise
-            found = again()
-            if found is None:
+            replacement = again()
+            if replacement is None:
                 raise
-            self.raw = found
+            self.raw = replacement
             return super().ask(sql, parameters)
 
 
@@ -189,7 +187,7 @@ class Serving(NamedTuple):
     model: str
     generation: int
     commit: str = ""
-    """Of the words, as it is kept: what was pruned left with one, and the generation stayed."""
+    """The commit of the keywords: pruning makes one, while the generation stays the same."""
 
 
 _SERVING = (
@@ -198,12 +196,12 @@ _SERVING = (
 
 
 class Server:
-    """One server as one or two addresses: where to write, and where to read."""
+    """One server, with an address for writing and perhaps another for reading."""
 
     def __init__(self, url: str, read_url: str = "", most: int = 16) -> None:
-        """``most`` questions are asked at once, each with a connection for each collection."""
+        """At most ``most`` requests read at once, each with a connection per collection."""
         self.url = url
-        """Without a password: settings have none."""
+        """Without a password: settings contain none."""
         self._read_url = read_url or url
         self._idle: SimpleQueue[psycopg.Connection[Any]] = SimpleQueue()
         self._most = most
@@ -213,13 +211,13 @@ class Server:
     # -- opening ---------------------------------------------------------------
 
     def writing(self) -> psycopg.Connection[Any]:
-        """A connection of the caller's own, to the primary, with its tables up to date."""
+        """Open a connection to the primary for one writer, and migrate its tables."""
         with typed_errors():
             raw = self._connect(self.url)
         try:
             with typed_errors():
                 schema.migrate(raw)
-                _know_vectors(raw)
+                _register_vectors(raw)
         except BaseException:
             raw.close()
             raise
@@ -234,8 +232,8 @@ class Server:
             options=f"-c search_path={schema.SCHEMA},public",
         )
         try:
-            _refuse_unbound(raw)
-            _know_vectors(raw)
+            _refuse_bypass(raw)
+            _register_vectors(raw)
         except BaseException:
             raw.close()
             raise
@@ -245,10 +243,10 @@ class Server:
 
     @contextmanager
     def reading(self, name: str, place: str) -> Iterator[tuple[Reading, Serving | None]]:
-        """A connection inside a snapshot, and the collection that serves under ``name`` in it;
-        ``None`` where none does."""
-        # Who has one gets more: a question asks several collections at once, and two that each
-        # waited for the other's would wait for ever.
+        """Yield a connection inside a snapshot, and the collection that serves under ``name``, if
+        any."""
+        # A thread that has a connection gets more without waiting: a request reads several
+        # collections at once, and two that waited for each other would wait forever.
         first = not getattr(self._mine, "count", 0)
         if first and not self._room.acquire(timeout=_BORROW_SECONDS):
             raise IndexBusy(
@@ -260,11 +258,11 @@ class Server:
         sound = False
         try:
             with typed_errors():
-                raw, state = self._begun(name)
+                raw, state = self._begin(name)
                 lent.append(raw)
 
                 def again() -> psycopg.Connection[Any] | None:
-                    other, now = self._begun(name)
+                    other, now = self._begin(name)
                     lent.append(other)
                     return other if now == state else None
 
@@ -275,34 +273,34 @@ class Server:
             self._mine.count -= 1
             if first:
                 self._room.release()
-            kept = lent[-1:] if sound and self._idle.qsize() < self._most else []
-            for each in lent:
-                if each in kept:
-                    self._idle.put(each)
+            reusable = lent[-1:] if sound and self._idle.qsize() < self._most else []
+            for connection in lent:
+                if connection in reusable:
+                    self._idle.put(connection)
                 else:
                     with suppress(psycopg.Error):
-                        each.close()
+                        connection.close()
 
     def names(self) -> list[str]:
-        """The collections of this role that serve."""
+        """Return the names of the serving collections of this role."""
         with self.reading("", "") as (connection, _):
-            (there,) = connection.ask("SELECT to_regclass('lookfar.collections')").fetchone() or (
+            (table,) = connection.ask("SELECT to_regclass('lookfar.collections')").fetchone() or (
                 None,
             )
-            if there is None:
+            if table is None:
                 return []
             rows = connection.ask("SELECT name FROM collections WHERE serving ORDER BY name")
             return [str(name) for (name,) in rows]
 
-    def _begun(self, name: str) -> tuple[psycopg.Connection[Any], Serving | None]:
-        """A connection in a snapshot; one that was lost while it was idle is replaced."""
+    def _begin(self, name: str) -> tuple[psycopg.Connection[Any], Serving | None]:
+        """Begin a snapshot; replace an idle connection that was lost."""
         while True:
             try:
                 raw, idle = self._idle.get_nowait(), True
             except Empty:
                 raw, idle = self._connect(self._read_url), False
             try:
-                return raw, _begin(raw, name)
+                return raw, _begin_snapshot(raw, name)
             except psycopg.OperationalError:
                 lost = raw.broken or raw.closed
                 raw.close()
@@ -313,7 +311,7 @@ class Server:
                 raise
 
     def close(self) -> None:
-        """Let go of idle connections; whoever asks later opens new ones."""
+        """Close idle connections; later requests open new ones."""
         while True:
             try:
                 self._idle.get_nowait().close()
@@ -321,32 +319,33 @@ class Server:
                 return
 
 
-def _begin(raw: psycopg.Connection[Any], name: str) -> Serving | None:
+def _begin_snapshot(raw: psycopg.Connection[Any], name: str) -> Serving | None:
     raw.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     try:
         row = raw.execute(_SERVING, (name,)).fetchone()
     except (errors.UndefinedTable, errors.InvalidSchemaName):
         raw.execute("ROLLBACK")
         raw.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        schema.version_of(raw)
+        schema.read_version(raw)
         return None
     if row is None:
         return None
     collection, fingerprint, dimensions, model = row
-    name_locally(raw, collection)
-    known = "SELECT key, value FROM meta WHERE key IN ('active', 'keywords_stamp')"
-    told = dict(raw.execute(known).fetchall())
-    active, commit = int(told.get("active", 0)), told.get("keywords_stamp", "")
+    select_in_transaction(raw, collection)
+    query = "SELECT key, value FROM meta WHERE key IN ('active', 'keywords_stamp')"
+    meta = dict(raw.execute(query).fetchall())
+    active, commit = int(meta.get("active", 0)), meta.get("keywords_stamp", "")
     return Serving(collection, fingerprint, dimensions, model, active, commit)
 
 
-def name_locally(raw: psycopg.Connection[Any], collection: int) -> None:
-    """This transaction sees one collection: said as a cluster passes it on to its workers."""
+def select_in_transaction(raw: psycopg.Connection[Any], collection: int) -> None:
+    """Select the collection that this transaction sees, in a way that a cluster passes on to its
+    workers."""
     raw.execute(f"SET LOCAL lookfar.collection = {collection:d}")
 
 
-def _know_vectors(raw: psycopg.Connection[Any]) -> None:
-    """Teach a connection how vectors are sent, where the server has them."""
+def _register_vectors(raw: psycopg.Connection[Any]) -> None:
+    """Register the vector type with a connection, if the server has it."""
     info = TypeInfo.fetch(raw, "halfvec")
     if info is not None:
         info.register(raw)
@@ -354,15 +353,15 @@ def _know_vectors(raw: psycopg.Connection[Any]) -> None:
         raw.adapters.register_dumper(Halfvec, dumper)
 
 
-def _refuse_unbound(raw: psycopg.Connection[Any]) -> None:
+def _refuse_bypass(raw: psycopg.Connection[Any]) -> None:
     row = raw.execute(
         "SELECT rolname, rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
     ).fetchone()
     if row is None or row[1]:
         raise InvalidConfig(
-            f"The role {row[0] if row else '?'} is not bound by row-level security, which keeps"
+            f"The role {row[0] if row else '?'} bypasses row-level security, which keeps"
             " collections and tenants apart.",
-            hint="Make a role of its own: CREATE ROLE lookfar LOGIN; and name it in store.url.",
+            hint="Create a role for Lookfar: CREATE ROLE lookfar LOGIN; and name it in store.url.",
         )
 
 
@@ -371,18 +370,18 @@ def _refuse_unbound(raw: psycopg.Connection[Any]) -> None:
 
 @contextmanager
 def typed_errors() -> Iterator[None]:
-    """Name what the server complains about; a mistake of our own stays what it is."""
+    """Turn errors of the server into Lookfar's own; programming errors pass through."""
     try:
         yield
     except errors.Error as error:
-        typed = _typed(error)
+        typed = _type_error(error)
         if typed is None:
             raise
         raise typed from None
 
 
-def _typed(error: psycopg.Error) -> LookfarError | None:
-    # Never the text of a connection error: it may quote the address it was given.
+def _type_error(error: psycopg.Error) -> LookfarError | None:
+    # Not the text of a connection error: it may quote the address.
     developer = f"{type(error).__name__} {error.sqlstate or ''}".strip()
     if isinstance(error, errors.DiskFull):
         return DiskFull(
@@ -392,7 +391,7 @@ def _typed(error: psycopg.Error) -> LookfarError | None:
         )
     if isinstance(error, errors.ReadOnlySqlTransaction):
         return IndexReadOnly(
-            "The store's server takes no writes: it may be a replica.",
+            "The store's server is read-only; it may be a replica.",
             hint="Name the primary in store.url, and replicas in store.read_url.",
             developer=developer,
         )
@@ -406,36 +405,36 @@ def _typed(error: psycopg.Error) -> LookfarError | None:
         isinstance(error, errors.InsufficientPrivilege) and "extension" in str(error)
     ):
         return ModelUnavailable(
-            "The store's server has no vectors (the extension pgvector).",
-            hint="Install pgvector there, and let a superuser run in this database:"
+            "The store's server does not have the extension pgvector.",
+            hint="Install pgvector there, and have a superuser run in this database:"
             " CREATE EXTENSION vector;",
             developer=developer,
         )
     if isinstance(error, errors.InsufficientPrivilege):
         return InvalidConfig(
-            "The role in store.url may not do that on the server.",
-            hint="It needs to own the schema lookfar: GRANT CREATE ON DATABASE ... TO the role.",
+            "The role in store.url lacks a privilege on the server.",
+            hint="It must own the schema lookfar: GRANT CREATE ON DATABASE ... TO the role.",
             developer=f"{developer}: {error.diag.message_primary}",
         )
     if isinstance(error, errors.ProgramLimitExceeded):
-        # An operational error like a lost connection, but it comes again each time.
+        # This is an operational error like a lost connection, but trying again does not help.
         return IOFailed(
-            "Something that is to be indexed is too long for the store's server.",
-            hint="It keeps addresses and tags of up to about 2,600 bytes: shorten the longest, or"
-            " leave that file out.",
+            "A path or tag is too long for the store's server.",
+            hint="It stores paths and tags of up to about 2,600 bytes: shorten the longest, or"
+            " exclude that file.",
             developer=f"{developer}: {error.diag.message_primary}",
         )
     if isinstance(error, errors.DeadlockDetected | errors.LockNotAvailable):
         return IndexBusy(
-            "Another process is using this index and did not let go in time.",
+            "Another process is using this index and did not release it in time.",
             hint="Try again in a moment.",
             developer=developer,
         )
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return StoreUnavailable(
             "The store's server cannot be reached, or the connection to it was lost.",
-            hint="Check that it runs and that store.url is right, and try again: what was"
-            " activated before is intact.",
+            hint="Check that it is running and that store.url is right, and try again; the last"
+            " finished index is intact.",
             developer=developer,
             details={"retry": True},
         )
@@ -455,6 +454,6 @@ _opening = Lock()
 
 
 def server_at(url: str, read_url: str = "", most: int = 16) -> Server:
-    """The server of these addresses; all collections of a process share its connections."""
+    """Return the server at these addresses; all collections of a process share it."""
     with _opening:
         return _servers.setdefault((url, read_url, most), Server(url, read_url, most))

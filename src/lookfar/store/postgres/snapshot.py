@@ -41,7 +41,7 @@ class PostgresEpoch:
 class PostgresSnapshot(StoredSnapshot):
     """One generation, read inside one transaction of the server.
 
-    The server checks its own pages, so there is no check of versions.
+    The server checks its own pages, so versions are not checked here.
     """
 
     def __init__(self, epoch: PostgresEpoch, connection: Reading, generation: int) -> None:

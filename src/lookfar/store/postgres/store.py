@@ -33,13 +33,13 @@ from lookfar.store.postgres.server import (
     Server,
     ServerConnection,
     Serving,
-    name_locally,
     not_indexed,
+    select_in_transaction,
     typed_errors,
 )
 from lookfar.store.postgres.snapshot import PostgresEpoch, PostgresSnapshot
 from lookfar.store.postgres.tuning import tune
-from lookfar.store.postgres.write_session import PostgresWriter, bury_words, remove_traces
+from lookfar.store.postgres.write_session import PostgresWriter, remove_purged_terms, remove_traces
 
 if TYPE_CHECKING:
     from lookfar.model import GenerationDiff
@@ -209,9 +209,9 @@ class PostgresStore(Changing):
             self._serving_locked(wait_seconds) as (connection, serving),
             connection.raw.transaction(),
         ):
-            name_locally(connection.raw, serving.collection)
+            select_in_transaction(connection.raw, serving.collection)
             yield connection
-            bury_words(connection)
+            remove_purged_terms(connection)
 
     def refuse_busy(self) -> None:
         """Raise ``IndexBusy`` if another process is writing at this moment."""

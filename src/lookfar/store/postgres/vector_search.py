@@ -111,8 +111,11 @@ def nearest(
     *,
     exact: bool = False,
 ) -> tuple[list[tuple[int, float]], bool]:
-    """Rows and similarities of the nearest vectors, best first and ties by row; and whether all
-    were compared. The index sees candidates, of which some are of uncommitted writers."""
+    """Return the nearest rows with their similarities, best first and ties by row, and whether all
+    vectors were compared.
+
+    The candidates of the index may include rows of uncommitted writers.
+    """
     asked = Halfvec(query.astype("<f2").tobytes())
     similar, where, values = "-(vector <#> %s)", "", []
     if among is not None:
@@ -122,19 +125,19 @@ def nearest(
             "SELECT set_config('hnsw.ef_search', %s, true)",
             (str(_CANDIDATES),),
         )
-        # The number stands in the statement, so that the planner sees whose index it may use.
-        found = connection.ask(
+        # The number is part of the statement, so that the planner can choose the partial index.
+        hits = connection.ask(
             f"SELECT row, {similar} FROM embeddings WHERE collection = {collection}"
             f" ORDER BY vector::halfvec({len(query)}) <#> %s LIMIT %s",
             (asked, asked, limit),
         )
-        return sorted(((int(row), float(score)) for row, score in found), key=_by_score), False
-    found = connection.ask(
+        return sorted(((int(row), float(score)) for row, score in hits), key=_by_score), False
+    hits = connection.ask(
         f"SELECT row, {similar} AS score FROM embeddings WHERE vector IS NOT NULL{where}"
         " ORDER BY score DESC, row LIMIT %s",
         (asked, *values, limit),
     )
-    return [(int(row), float(score)) for row, score in found], True
+    return [(int(row), float(score)) for row, score in hits], True
 
 
 def _by_score(hit: tuple[int, float]) -> tuple[float, int]:
@@ -144,19 +147,19 @@ def _by_score(hit: tuple[int, float]) -> tuple[float, int]:
 def stored_vectors(
     connection: ServerConnection, rows: Sequence[int]
 ) -> dict[int | None, NDArray[np.float32]]:
-    """Vectors by row, as they were written."""
+    """Return the stored vectors by row."""
     if not rows:
         return {}
-    found = connection.ask(
+    rows_sent = connection.ask(
         "SELECT row, halfvec_send(vector) FROM embeddings WHERE row = ANY(%s::bigint[])"
         " AND vector IS NOT NULL",
         (list(rows),),
     )
-    return {row: unpacked(sent).astype(np.float32) for row, sent in found}
+    return {row: unpack_vector(sent).astype(np.float32) for row, sent in rows_sent}
 
 
-def unpacked(sent: bytes) -> NDArray[np.float16]:
-    """A vector as pgvector sends it."""
+def unpack_vector(sent: bytes) -> NDArray[np.float16]:
+    """Decode a vector in pgvector's binary format."""
     return np.frombuffer(sent, ">f2", offset=4).astype(np.float16)
 
 
@@ -165,7 +168,7 @@ def index_name(collection: int) -> str:
 
 
 def _indexes(connection: ServerConnection) -> set[str]:
-    """The indexes of vectors that are ready to be used."""
+    """Return the names of the vector indexes that are ready to use."""
     rows: Any = connection.ask(
         "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"
         " WHERE i.indrelid = 'lookfar.embeddings'::regclass AND i.indisvalid"

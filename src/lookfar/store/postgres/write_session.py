@@ -17,7 +17,7 @@ from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.erasing import TRACES, UNSETTLED
 from lookfar.store.postgres.keywords import KeywordWriter
-from lookfar.store.postgres.server import Halfvec, ServerConnection, name_locally
+from lookfar.store.postgres.server import Halfvec, ServerConnection, select_in_transaction
 from lookfar.store.shared.write_session import WriteSession
 
 if TYPE_CHECKING:
@@ -84,11 +84,11 @@ class PostgresWriter(WriteSession):
         self._read_numbers(_Inserts(self._connection, self._vectors))
         if not self.fresh:
             generations.drop_rolled_back(self._connection)
-            bury_words(self._connection)
+            remove_purged_terms(self._connection)
 
     def _begin_transaction(self) -> None:
         self._connection.ask("BEGIN")
-        name_locally(self._connection.raw, self._collection)
+        select_in_transaction(self._connection.raw, self._collection)
 
     def _embed(self, vectors: Mapping[bytes, bytes]) -> None:
         # Worker processes cannot look up what the server has, so they may embed it again.
@@ -129,7 +129,7 @@ class PostgresWriter(WriteSession):
         created = datetime.now(UTC).isoformat(timespec="seconds")
         generations.activate(connection, self._generation, created, {**manifest, **totals})
         generations.purge(connection, generations.retire(connection, self._retain))
-        bury_words(connection)
+        remove_purged_terms(connection)
         if self._publish is not None:
             publish(connection, self._publish)
         connection.ask("COMMIT")
@@ -146,37 +146,37 @@ class PostgresWriter(WriteSession):
             self._connection.ask("ROLLBACK")
 
 
-def bury_words(connection: ServerConnection) -> None:
-    """Words leave with the documents that were purged in this transaction."""
-    gone = generations.graves(connection)
-    if gone:
-        KeywordWriter(connection).remove_documents(gone)
-        generations.close_graves(connection, gone)
+def remove_purged_terms(connection: ServerConnection) -> None:
+    """Remove the terms of the documents that were purged in this transaction."""
+    documents = generations.graves(connection)
+    if documents:
+        KeywordWriter(connection).remove_documents(documents)
+        generations.close_graves(connection, documents)
         _record_commit(connection)
 
 
 def _record_commit(connection: ServerConnection) -> None:
-    """By its number readers notice that what they remember of words is of another commit."""
+    """Count the commit, so that readers notice that their cached terms are of another one."""
     catalog.record_keywords(connection, catalog.keywords_stamp(connection) + 1)
 
 
-def publish(connection: ServerConnection, told: Mapping[str, str]) -> None:
-    """From this transaction's commit on, the session's collection is what serves."""
+def publish(connection: ServerConnection, publication: Mapping[str, str]) -> None:
+    """Make the session's collection the serving one when this transaction commits."""
     connection.ask(
-        "UPDATE collections SET serving = false WHERE name = %s AND serving", (told["name"],)
+        "UPDATE collections SET serving = false WHERE name = %s AND serving", (publication["name"],)
     )
     connection.ask(
         "UPDATE collections SET serving = true, about = %s WHERE collection = own_collection()",
-        (told["about"],),
+        (publication["about"],),
     )
 
 
 def remove_traces(connection: ServerConnection, collection: int) -> None:
     """Overwrite the vectors of erased documents; their terms were removed with their rows."""
     with connection.raw.transaction():
-        name_locally(connection.raw, collection)
+        select_in_transaction(connection.raw, collection)
         connection.ask(
-            "UPDATE embeddings SET vector = NULL, checksum = %s WHERE checksum = %s",
+            "UPDATE embeddings SET vector = NULL, checksum = %s WHERE checksum = %s RETURNING row",
             (_ERASED, UNSETTLED),
         )
         connection.execute("DELETE FROM meta WHERE key = ?", (TRACES,))

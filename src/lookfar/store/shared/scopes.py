@@ -126,10 +126,10 @@ class ScopeResolver:
         """Return the vector rows of these documents, in order."""
         rows: set[int] = set()
         for batch in catalog.batches(documents):
-            found = self._connection.execute(
+            vectors = self._connection.execute(
                 "SELECT vector FROM chunks WHERE vector IS NOT NULL AND document IN"
                 f" ({catalog.placeholders(batch)})",
                 batch,
             )
-            rows.update(row for (row,) in found)
+            rows.update(row for (row,) in vectors)
         return sorted(rows)

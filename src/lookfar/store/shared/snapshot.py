@@ -328,7 +328,7 @@ class StoredSnapshot(ABC):
         return catalog.facts(self._connection, self.generation, documents)
 
     def admitting(self, filters: Filters) -> list[Facts]:
-        """Return the documents that filters admit; one with an excluded word is left out whole."""
+        """Return the documents that filters admit, without those that contain an excluded word."""
         listed = self.cached("listed", self.facts)
         scope = self._scopes.resolve(filters)
         if scope is None:

@@ -1,8 +1,6 @@
-"""One epoch: catalogue, keywords and vectors that share a model, a chunking and a format.
+"""One epoch: a catalogue, keywords and vectors made with one model, chunking and format.
 
-Takes: a folder. Gives: snapshots to read from; writing is
-:mod:`lookfar.store.sqlite.write_session`'s business. Refuses: to mix; an epoch's fingerprint never
-changes, another model or chunking is another epoch.
+The fingerprint of an epoch never changes: another model or chunking needs another epoch.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ from lookfar.store.ground.database import (
 )
 from lookfar.store.ground.sql import Connection
 from lookfar.store.health.check import Watch
-from lookfar.store.health.verify import OnStep, unfinished, verify
+from lookfar.store.health.verify import OnStep, verify, verify_unfinished
 from lookfar.store.keywords.keyword_view import KeywordView
 from lookfar.store.keywords.signatures import (
     SIGNATURES,
@@ -61,27 +59,30 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MOST_SIGNED = 2_000
-"""Documents without a signature that a write session gives one, so that an edit stays quick."""
+"""Documents without a signature that one write session signs, so that an edit stays fast."""
 _MOST_SEGMENTS = 1_000
 _SPARE_ROWS = 1_000
 
 
 class Epoch:
-    """The artefacts of one epoch, opened."""
+    """The open files of one epoch."""
 
     def __init__(
         self, folder: Path, coarse_above: int = COARSE_ABOVE, *, only_copy: bool = False
     ) -> None:
-        """Of more than ``coarse_above`` vectors a coarse pass chooses what to score; 0: never.
-        An epoch that is the ``only_copy`` of its documents is checked before it answers, and
-        keeps a journal of them."""
+        """Open an epoch.
+
+        With more than ``coarse_above`` vectors a coarse pass chooses which to score; 0 turns it
+        off. An epoch that is the ``only_copy`` of its documents is checked before it answers, and
+        keeps a journal of them.
+        """
         self.folder = folder
         self.catalogue = folder / CATALOGUE
         self._readers = Readers(self.catalogue)
-        # Before they are opened: what is replaced in between shows later.
-        self._opened = self._files()
+        # Before they are opened, so that a replacement in between is noticed later.
+        self._opened = self._file_ids()
         try:
-            self.fingerprint, dimensions, version = self._identity()
+            self.fingerprint, dimensions, version = self._read_identity()
             self.keywords = KeywordIndex(folder / KEYWORDS, older=version < FORMAT)
         except BaseException:
             self._readers.close()
@@ -95,46 +96,45 @@ class Epoch:
 
     @contextmanager
     def _borrow(self) -> Iterator[sqlite3.Connection]:
-        """A connection for reading; refused where the only copy is not as it was written."""
+        """Borrow a connection for reading; raises if the only copy is damaged."""
         with self._readers.borrow() as connection:
             if self._watch is not None:
                 self._watch.check(connection)
             yield connection
 
     def check_before_writing(self, connection: sqlite3.Connection) -> None:
-        """Refuse to write beside damage, where there is no other copy of what is there."""
+        """Raise if the only copy of the documents is damaged."""
         if self._watch is not None:
             self._watch.check(connection)
             self._watch.check_texts(connection)
 
     def check_version(self, connection: Connection, document: int) -> None:
-        """Refuse a version that is shown from the only copy and is not as it was written."""
+        """Raise if a version of the only copy is damaged."""
         if self._watch is not None:
             self._watch.check_version(connection, document)
 
-    def _files(self) -> list[tuple[int, int]] | None:
-        """What the disk calls its files; ``None`` where one is not there."""
+    def _file_ids(self) -> list[tuple[int, int]] | None:
+        """Return device and inode of each file; ``None`` if one is missing."""
         try:
-            found = [os.stat(self.folder / name) for name in (CATALOGUE, KEYWORDS, VECTORS)]
+            stats = [os.stat(self.folder / name) for name in (CATALOGUE, KEYWORDS, VECTORS)]
         except OSError:
             return None
-        return [(each.st_dev, each.st_ino) for each in found]
+        return [(stat.st_dev, stat.st_ino) for stat in stats]
 
     @property
     def replaced(self) -> bool:
-        """Whether others have taken the places of its files: a repair in another process, or an
-        index that was deleted and made again."""
-        now = self._files()
+        """Whether its files were replaced: repaired by another process, or deleted and rebuilt."""
+        now = self._file_ids()
         return now is not None and now != self._opened
 
-    def _identity(self) -> tuple[str, int, int]:
+    def _read_identity(self) -> tuple[str, int, int]:
         with self._readers.borrow() as connection:
             version = check(connection)
             meta = dict(connection.execute("SELECT key, value FROM meta"))
         if meta.get(FORMAT_RECORD, str(version)) != str(version):
-            said = meta[FORMAT_RECORD]
+            recorded = meta[FORMAT_RECORD]
             raise corrupt_error(
-                self.catalogue, f"its header says format {version}, and meta {said}"
+                self.catalogue, f"its header says format {version}, and meta {recorded}"
             )
         try:
             return meta["fingerprint"], int(meta["dimensions"]), version
@@ -146,7 +146,7 @@ class Epoch:
         cls, folder: Path, fingerprint: str, dimensions: int, *, model: str = "", after: int = 0,
         coarse_above: int = COARSE_ABOVE, only_copy: bool = False,
     ) -> Epoch:  # fmt: skip
-        """An empty epoch, which nobody sees before the collection points at it.
+        """Create an empty epoch, which readers do not see before the collection points at it.
 
         ``after`` is the generation that the first one here follows: numbers only grow.
         """
@@ -176,20 +176,20 @@ class Epoch:
 
     @contextmanager
     def snapshot(self, generation: int | None = None) -> Iterator[EpochSnapshot]:
-        """One generation with all three artefacts pinned: whatever is activated, purged or
-        even removed meanwhile does not show in it."""
+        """Pin one generation of catalogue, keywords and vectors: whatever is activated, purged or
+        removed meanwhile does not change it."""
         with self._borrow() as connection:
-            view = self._pinned_keywords(connection)
+            view = self._pin_keywords(connection)
             wanted = generations.resolve(connection, generation)
             rows = self.vectors.rows(catalog.vector_rows(connection))
             yield EpochSnapshot(self, connection, view, rows, wanted)
 
-    def _pinned_keywords(self, connection: sqlite3.Connection) -> KeywordView:
-        """The keywords of the state that ``connection`` has begun to read, or one commit ahead.
+    def _pin_keywords(self, connection: sqlite3.Connection) -> KeywordView:
+        """Return the keywords of the state that ``connection`` reads, or of one commit later.
 
-        What one commit adds, this catalogue does not know and skips; what it drops, this
-        catalogue has purged. Two commits ahead could lack what the snapshot still shows, so
-        the view is taken before the catalogue's state, and both again when it was too old.
+        One commit later is harmless: readers skip what it adds, and what it drops was purged from
+        this catalogue. Two commits later could lack what the snapshot still shows, so the view is
+        taken before the catalogue's state, and both again if the view was too old.
         """
         while True:
             view, recorded = self.keywords.view, catalog.keywords_stamp(connection)
@@ -218,7 +218,7 @@ class Epoch:
             generations.require_not_held(connection)
 
     def history(self) -> tuple[int, list[Generation]]:
-        """The active number and all that are kept, of one moment."""
+        """Return the active number and every kept generation, read at one moment."""
         with self._borrow() as connection:
             return generations.active(connection), generations.list_generations(connection)
 
@@ -228,7 +228,7 @@ class Epoch:
 
     @contextmanager
     def changing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction on the list of generations, for the holder of the writer lock."""
+        """Open a transaction on the list of generations, for the holder of the writer lock."""
         with (
             typed_errors(self.catalogue),
             closing(connect(self.catalogue, write=True)) as connection,
@@ -240,50 +240,48 @@ class Epoch:
 
     def verify(self, on_step: OnStep | None = None) -> list[Damage]:
         with self._readers.borrow() as connection:
-            view = self._pinned_keywords(connection)
+            view = self._pin_keywords(connection)
             keywords = self.folder / KEYWORDS
             return verify(connection, self.vectors, keywords, view, on_step, self.journal)
 
     def tend_signatures(self, connection: Connection) -> None:
-        """Give some documents that lack a signature one, and write the file anew where most of
-        it is of documents that are gone; for the holder of the writer lock."""
+        """Sign some documents that lack a signature, and rewrite the file if most of it belongs to
+        documents that are gone; for the holder of the writer lock."""
         known = catalog.count_all_documents(connection)
         rows, segments = self.signatures.size()
         if known <= rows <= 2 * known + _SPARE_ROWS and segments <= _MOST_SEGMENTS:
             return
-        signed, lacking = self._signed(connection)
+        signed, lacking = self._read_signatures(connection)
         signed += signed_texts(connection, lacking[:_MOST_SIGNED])
         self.signatures.rewrite(signed)
 
-    def _signed(self, connection: Connection) -> tuple[list[Signed], list[int]]:
-        """All sound signatures of documents that are kept, and the documents that lack one."""
-        kept = catalog.text_hashes(connection)
-        documents = self.signatures.documents(list(kept), kept.values())
-        signed = self.signatures.signatures(documents, list(kept.values()))
-        have = {each.document for each in signed}
-        return signed, [number for number in kept if number not in have]
+    def _read_signatures(self, connection: Connection) -> tuple[list[Signed], list[int]]:
+        """Return all sound signatures of stored documents, and the documents that lack one."""
+        hashes = catalog.text_hashes(connection)
+        documents = self.signatures.documents(list(hashes), hashes.values())
+        signed = self.signatures.signatures(documents, list(hashes.values()))
+        present = {signature.document for signature in signed}
+        return signed, [number for number in hashes if number not in present]
 
     def renew_signatures(self, connection: Connection) -> None:
-        """Write the file anew, of the documents that are kept and of nothing else; the caller
-        syncs the folder."""
-        signed, lacking = self._signed(connection)
+        """Rewrite the file with the signatures of stored documents only; the caller syncs the
+        folder."""
+        signed, lacking = self._read_signatures(connection)
         self.signatures.rewrite([*signed, *signed_texts(connection, lacking)])
 
     def has_traces(self) -> bool:
-        """Whether something was erased whose bytes may still lie in the files."""
+        """Return whether bytes of erased documents may still be in the files."""
         with self._borrow() as connection:
             return has_traces(connection)
 
     def checkpointed(self) -> bool:
-        """Whether an unfinished build left something to go on from."""
+        """Return whether an unfinished build left a checkpoint."""
         with self._readers.borrow() as connection:
             return catalog.highest_numbers(connection).document > 0
 
     def continues(self, fingerprint: str, dimensions: int, model: str, after: int) -> bool:
-        """Whether a build of this recipe may go on from the checkpoint found here: it is
-
-        of the same recipe, follows the same generation, and all that it names is sound.
-        """
+        """Return whether a build with this recipe can continue the checkpoint that is here: it has
+        the same recipe, follows the same generation, and is sound."""
         if (self.fingerprint, self.vectors.dimensions) != (fingerprint, dimensions):
             return False
         with self._readers.borrow() as connection:
@@ -296,7 +294,7 @@ class Epoch:
             behind = view.stamp < catalog.keywords_stamp(connection)
             if behind or not generations.never_served(connection, after):
                 return False
-            return not unfinished(connection, self.vectors, self.folder / KEYWORDS, view)
+            return not verify_unfinished(connection, self.vectors, self.folder / KEYWORDS, view)
 
     def close(self) -> None:
         self._readers.close()

@@ -1,14 +1,9 @@
-"""Erasing documents for good: text, terms and vectors leave the files, not only the answers.
+"""Remove the traces of erased documents from the files of an epoch.
 
-Takes: the URIs of documents whose only home is this store. Gives: files in which nothing of
-them is left, in no generation. Refuses: to be half done; what a death interrupts, the next
-writer finishes.
-
-It happens in two steps. The first is one commit of the catalogue: rows go, names of vectors
-become blank, and ``meta`` says that traces are left. From then on nobody can be answered
-with what was erased. The second removes the traces: vectors are overwritten, the segments of
-the keyword index that hold terms of what was erased are written anew without it, and SQLite
-rewrites its file, because what it moves inside its pages it does not clean up behind it.
+The catalogue has already erased their rows in one commit (see
+:mod:`lookfar.store.catalogue.erasing`). Here vectors are overwritten, keyword segments with terms
+of erased documents are rewritten without them, and SQLite rewrites its file, because it does not
+clear what it moves inside its pages. If this is interrupted, the next writer finishes it.
 """
 
 from __future__ import annotations
@@ -41,8 +36,8 @@ if TYPE_CHECKING:
 _PATIENCE = 10.0
 
 
-def remove_traces(epoch: Epoch, again: MakeTerms) -> None:
-    """The second step, for the holder of the writer lock; does nothing where none are left."""
+def remove_traces(epoch: Epoch, make_terms: MakeTerms) -> None:
+    """Remove all traces, for the holder of the writer lock; does nothing if there are none."""
     with typed_errors(epoch.catalogue), closing(connect(epoch.catalogue, write=True)) as connection:
         if not has_traces(connection):
             return
@@ -58,10 +53,10 @@ def remove_traces(epoch: Epoch, again: MakeTerms) -> None:
         stamp = epoch.keywords.rewrite(
             catalog.highest_numbers(connection).document,
             graves,
-            lambda documents: _entries(connection, documents, again),
+            lambda documents: _make_entries(connection, documents, make_terms),
         )
         if epoch.journal is not None:
-            # Or a death between its new bytes and the commit below would look like damage.
+            # Otherwise a crash between rewriting it and the commit below would look like damage.
             connection.execute("BEGIN IMMEDIATE")
             journal.disown(connection)
             seal(connection)
@@ -76,15 +71,15 @@ def remove_traces(epoch: Epoch, again: MakeTerms) -> None:
         generations.close_graves(connection, graves)
         if epoch.journal is not None:
             journal.renew(epoch.journal, connection)
-        # The new signatures and the new journal must not give way to the old ones again.
+        # A crash must not bring back the old signatures and the old journal.
         files.sync_folder(epoch.folder)
         seal(connection)
         commit(connection)
-        # Not into a file elsewhere, where it would be a trace again.
+        # Not into a temporary file, which would be another trace.
         connection.execute("PRAGMA temp_store=MEMORY")
         files.fault_point("commit", epoch.catalogue.name)
         connection.execute("VACUUM")
-        # Where a reader would not let go in time, the next writer finishes it.
+        # If a reader does not finish in time, the next writer does this.
         files.fault_point("commit", epoch.catalogue.name)
         if _empty_log(connection):
             connection.execute("BEGIN IMMEDIATE")
@@ -96,7 +91,7 @@ def remove_traces(epoch: Epoch, again: MakeTerms) -> None:
 
 
 def _empty_log(connection: sqlite3.Connection) -> bool:
-    """Bring the log into the database and cut it to nothing; readers are waited for, a while."""
+    """Copy the log into the database and truncate it, waiting a while for readers."""
     connection.execute("PRAGMA busy_timeout=50")
     deadline = time.monotonic() + _PATIENCE
     while True:
@@ -108,10 +103,10 @@ def _empty_log(connection: sqlite3.Connection) -> bool:
         time.sleep(0.02)
 
 
-def _entries(
-    connection: sqlite3.Connection, documents: Sequence[int], again: MakeTerms
+def _make_entries(
+    connection: sqlite3.Connection, documents: Sequence[int], make_terms: MakeTerms
 ) -> Iterator[tuple[int, int, Streams]]:
-    """First key, number and streams of documents that share a segment with what was erased."""
+    """Yield first key, number and terms of documents that share a segment with erased ones."""
     for identifier in documents:
         row = connection.execute(
             "SELECT title, metadata, text_sha FROM documents WHERE id = ?", (identifier,)
@@ -125,4 +120,4 @@ def _entries(
         title, metadata, text_sha = row
         text = catalog.text(connection, text_sha)
         spans = [(start, end) for _, start, end in chunks]
-        yield chunks[0][0], identifier, again(ChunkedDocument(title, metadata, text, spans))
+        yield chunks[0][0], identifier, make_terms(ChunkedDocument(title, metadata, text, spans))

@@ -78,7 +78,7 @@ class CollectionFolder:
         return [folder for folder in folders if has_documents(folder)]
 
     def serving_name(self) -> str:
-        """Return the name that ``CURRENT`` contains; empty if there is no finished index."""
+        """Return the name that ``CURRENT`` contains; empty without a finished index."""
         with files.translate_errors(f"reading {CURRENT}"):
             try:
                 name = (self.path / CURRENT).read_bytes().strip().decode("ascii", "replace")
