@@ -102,7 +102,7 @@ DERIVED = (
 
 
 @pytest.mark.parametrize("what", DERIVED)
-def test_what_is_derived_is_remade_and_no_generation_is_lost(library: Library, what: str) -> None:
+def test_derived_data_is_rebuilt_and_no_generation_is_lost(library: Library, what: str) -> None:
     """Seen to fail (one generation was left, and the pin was gone) when everything was rebuilt."""
     before, kept = told(library), library.snapshots()
     spoil(library, what)
@@ -119,7 +119,7 @@ def test_what_is_derived_is_remade_and_no_generation_is_lost(library: Library, w
 
 
 @pytest.mark.parametrize("what", ["a cut", "keywords", "no keywords", "the pointer"])
-def test_a_question_heals_and_says_so(library: Library, what: str) -> None:
+def test_a_search_repairs_the_index_and_says_so(library: Library, what: str) -> None:
     before, kept = told(library), library.snapshots()
     spoil(library, what)
     answer = library.search("zebra3 text")
@@ -151,9 +151,7 @@ ROWS = (
 
 
 @pytest.mark.parametrize("statement", ROWS)
-def test_damaged_documents_are_read_again_and_all_others_stay(
-    library: Library, statement: str
-) -> None:
+def test_only_damaged_documents_are_read_again(library: Library, statement: str) -> None:
     """Seen to fail (one generation was left) when any damage of a row meant a new epoch."""
     before, kept = told(library), library.snapshots()
     change(library, statement)
@@ -175,7 +173,7 @@ def test_damaged_documents_are_read_again_and_all_others_stay(
         "DROP TABLE tags",
     ],
 )
-def test_a_catalogue_that_cannot_be_trusted_is_rebuilt_from_the_sources(
+def test_a_badly_damaged_catalogue_is_rebuilt_from_the_sources(
     library: Library, statement: str
 ) -> None:
     before = told(library)
@@ -186,7 +184,7 @@ def test_a_catalogue_that_cannot_be_trusted_is_rebuilt_from_the_sources(
     assert len(library.snapshots()) == 1
 
 
-def test_a_text_that_a_question_finds_damaged_is_read_again(library: Library) -> None:
+def test_a_text_that_a_search_finds_damaged_is_read_again(library: Library) -> None:
     before, kept = told(library), library.snapshots()
     change(library, ROWS[2])
     page = library.page("7.md")
@@ -195,7 +193,7 @@ def test_a_text_that_a_question_finds_damaged_is_read_again(library: Library) ->
     assert {each.number for each in kept} <= {each.number for each in library.snapshots()}
 
 
-def test_a_surprise_is_suspected_of_damage(library: Library) -> None:
+def test_an_unexpected_error_is_checked_for_damage(library: Library) -> None:
     """Rows that do not fit each other, such as those of a table and of its index, end in whatever
     exception. Seen to fail with the KeyError."""
     change(library, ROWS[0])
@@ -212,7 +210,7 @@ def test_a_surprise_is_suspected_of_damage(library: Library) -> None:
     assert "KeyError: '7'" in library.status(check=False).damage
 
 
-def test_a_mistake_of_a_caller_is_no_damage(library: Library) -> None:
+def test_a_caller_error_is_not_damage(library: Library) -> None:
     """Seen to fail when every exception meant a rebuild."""
     kept = library.snapshots()
 
@@ -225,7 +223,7 @@ def test_a_mistake_of_a_caller_is_no_damage(library: Library) -> None:
     assert not library.status(check=False).damage
 
 
-def test_whoever_follows_answers_from_what_is_sound_meanwhile(
+def test_a_follower_answers_from_the_sound_parts_meanwhile(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And says which documents are missing. Seen to fail when the question waited for the pass."""
@@ -245,7 +243,7 @@ def test_whoever_follows_answers_from_what_is_sound_meanwhile(
     library.unwatch()
 
 
-def test_nothing_is_changed_without_being_asked(library: Library) -> None:
+def test_verify_changes_nothing(library: Library) -> None:
     spoil(library, "a vector")
     (done, *_) = library.verified()
     assert done.found == done.left != ()
@@ -253,7 +251,7 @@ def test_nothing_is_changed_without_being_asked(library: Library) -> None:
     assert library.verify() != []
 
 
-def test_vectors_that_another_model_made_are_not_patched(library: Library, root: Path) -> None:
+def test_vectors_of_another_model_are_not_patched(library: Library, root: Path) -> None:
     spoil(library, "a vector")
     settings = {**SETTINGS, "embed.code_provider": "hash"}
     with Library.open(root, index_dir=library.index_dir.parent, settings=settings) as other:
@@ -262,7 +260,7 @@ def test_vectors_that_another_model_made_are_not_patched(library: Library, root:
         assert len(other.snapshots()) == 1  # It was built anew.
 
 
-def test_an_epoch_is_mended_by_what_it_was_made_with_and_by_nothing_else(library: Library) -> None:
+def test_an_epoch_is_repaired_only_with_its_own_fingerprint(library: Library) -> None:
     """Another model may give vectors of the same length, and nothing else would tell them apart.
 
     Seen to fail (a row of the other model was written) when fingerprints were not compared.
@@ -312,7 +310,7 @@ def test_a_database_is_repaired_without_a_source(library: Library, what: str) ->
     assert hits
 
 
-def test_what_has_no_source_is_left_as_it_is(library: Library) -> None:
+def test_documents_without_a_source_are_left_as_they_are(library: Library) -> None:
     database = library.database("notes")
     database.create()
     database.insert("zebra in a note", {}, doc_id=f"{ULID}1")
@@ -330,7 +328,7 @@ def test_what_has_no_source_is_left_as_it_is(library: Library) -> None:
         list(database.entries())
 
 
-def test_a_database_gives_out_no_document_under_a_wrong_name(library: Library) -> None:
+def test_a_database_returns_no_document_under_a_wrong_name(library: Library) -> None:
     """An export may be all that is left of it. Seen to fail (it was exported so)."""
     database = library.database("notes")
     database.create()
@@ -347,7 +345,7 @@ def test_a_database_gives_out_no_document_under_a_wrong_name(library: Library) -
 # --- while a folder is followed ---------------------------------------------------------------
 
 
-def test_whoever_follows_a_folder_checks_it_and_repairs_it(
+def test_a_follower_checks_and_repairs_its_folder(
     library: Library, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody asks for what is damaged here. Seen to fail without ``_scrub``."""

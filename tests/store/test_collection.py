@@ -22,7 +22,7 @@ def test_a_folder_without_an_index_is_not_indexed(shelf: Shelf) -> None:
     assert "lookfar index" in raised.value.hint
 
 
-def test_another_fingerprint_builds_beside_and_takes_over(shelf: Shelf) -> None:
+def test_another_fingerprint_builds_a_new_epoch_that_takes_over(shelf: Shelf) -> None:
     shelf.write({"a.md": "old\n"})
     changed = other(shelf)
     with changed.session() as session:
@@ -79,9 +79,7 @@ def test_a_second_writer_is_refused_while_reading_goes_on(shelf: Shelf) -> None:
     "content",
     [b"epoch-99", b"../../etc", b"", b"\xff\xfe\x00", b"epoch-", b"epoch-1/../epoch-1", b"x" * 99],
 )
-def test_a_current_that_names_no_epoch_is_damage_and_can_be_rebuilt(
-    shelf: Shelf, content: bytes
-) -> None:
+def test_an_invalid_pointer_is_damage_and_can_be_rebuilt(shelf: Shelf, content: bytes) -> None:
     """Seen to fail when ``CURRENT`` was joined to the folder unread."""
     shelf.write({"a.md": "old\n"})
     (shelf.store.folder / "CURRENT").write_bytes(content)
@@ -96,7 +94,7 @@ def test_a_current_that_names_no_epoch_is_damage_and_can_be_rebuilt(
     assert len(list(shelf.store.folder.glob("epoch-*"))) == 1
 
 
-def test_an_epoch_that_current_names_but_nobody_has_is_not_built_in_sight(shelf: Shelf) -> None:
+def test_a_missing_serving_epoch_is_not_rebuilt_in_view_of_readers(shelf: Shelf) -> None:
     """Seen to fail when the new epoch got the missing one's name: readers saw it half built."""
     shelf.write({"a.md": "old\n"})
     name = epoch_folder(shelf).name
@@ -109,7 +107,7 @@ def test_an_epoch_that_current_names_but_nobody_has_is_not_built_in_sight(shelf:
     assert shelf.everything() == {"a.md": "new\n"}
 
 
-def test_what_an_index_is_about_is_written_down(shelf: Shelf) -> None:
+def test_the_index_records_what_it_is_about(shelf: Shelf) -> None:
     assert shelf.store.about() == {}
     shelf.write({"a.md": "text\n"})
     assert shelf.store.about() == {"root": "/nowhere"}
@@ -119,7 +117,7 @@ def test_what_an_index_is_about_is_written_down(shelf: Shelf) -> None:
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["damaged", "missing"])
-def test_who_waited_to_set_an_epoch_aside_leaves_the_new_one_alone(
+def test_setting_aside_after_a_wait_spares_a_newer_epoch(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch, there: bool
 ) -> None:
     """Seen to fail when only the names of epochs were counted that were not set aside, and when

@@ -99,7 +99,7 @@ DIE_BETWEEN = """
 """
 
 
-def test_a_death_between_the_two_commits_leaves_the_old_generation_and_no_ghosts(
+def test_a_crash_between_the_two_commits_leaves_only_the_old_generation(
     shelf: Shelf, rebuilt: dict[str, object], elsewhere: Elsewhere
 ) -> None:
     """Seen to fail when the next writer dropped entries by chunk key: the whole-document entry
@@ -133,7 +133,7 @@ KILLED = """
 
 
 @pytest.mark.parametrize("how", ["first", "update", "rebuild"])
-def test_after_kill_9_at_any_moment_the_index_serves_or_is_made_anew(
+def test_after_kill_9_at_any_moment_the_index_serves_or_is_rebuilt(
     tmp_path: Path, how: str
 ) -> None:
     """Seen to fail when a fresh epoch was published before it was filled."""
@@ -187,7 +187,7 @@ DIE_AFTER_A_CHECKPOINT = """
 """
 
 
-def test_a_death_after_a_checkpoint_costs_what_came_after_it_and_no_more(
+def test_a_crash_after_a_checkpoint_loses_only_what_came_after_it(
     shelf: Shelf, elsewhere: Elsewhere
 ) -> None:
     """Seen to fail when the catalogue of a new epoch was written without a journal."""
@@ -206,7 +206,7 @@ def test_a_death_after_a_checkpoint_costs_what_came_after_it_and_no_more(
     fresh.store.close()
 
 
-def test_a_death_in_the_keyword_commit_does_not_stop_the_same_update_for_ever(
+def test_a_crash_in_the_keyword_commit_does_not_block_the_same_update(
     shelf: Shelf,
 ) -> None:
     """Seen to fail when the deletions that the dead writer had written stayed: the next commit
@@ -233,7 +233,7 @@ def test_a_death_in_the_keyword_commit_does_not_stop_the_same_update_for_ever(
     again.store.close()
 
 
-def test_keywords_behind_the_catalogue_are_damage_and_not_waited_for(shelf: Shelf) -> None:
+def test_keywords_behind_the_catalogue_are_damage(shelf: Shelf) -> None:
     """A loss of power may bring the folder of the keywords back to an earlier commit. Seen to wait
     for ever when a view that was too old was simply loaded again."""
     shelf.write(BEFORE)
@@ -251,7 +251,7 @@ def test_keywords_behind_the_catalogue_are_damage_and_not_waited_for(shelf: Shel
     again.store.close()
 
 
-def test_a_session_that_cannot_begin_leaves_no_lock_behind(
+def test_a_session_that_cannot_begin_releases_the_lock(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seen to fail when the connection of a session that failed to begin stayed open."""
@@ -263,7 +263,7 @@ def test_a_session_that_cannot_begin_leaves_no_lock_behind(
     assert shelf.write(UPDATE) == 2
 
 
-def test_left_over_epochs_are_cleared_away(shelf: Shelf) -> None:
+def test_leftover_epochs_are_removed(shelf: Shelf) -> None:
     shelf.write(BEFORE)
     for name in ("epoch-7", "epoch-3"):
         (shelf.store.folder / name).mkdir()

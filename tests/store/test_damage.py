@@ -121,7 +121,7 @@ def test_flipped_bits_in_vectors_are_found(full: Shelf) -> None:
     assert full.store.verify() == []
 
 
-def test_flipped_bytes_in_stored_texts_are_found_and_not_shown(full: Shelf) -> None:
+def test_flipped_bytes_in_stored_texts_are_found_and_not_returned(full: Shelf) -> None:
     ((sha, body),) = rows_of(full, "SELECT sha, body FROM texts LIMIT 1")
     assert isinstance(body, bytes)
     other = zlib.compress(zlib.decompress(body).replace(b"common", b"rotten"), 1)
@@ -148,7 +148,7 @@ def test_flipped_bytes_in_stored_texts_are_found_and_not_shown(full: Shelf) -> N
         "DELETE FROM embeddings WHERE row = 3",
     ],
 )
-def test_rows_that_do_not_fit_each_other_are_found(full: Shelf, statement: str) -> None:
+def test_inconsistent_rows_are_found(full: Shelf, statement: str) -> None:
     change_row(full, statement)
     assert full.store.verify() != []
 
@@ -171,7 +171,7 @@ def test_rows_that_do_not_fit_each_other_are_found(full: Shelf, statement: str) 
         "DROP TABLE meta",
     ],
 )
-def test_rows_that_make_no_sense_are_damage_and_no_traceback(full: Shelf, statement: str) -> None:
+def test_invalid_rows_are_reported_as_damage(full: Shelf, statement: str) -> None:
     change_row(full, statement)
     with pytest.raises(IndexCorrupt) as raised:
         use(full)
@@ -197,7 +197,7 @@ def _empty(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [_garbage, _cut, _gone, _empty])
 @pytest.mark.parametrize("name", ["catalogue.db", "vectors.f16", "keywords/meta.json"])
-def test_a_damaged_file_is_an_error_with_a_next_step(
+def test_a_damaged_file_raises_an_error_with_a_hint(
     full: Shelf, name: str, damage: Callable[[Path], None]
 ) -> None:
     """Seen to fail when the vector file was not checked before it was mapped."""
@@ -221,7 +221,7 @@ def test_a_missing_keyword_folder_is_damage(full: Shelf) -> None:
     assert full.store.verify() != []
 
 
-def test_a_vector_file_that_is_cut_under_a_reader_is_damage_and_no_crash(full: Shelf) -> None:
+def test_truncating_the_vector_file_under_a_reader_is_damage_and_not_a_crash(full: Shelf) -> None:
     """Seen to fail (the process died of SIGBUS) when an old mapping was used unchecked."""
     assert full.found("common")
     with full.store.snapshot() as snapshot:
@@ -253,9 +253,7 @@ def more_entries(told: Any) -> None:
 
 
 @pytest.mark.parametrize("lie", [other_name, other_record, fewer_entries, more_entries])
-def test_a_list_of_keyword_files_that_lies_is_found(
-    full: Shelf, lie: Callable[[Any], None]
-) -> None:
+def test_a_wrong_list_of_keyword_files_is_found(full: Shelf, lie: Callable[[Any], None]) -> None:
     """It has no checksum. Seen to fail (a field was just not searched) when nothing else of it
     was compared.
     """
@@ -269,7 +267,7 @@ def test_a_list_of_keyword_files_that_lies_is_found(
     assert full.store.verify() != []
 
 
-def test_a_list_of_managed_files_may_lack_some_and_must_be_one(full: Shelf) -> None:
+def test_the_list_of_managed_files_may_be_incomplete_but_must_be_a_list(full: Shelf) -> None:
     """Two processes each write the list that they know: after a kill it may lack files in use."""
     path = epoch_folder(full) / "keywords" / ".managed.json"
     put(path, json.dumps(json.loads(path.read_bytes())[:1]).encode())
@@ -287,7 +285,7 @@ def test_keyword_files_are_checked_before_they_are_mapped(full: Shelf) -> None:
     assert "checksum" in raised.value.developer
 
 
-def test_a_name_that_is_no_text_is_damage_and_no_traceback(full: Shelf) -> None:
+def test_an_undecodable_name_is_reported_as_damage(full: Shelf) -> None:
     """SQLite repeats it in its complaint, which Python then cannot read.
 
     Seen to fail with a ``UnicodeDecodeError``.

@@ -50,7 +50,7 @@ def filled(shelf: Shelf) -> Shelf:
     return shelf
 
 
-def test_every_version_goes_from_every_generation(filled: Shelf) -> None:
+def test_erasing_removes_every_version_from_every_generation(filled: Shelf) -> None:
     """Seen to fail where only the live version was removed."""
     filled.store.pin(1)
     assert erase(filled, "a.md") == 1
@@ -66,7 +66,7 @@ def test_every_version_goes_from_every_generation(filled: Shelf) -> None:
     assert filled.store.verify() == []
 
 
-def test_numbers_of_vectors_are_not_given_out_again(filled: Shelf) -> None:
+def test_row_numbers_of_erased_vectors_are_not_reused(filled: Shelf) -> None:
     (before,) = rows_of(filled, "SELECT max(row) FROM embeddings")
     erase(filled, "d.md")
     filled.write({"e.md": "# E\n\nsomething new\n"})
@@ -75,9 +75,7 @@ def test_numbers_of_vectors_are_not_given_out_again(filled: Shelf) -> None:
     assert filled.store.verify() == []
 
 
-def test_a_death_before_the_traces_are_gone_is_made_up_for(
-    filled: Shelf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_traces_are_removed_after_a_crash(filled: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first step alone keeps it from every answer; the next writer finishes."""
 
     def die(*_: object) -> None:
@@ -101,7 +99,7 @@ def test_a_death_before_the_traces_are_gone_is_made_up_for(
     filled.store.finish_erasing(again)
 
 
-def test_what_is_unfinished_or_set_aside_goes_too(filled: Shelf) -> None:
+def test_erasing_removes_unfinished_and_damaged_epochs_too(filled: Shelf) -> None:
     for name in ("epoch-9", "damaged-epoch-1"):
         folder = filled.store.folder / name
         folder.mkdir()
@@ -110,7 +108,7 @@ def test_what_is_unfinished_or_set_aside_goes_too(filled: Shelf) -> None:
     assert traces(filled) == []
 
 
-def test_erasing_waits_for_other_writers_and_makes_nothing(filled: Shelf, tmp_path: Path) -> None:
+def test_erasing_waits_for_other_writers_and_creates_nothing(filled: Shelf, tmp_path: Path) -> None:
     lock = WriterLock(filled.store.folder / "writer.lock")
     lock.acquire()
     with lock, pytest.raises(IndexBusy):
@@ -138,7 +136,7 @@ def _die_at(number: int) -> Callable[[str, str, int], int]:
     return pass_point
 
 
-def test_a_death_at_any_point_leaves_a_sound_only_copy(
+def test_a_crash_at_any_point_leaves_a_sound_only_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seen to fail when the journal was replaced while the catalogue still recorded the old one:

@@ -52,7 +52,7 @@ def numbers(shelf: Shelf) -> list[int]:
 # --- roll-back --------------------------------------------------------------------------------
 
 
-def test_a_roll_back_shows_the_older_state_and_only_it(three: Shelf, tmp_path: Path) -> None:
+def test_a_rollback_shows_exactly_the_older_state(three: Shelf, tmp_path: Path) -> None:
     """Seen to fail when ``roll_back`` did not move the pointer."""
     newest = visible_state(three)
     three.store.roll_back(1)
@@ -69,7 +69,7 @@ def test_a_roll_back_shows_the_older_state_and_only_it(three: Shelf, tmp_path: P
     assert three.store.verify() == []
 
 
-def test_what_is_known_is_what_the_active_generation_has(three: Shelf) -> None:
+def test_known_documents_are_those_of_the_active_generation(three: Shelf) -> None:
     """Seen to fail when ``known`` asked for what has not died: ``a.md`` and ``c.md`` differ."""
     three.store.roll_back(1)
     with three.store.snapshot() as snapshot:
@@ -81,7 +81,7 @@ def test_what_is_known_is_what_the_active_generation_has(three: Shelf) -> None:
         }  # fmt: skip
 
 
-def test_a_roll_back_is_quick_whatever_the_generations_hold(shelf: Shelf) -> None:
+def test_a_rollback_is_fast_whatever_the_size(shelf: Shelf) -> None:
     for round in range(2):
         shelf.write({f"{n}.md": f"# {n}\n\nround {round} word{n}\n" for n in range(300)})
     started = time.process_time()
@@ -102,7 +102,7 @@ def test_only_kept_generations_can_be_rolled_back_to(three: Shelf, tmp_path: Pat
     assert not (tmp_path / "nothing").exists()
 
 
-def test_a_roll_back_waits_for_the_writer(three: Shelf) -> None:
+def test_a_rollback_waits_for_the_writer(three: Shelf) -> None:
     """Seen to fail when ``_changing`` took no lock: the roll-back then waited for SQLite's."""
     with three.session():
         for change in (
@@ -126,7 +126,7 @@ SEES = """
 """
 
 
-def test_a_reader_in_another_process_sees_it_at_once(three: Shelf) -> None:
+def test_a_reader_in_another_process_sees_a_rollback_at_once(three: Shelf) -> None:
     reader = subprocess.Popen(
         python(SEES, three.store.folder),
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -144,7 +144,7 @@ def test_a_reader_in_another_process_sees_it_at_once(three: Shelf) -> None:
     assert seen == ["a.md b.md []", "a.md b.md c.md ['a.md', 'b.md', 'c.md']", "a.md b.md []"]
 
 
-def test_a_reader_that_has_begun_keeps_its_generation(three: Shelf) -> None:
+def test_an_open_snapshot_keeps_its_generation(three: Shelf) -> None:
     with three.store.snapshot() as before, three.store.snapshot(3) as third:
         three.store.roll_back(1)
         three.write({"e.md": "# E\n\nemerald\n"})
@@ -193,7 +193,7 @@ def test_readers_never_see_a_mix_while_the_pointer_moves(shelf: Shelf) -> None:
 # --- writing after a roll-back ----------------------------------------------------------------
 
 
-def test_a_write_after_a_roll_back_equals_a_rebuild(three: Shelf, tmp_path: Path) -> None:
+def test_a_write_after_a_rollback_equals_a_rebuild(three: Shelf, tmp_path: Path) -> None:
     """Seen to fail when ``settle`` left what was born later (its ghosts answered again), and
 
     when it left the dead dead (``c.md`` was lost).
@@ -221,7 +221,7 @@ def test_a_write_that_restores_a_dropped_text_stores_it_again(three: Shelf) -> N
     assert three.store.verify() == []
 
 
-def test_a_session_without_changes_lets_go_and_keeps_the_generation(three: Shelf) -> None:
+def test_a_session_without_changes_releases_the_hold_and_keeps_the_generation(three: Shelf) -> None:
     """Seen to fail when ``commit_touches`` gave the number before the new one."""
     three.store.roll_back(2)
     before = visible_state(three)
@@ -250,7 +250,7 @@ def test_numbers_are_never_reused(three: Shelf) -> None:
     assert (three.store.held(), numbers(three)) == (None, [6])
 
 
-def test_a_session_given_up_keeps_the_hold_and_the_way_forward(three: Shelf) -> None:
+def test_an_abandoned_session_keeps_the_hold_and_newer_generations(three: Shelf) -> None:
     newest = visible_state(three)
     three.store.roll_back(1)
     before = visible_state(three)
@@ -263,7 +263,7 @@ def test_a_session_given_up_keeps_the_hold_and_the_way_forward(three: Shelf) -> 
     assert three.store.verify() == []
 
 
-def test_whoever_writes_unasked_leaves_a_held_collection_alone(three: Shelf) -> None:
+def test_a_background_writer_refuses_a_held_collection(three: Shelf) -> None:
     """Seen to fail when ``let_go`` was not looked at, and when only the serving epoch did."""
     three.store.roll_back(1)
 
@@ -315,7 +315,7 @@ DIE_IN_WRITE = """
 """
 
 
-def test_a_death_during_a_roll_back_changes_nothing(three: Shelf, elsewhere: Elsewhere) -> None:
+def test_a_crash_during_a_rollback_changes_nothing(three: Shelf, elsewhere: Elsewhere) -> None:
     before = visible_state(three)
     assert elsewhere(DIE_IN_ROLL_BACK, three.store.folder).returncode == 9
     assert visible_state(three) == before
@@ -324,7 +324,7 @@ def test_a_death_during_a_roll_back_changes_nothing(three: Shelf, elsewhere: Els
     assert three.store.verify() == []
 
 
-def test_a_death_in_the_write_after_a_roll_back_costs_nothing(
+def test_a_crash_in_the_write_after_a_rollback_loses_nothing(
     three: Shelf, elsewhere: Elsewhere, tmp_path: Path
 ) -> None:
     """Seen to fail when that session's keyword commit already lacked what it dropped: rolled
@@ -372,7 +372,7 @@ def test_pinned_generations_survive_retention(shelf: Shelf) -> None:
             wrong(1)
 
 
-def test_pruning_is_retention_now(three: Shelf) -> None:
+def test_pruning_applies_retention_at_once(three: Shelf) -> None:
     """Seen to fail when pruning emptied the graves: their entries then stayed for ever."""
     assert three.store.prune(5) == (0, 0)
     assert three.store.prune(2) == (1, 2)
@@ -388,7 +388,7 @@ def test_pruning_is_retention_now(three: Shelf) -> None:
         three.store.prune(0)
 
 
-def test_pruning_spares_what_serves(three: Shelf, tmp_path: Path) -> None:
+def test_pruning_keeps_the_serving_generation(three: Shelf, tmp_path: Path) -> None:
     """Seen to fail when ``retire`` looked at numbers alone: generation 1 went while it served."""
     three.store.roll_back(1)
     assert three.store.prune(1)[0] == 1
@@ -400,7 +400,7 @@ def test_pruning_spares_what_serves(three: Shelf, tmp_path: Path) -> None:
 # --- manifests and differences ----------------------------------------------------------------
 
 
-def test_a_manifest_counts_and_names_what_it_holds(three: Shelf, tmp_path: Path) -> None:
+def test_a_manifest_has_counts_and_a_content_hash(three: Shelf, tmp_path: Path) -> None:
     """Seen to fail when the counts took in what had died."""
     for each in three.store.generations():
         with three.store.snapshot(each.number) as snapshot:
@@ -420,7 +420,7 @@ def test_a_manifest_counts_and_names_what_it_holds(three: Shelf, tmp_path: Path)
     other.store.close()
 
 
-def test_a_diff_names_documents_that_came_went_and_changed(three: Shelf) -> None:
+def test_a_diff_lists_added_removed_and_changed_documents(three: Shelf) -> None:
     found = three.store.diff(1, 3)
     assert (found.older, found.newer) == (1, 3)
     assert (found.added, found.removed) == ((), ("c.md",))
@@ -433,21 +433,21 @@ def test_a_diff_names_documents_that_came_went_and_changed(three: Shelf) -> None
         three.store.diff(1, 9)
 
 
-def test_a_rename_is_one_that_went_and_one_that_came(shelf: Shelf) -> None:
+def test_a_rename_is_a_removal_and_an_addition(shelf: Shelf) -> None:
     shelf.write({"old.md": "# Same\n\ntext\n", "stays.md": "still\n"})
     shelf.write({"old.md": None, "new.md": "# Same\n\ntext\n"})
     found = shelf.store.diff(1, 2)
     assert (found.added, found.removed, found.changed) == (("new.md",), ("old.md",), ())
 
 
-def test_what_was_written_again_as_it_was_is_no_change(shelf: Shelf) -> None:
+def test_rewriting_the_same_text_is_not_a_change(shelf: Shelf) -> None:
     shelf.write({"a.md": "alpha\n"})
     shelf.write({"a.md": "beta\n"})
     shelf.write({"a.md": "alpha\n"})
     assert shelf.store.diff(1, 3).changed == ()
 
 
-def test_a_diff_names_the_sections_that_changed(shelf: Shelf) -> None:
+def test_a_diff_lists_changed_sections(shelf: Shelf) -> None:
     """Seen to fail when a section's text took in its subsections: ``Guide`` was then changed."""
     before = (
         "---\ntitle: x\n---\nintro\n\n# Guide\n\nhello\n\n## Setup\n\ninstall\n\n## Use\n\nrun\n\n"
@@ -477,7 +477,7 @@ def test_a_diff_names_the_sections_that_changed(shelf: Shelf) -> None:
         ("one\n", "# A\n\none\n", DocumentChange("a.md", (("A",),), ((),), ())),
     ],
 )
-def test_a_diff_knows_documents_without_headings(
+def test_a_diff_handles_documents_without_headings(
     shelf: Shelf, before: str, after: str, sections: DocumentChange
 ) -> None:
     """Seen to fail: the end of the text was one more than there were headings."""
@@ -490,7 +490,7 @@ def test_a_diff_knows_documents_without_headings(
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_any_order_of_writes_and_roll_backs_keeps_every_state(shelf: Shelf, seed: int) -> None:
+def test_any_order_of_writes_and_rollbacks_keeps_every_state(shelf: Shelf, seed: int) -> None:
     """A plain dictionary of states is the judge.
 
     Seen to fail when ``settle`` revived nothing, when it left what was born beyond the
@@ -555,6 +555,6 @@ def test_any_order_of_writes_and_roll_backs_keeps_every_state(shelf: Shelf, seed
         ("UPDATE documents SET died = NULL WHERE id = 1", "a.md: two versions"),
     ],
 )
-def test_verify_finds_a_pointer_that_is_wrong(three: Shelf, damage: str, told: str) -> None:
+def test_verify_finds_a_wrong_pointer(three: Shelf, damage: str, told: str) -> None:
     change_row(three, damage)
     assert any(told in each.detail for each in three.store.verify())
