@@ -44,7 +44,7 @@ class Passage:
     steps: tuple[Contribution, ...] = ()
     """Changes of its score after the ranking, and notes on its duplicates."""
 
-    def scored(self, stage: str, score: float, note: str) -> Passage:
+    def with_score(self, stage: str, score: float, note: str) -> Passage:
         """Return the passage with another score, and a note why."""
         step = Contribution(stage, round(score - self.score, 6), note)
         return replace(self, score=score, steps=(*self.steps, step))
@@ -67,8 +67,8 @@ def make_passages(
         if not left:
             break
         candidate = ranking.candidates[at]
-        lanes = candidate.keyword or candidate.page or candidate.vector > 0
-        if not (lanes or ranking.scores[at] > 0):
+        matched = candidate.keyword or candidate.page or candidate.vector > 0
+        if not (matched or ranking.scores[at] > 0):
             continue  # It did not match at all.
         group = groups[candidate.document]
         if len(group) < crowd:

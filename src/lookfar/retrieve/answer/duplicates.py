@@ -29,7 +29,7 @@ READ = 20
 """Minimum number of passages whose texts are read to compare their words."""
 _ALONE = frozenset(("commits", "memory"))
 """Kinds that are never folded."""
-_IN_A_ROW = 3
+_TRIGRAM = 3
 # In scripts without spaces between words, each character counts as a word.
 _CJK = "\u2e80-\u2fdf\u3005-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _WORD = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+")
@@ -39,7 +39,7 @@ _BY: Mapping[Likeness, str] = {
     "words": "nearly the same words",
     "meaning": "nearly the same meaning",
 }
-_LOOSER = tuple(_BY).index
+_BY_LOOSENESS = tuple(_BY).index
 
 
 def fold_equal(passages: Sequence[Passage]) -> list[Passage]:
@@ -68,13 +68,13 @@ def fold_same_words(
             continue
         words = _Words(text_of(passage))
         shared = {
-            better: words.shared_with(other, share)
+            better: words.count_shared(other, share)
             for better, other in representatives.items()
             if passages[better].place.lane == passage.place.lane
         }
         best = max(shared, key=lambda better: (shared[better], -better), default=-1)
         most = shared.get(best, 0)
-        if most and most >= share * len(words.rows):
+        if most and most >= share * len(words.trigrams):
             into[at] = best
         else:
             representatives[at] = words
@@ -110,23 +110,23 @@ class _Words:
         self._distinct = frozenset(self._words)
 
     @cached_property
-    def rows(self) -> frozenset[tuple[str, ...]]:
+    def trigrams(self) -> frozenset[tuple[str, ...]]:
         """All trigrams; for a shorter text, all of its words."""
         words = self._words
-        if len(words) < _IN_A_ROW:
+        if len(words) < _TRIGRAM:
             return frozenset((tuple(words),))
         return frozenset(zip(words, words[1:], words[2:], strict=False))
 
-    def shared_with(self, other: _Words, share: float) -> int:
+    def count_shared(self, other: _Words, share: float) -> int:
         """Return how many trigrams the other shares; 0 if they cannot reach this share.
 
         Each word that the other lacks begins a trigram that it lacks, before a shared one, or ends
         one after it. So comparing words is enough for most pairs, and faster.
         """
-        most = max(len(self._words) - (_IN_A_ROW - 1), 1)
+        most = max(len(self._words) - (_TRIGRAM - 1), 1)
         if most - len(self._distinct - other._distinct) < share * most:
             return 0
-        return len(self.rows & other.rows)
+        return len(self.trigrams & other.trigrams)
 
 
 def _fold(passages: Sequence[Passage], into: Mapping[int, int], by: Likeness) -> list[Passage]:
@@ -135,7 +135,8 @@ def _fold(passages: Sequence[Passage], into: Mapping[int, int], by: Likeness) ->
     for at, better in into.items():
         # An exact copy of a merely similar passage is merely similar, too.
         carried = [
-            (duplicate, max(by, known, key=_LOOSER)) for duplicate, known in passages[at].folded
+            (duplicate, max(by, known, key=_BY_LOOSENESS))
+            for duplicate, known in passages[at].folded
         ]
         others[better] += [(replace(passages[at], folded=(), steps=()), by), *carried]
     return [

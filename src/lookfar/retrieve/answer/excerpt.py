@@ -41,14 +41,14 @@ def cite(
 
     With ``focus``, each hit reports which of its sentences answer that question best.
     """
-    reads = _Reader(asked)
+    reader = _Reader(asked)
     hits: list[Hit] = []
     for passage in passages:
         place = passage.place
-        text, span, state = reads.checked(passage)
+        text, span, state = reader.read_verified(passage)
         path, part, parts = _choose_headings(passage)
         focused = _find_focus(text[:max_chars], span, focus, place.lane == "code") if focus else ()
-        definition = reads.definition_at(passage, focused[0]) if focused else None
+        definition = reader.find_definition(passage, focused[0]) if focused else None
         hits.append(
             Hit(
                 collection=asked[passage.source].collection,
@@ -67,18 +67,20 @@ def cite(
                 path=path,
                 part=part,
                 parts=parts,
-                also=tuple(reads.alike(*duplicate) for duplicate in passage.folded[:_MOST_ALSO]),
+                also=tuple(
+                    reader.cite_duplicate(*duplicate) for duplicate in passage.folded[:_MOST_ALSO]
+                ),
                 also_more=max(len(passage.folded) - _MOST_ALSO, 0),
                 focus=focused,
                 focus_path=definition.path if definition else (),
                 focus_lines=definition.lines if definition else (0, 0),
-                document_chars=reads.document_chars(passage),
-                uses=reads.uses(passage, span) if focus and len(hits) < _WITH_USES else (),
+                document_chars=reader.count_chars(passage),
+                uses=reader.find_uses(passage, span) if focus and len(hits) < _WITH_USES else (),
             )
         )
     notes = (
-        [Incomplete("stale", "these files changed after they were indexed", tuple(reads.stale))]
-        if reads.stale
+        [Incomplete("stale", "these files changed after they were indexed", tuple(reader.stale))]
+        if reader.stale
         else []
     )
     return hits, notes
@@ -121,7 +123,7 @@ class _Reader:
         self._sections: dict[tuple[int, str], list[Section]] = {}
         self.stale: dict[str, None] = {}
 
-    def checked(self, passage: Passage) -> tuple[str, Span, State]:
+    def read_verified(self, passage: Passage) -> tuple[str, Span, State]:
         """Return the text of a passage, its current span, and its state."""
         source, uri = self._asked[passage.source], passage.place.uri
         document = (passage.source, uri)
@@ -132,11 +134,11 @@ class _Reader:
             self.stale[uri] = None
         return text, span, state
 
-    def document_chars(self, passage: Passage) -> int:
+    def count_chars(self, passage: Passage) -> int:
         """Return the current length of the whole document."""
         return len(self._texts.get((passage.source, passage.place.uri)) or "")
 
-    def definition_at(self, passage: Passage, line: Span) -> _Definition | None:
+    def find_definition(self, passage: Passage, line: Span) -> _Definition | None:
         """Return the innermost definition in code that contains a line."""
         place = passage.place
         if place.lane != "code":
@@ -150,7 +152,7 @@ class _Reader:
         span = innermost.span
         return _Definition(innermost.path, (span.start_line, span.end_line))
 
-    def uses(self, passage: Passage, span: Span) -> tuple[tuple[int, str], ...]:
+    def find_uses(self, passage: Passage, span: Span) -> tuple[tuple[int, str], ...]:
         """Return the constants and imports of its file that a passage of code uses."""
         place = passage.place
         text = self._texts.get((passage.source, place.uri)) if place.lane == "code" else None
@@ -163,9 +165,9 @@ class _Reader:
         # A bare path, as in a Go import, is not informative.
         return tuple(line for line in used if not line[1].strip().startswith('"'))
 
-    def alike(self, passage: Passage, by: Likeness) -> Alike:
+    def cite_duplicate(self, passage: Passage, by: Likeness) -> Alike:
         """Return the citation of a duplicate."""
-        text, span, state = self.checked(passage)
+        text, span, state = self.read_verified(passage)
         collection = self._asked[passage.source].collection
         return Alike(collection, passage.place.uri, span, _digest(text), state, by)
 

@@ -49,4 +49,4 @@ def _penalise(passage: Passage, nearest: Passage, weight: float, cosine: float) 
         return passage
     other = f"{nearest.place.uri}:{nearest.start_line}"
     note = f"cosine {cosine:.3f} with {other}, which ranks higher"
-    return passage.scored("mmr", passage.score - weight * cosine, note)
+    return passage.with_score("mmr", passage.score - weight * cosine, note)

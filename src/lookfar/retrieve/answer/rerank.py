@@ -41,7 +41,7 @@ def rerank_passages(
     # Above all passages that were not read, so that scores still decrease along the answer.
     floor = max((passage.score for passage in others), default=0.0)
     judged = [
-        passage.scored(
+        passage.with_score(
             "rerank", floor + round(value, _DIGITS), f"{model.name} scores it {value:.3f}"
         )
         for passage, value in zip(first, values, strict=True)

@@ -40,14 +40,14 @@ class ClassMembers:
     sources: list[str] = field(default_factory=list)
     """Beginning with ``^`` if negated."""
 
-    def spelt(self, negated: bool) -> str:
+    def to_re2(self, negated: bool) -> str:
         """Return the class in RE2 syntax without the line break; empty if nothing else is in it."""
         if any(source.startswith("^") for source in self.sources):
             if len(self.sources) == 1 and not self.ranges:
                 inside = self.sources[0][1:]
                 return f"[{inside}]" if negated else f"[^{inside}\\n]"
             # RE2 does not allow a negated set in a set.
-            self.ranges, self.sources = self.expanded(), []
+            self.ranges, self.sources = self.expand(), []
         ranges = _merge(self.ranges)
         inside = "".join(self.sources)
         if negated:
@@ -58,14 +58,14 @@ class ClassMembers:
             return r"[^\x00-\x{10ffff}]"  # An empty intersection.
         return f"[{inside}]" if inside else ""
 
-    def few(self) -> str:
+    def list_few(self) -> str:
         """Return its characters, if they are few and it has no named set."""
         ranges = _drop_newline(_merge(self.ranges))
         if self.sources or sum(high - low + 1 for low, high in ranges) > _FEW:
             return ""
         return "".join(map(chr, _iterate_points(ranges)))
 
-    def expanded(self) -> list[tuple[int, int]]:
+    def expand(self) -> list[tuple[int, int]]:
         """Return all its characters as ranges; with other cases if case is ignored."""
         if not self.sources and not self.fold:
             return _merge(self.ranges)
@@ -74,9 +74,9 @@ class ClassMembers:
         named += [(f"[{listed}]", self.fold)] if listed else []
         return _merge([pair for source, fold in named for pair in _list_members(source, fold)])
 
-    def combined(self, sign: str, other: ClassMembers) -> ClassMembers:
+    def combine(self, sign: str, other: ClassMembers) -> ClassMembers:
         """Return the intersection (&&), difference (--) or symmetric difference (~~)."""
-        own, others = self.expanded(), other.expanded()
+        own, others = self.expand(), other.expand()
         both = invert(_merge([*invert(own), *invert(others)]))
         if sign == "&&":
             return ClassMembers(self.fold, both)

@@ -85,15 +85,15 @@ Pause = Callable[[], None]
 
 def grep(sources: Sequence[Source], matcher: Matcher, limits: Limits, pause: Pause) -> GrepResult:
     """Count all matching lines, and return those of the requested page."""
-    spelt = [resolve_globs(source.plan.filters, source.snapshot) for source in sources]
+    resolved = [resolve_globs(source.plan.filters, source.snapshot) for source in sources]
     counted: list[_Counted] = []
-    for number, (source, filters) in enumerate(zip(sources, spelt, strict=True)):
+    for number, (source, filters) in enumerate(zip(sources, resolved, strict=True)):
         counts = _count(source, filters, matcher, pause)
         named = source.snapshot.facts(sorted(counts)) if counts else []
         here = [_Counted(number, facts, counts[facts.document]) for facts in named]
         counted += sorted(here, key=lambda file: file.facts.uri)
     page = counted[limits.offset : limits.offset + limits.files]
-    files, stale = _read_page(page, sources, spelt, matcher, limits)
+    files, stale = _read_page(page, sources, resolved, matcher, limits)
     notes = (
         [Incomplete("stale", "these files changed after they were indexed", tuple(stale))]
         if stale
@@ -139,7 +139,7 @@ def _keep_within(
 def _read_page(
     page: Sequence[_Counted],
     sources: Sequence[Source],
-    spelt: Sequence[Filters],
+    resolved: Sequence[Filters],
     matcher: Matcher,
     limits: Limits,
 ) -> tuple[list[FileMatches], list[str]]:
@@ -150,7 +150,9 @@ def _read_page(
         source, facts = sources[counted.source], counted.facts
         lines: list[MatchedLine] = []
         if limits.lines:
-            lines = _DocumentLines(source, facts, spelt[counted.source], matcher, limits).matched()
+            lines = _DocumentLines(
+                source, facts, resolved[counted.source], matcher, limits
+            ).find_lines()
         if any(line.state != "same" for line in lines):
             stale.append(facts.uri)
         files.append(
@@ -174,54 +176,54 @@ class _DocumentLines:
         self, source: Source, facts: Facts, filters: Filters, matcher: Matcher, limits: Limits
     ) -> None:
         self._source, self._facts, self._filters = source, facts, filters
-        self._matcher, self._shown = matcher, limits
+        self._matcher, self._limits = matcher, limits
         ((_, self._raw),) = source.snapshot.texts([facts.document])
         self._text = self._raw.decode()
         self._ascii = self._raw.isascii()
         self._lines = Lines(self._text)
 
-    def matched(self) -> list[MatchedLine]:
+    def find_lines(self) -> list[MatchedLine]:
         snapshot = self._source.snapshot
         parts = snapshot.admitted_parts(self._facts.document, self._filters)
         wanted: list[tuple[LineSpan, int]] = []
         for line in _keep_within(self._matcher.lines(self._raw), self._raw, parts):
-            if len(wanted) == self._shown.lines:
+            if len(wanted) == self._limits.lines:
                 break
-            wanted.append((line, self._lines.line_of(self._offset(line.start))))
+            wanted.append((line, self._lines.line_of(self._to_characters(line.start))))
         disk = self._source.read(self._facts.uri)
         sections = snapshot.sections(self._facts.uri)
         numbers = [number for _, number in wanted]
         return [
-            self._line(line, number, sections, disk, self._context(numbers, at))
+            self._make_line(line, number, sections, disk, self._context(numbers, at))
             for at, (line, number) in enumerate(wanted)
         ]
 
-    def _offset(self, byte: int) -> int:
+    def _to_characters(self, byte: int) -> int:
         return byte if self._ascii else len(self._raw[:byte].decode())
 
     def _context(self, numbers: Sequence[int], at: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the lines before and after a match; none is shown twice."""
-        number, limits = numbers[at], self._shown
+        number, limits = numbers[at], self._limits
         after_last = numbers[at - 1] + limits.after if at else 0
         first = max(number - limits.before, after_last + 1, 1)
         follower = numbers[at + 1] if at + 1 < len(numbers) else len(self._lines) + 1
         last = min(number + limits.after, follower - 1, len(self._lines))
         return (
-            tuple(self._cut(other) for other in range(first, number)),
-            tuple(self._cut(other) for other in range(number + 1, last + 1)),
+            tuple(self._context_line(other) for other in range(first, number)),
+            tuple(self._context_line(other) for other in range(number + 1, last + 1)),
         )
 
-    def _of(self, number: int) -> tuple[int, int]:
+    def _line_span(self, number: int) -> tuple[int, int]:
         """Return the offsets of a line, with its line break."""
         start = self._lines.start_of(number)
         end = len(self._text)
         return start, self._lines.start_of(number + 1) if number < len(self._lines) else end
 
-    def _cut(self, number: int) -> str:
-        start, end = self._of(number)
-        return self._text[start:end].rstrip("\n")[: self._shown.line_chars]
+    def _context_line(self, number: int) -> str:
+        start, end = self._line_span(number)
+        return self._text[start:end].rstrip("\n")[: self._limits.line_chars]
 
-    def _line(
+    def _make_line(
         self,
         line: LineSpan,
         number: int,
@@ -229,10 +231,10 @@ class _DocumentLines:
         disk: str | None,
         context: tuple[tuple[str, ...], tuple[str, ...]],
     ) -> MatchedLine:
-        start, end = self._of(number)
+        start, end = self._line_span(number)
         whole = self._text[start:end]
-        spans, more = self._spans(self._raw[line.start : line.end])
-        column, text = _cut_line(whole.rstrip("\n"), spans, self._shown.line_chars)
+        spans, more = self._find_spans(self._raw[line.start : line.end])
+        column, text = _cut_line(whole.rstrip("\n"), spans, self._limits.line_chars)
         span, state = _compare(whole, Span(start, end, number, number), self._text, disk)
         return MatchedLine(
             number=span.start_line,
@@ -248,7 +250,7 @@ class _DocumentLines:
             truncated=more or len(text) < len(whole.rstrip("\n")),
         )
 
-    def _spans(self, line: bytes) -> tuple[tuple[tuple[int, int], ...], bool]:
+    def _find_spans(self, line: bytes) -> tuple[tuple[tuple[int, int], ...], bool]:
         """Return the matches of a line in characters, and whether there are more."""
         spans: list[tuple[int, int]] = []
         for start, end in self._matcher.spans(line):

@@ -435,11 +435,11 @@ class _Reader:
     def _bracketed(self, flags: Flags) -> Node:
         start = self.at - 1
         negated, members = self._class(flags.fold, depth=0)
-        source = members.spelt(negated)
+        source = members.to_re2(negated)
         if not source:
             self.fail("a line break cannot match, since lines are matched one by one",
                       "Search for one of the lines.", start)  # fmt: skip
-        return CharSet(source, flags.fold, "" if negated else members.few())
+        return CharSet(source, flags.fold, "" if negated else members.list_few())
 
     def _class(self, fold: bool, depth: int) -> tuple[bool, ClassMembers]:
         """Parse a class after its ``[``; return whether it is negated, and its members."""
@@ -457,7 +457,7 @@ class _Reader:
                 self.at += 2
                 other = ClassMembers(fold)
                 self._rest_of_class(other, depth, start)
-                return negated, members.combined(operation, other)
+                return negated, members.combine(operation, other)
             first = False
             self._member(members, depth)
         self.at += 1
@@ -488,7 +488,7 @@ class _Reader:
         if self.take("["):
             negated, inner = self._class(members.fold, depth + 1)
             if negated:
-                members.ranges += invert(inner.expanded())
+                members.ranges += invert(inner.expand())
             else:
                 members.ranges += inner.ranges
                 members.sources += inner.sources

@@ -47,7 +47,7 @@ class Part(NamedTuple):
     """Full name, if it is a definition in source code."""
 
 
-Found = tuple[list[RelatedEntry], int]
+Entries = tuple[list[RelatedEntry], int]
 """Entries, and their number without the limit."""
 
 
@@ -68,7 +68,7 @@ def find_related(
 # -- by links ----------------------------------------------------------------
 
 
-def _find_links(snapshot: Snapshot, part: Part, limit: int) -> Found:
+def _find_links(snapshot: Snapshot, part: Part, limit: int) -> Entries:
     """Return the documents that it links to, in the order of the text."""
     groups: dict[str, list[Edge]] = {}
     for edge in snapshot.links_from(part.uri, part.start, part.end):
@@ -79,7 +79,7 @@ def _find_links(snapshot: Snapshot, part: Part, limit: int) -> Found:
     return entries, len(groups)
 
 
-def _find_backlinks(snapshot: Snapshot, part: Part, limit: int) -> Found:
+def _find_backlinks(snapshot: Snapshot, part: Part, limit: int) -> Entries:
     """Return the documents that link to this one or a part of it, most links first."""
     groups: dict[str, list[Edge]] = {}
     for edge in snapshot.links_to(part.uri):
@@ -92,7 +92,7 @@ def _find_backlinks(snapshot: Snapshot, part: Part, limit: int) -> Found:
 def make_link_entry(kind: RelatedKind, edges: Sequence[Edge], sources: LinkSources) -> RelatedEntry:
     """Return one entry for all links between two documents, with the text of the first."""
     first = edges[0]
-    text, lines, sections = sources.of(first.source)
+    text, lines, sections = sources.read(first.source)
     headings = find_headings(sections, first.start)
     backwards = kind in ("backlinks", "memories")
     return RelatedEntry(
@@ -119,7 +119,7 @@ class LinkSources:
         self._snapshot = snapshot
         self._read: dict[str, tuple[str, Lines, Sequence[Section]]] = {}
 
-    def of(self, uri: str) -> tuple[str, Lines, Sequence[Section]]:
+    def read(self, uri: str) -> tuple[str, Lines, Sequence[Section]]:
         if uri not in self._read:
             text = self._snapshot.text(uri) or ""
             self._read[uri] = (text, Lines(text), self._snapshot.sections(uri))
@@ -149,10 +149,10 @@ def _shorten(text: str, most: int = _LONGEST_TEXT) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-# -- by meaning and by company -------------------------------------------------
+# -- by meaning and by community -----------------------------------------------
 
 
-def _find_similar(snapshot: Snapshot, part: Part, limit: int) -> Found:
+def _find_similar(snapshot: Snapshot, part: Part, limit: int) -> Entries:
     """Return the documents with the passages nearest to the centre of this one."""
     centre = snapshot.centre(part.uri, part.start, part.end)
     if centre is None:
@@ -181,7 +181,7 @@ def _make_similar_entry(snapshot: Snapshot, place: Place, score: float) -> Relat
     )
 
 
-def _find_community(snapshot: Snapshot, part: Part, limit: int) -> Found:
+def _find_community(snapshot: Snapshot, part: Part, limit: int) -> Entries:
     """Return the documents that link to each other more than to the rest."""
     members = snapshot.community(part.uri)
     entries = [
@@ -194,14 +194,14 @@ def _find_community(snapshot: Snapshot, part: Part, limit: int) -> Found:
 # -- by name --------------------------------------------------------------------
 
 
-def _list_definitions(snapshot: Snapshot, part: Part, limit: int) -> Found:
+def _list_definitions(snapshot: Snapshot, part: Part, limit: int) -> Entries:
     """Return all definitions with that name, including the one asked about."""
     definitions = find_definitions(snapshot, part.name) if part.name else []
     name = split_name(part.name)[-1] if definitions else ""
     sources = LinkSources(snapshot)
     entries = []
     for uri, section in definitions[:limit]:
-        text, lines, _ = sources.of(uri)
+        text, lines, _ = sources.read(uri)
         start = section.span.start
         # Comments and decorators above may contain the name; the signature has it last.
         at = text.rfind(name, start, section.body)
@@ -215,7 +215,7 @@ def _list_definitions(snapshot: Snapshot, part: Part, limit: int) -> Found:
     return entries, len(definitions)
 
 
-def _find_mentions(snapshot: Snapshot, part: Part, limit: int) -> Found:
+def _find_mentions(snapshot: Snapshot, part: Part, limit: int) -> Entries:
     """Return other occurrences of the name by document: whole words, case-sensitive."""
     if not part.name:
         return [], 0
@@ -228,7 +228,7 @@ def _find_mentions(snapshot: Snapshot, part: Part, limit: int) -> Found:
     mentions: dict[str, tuple[Place, set[int]]] = {}
     sources = LinkSources(snapshot)
     for place, _ in snapshot.keyword_search(terms, _FIELDS, _MOST_MENTIONS, Filters()):
-        text, _, _ = sources.of(place.uri)
+        text, _, _ = sources.read(place.uri)
         for match in written.finditer(text, place.start, place.end):
             at = match.start()
             if not any(uri == place.uri and start <= at < body for uri, start, body in own):
@@ -241,7 +241,7 @@ def _find_mentions(snapshot: Snapshot, part: Part, limit: int) -> Found:
 
 
 def _make_mention(sources: LinkSources, place: Place, offsets: Sequence[int]) -> RelatedEntry:
-    text, lines, sections = sources.of(place.uri)
+    text, lines, sections = sources.read(place.uri)
     first = lines.line_of(offsets[0])
     line = text[lines.start_of(first) :].partition("\n")[0]
     entry = _make_entry(
@@ -267,7 +267,7 @@ def _make_entry(
     )  # fmt: skip
 
 
-_FINDERS: Mapping[RelatedKind, Callable[[Snapshot, Part, int], Found]] = {
+_FINDERS: Mapping[RelatedKind, Callable[[Snapshot, Part, int], Entries]] = {
     "links": _find_links,
     "backlinks": _find_backlinks,
     "similar": _find_similar,
