@@ -145,7 +145,7 @@ def test_explicit_may_be_dotted_or_nested_and_none_means_not_given(place: Place)
 
 
 def test_every_setting_can_come_from_every_layer(place: Place) -> None:
-    """Each default, written in each layer's own way, is read back as itself."""
+    """Each default, written in the format of each layer, is read back unchanged."""
     for key, doc in EVERYTHING.items():
         section, _, name = key.rpartition(".")
         value = doc.default
@@ -241,7 +241,7 @@ def test_unknown_variables(place: Place, variable: str, suggestion: str) -> None
     assert suggestion in error.hint
 
 
-def test_other_variables_are_nobodys_business(place: Place) -> None:
+def test_other_variables_are_ignored(place: Place) -> None:
     assert place.load(LOOKFARTHER="1", PATH="x", lookfar_search_top_k="1") == place.load()
 
 
@@ -285,14 +285,14 @@ def test_broken_toml_names_its_line(place: Place, text: str, line: int) -> None:
         assert f"line {line}" in error.message
 
 
-def test_a_number_beyond_printing_is_refused_calmly(place: Place) -> None:
+def test_a_number_too_long_to_print_is_rejected(place: Place) -> None:
     place.project("[search]\ntop_k = 0x" + "f" * 20_000)
     assert "very large number" in place.refused().message
     place.project("[search]\ntop_k = " + "9" * 20_000)
     place.refused()
 
 
-def test_a_byte_order_mark_is_no_fault(place: Place) -> None:
+def test_a_byte_order_mark_is_accepted(place: Place) -> None:
     (place.root / "lookfar.toml").write_bytes(b"\xef\xbb\xbf[search]\r\ntop_k = 4\r\n")
     assert place.load().search.top_k == 4
 
@@ -303,12 +303,12 @@ def test_text_that_is_not_utf8_names_its_line(place: Place) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
-def test_a_pipe_is_refused_at_once(place: Place) -> None:
+def test_a_pipe_is_rejected_at_once(place: Place) -> None:
     os.mkfifo(place.root / "lookfar.toml")
     assert "not a regular file" in place.refused().message
 
 
-def test_a_folder_link_or_giant_is_refused(place: Place, tmp_path: Path) -> None:
+def test_a_folder_a_link_and_a_huge_file_are_rejected(place: Place, tmp_path: Path) -> None:
     path = place.root / "lookfar.toml"
     path.mkdir()
     assert "not a regular file" in place.refused().message
@@ -425,7 +425,7 @@ def test_sizes(place: Place, text: str, size: int) -> None:
         max_leaves=5,
     ),
 )
-def test_any_value_is_taken_or_refused_in_words(key: str, value: object) -> None:
+def test_any_value_is_accepted_or_rejected_with_a_hint(key: str, value: object) -> None:
     try:
         settings = load(None, {key: value}, {"HOME": "nowhere"})
     except InvalidConfig as error:
@@ -440,7 +440,7 @@ def test_any_value_is_taken_or_refused_in_words(key: str, value: object) -> None
 # --- settings that belong together ------------------------------------------------------------
 
 
-def test_what_nobody_set_follows_what_somebody_set(place: Place) -> None:
+def test_unset_values_follow_those_that_are_set(place: Place) -> None:
     larger = place.load(LOOKFAR_CHUNK_MAX_TOKENS="800")
     assert (larger.chunk.max_tokens, larger.chunk.hard_max_tokens) == (800, 1067)
     assert larger.origin["chunk.hard_max_tokens"] == "derived"
@@ -520,7 +520,7 @@ def test_every_value_of_a_preset_would_pass_as_an_argument(place: Place, name: s
     assert not TRUSTED & set(PRESETS[name])
 
 
-def test_the_sizes_that_the_systems_name(place: Place) -> None:
+def test_presets_have_the_sizes_of_their_systems(place: Place) -> None:
     def sizes(name: str) -> tuple[int, int, int, int]:
         chunk = place.load({"preset": name}).chunk
         return chunk.max_tokens, chunk.hard_max_tokens, chunk.min_tokens, chunk.overlap_tokens
@@ -561,7 +561,9 @@ def test_the_strongest_layer_names_the_preset_and_any_file_overrides_it(place: P
         ("sources.allow_hard_links", "false", False),
     ],
 )
-def test_what_only_a_person_may_set(place: Place, key: str, written: str, value: object) -> None:
+def test_a_project_file_may_not_set_trusted_settings(
+    place: Place, key: str, written: str, value: object
+) -> None:
     section, name = key.split(".")
     text = f"[{section}]\n{name} = {written}\n"
     place.project(text)
@@ -578,11 +580,11 @@ def test_what_only_a_person_may_set(place: Place, key: str, written: str, value:
     assert place.load(**{EVERYTHING[key].variable: str(value)}).origin[key] == "environment"
 
 
-def test_the_table_says_what_only_a_person_may_set() -> None:
+def test_the_table_marks_trusted_settings() -> None:
     assert {doc.key for doc in describe() if not doc.project_file} == TRUSTED
 
 
-def test_whatever_names_a_place_is_trusted_or_checked() -> None:
+def test_every_path_setting_is_trusted() -> None:
     for key, rule in RULES.items():
         assert not rule.location or rule.trusted, key
 
@@ -598,7 +600,7 @@ def test_whatever_names_a_place_is_trusted_or_checked() -> None:
         '[index]\n"d\\u0069r" = "x"',
     ],
 )
-def test_no_spelling_gets_around_it(place: Place, text: str) -> None:
+def test_no_toml_spelling_bypasses_trust(place: Place, text: str) -> None:
     place.project(text)
     assert "index.dir" in place.refused().message
 
@@ -681,12 +683,12 @@ def test_places_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     assert config.config_file(env) == Path("D:/roaming/lookfar/config.toml")
 
 
-def test_a_home_is_found_without_variables() -> None:
+def test_home_is_known_without_variables() -> None:
     assert config.data_dir({}).is_absolute()
 
 
 def test_each_project_has_a_folder_for_memories(place: Place, tmp_path: Path) -> None:
-    """Of its own unless somebody chose one for all; an empty path is no choice."""
+    """Each project has its own unless one is set for all; an empty path counts as not set."""
 
     def folder(root: Path, **chosen: object) -> Path:
         given = {f"memory.{key}": value for key, value in chosen.items()}
@@ -701,8 +703,8 @@ def test_each_project_has_a_folder_for_memories(place: Place, tmp_path: Path) ->
     assert folder(one, scope="user") == folder(two, scope="user") == ours / "user"
     assert folder(one, in_project=True) == one / ".lookfar" / "memory"
     assert folder(one, dir=str(tmp_path / "all")) == tmp_path / "all"
-    each = str(tmp_path / "{project}" / "notes")
-    assert folder(one, dir=each) == tmp_path / folder(one).name / "notes"
+    pattern = str(tmp_path / "{project}" / "notes")
+    assert folder(one, dir=pattern) == tmp_path / folder(one).name / "notes"
 
 
 def test_index_dir_is_resolved(
@@ -736,7 +738,7 @@ def test_every_setting_is_described() -> None:
             assert doc.default in doc.choices
 
 
-def test_the_reference_knows_the_presets() -> None:
+def test_the_reference_lists_preset_values() -> None:
     assert EVERYTHING["chunk.overlap_tokens"].presets == {
         "msrl": 100,
         "search-mcp": 500,
@@ -747,14 +749,14 @@ def test_the_reference_knows_the_presets() -> None:
         assert set(values) <= set(EVERYTHING)
 
 
-def test_the_reference_shows_kinds() -> None:
+def test_the_reference_lists_types() -> None:
     assert EVERYTHING["sources.max_file_bytes"].type == "size"
     assert EVERYTHING["search.vector_weight"].type == "number"
     assert EVERYTHING["search.top_k"].range == (1, 1000)
     assert EVERYTHING["preset"].variable == "LOOKFAR_PRESET"
 
 
-def test_importing_and_loading_without_files_stays_light(place: Place) -> None:
+def test_import_and_load_without_files_are_light(place: Place) -> None:
     program = (
         "import sys; from lookfar.config import load; load(None, environ={'HOME': sys.argv[1]});"
         "print([m for m in ('tomllib', 'difflib', 'click', 'numpy', 'json') if m in sys.modules])"
@@ -785,12 +787,12 @@ def test_importing_and_loading_without_files_stays_light(place: Place) -> None:
         ("static", "models/mine", False),
     ],
 )
-def test_a_model_is_a_path_unless_it_is_a_name(
+def test_a_model_setting_is_a_path_or_a_name(
     place: Place, provider: str, model: str, named: bool
 ) -> None:
-    found = place.load({"embed.provider": provider, "embed.model": model}).embed.model
-    assert (found == model) is named
-    assert os.path.isabs(found) is not named
+    resolved = place.load({"embed.provider": provider, "embed.model": model}).embed.model
+    assert (resolved == model) is named
+    assert os.path.isabs(resolved) is not named
 
 
 def test_a_second_model_is_named_by_its_own_provider(place: Place) -> None:
@@ -803,20 +805,20 @@ def test_a_second_model_is_named_by_its_own_provider(place: Place) -> None:
 @pytest.mark.parametrize(
     "address", ["ftp://host", "host/v1", "https://a@b/v1", "https://host/v1?key=secret", ""]
 )
-def test_an_address_holds_no_key_and_an_error_does_not_show_it(place: Place, address: str) -> None:
+def test_an_address_with_a_key_is_rejected_and_not_shown(place: Place, address: str) -> None:
     for key in ("embed.base_url", "embed.hub"):
         with pytest.raises(InvalidConfig, match=key) as raised:
             place.load({key: address})
         assert not address or address not in str(raised.value.as_dict())
 
 
-def test_a_secret_is_read_from_the_environment_alone() -> None:
+def test_a_secret_is_read_from_the_environment() -> None:
     assert config.read_secret("MY_KEY", {"MY_KEY": " abc\n"}) == "abc"
     assert config.read_secret("MY_KEY", {}) == ""
 
 
-def test_a_caller_elsewhere_says_where_its_paths_begin(place: Place, tmp_path: Path) -> None:
-    """A daemon stands in another folder. Seen to make indexes in the root of the disk."""
-    found = place.load({"index.dir": "mine"}, PWD=str(tmp_path), LOOKFAR_DOCUMENTS_DIR="./texts")
-    assert found.index.dir == str(tmp_path / "mine")
-    assert found.documents.dir == str(tmp_path / "texts")
+def test_relative_paths_start_at_the_callers_folder(place: Place, tmp_path: Path) -> None:
+    """A daemon runs in another folder. Seen to fail by creating indexes in the root folder."""
+    settings = place.load({"index.dir": "mine"}, PWD=str(tmp_path), LOOKFAR_DOCUMENTS_DIR="./texts")
+    assert settings.index.dir == str(tmp_path / "mine")
+    assert settings.documents.dir == str(tmp_path / "texts")

@@ -53,7 +53,7 @@ def test_every_character_of_a_block_is_flagged_among_letters(block: Block) -> No
 
 @pytest.mark.parametrize("name", ORDINARY)
 def test_ordinary_writing_is_not_flagged(name: str) -> None:
-    """Seen to fail with the ordinary uses left out: emoji, Persian, Hindi, Mongolian and others."""
+    """Seen to fail without the exceptions for emoji, Persian, Hindi, Mongolian and others."""
     assert flags(ORDINARY[name]) == []
 
 
@@ -74,8 +74,8 @@ def test_ordinary_writing_is_not_flagged(name: str) -> None:
         "ᠠ\u180b\u180b",
     ],
 )
-def test_what_hides_behind_ordinary_uses_is_flagged(text: str) -> None:
-    """Seen to fail with runs of joiners and selectors taken for one."""
+def test_hidden_characters_among_ordinary_uses_are_flagged(text: str) -> None:
+    """Seen to fail when a run of joiners and selectors counted as one."""
     assert flags(text)
 
 
@@ -87,15 +87,15 @@ def test_several_kinds_are_named_in_a_fixed_order() -> None:
 
 def test_the_table_holds_all_format_characters_that_are_not_displayed() -> None:
     """The others of Unicode's format characters are displayed, as signs of Arabic or Kaithi are."""
-    shown = set()
+    hidden = set()
     for code in range(sys.maxunicode + 1):
         if unicodedata.category(chr(code)) == "Cf" and not is_hidden(chr(code)):
-            shown.add(code)
+            hidden.add(code)
     displayed = [
         *range(0x0600, 0x0606), 0x06DD, 0x070F, 0x0890, 0x0891, 0x08E2, 0x110BD, 0x110CD,
         *range(0x13430, 0x13440),
     ]  # fmt: skip
-    assert shown <= set(displayed)
+    assert hidden <= set(displayed)
     assert not any(is_hidden(chr(code)) for code in displayed)
 
 
@@ -117,12 +117,12 @@ def test_a_secret_is_not_let_in_by_hidden_characters_in_its_name(block: Block) -
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.name)
-def test_what_reorders_is_written_out_on_a_terminal_and_nothing_else(block: Block) -> None:
+def test_a_terminal_escapes_only_characters_that_reorder(block: Block) -> None:
     for first, last in block.ranges:
         for code in {first, last}:
             char = chr(code)
-            shown = safe_text(f"a{char}b")
-            assert (char not in shown) == block.reorders, f"U+{code:04X}"
+            hidden = safe_text(f"a{char}b")
+            assert (char not in hidden) == block.reorders, f"U+{code:04X}"
             assert (char not in safe_name(f"a{char}b")) == block.reorders
             if block.reorders:
                 assert char not in safe_json({"key": f"a{char}b"})

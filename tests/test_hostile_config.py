@@ -1,6 +1,6 @@
-"""A repository's own configuration against every setting there is, made from their table.
+"""Hostile project files: every setting with hostile values.
 
-Seen to fail with a project file that was read like the user's own.
+Seen to fail when a project file was read like the user's own.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ VALUES = [
     *("'" + "x" * 100_000 + "'", "1979-05-27", "{ command = 'touch pwned' }"),
 ]
 ONE_IN = amount(6, 1)
-"""Each setting is given one of so many values, and the next setting the others."""
+"""Each setting gets one in this many values; the next setting gets others."""
 
 
 @pytest.mark.usefixtures("own_home")
-def test_no_project_file_names_a_place_a_command_or_a_service(tmp_path: Path) -> None:
-    """What only a person may set is refused whatever it says; the rest is checked, and stays in."""
+def test_no_project_file_sets_a_path_a_command_or_a_service(tmp_path: Path) -> None:
+    """Trusted settings are rejected with any value; the rest is checked and stays inside."""
     root = tmp_path / "project"
     root.mkdir()
     settings = describe()
-    person = {each.key for each in settings if not each.project_file}
-    assert {"index.dir", "embed.provider"} <= person
+    trusted_keys = {setting.key for setting in settings if not setting.project_file}
+    assert {"index.dir", "embed.provider"} <= trusted_keys
     trusted = config.load(root)
     tried, bad = 0, []
     for place, setting in enumerate(settings):
@@ -51,12 +51,12 @@ def test_no_project_file_names_a_place_a_command_or_a_service(tmp_path: Path) ->
             except Exception as error:
                 bad.append((setting.key, value[:40], repr(error)))
                 continue
-            if setting.key in person:
+            if setting.key in trusted_keys:
                 bad.append((setting.key, value[:40], "was read"))
-            # What a person may set alone has stayed as it was, by whatever detour.
-            for key in person:
+            # Trusted settings are unchanged, whatever the file contains.
+            for key in trusted_keys:
                 part, _, field = key.rpartition(".")
-                now, then = (getattr(each, part) if part else each for each in (loaded, trusted))
+                now, then = (getattr(s, part) if part else s for s in (loaded, trusted))
                 if getattr(now, field) != getattr(then, field):
                     bad.append((setting.key, value[:40], f"changed {key}"))
     report("hostile configuration", trials=tried, faults=len(VALUES), failures=len(bad))
@@ -77,7 +77,7 @@ def test_no_project_file_names_a_place_a_command_or_a_service(tmp_path: Path) ->
         "\ufeff[index]\n",
     ],
 )
-def test_a_file_made_to_harm_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_hostile_file_is_rejected(tmp_path: Path, text: str) -> None:
     (tmp_path / "lookfar.toml").write_text(text, encoding="utf-8")
     begun = time.process_time()
     try:

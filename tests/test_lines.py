@@ -20,7 +20,7 @@ def test_lines_count_from_one_and_only_newlines_count() -> None:
     assert lines.span(5, 5) == Span(5, 5, 3, 3)
 
 
-def test_lines_of_nothing() -> None:
+def test_lines_of_an_empty_text() -> None:
     assert Lines("").span(0, 0) == Span(0, 0, 1, 1)
 
 

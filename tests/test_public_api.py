@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 
 import pytest
@@ -54,10 +54,10 @@ def test_the_version_is_that_of_the_package() -> None:
 
 def test_importing_the_package_is_instant() -> None:
     program = "import sys, lookfar; print(*sys.modules)"
-    shown = subprocess.run(
+    modules = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     ).stdout.split()
-    assert not {"numpy", "tantivy", "click", "lookfar.library"} & set(shown)
+    assert not {"numpy", "tantivy", "click", "lookfar.library"} & set(modules)
 
 
 def test_results_are_frozen(library: lookfar.Library) -> None:
@@ -69,7 +69,17 @@ def test_results_are_frozen(library: lookfar.Library) -> None:
         answer.hits[0].uri = "other"  # type: ignore[misc]
 
 
-def test_each_call_gives_what_it_promises(library: lookfar.Library) -> None:
+def test_lane_is_an_alias_of_kind(library: lookfar.Library) -> None:
+    filters = lookfar.Filters(kinds=("docs",))
+    assert filters == lookfar.Filters(lanes=("docs",))
+    assert filters.kinds == filters.lanes == ("docs",)
+    assert replace(filters, kinds=("code",)) == replace(filters, lanes=("code",))
+    assert not replace(filters, lanes=())
+    assert {hit.kind for hit in library.search("release", filters=filters).hits} == {"docs"}
+    assert not library.search("release", filters=lookfar.Filters(kinds=("commits",))).hits
+
+
+def test_each_call_returns_the_documented_type(library: lookfar.Library) -> None:
     assert not library.indexed
     assert isinstance(library.index(), lookfar.IndexReport)
     assert library.indexed
@@ -81,7 +91,7 @@ def test_each_call_gives_what_it_promises(library: lookfar.Library) -> None:
         library.read("absent.md")
 
 
-def test_an_edit_is_made_from_public_names_alone(library: lookfar.Library) -> None:
+def test_an_edit_needs_only_public_names(library: lookfar.Library) -> None:
     edit = lookfar.Edit("append", "onboarding.md", text="One more line.")
     result = library.edit(edit, dry_run=True)
     assert result.dry_run
@@ -93,7 +103,7 @@ QUESTIONS = ("signing key", "first week", "undo a migration", "ship a release") 
 
 def test_threads_may_share_a_library(library: lookfar.Library) -> None:
     library.index()
-    alone = [[hit.chunk_id for hit in library.search(each).hits] for each in QUESTIONS]
+    alone = [[hit.chunk_id for hit in library.search(thread).hits] for thread in QUESTIONS]
     with ThreadPoolExecutor(8) as threads:
         answers = list(threads.map(library.search, QUESTIONS))
     assert [[hit.chunk_id for hit in answer.hits] for answer in answers] == alone
@@ -115,8 +125,8 @@ def test_threads_may_index_while_others_search(library: lookfar.Library, tmp_pat
     with ThreadPoolExecutor(6) as threads:
         changes = [threads.submit(change, number) for number in range(4)]
         answers = list(threads.map(library.search, QUESTIONS))
-        for each in changes:
-            each.result()
+        for thread in changes:
+            thread.result()
     assert all(answer.hits for answer in answers)
     assert library.status().counts.documents == 8
 

@@ -110,7 +110,7 @@ def test_a_pass_leaves_fewer_turns_and_has_none() -> None:
     assert (turns.computing, turns.queued) == (0, 0)
 
 
-def test_who_has_taken_a_lock_goes_on_at_once_and_queues_later() -> None:
+def test_a_thread_with_a_lock_continues_at_once_and_queues_later() -> None:
     """Seen to fail when it queued with the lock: the call with the turn waited for that lock."""
     turns = Turns(most=1, beside_pass=1)
     with calls_of(turns) as calls, turns.take("a"):

@@ -48,14 +48,14 @@ def weights(source: Path) -> dict[str, NDArray[np.float32]]:
     raw = (source / "model.safetensors").read_bytes()
     length = int.from_bytes(raw[:8], "little")
     header = json.loads(raw[8 : 8 + length])
-    found = {}
+    vectors = {}
     for name, entry in header.items():
         if name == "__metadata__" or entry["dtype"] != "F32":
             continue
         start, end = (8 + length + offset for offset in entry["data_offsets"])
         tensor = np.frombuffer(raw[start:end], dtype="<f4").reshape(entry["shape"])
-        found[name.removeprefix("bert.")] = tensor
-    return found
+        vectors[name.removeprefix("bert.")] = tensor
+    return vectors
 
 
 def model_folder(cache: Path) -> Path:
@@ -84,13 +84,13 @@ def write_onnx(tensors: Mapping[str, NDArray[np.float32]], path: Path) -> None:
     from onnx import TensorProto, helper, numpy_helper
 
     nodes: list[Any] = []
-    held: dict[str, Any] = {}
+    stored: dict[str, Any] = {}
     count = iter(range(10_000))
 
     def constant(value: NDArray[Any], name: str = "") -> str:
         name = name or f"c{next(count)}"
-        if name not in held:
-            held[name] = numpy_helper.from_array(np.ascontiguousarray(value), name)
+        if name not in stored:
+            stored[name] = numpy_helper.from_array(np.ascontiguousarray(value), name)
         return name
 
     def node(kind: str, *inputs: str, **attributes: Any) -> str:
@@ -151,27 +151,27 @@ def write_onnx(tensors: Mapping[str, NDArray[np.float32]], path: Path) -> None:
         for name in ("input_ids", "attention_mask", "token_type_ids")
     ]
     output = helper.make_tensor_value_info("last_hidden_state", TensorProto.FLOAT, [*whole, WIDTH])
-    graph = helper.make_graph(nodes, "minilm", inputs, [output], list(held.values()))
+    graph = helper.make_graph(nodes, "minilm", inputs, [output], list(stored.values()))
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(model, str(path))
 
 
 def forward(tensors: Mapping[str, NDArray[np.float32]], ids: Sequence[int]) -> NDArray[np.float64]:
     """The encoder in numpy, for one text without padding: the states of its tokens."""
-    told = {name: tensor.astype(np.float64) for name, tensor in tensors.items()}
+    config = {name: tensor.astype(np.float64) for name, tensor in tensors.items()}
 
     def linear(x: NDArray[np.float64], name: str) -> NDArray[np.float64]:
-        return x @ told[f"{name}.weight"].T + told[f"{name}.bias"]
+        return x @ config[f"{name}.weight"].T + config[f"{name}.bias"]
 
     def normed(x: NDArray[np.float64], name: str) -> NDArray[np.float64]:
         centred = x - x.mean(axis=-1, keepdims=True)
         scaled = centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + _EPSILON)
-        return scaled * told[f"{name}.weight"] + told[f"{name}.bias"]
+        return scaled * config[f"{name}.weight"] + config[f"{name}.bias"]
 
     count, size = len(ids), WIDTH // HEADS
-    x = told["embeddings.word_embeddings.weight"][list(ids)]
-    x = x + told["embeddings.position_embeddings.weight"][:count]
-    x = normed(x + told["embeddings.token_type_embeddings.weight"][0], "embeddings.LayerNorm")
+    x = config["embeddings.word_embeddings.weight"][list(ids)]
+    x = x + config["embeddings.position_embeddings.weight"][:count]
+    x = normed(x + config["embeddings.token_type_embeddings.weight"][0], "embeddings.LayerNorm")
     for layer in range(LAYERS):
         here = f"encoder.layer.{layer}"
         query, key, value = (

@@ -41,7 +41,7 @@ def test_vectors_have_unit_length(embedder: BundledEmbedder) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "   ", "--- !!! ---", "。、"])
-def test_a_text_without_words_has_no_direction(embedder: BundledEmbedder, text: str) -> None:
+def test_a_text_without_words_has_a_zero_vector(embedder: BundledEmbedder, text: str) -> None:
     assert not embedder.embed([text, "word"])[0].any()
 
 
@@ -95,7 +95,7 @@ def test_related_texts_are_nearer(
     assert nearness(embedder, text, near) > nearness(embedder, text, far) + 0.05
 
 
-def test_what_is_said_four_times_counts_twice(embedder: BundledEmbedder) -> None:
+def test_a_word_four_times_counts_twice(embedder: BundledEmbedder) -> None:
     def row(word: str) -> np.ndarray:
         (at,) = np.frombuffer(embedder._ids(word), np.uint16).tolist()
         return embedder._table[at] * embedder._steps[at]
@@ -155,7 +155,7 @@ def test_hostile_texts_are_quick(embedder: BundledEmbedder) -> None:
     assert time.monotonic() - began < 20
 
 
-def test_it_is_small_enough_for_a_wheel() -> None:
+def test_the_table_fits_in_a_wheel() -> None:
     assert sum(each.stat().st_size for each in FOLDER.iterdir() if each.is_file()) < LARGEST
 
 
@@ -185,7 +185,7 @@ def test_the_fingerprint_changes_with_rows_steps_costs_and_pieces(
     assert len(seen) == 5
 
 
-def test_words_are_remembered_but_not_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_word_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "_MAX_CACHED_WORDS", 100)
     embedder = BundledEmbedder()
     text = " ".join(f"word{number}x" for number in range(1_000)) + " " + "y" * 5_000
@@ -207,7 +207,7 @@ def test_the_card_names_every_source_and_none_that_is_refused() -> None:
     assert not set(table["refused"]["repositories"]) & set().union(*by_licence.values())
 
 
-def test_a_lost_file_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bundled, "_FOLDER", tmp_path)
     with pytest.raises(ModelUnavailable, match=r"read: table\.safetensors") as caught:
         BundledEmbedder()

@@ -19,14 +19,14 @@ def test_shared_words_mean_nearness() -> None:
     assert np.allclose(np.linalg.norm(vectors[:4], axis=1), 1)
 
 
-def test_it_is_the_same_in_every_process() -> None:
+def test_vectors_are_the_same_in_every_process() -> None:
     (vector,) = HashedEmbedder(4).embed(["a b c"])
     assert np.array_equal(vector, HashedEmbedder(4).embed(["c b a"])[0])
     assert vector.dtype == np.float32
     assert HashedEmbedder(4).fingerprint != HashedEmbedder(8).fingerprint
 
 
-def test_it_counts_what_it_embeds() -> None:
+def test_embedded_texts_are_recorded() -> None:
     embedder = HashedEmbedder()
     embedder.embed(["a", "b"])
     embedder.embed(["c"])
@@ -38,5 +38,5 @@ def test_it_counts_what_it_embeds() -> None:
     ("provider", "kind"),
     [("none", type(None)), ("hash", HashedEmbedder), ("static", BundledEmbedder)],
 )
-def test_the_settings_choose(provider: str, kind: type) -> None:
+def test_settings_choose_the_embedder(provider: str, kind: type) -> None:
     assert type(open_embedder(EmbedSettings(provider=provider))) is kind

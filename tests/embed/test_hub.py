@@ -97,14 +97,14 @@ class Hub:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def listing(self) -> dict[str, Any]:
-        told = []
+        content = []
         for path, data in self.files.items():
             git = sha1(b"blob %d\0" % len(data) + data).hexdigest()
             entry: dict[str, Any] = {"rfilename": path, "size": len(data), "blobId": git}
             if path.endswith((".onnx", "_data", ".bin")):
                 entry["lfs"] = {"sha256": sha256(data).hexdigest(), "size": len(data)}
-            told.append(entry)
-        return {"sha": COMMIT, "siblings": told}
+            content.append(entry)
+        return {"sha": COMMIT, "siblings": content}
 
     @property
     def url(self) -> str:
@@ -129,7 +129,7 @@ def fetch(server: Hub, models: Path, name: str = NAME, **more: Any) -> Path:
     return hub.fetch(name, models, choose, hub=server.url, **how)
 
 
-def test_a_model_is_fetched_once_with_progress_kept_and_found_again(
+def test_a_model_is_downloaded_once_with_progress(
     server: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seen: list[Fetching] = []
@@ -141,7 +141,7 @@ def test_a_model_is_fetched_once_with_progress_kept_and_found_again(
     total = sum(len(FILES[path]) for path in wanted)
     assert seen[0] == Fetching(NAME, 0, total)
     assert seen[-1] == Fetching(NAME, total, total)
-    assert [each.bytes for each in seen] == sorted(each.bytes for each in seen)
+    assert [item.bytes for item in seen] == sorted(item.bytes for item in seen)
     assert len(seen) > len(wanted)
     asked = len(server.asked)
     server.close()
@@ -152,7 +152,7 @@ def test_a_model_is_fetched_once_with_progress_kept_and_found_again(
     assert capsys.readouterr().err == ""
 
 
-def test_without_a_listener_progress_goes_to_stderr_in_plain_lines(
+def test_progress_goes_to_stderr_by_default(
     server: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fetch(server, tmp_path / "models")
@@ -162,7 +162,7 @@ def test_without_a_listener_progress_goes_to_stderr_in_plain_lines(
     assert err.splitlines()[-1] == f"Downloading the model {NAME}: 4 of 4 MB"
 
 
-def test_what_came_before_a_cut_is_not_fetched_again(server: Hub, tmp_path: Path) -> None:
+def test_an_interrupted_download_continues(server: Hub, tmp_path: Path) -> None:
     """Seen to fail when ``_get`` began at 0 each time."""
     server.cut_after = [1_000_000, 1_500_000]
     folder = fetch(server, tmp_path / "models")
@@ -172,7 +172,7 @@ def test_what_came_before_a_cut_is_not_fetched_again(server: Hub, tmp_path: Path
     assert server.sent["onnx/model.onnx"] == len(WEIGHTS)
 
 
-def test_a_download_that_was_given_up_goes_on_the_next_time(server: Hub, tmp_path: Path) -> None:
+def test_a_failed_download_continues_in_the_next_call(server: Hub, tmp_path: Path) -> None:
     server.cut_after = [1_000_000]
     with pytest.raises(ModelUnavailable, match="1000000 bytes, expected 4096000") as raised:
         fetch(server, tmp_path / "models", retries=0)
@@ -189,7 +189,7 @@ def test_a_server_without_ranges_sends_all_of_it(server: Hub, tmp_path: Path) ->
     assert (folder / "onnx" / "model.onnx").read_bytes() == WEIGHTS
 
 
-def test_a_wrong_hash_is_fetched_again_and_then_refused(server: Hub, tmp_path: Path) -> None:
+def test_a_wrong_hash_is_fetched_again_and_then_rejected(server: Hub, tmp_path: Path) -> None:
     """Seen to fail when ``_is`` compared sizes alone."""
     wrong = b"\x01" + WEIGHTS[1:]
     server.served["onnx/model.onnx"] = wrong
@@ -205,7 +205,7 @@ def test_a_wrong_hash_is_fetched_again_and_then_refused(server: Hub, tmp_path: P
         fetch(server, tmp_path / "others")
 
 
-def test_damage_of_what_was_kept_is_noticed_when_it_goes_on(server: Hub, tmp_path: Path) -> None:
+def test_a_damaged_partial_download_is_noticed(server: Hub, tmp_path: Path) -> None:
     server.cut_after = [1_000_000]
     with pytest.raises(ModelUnavailable):
         fetch(server, tmp_path / "models", retries=0)
@@ -216,7 +216,7 @@ def test_damage_of_what_was_kept_is_noticed_when_it_goes_on(server: Hub, tmp_pat
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_a_hub_in_trouble_is_asked_again(server: Hub, tmp_path: Path, status: int) -> None:
+def test_transient_hub_errors_are_retried(server: Hub, tmp_path: Path, status: int) -> None:
     server.statuses = [(status, "3"), (status, "")]
     assert fetch(server, tmp_path / "models").is_dir()
     server.statuses = [(status, "")] * 9
@@ -265,20 +265,20 @@ def test_a_revision_is_a_model_of_its_own(server: Hub, tmp_path: Path) -> None:
     assert any(path.endswith("/revision/v2?blobs=true") for path, _ in server.asked)
 
 
-def test_two_that_fetch_at_once_get_the_same_model(server: Hub, tmp_path: Path) -> None:
-    found: list[Path | Exception] = []
+def test_concurrent_downloads_get_the_same_model(server: Hub, tmp_path: Path) -> None:
+    folders: list[Path | Exception] = []
 
     def run() -> None:
         try:
-            found.append(fetch(server, tmp_path / "models", on_fetch=lambda _: None))
+            folders.append(fetch(server, tmp_path / "models", on_fetch=lambda _: None))
         except Exception as error:
-            found.append(error)
+            folders.append(error)
 
     threads = [threading.Thread(target=run) for _ in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join(60)
-    assert [each for each in found if isinstance(each, Exception)] == []
-    assert len(set(map(str, found))) == 1
-    assert (Path(str(found[0])) / "onnx" / "model.onnx").read_bytes() == WEIGHTS
+    for item in threads:
+        item.start()
+    for item in threads:
+        item.join(60)
+    assert [item for item in folders if isinstance(item, Exception)] == []
+    assert len(set(map(str, folders))) == 1
+    assert (Path(str(folders[0])) / "onnx" / "model.onnx").read_bytes() == WEIGHTS

@@ -108,7 +108,7 @@ def opened(folder: Path, **more: Any) -> OnnxEmbedder:
         (None, lambda rows: rows.mean(axis=0)),
     ],
 )
-def test_pooling_is_the_models_own_and_padding_counts_nothing(
+def test_pooling_follows_the_model_and_ignores_padding(
     tmp_path: Path, told: dict[str, Any] | None, pooled: Any
 ) -> None:
     """Seen to fail when the mean took padding along, and when ``last`` took the last column."""
@@ -119,13 +119,13 @@ def test_pooling_is_the_models_own_and_padding_counts_nothing(
         assert np.allclose(vector, unit(pooled(rows[ids(text)])), atol=1e-6)
 
 
-def test_a_pooling_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_pooling_is_rejected(tmp_path: Path) -> None:
     odd = {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True}
     with pytest.raises(ModelUnavailable, match="pooling is not supported"):
         opened(tiny(tmp_path / "m", **{"1_Pooling/config.json": odd}))
 
 
-def test_an_output_that_is_pooled_already_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_a_pooled_output_is_used_as_it_is(tmp_path: Path) -> None:
     states = np.arange(6, dtype=np.float32).reshape(2, 3)
     assert np.array_equal(pool(states, np.ones((2, 5), dtype=np.int64), "mean"), states)
 
@@ -156,7 +156,7 @@ def test_prefixes_come_from_the_model_or_from_the_settings(tmp_path: Path) -> No
         ("nomic-ai/nomic-embed-text-v1.5", "search_query: ", "search_document: "),
     ],
 )  # fmt: skip
-def test_prefixes_that_a_model_keeps_to_itself_are_known_by_its_name(
+def test_unstated_prefixes_are_known_by_model_name(
     tmp_path: Path, name: str, query: str, passage: str
 ) -> None:
     found = read_card(tiny(tmp_path / "m"), name)
@@ -233,7 +233,7 @@ def test_length_threads_and_batch_are_settings(tmp_path: Path) -> None:
         opened(tmp_path / "m", device="cuda").embed(["red"])
 
 
-def test_batches_hold_texts_of_like_length_and_not_too_many_tokens() -> None:
+def test_batches_have_similar_lengths_and_a_token_limit() -> None:
     lengths = [10, 3000, 20, 1500, 5]
     order = sorted(range(5), key=lambda at: lengths[at])
     assert list(batches(order, lengths, 32, 4096)) == [[4, 0, 2], [3], [1]]
@@ -281,7 +281,7 @@ def test_int8_weights_are_used_where_there_are_any(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_folder_that_is_no_model_says_why(tmp_path: Path, change: Any, message: str) -> None:
+def test_an_unusable_folder_says_why(tmp_path: Path, change: Any, message: str) -> None:
     folder = tiny(tmp_path / "m")
     change(folder)
     with pytest.raises(ModelUnavailable, match=message) as raised:
@@ -289,7 +289,7 @@ def test_a_folder_that_is_no_model_says_why(tmp_path: Path, change: Any, message
     assert "embed.model" in raised.value.hint
 
 
-def test_a_folder_that_is_not_there_and_an_input_nobody_knows(tmp_path: Path) -> None:
+def test_a_missing_folder_and_an_unknown_input(tmp_path: Path) -> None:
     with pytest.raises(ModelUnavailable, match="There is no folder"):
         opened(tmp_path / "none")
     folder = tiny(tmp_path / "m", inputs=("input_ids", "pixel_values"))
@@ -322,7 +322,7 @@ def test_without_onnxruntime_the_error_says_what_to_install(
 
 
 def test_nothing_is_written_under_the_users_home(tmp_path: Path) -> None:
-    """onnxruntime keeps an event database there unless it is told not to, before its import.
+    """onnxruntime writes an event database there unless that is disabled before its import.
 
     Seen to fail without ``silence_telemetry`` where the wheel has that telemetry.
     """
@@ -403,7 +403,7 @@ SENTENCES = [
 
 
 @needs_minilm
-def test_minilm_gives_what_its_weights_say(real: Path) -> None:
+def test_minilm_matches_a_reference_computation(real: Path) -> None:
     """Against the forward pass in numpy, alone and padded in a batch of very unlike lengths."""
     embedder = opened(real)
     assert embedder.dimensions == 384
@@ -420,7 +420,7 @@ def test_minilm_gives_what_its_weights_say(real: Path) -> None:
 
 
 @needs_minilm
-def test_minilm_knows_what_means_the_same(real: Path) -> None:
+def test_minilm_ranks_paraphrases_first(real: Path) -> None:
     vectors = opened(real).embed(SENTENCES)
     near = vectors @ vectors.T
     assert near[0, 1] > 0.5 > 0.3 > near[0, 2]
@@ -429,7 +429,7 @@ def test_minilm_knows_what_means_the_same(real: Path) -> None:
 
 
 @needs_minilm
-def test_minilm_does_not_mind_order_or_company(real: Path) -> None:
+def test_minilm_is_independent_of_order_and_batch(real: Path) -> None:
     embedder = opened(real, batch=3)
     vectors = embedder.embed(SENTENCES)
     backwards = embedder.embed(SENTENCES[::-1])[::-1]
@@ -440,7 +440,7 @@ def test_minilm_does_not_mind_order_or_company(real: Path) -> None:
 
 
 @needs_minilm
-def test_minilm_in_int8_is_made_once_and_says_nearly_the_same(
+def test_minilm_is_quantised_once_with_similar_vectors(
     real: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     models = str(tmp_path / "models")

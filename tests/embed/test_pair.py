@@ -24,7 +24,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
 
-def test_texts_of_two_models_have_nothing_in_common() -> None:
+def test_texts_of_two_models_have_similarity_zero() -> None:
     docs, code = HashedEmbedder(384), HashedEmbedder(768)
     pair = PairEmbedder(docs, code)
     assert pair.dimensions == 384 + 768
@@ -115,7 +115,7 @@ def test_a_question_finds_both_by_meaning(library: Library) -> None:
     assert library.status().dimensions == 1152
 
 
-def test_each_model_puts_forward_its_own_nearest(library: Library) -> None:
+def test_each_model_finds_its_own_nearest(library: Library) -> None:
     """Else the one that calls everything near would fill the list: here that of the code."""
     library.index()
     folder = library.folder()
@@ -124,8 +124,8 @@ def test_each_model_puts_forward_its_own_nearest(library: Library) -> None:
     question = pair.embed_query("parse a date")
     question[1] *= 100
     with folder.store.snapshot() as snapshot:
-        found = snapshot.vector_search(question, 1, Filters())
-        assert {place.uri for place, _ in found} == {"guide.md", "dates.py"}
-        assert [score for _, score in found] == sorted((s for _, s in found), reverse=True)
-        scores = snapshot.vector_scores(question, [place for place, _ in found])
-        assert np.allclose(scores, [score for _, score in found], rtol=1e-3)
+        nearest = snapshot.vector_search(question, 1, Filters())
+        assert {place.uri for place, _ in nearest} == {"guide.md", "dates.py"}
+        assert [score for _, score in nearest] == sorted((s for _, s in nearest), reverse=True)
+        scores = snapshot.vector_scores(question, [place for place, _ in nearest])
+        assert np.allclose(scores, [score for _, score in nearest], rtol=1e-3)

@@ -55,11 +55,11 @@ def test_vectors_come_in_the_order_of_the_texts_and_have_unit_length(service: Se
 def test_at_most_a_hundred_texts_go_in_one_request(service: Service) -> None:
     embedder, _ = opened(service)
     assert embedder.embed([f"text {n}" for n in range(250)]).shape == (250, 8)
-    assert [len(each["input"]) for each in service.asked] == [100, 100, 50]
+    assert [len(request["input"]) for request in service.asked] == [100, 100, 50]
     fewer, _ = opened(service, request_batch=7)
     service.asked.clear()
     fewer.embed([f"text {n}" for n in range(15)])
-    assert [len(each["input"]) for each in service.asked] == [7, 7, 1]
+    assert [len(request["input"]) for request in service.asked] == [7, 7, 1]
     with pytest.raises(InvalidConfig, match="request_batch"):
         load(None, {"embed.request_batch": 101}, {})
 
@@ -90,7 +90,7 @@ def test_openai_small_with_1536_dimensions_and_its_key_from_the_environment(
     assert not in_workers(chosen)
 
 
-def test_no_key_goes_to_a_service_that_none_was_named_for(
+def test_no_key_is_sent_to_a_service_without_key_env(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """OPENAI_API_KEY is set on many machines, and other services must not see it."""
@@ -105,7 +105,7 @@ def test_no_key_goes_to_a_service_that_none_was_named_for(
 
 
 @pytest.mark.parametrize("fault", [refused(429), refused(503), refused(500), cut])
-def test_what_may_pass_is_tried_again(service: Service, fault: Answer) -> None:
+def test_transient_errors_are_retried(service: Service, fault: Answer) -> None:
     embedder, slept = opened(service)
     service.faults = [fault, fault, fault]
     assert embedder.embed(["hello"]).any()
@@ -153,7 +153,7 @@ def test_it_gives_up_and_says_what_to_do(service: Service) -> None:
         (lambda *_: (302, {"Location": "http://127.0.0.1:1/"}, b""), "302", "running"),
     ],
 )
-def test_what_does_not_pass_is_an_error_at_once(
+def test_permanent_errors_are_not_retried(
     service: Service, monkeypatch: pytest.MonkeyPatch, fault: Answer, message: str, hint: str
 ) -> None:
     monkeypatch.setenv("MY_KEY", KEY)
@@ -167,7 +167,7 @@ def test_what_does_not_pass_is_an_error_at_once(
     assert len(service.asked) == 1
 
 
-def test_a_service_that_does_not_answer_is_not_waited_for(service: Service) -> None:
+def test_a_silent_service_times_out(service: Service) -> None:
     def slow(*_: Any) -> tuple[int, dict[str, str], Any]:
         time.sleep(4)
         return 500, {}, {}
@@ -243,7 +243,10 @@ def test_questions_carry_their_own_prefix_and_are_asked_once(service: Service) -
     first = embedder.embed_query("apples")
     assert np.array_equal(embedder.embed_query("apples"), first)
     embedder.embed(["apples"])
-    assert [each["input"] for each in service.asked] == [["query: apples"], ["passage: apples"]]
+    assert [request["input"] for request in service.asked] == [
+        ["query: apples"],
+        ["passage: apples"],
+    ]
 
 
 def test_after_a_failure_questions_do_not_wait_for_the_service(service: Service) -> None:
@@ -279,7 +282,7 @@ def library(root: Path, tmp_path: Path, service: Service, **more: Any) -> Librar
     return Library.open(root, index_dir=tmp_path / "index", settings=chosen)
 
 
-def test_a_service_that_is_away_costs_a_question_its_meaning_only(
+def test_without_the_service_questions_use_keywords(
     root: Path, tmp_path: Path, service: Service
 ) -> None:
     with library(root, tmp_path, service) as opened_one:
@@ -288,7 +291,7 @@ def test_a_service_that_is_away_costs_a_question_its_meaning_only(
         (root / "new.md").write_text("walrus\n")
         answer = opened_one.search("zebra facts")
         assert {hit.uri for hit in answer.hits} == {"guide.md", "notes.md"}
-        reasons = {each.reason: each.detail for each in answer.incomplete}
+        reasons = {request.reason: request.detail for request in answer.incomplete}
         assert "503: away" in reasons["no_model"]
         assert "Words only" in reasons["no_model"]
         assert "1 file changed" in reasons["stale"]
@@ -310,13 +313,13 @@ def test_a_search_asks_with_the_prefix_of_questions(
     prefixes = {"embed_query_prefix": "query: ", "embed_passage_prefix": "passage: "}
     with library(root, tmp_path, service, **prefixes) as opened_one:
         opened_one.index()
-        passages = [text for each in service.asked for text in each["input"]]
+        passages = [text for request in service.asked for text in request["input"]]
         assert all(text.startswith("passage: ") for text in passages if text != "dimensions")
         opened_one.search("zebra", mode="vector")
     assert service.asked[-1]["input"] == ["query: zebra"]
 
 
-def test_a_build_that_loses_its_service_goes_on_from_there(
+def test_an_interrupted_build_continues(
     root: Path, tmp_path: Path, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seen to fail without the checkpoint in ``Build._save_on_failure``."""
@@ -351,16 +354,16 @@ def test_the_key_is_in_no_file_of_the_index(
     monkeypatch.setenv("MY_KEY", KEY)
     with library(root, tmp_path, service, embed_key_env="MY_KEY") as opened_one:
         opened_one.index()
-        told = repr(opened_one.snapshots()) + repr(opened_one.status()) + repr(opened_one.settings)
-    assert KEY not in told
+        content = (
+            repr(opened_one.snapshots()) + repr(opened_one.status()) + repr(opened_one.settings)
+        )
+    assert KEY not in content
     files = [path for path in (tmp_path / "index").rglob("*") if path.is_file()]
     assert files
     assert not [path for path in files if KEY.encode() in path.read_bytes()]
 
 
-def test_another_length_under_the_old_name_is_noticed(
-    root: Path, tmp_path: Path, service: Service
-) -> None:
+def test_a_changed_vector_length_is_noticed(root: Path, tmp_path: Path, service: Service) -> None:
     with library(root, tmp_path, service) as opened_one:
         opened_one.index()
     service.dimensions = 16

@@ -38,18 +38,18 @@ def test_a_score_is_the_sigmoid_of_the_models_number(folder: Path) -> None:
         "zebras zebras zebras",  # 3
         "nobody knows",  # none, and unknown words are like no other
     ]
-    found = CrossEncoder(SETTINGS, str(folder)).scores("How do zebras sleep", texts)
-    assert found == pytest.approx([sigmoid(n - 2) for n in (2, 0, 4, 3, 0)], abs=1e-6)
+    values = CrossEncoder(SETTINGS, str(folder)).scores("How do zebras sleep", texts)
+    assert values == pytest.approx([sigmoid(n - 2) for n in (2, 0, 4, 3, 0)], abs=1e-6)
 
 
-def test_of_two_numbers_the_second_counts_against_the_first(tmp_path: Path) -> None:
+def test_two_logits_use_their_difference(tmp_path: Path) -> None:
     folder = tiny_cross_encoder.write(tmp_path / "two", WORDS, numbers=2)
-    found = CrossEncoder(SETTINGS, str(folder)).scores("zebras sleep", ["zebras", "lions"])
+    values = CrossEncoder(SETTINGS, str(folder)).scores("zebras sleep", ["zebras", "lions"])
     # 0 against -1, and 0 against -2.
-    assert found == pytest.approx([sigmoid(-1), sigmoid(-2)], abs=1e-6)
+    assert values == pytest.approx([sigmoid(-1), sigmoid(-2)], abs=1e-6)
 
 
-def test_what_a_text_scores_does_not_depend_on_the_others(folder: Path) -> None:
+def test_a_score_is_independent_of_the_batch(folder: Path) -> None:
     """Caught: padding that is counted as words."""
     model = CrossEncoder(SETTINGS, str(folder))
     texts = ["zebras", "zebras sleep standing " * 9, "how do lions"]
@@ -71,7 +71,7 @@ def test_a_long_text_is_cut_and_a_long_question_too(folder: Path) -> None:
     assert model.scores("zebras", []) == []
 
 
-def test_a_model_that_gives_no_verdict_is_refused(tmp_path: Path) -> None:
+def test_a_model_without_a_score_is_rejected(tmp_path: Path) -> None:
     folder = tiny_cross_encoder.write(tmp_path / "three", WORDS, numbers=3)
     with pytest.raises(ModelUnavailable, match="3 numbers"):
         CrossEncoder(SETTINGS, str(folder)).scores("zebras", ["zebras"])
@@ -81,7 +81,7 @@ def test_a_model_is_loaded_once(folder: Path) -> None:
     assert open_reranker(SETTINGS, str(folder)) is open_reranker(SETTINGS, str(folder))
 
 
-def test_what_cannot_be_had_is_not_looked_for_at_every_question(
+def test_a_failed_model_is_not_retried_at_every_question(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "later"

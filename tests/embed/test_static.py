@@ -64,7 +64,7 @@ def test_vectors_have_unit_length(embedder: StaticEmbedder) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " \n", "... — 🎉 ___"])
-def test_a_text_without_words_has_no_direction(embedder: StaticEmbedder, text: str) -> None:
+def test_a_text_without_words_has_a_zero_vector(embedder: StaticEmbedder, text: str) -> None:
     vectors = embedder.embed([text, "word"])
     assert not vectors[0].any()
     assert vectors[1].any()
@@ -75,7 +75,7 @@ def test_no_texts_give_no_vectors(embedder: StaticEmbedder) -> None:
     assert embedder.embed([]).shape == (0, embedder.dimensions)
 
 
-def test_alone_and_in_bulk_a_text_has_the_same_vector(model: Path) -> None:
+def test_a_query_and_a_batch_give_the_same_vector(model: Path) -> None:
     one, many = StaticEmbedder(model), StaticEmbedder(model)
     alone = np.vstack([one.embed([text]) for text in TEXTS])
     bulk = many.embed(TEXTS * 20)
@@ -151,9 +151,7 @@ def test_hostile_texts_are_quick(embedder: StaticEmbedder) -> None:
         assert time.process_time() - started < 10.0
 
 
-def test_tokens_are_remembered_but_not_without_end(
-    model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_token_cache_is_bounded(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "_MAX_CACHED_WORDS", 100)
     embedder = StaticEmbedder(model)
     text = " ".join(f"w{number}" for number in range(1_000)) + " " + "y" * 5_000
@@ -166,7 +164,7 @@ def test_tokens_are_remembered_but_not_without_end(
 # --- models that cannot be used -----------------------------------------------------------------
 
 
-def test_an_empty_folder_is_no_model(tmp_path: Path) -> None:
+def test_an_empty_folder_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ModelUnavailable) as caught:
         StaticEmbedder(tmp_path)
     assert caught.value.details["path"].startswith(str(tmp_path))
@@ -195,14 +193,14 @@ def table(rows: int = 4, kind: str = "F16", shape: tuple[int, ...] | None = None
         table()[:-10],
     ],
 )
-def test_a_wrong_file_is_no_model(tmp_path: Path, content: bytes) -> None:
+def test_a_wrong_file_is_rejected(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "model.safetensors").write_bytes(content)
     (tmp_path / "tokenizer.json").write_text("{}", encoding="utf-8")
     with pytest.raises(ModelUnavailable):
         StaticEmbedder(tmp_path)
 
 
-def test_a_wrong_tokenizer_is_no_model(tmp_path: Path, embedder: StaticEmbedder) -> None:
+def test_a_wrong_tokenizer_is_rejected(tmp_path: Path, embedder: StaticEmbedder) -> None:
     (tmp_path / "model.safetensors").write_bytes(table())
     (tmp_path / "tokenizer.json").write_text("{}", encoding="utf-8")
     with pytest.raises(ModelUnavailable):

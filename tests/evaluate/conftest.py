@@ -1,4 +1,4 @@
-"""A small corpus with a real index, and nobody's configuration."""
+"""A small corpus with a real index, isolated from the user's configuration."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def results(values: dict[str, float], k: int = 10) -> Results:
 )
 def test_few_differences_are_tried_in_every_way(differences: list[float], p: float) -> None:
     assert randomisation_test(differences) == pytest.approx(p)
-    assert randomisation_test([-each for each in differences]) == pytest.approx(p)
+    assert randomisation_test([-query for query in differences]) == pytest.approx(p)
 
 
 def test_many_differences_agree_with_all_ways() -> None:
@@ -74,16 +74,16 @@ def test_it_is_the_same_every_time_and_other_with_another_seed() -> None:
 def test_it_is_calibrated_where_nothing_differs() -> None:
     """Under the null hypothesis every probability is as likely as every other."""
     source = np.random.Generator(np.random.PCG64(3))
-    found = np.array(
+    comparison = np.array(
         [
             randomisation_test(source.normal(0, 1, 40) * (source.random(40) < 0.7), resamples=999)
             for _ in range(400)
         ]
     )
-    assert 0.02 <= (found < 0.05).mean() <= 0.09
-    assert 0.06 <= (found < 0.10).mean() <= 0.15
-    assert 0.43 <= (found < 0.5).mean() <= 0.57
-    assert 0.84 <= (found < 0.9).mean() <= 0.95
+    assert 0.02 <= (comparison < 0.05).mean() <= 0.09
+    assert 0.06 <= (comparison < 0.10).mean() <= 0.15
+    assert 0.43 <= (comparison < 0.5).mean() <= 0.57
+    assert 0.84 <= (comparison < 0.9).mean() <= 0.95
 
 
 def test_it_sees_a_clear_difference() -> None:
@@ -132,18 +132,22 @@ def test_no_values_have_no_interval() -> None:
 def test_a_comparison_by_hand() -> None:
     before = results({"a": 0.5, "b": 1.0, "c": 0.0, "d": 0.25})
     after = results({"a": 1.0, "b": 0.0, "c": 0.0, "d": 0.5})
-    found = compare(after, before, "mrr")
-    assert (found.metric, found.queries, found.unpaired) == ("mrr", 4, 0)
-    assert (found.before, found.after) == (0.4375, 0.375)
-    assert found.delta == pytest.approx(-0.0625)
-    assert (found.wins, found.losses, found.ties) == (2, 1, 1)
+    comparison = compare(after, before, "mrr")
+    assert (comparison.metric, comparison.queries, comparison.unpaired) == ("mrr", 4, 0)
+    assert (comparison.before, comparison.after) == (0.4375, 0.375)
+    assert comparison.delta == pytest.approx(-0.0625)
+    assert (comparison.wins, comparison.losses, comparison.ties) == (2, 1, 1)
     # Of the sums of 0.5, -1 and 0.25 with any sign all are at least a quarter from 0.
-    assert found.p == 1.0
-    assert not found.significant
-    assert not found.worse
-    assert [(each.id, each.delta) for each in found.moved] == [("b", -1.0), ("a", 0.5), ("d", 0.25)]
-    assert (found.moved[0].rank_before, found.moved[0].rank_after) == (1, 0)
-    assert found.low <= found.delta <= found.high
+    assert comparison.p == 1.0
+    assert not comparison.significant
+    assert not comparison.worse
+    assert [(query.id, query.delta) for query in comparison.moved] == [
+        ("b", -1.0),
+        ("a", 0.5),
+        ("d", 0.25),
+    ]
+    assert (comparison.moved[0].rank_before, comparison.moved[0].rank_after) == (1, 0)
+    assert comparison.low <= comparison.delta <= comparison.high
 
 
 def test_better_and_worse_are_told_apart() -> None:
@@ -156,18 +160,18 @@ def test_better_and_worse_are_told_apart() -> None:
     assert (up.low, up.high) == pytest.approx((0.2, 0.2))
 
 
-def test_rounding_is_no_change() -> None:
-    found = compare(results({"a": 0.1 + 0.2}), results({"a": 0.3}))
-    assert (found.ties, found.moved, found.p) == (1, (), 1.0)
+def test_rounding_is_not_a_change() -> None:
+    comparison = compare(results({"a": 0.1 + 0.2}), results({"a": 0.3}))
+    assert (comparison.ties, comparison.moved, comparison.p) == (1, (), 1.0)
 
 
-def test_what_was_kept_and_read_again_is_no_worse(tmp_path: Path) -> None:
+def test_saved_results_compare_as_equal(tmp_path: Path) -> None:
     """Caught: six digits were kept, and the same answers counted as significantly worse."""
     now = results({str(number): 1 / math.log2(3) for number in range(8)})
-    kept = tmp_path / "kept.json"
-    kept.write_text(json.dumps(results_as_json(now)), encoding="utf-8")
-    found = compare(now, read_results(kept))
-    assert (found.ties, found.moved, found.p) == (8, (), 1.0)
+    saved = tmp_path / "kept.json"
+    saved.write_text(json.dumps(results_as_json(now)), encoding="utf-8")
+    comparison = compare(now, read_results(saved))
+    assert (comparison.ties, comparison.moved, comparison.p) == (8, (), 1.0)
 
 
 def test_only_questions_judged_alike_are_paired() -> None:
@@ -176,11 +180,11 @@ def test_only_questions_judged_alike_are_paired() -> None:
         "made", 10, "hybrid", "hash", {},
         (scored("a", 1.0), scored("b", 1.0, mark="judged anew"), scored("new", 1.0)),
     )  # fmt: skip
-    found = compare(after, before)
-    assert (found.queries, found.unpaired, found.delta) == (1, 4, 1.0)
+    comparison = compare(after, before)
+    assert (comparison.queries, comparison.unpaired, comparison.delta) == (1, 4, 1.0)
 
 
-def test_what_does_not_pair_is_refused() -> None:
+def test_unpaired_measurements_are_rejected() -> None:
     with pytest.raises(InvalidArgument, match="no question in common"):
         compare(results({"a": 1.0}), results({"b": 1.0}))
     with pytest.raises(InvalidArgument, match="first 5 answers"):

@@ -34,7 +34,7 @@ def state(folder: Path) -> dict[str, bytes]:
         ({"sources.exclude": ["roads.md"]}, True),
     ],
 )
-def test_an_index_is_left_as_it_is(
+def test_the_users_index_is_not_changed(
     library: Library, folder: Path, tmp_path: Path, changed: dict[str, object], own: bool
 ) -> None:
     library.close()
@@ -44,9 +44,9 @@ def test_an_index_is_left_as_it_is(
     with open_configuration(
         [folder], configuration, elsewhere=tmp_path / "away", index_dir=tmp_path / "indexes"
     ) as measured:
-        found = evaluate(measured, [QUESTION])
+        results = evaluate(measured, [QUESTION])
         assert measured.index_dir.is_relative_to(tmp_path / ("away" if own else "indexes"))
-    assert found.queries[0].rank
+    assert results.queries[0].rank
     assert (tmp_path / "away").exists() is own
     after = state(tmp_path / "indexes")
     assert list(after) == list(before)
@@ -99,7 +99,7 @@ def test_generations_need_the_index_that_has_them(
         raise AssertionError("it was open_configuration")
 
 
-def test_all_questions_meet_one_state(folder: Path, library: Library, tmp_path: Path) -> None:
+def test_all_questions_see_the_same_state(folder: Path, library: Library, tmp_path: Path) -> None:
     """What changes meanwhile is not looked at: the first question saw the disk."""
     with open_configuration(
         [folder], Configuration("x", SETTINGS), elsewhere=tmp_path, index_dir=tmp_path / "indexes"

@@ -52,14 +52,14 @@ def test_every_filter_is_known(tmp_path: Path) -> None:
         ' "authors": ["a"]}'
     )
     line = f'{{"query": "q", "relevant": ["a"], "filters": {filters}}}'
-    (found,) = read_judged(file(tmp_path, line))
-    assert found.filters == Filters(
+    (questions,) = read_judged(file(tmp_path, line))
+    assert questions.filters == Filters(
         prefix="p", glob="g", heading="h", touches="t", branch="b", uris=("u",), tags=("t",),
         lanes=("commits",), languages=("python",), authors=("a",),
     )  # fmt: skip
 
 
-def test_what_is_written_reads_the_same(tmp_path: Path) -> None:
+def test_written_questions_read_back_equal(tmp_path: Path) -> None:
     judged = [
         Judged("1", "one", (Relevant("a.md"), Relevant("b.md#B", 2.5)), "kind"),
         Judged("2", "zwei\n„x“", (Relevant("c.md"),), filters=Filters(tags=("t",), glob="*.md")),
@@ -71,10 +71,10 @@ def test_what_is_written_reads_the_same(tmp_path: Path) -> None:
     ]
 
 
-def test_windows_line_ends_and_a_mark_are_fine(tmp_path: Path) -> None:
+def test_windows_line_ends_and_a_byte_order_mark_are_accepted(tmp_path: Path) -> None:
     path = tmp_path / "questions.jsonl"
     path.write_bytes(b"\xef\xbb\xbf" + GOOD.encode() + b"\r\n\r\n")
-    assert [each.query for each in read_judged(path)] == ["good"]
+    assert [question.query for question in read_judged(path)] == ["good"]
 
 
 BAD = [
@@ -120,7 +120,7 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str, message: str) -> None:
     assert caught.value.details["line"] == 3
 
 
-def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+def test_unreadable_files_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="There is no file"):
         read_judged(tmp_path / "absent.jsonl")
     with pytest.raises(IOFailed):
@@ -144,7 +144,7 @@ def question_set(tmp_path: Path, qrels: str) -> Path:
 
 def test_a_question_set(tmp_path: Path) -> None:
     path = question_set(tmp_path, "q1\ta\t1\nq2\tb/c\t2\nq1\td\t0\nq1\te\t1\nother\tx\t1\n")
-    assert [(each.id, each.query, each.relevant) for each in read_judged(path)] == [
+    assert [(question.id, question.query, question.relevant) for question in read_judged(path)] == [
         ("q1", "one", (Relevant("a"), Relevant("e"))),
         ("q2", "two", (Relevant("b/c", 2.0),)),
     ]

@@ -15,8 +15,8 @@ from lookfar.model import Page, PageChunk
 
 def by_kind(made: list[Judged]) -> dict[str, list[Judged]]:
     return {
-        kind: [each for each in made if each.category == kind]
-        for kind in dict.fromkeys(each.category for each in made)
+        kind: [question for question in made if question.category == kind]
+        for kind in dict.fromkeys(question.category for question in made)
     }
 
 
@@ -24,25 +24,25 @@ def test_each_kind_of_question(library: Library) -> None:
     made = by_kind(known_items(library))
     assert list(made) == ["heading", "opening", "sentence", "docstring"]
     assert {len(made[kind]) for kind in ("heading", "opening", "sentence")} == {3}
-    assert {each.relevant[0].target.partition("#")[0] for each in made["heading"]} == {
+    assert {question.relevant[0].target.partition("#")[0] for question in made["heading"]} == {
         "fruit.md",
         "roads.md",
         "tools.md",
     }
-    assert all(len(each.relevant) == 1 for kind in made for each in made[kind])
+    assert all(len(question.relevant) == 1 for kind in made for question in made[kind])
 
 
-def test_a_heading_asks_for_its_section(library: Library) -> None:
+def test_a_heading_question_targets_its_section(library: Library) -> None:
     (winter,) = [
-        each
-        for each in known_items(library)
-        if each.category == "heading" and "roads" in each.id
+        question
+        for question in known_items(library)
+        if question.category == "heading" and "roads" in question.id
     ]  # fmt: skip
     assert winter.query == "Roads Winter"
     assert winter.relevant[0].target == "roads.md#Roads > Winter"
 
 
-def test_a_docstring_asks_for_its_definition(library: Library) -> None:
+def test_a_docstring_question_targets_its_definition(library: Library) -> None:
     (made,) = by_kind(known_items(library))["docstring"]
     assert made.relevant[0].target in ("shelf.py#Shelf", "shelf.py#Shelf > put")
     # Neither the name of what is looked for nor that of its file is in the question.
@@ -51,8 +51,8 @@ def test_a_docstring_asks_for_its_definition(library: Library) -> None:
     assert "put" not in words
 
 
-def test_words_that_give_the_page_away_are_taken_out(library: Library) -> None:
-    made = {each.id: each.query for each in known_items(library)}
+def test_words_that_give_the_page_away_are_removed(library: Library) -> None:
+    made = {question.id: question.query for question in known_items(library)}
     # "Ladders and crates belong inside the barn before dawn.": a heading says Ladders, and no
     # other page says belong or inside. What is left are enough words that others have too.
     assert made["opening: tools.md"] == "and crates the barn before dawn"
@@ -60,22 +60,22 @@ def test_words_that_give_the_page_away_are_taken_out(library: Library) -> None:
     assert "roads" not in made["opening: roads.md"].lower()
 
 
-def test_rare_words_stay_where_nothing_else_would(tmp_path: Path) -> None:
+def test_rare_words_stay_in_a_small_corpus(tmp_path: Path) -> None:
     (tmp_path / "lone").mkdir()
     (tmp_path / "lone" / "only.md").write_text("# Only\n\nQuartz glimmers beneath silent water.\n")
     with Library.open(
         tmp_path / "lone", index_dir=tmp_path / "i", settings={"embed.provider": "hash"}
     ) as library:
         made = known_items(library)
-    assert [each.query for each in made] == ["Quartz glimmers beneath silent water"]
+    assert [question.query for question in made] == ["Quartz glimmers beneath silent water"]
 
 
 def test_every_question_can_be_answered(library: Library) -> None:
     made = known_items(library)
-    found = evaluate(library, made)
-    assert found.missing == ()
-    assert found.mean("recall") > 0.9
-    assert list(found.categories()) == ["docstring", "heading", "opening", "sentence"]
+    results = evaluate(library, made)
+    assert results.missing == ()
+    assert results.mean("recall") > 0.9
+    assert list(results.categories()) == ["docstring", "heading", "opening", "sentence"]
 
 
 def test_questions_depend_on_corpus_and_seed_alone(library: Library, folder: Path) -> None:
@@ -94,24 +94,24 @@ def test_a_new_document_moves_no_other_heading(library: Library, folder: Path) -
     (folder / "wells.md").write_text("# Wells\n\n## Deep water\n\nDig until it is wet.\n")
     library.index()
     after = by_kind(known_items(library))["heading"]
-    assert [each for each in after if "wells" not in each.id] == before
+    assert [question for question in after if "wells" not in question.id] == before
     assert len(after) == len(before) + 1
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 7])
-def test_as_many_as_wanted_and_evenly(library: Library, count: int) -> None:
+def test_the_count_is_spread_evenly(library: Library, count: int) -> None:
     made = known_items(library, count=count)
     assert len(made) == count
-    sizes = [len(each) for kind, each in by_kind(made).items() if kind != "docstring"]
+    sizes = [len(question) for kind, question in by_kind(made).items() if kind != "docstring"]
     assert max(sizes) - min(sizes) <= 1
 
 
-def test_headings_that_several_pages_have_are_not_asked(library: Library, folder: Path) -> None:
+def test_headings_of_several_pages_are_not_used(library: Library, folder: Path) -> None:
     for name in ("x.md", "y.md"):
         (folder / name).write_text("# Common heading\n\n## Shared part\n\nText.\n")
     library.index()
     made = by_kind(known_items(library))["heading"]
-    assert not [each for each in made if "ommon" in each.query]
+    assert not [question for question in made if "ommon" in question.query]
 
 
 @pytest.mark.parametrize(
@@ -122,21 +122,21 @@ def test_headings_that_several_pages_have_are_not_asked(library: Library, folder
         "# Page\n\n## Menu > Settings pane\n\nText.\n",
     ],
 )
-def test_headings_that_ask_for_no_section(library: Library, folder: Path, text: str) -> None:
+def test_headings_that_do_not_identify_a_section(library: Library, folder: Path, text: str) -> None:
     (folder / "x.md").write_text(text)
     library.index()
     made = known_items(library)
     assert made
-    assert not [each for each in made if each.id.startswith("heading: x.md")]
+    assert not [question for question in made if question.id.startswith("heading: x.md")]
 
 
-def test_sentences_that_several_pages_have_are_not_asked(library: Library, folder: Path) -> None:
+def test_sentences_of_several_pages_are_not_used(library: Library, folder: Path) -> None:
     for name in ("x.md", "y.md"):
         (folder / name).write_text(f"# {name}\n\nSubscribe below before spring orchards bloom.\n")
     library.index()
     made = known_items(library)
     assert made
-    assert not [each for each in made if each.query.startswith("Subscribe")]
+    assert not [question for question in made if question.query.startswith("Subscribe")]
 
 
 def test_several_folders_are_told_apart(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_several_folders_are_told_apart(tmp_path: Path) -> None:
         index_dir=tmp_path / "i", settings={"embed.provider": "hash"},
     ) as library:  # fmt: skip
         made = known_items(library)
-        targets = {each.relevant[0].target for each in made}
+        targets = {question.relevant[0].target for question in made}
         assert "lookfar://north/a.md" in targets | {t.partition("#")[0] for t in targets}
         assert evaluate(library, made).missing == ()
 
@@ -166,12 +166,12 @@ def test_a_folder_without_sentences_is_refused(tmp_path: Path) -> None:
         known_items(library)
 
 
-def test_nothing_is_less_than_one(library: Library) -> None:
+def test_a_count_below_one_is_rejected(library: Library) -> None:
     with pytest.raises(InvalidArgument):
         known_items(library, count=0)
 
 
-def test_prose_leaves_out_what_is_none() -> None:
+def test_prose_excludes_code_tables_and_lists() -> None:
     text = """---
 title: x
 ---

@@ -20,14 +20,14 @@ SETTINGS = {"embed.provider": "hash", "chunk.merge_small": False, "chunk.min_tok
 
 
 def judged(query: str, *relevant: str | tuple[str, float], **more: Any) -> Judged:
-    targets = [Relevant(*each) if isinstance(each, tuple) else Relevant(each) for each in relevant]
+    targets = [Relevant(*item) if isinstance(item, tuple) else Relevant(item) for item in relevant]
     return Judged(more.pop("id", query), query, tuple(targets), **more)
 
 
 def one(library: Library, *about: Any, k: int = 10, as_of: int | None = None, **more: Any) -> Any:
     """How one question is scored by words alone, which is easy to foresee."""
-    found = evaluate(library, [judged(*about, **more)], k=k, mode="keyword", as_of=as_of)
-    return found.queries[0]
+    results = evaluate(library, [judged(*about, **more)], k=k, mode="keyword", as_of=as_of)
+    return results.queries[0]
 
 
 # --- ranks, worked out by hand ----------------------------------------------------------------
@@ -44,7 +44,7 @@ def place(target: str, uri: str, span: tuple[int, int] | None = None, where: str
 
 
 def names(ranked: list[str]) -> str:
-    return "".join("." if each.startswith("\0") else each for each in ranked)
+    return "".join("." if item.startswith("\0") else item for item in ranked)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_ranks(places: list[Place], hits: list[Hit], ranked: str) -> None:
         ("gone.md", ".A"),
     ],
 )
-def test_a_part_that_is_gone_stays_a_part(gone: str, ranked: str) -> None:
+def test_a_missing_part_stays_a_part(gone: str, ranked: str) -> None:
     """Whether the index has it must not change what the other targets are ranked among."""
     targets = [unindexed_place(gone), place("A", "a.md")]
     assert names(ranked_targets(targets, [hit("x.md"), hit("x.md"), hit("a.md")])) == ranked
@@ -104,36 +104,36 @@ def test_a_part_that_is_gone_stays_a_part(gone: str, ranked: str) -> None:
     ],
 )
 def test_targets_are_named_as_elsewhere(library: Library, target: str) -> None:
-    found = one(library, "apples", target)
-    assert (found.rank, found.missing) == (1, ())
-    assert found.scores == {"ndcg": 1.0, "mrr": 1.0, "recall": 1.0, "success": 1.0}
-    assert found.found[0].startswith("fruit.md:")
+    results = one(library, "apples", target)
+    assert (results.rank, results.missing) == (1, ())
+    assert results.scores == {"ndcg": 1.0, "mrr": 1.0, "recall": 1.0, "success": 1.0}
+    assert results.found[0].startswith("fruit.md:")
 
 
 def test_definitions_are_targets(library: Library) -> None:
     assert one(library, "wooden thing somebody asks", "shelf.py#Shelf.put").rank == 1
-    found = one(library, "wooden thing somebody asks", "shelf.py#Shelf.gone", "shelf.py")
-    assert found.missing == ("shelf.py#Shelf.gone",)
+    results = one(library, "wooden thing somebody asks", "shelf.py#Shelf.gone", "shelf.py")
+    assert results.missing == ("shelf.py#Shelf.gone",)
 
 
 def test_another_section_of_the_right_page_does_not_count(library: Library) -> None:
-    found = one(library, "pears soften quickly", "fruit.md#Apples", k=1)
-    assert found.rank == 0
-    assert set(found.scores.values()) == {0.0}
+    results = one(library, "pears soften quickly", "fruit.md#Apples", k=1)
+    assert results.rank == 0
+    assert set(results.scores.values()) == {0.0}
     assert one(library, "pears soften quickly", "fruit.md", k=1).rank == 1
 
 
 def test_scores_of_two_pages(library: Library) -> None:
     """Only tools.md speaks of rungs, and roads.md does not: it is not found at all."""
-    found = one(library, "rung", "tools.md", "roads.md")
-    assert found.rank == 1
-    assert found.scores["recall"] == 0.5
-    assert found.scores["ndcg"] == pytest.approx(1 / (1 + 1 / log2(3)))
+    results = one(library, "rung", "tools.md", "roads.md")
+    assert results.rank == 1
+    assert results.scores["recall"] == 0.5
+    assert results.scores["ndcg"] == pytest.approx(1 / (1 + 1 / log2(3)))
 
 
 def test_grades_count(library: Library) -> None:
-    found = one(library, "rung", ("tools.md", 1.0), ("roads.md", 3.0))
-    assert found.scores["ndcg"] == pytest.approx(1 / (3 + 1 / log2(3)))
+    results = one(library, "rung", ("tools.md", 1.0), ("roads.md", 3.0))
+    assert results.scores["ndcg"] == pytest.approx(1 / (3 + 1 / log2(3)))
 
 
 def test_filters_are_applied(library: Library) -> None:
@@ -142,41 +142,41 @@ def test_filters_are_applied(library: Library) -> None:
 
 
 def test_results_say_what_was_measured(library: Library) -> None:
-    told: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
     questions = [judged("apples", "fruit.md", category="x"), judged("snow", "fruit.md")]
-    found = evaluate(
+    results = evaluate(
         library, questions, k=3, label="mine", settings={"a": 1},
-        on_question=lambda asked, count: told.append((asked, count)),
+        on_question=lambda asked, count: progress.append((asked, count)),
     )  # fmt: skip
-    assert (found.label, found.k, found.mode, found.model) == ("mine", 3, "hybrid", "hash")
-    assert found.generations == {"farm": 1}
-    assert found.settings == {"a": 1}
-    assert [each.id for each in found.queries] == ["apples", "snow"]
-    assert [each.category for each in found.queries] == ["x", ""]
-    assert all(each.took_ms > 0 for each in found.queries)
-    assert told == [(1, 2), (2, 2)]
+    assert (results.label, results.k, results.mode, results.model) == ("mine", 3, "hybrid", "hash")
+    assert results.generations == {"farm": 1}
+    assert results.settings == {"a": 1}
+    assert [item.id for item in results.queries] == ["apples", "snow"]
+    assert [item.category for item in results.queries] == ["x", ""]
+    assert all(item.took_ms > 0 for item in results.queries)
+    assert progress == [(1, 2), (2, 2)]
 
 
 def test_it_is_the_same_every_time(library: Library) -> None:
-    questions = [judged(each, "fruit.md") for each in ("apples", "until spring", "the barn")]
+    questions = [judged(item, "fruit.md") for item in ("apples", "until spring", "the barn")]
 
     def scores() -> list[Any]:
         return [
-            (each.scores, each.found, each.mark) for each in evaluate(library, questions).queries
+            (item.scores, item.found, item.mark) for item in evaluate(library, questions).queries
         ]
 
     assert scores() == scores()
 
 
-def test_what_is_not_in_the_index_is_told(library: Library) -> None:
+def test_targets_missing_from_the_index_are_reported(library: Library) -> None:
     questions = [judged("apples", "fruit.md", "gone.md"), judged("pears", "fruit.md#Plums")]
-    found = evaluate(library, questions)
-    assert found.missing == ("gone.md", "fruit.md#Plums")
-    assert found.queries[0].scores["recall"] == 0.5
-    assert found.queries[1].rank == 0
+    results = evaluate(library, questions)
+    assert results.missing == ("gone.md", "fruit.md#Plums")
+    assert results.queries[0].scores["recall"] == 0.5
+    assert results.queries[1].rank == 0
 
 
-def test_what_answers_may_lack_is_told(folder: Path, library: Library, tmp_path: Path) -> None:
+def test_incomplete_answers_are_reported(folder: Path, library: Library, tmp_path: Path) -> None:
     for number in range(3):
         (folder / f"new-{number}.md").write_text("# New\n\nUnread.\n")
     settings = {**SETTINGS, "index.max_auto_files": 0}
@@ -216,7 +216,7 @@ def test_k_has_limits(library: Library, k: int) -> None:
         evaluate(library, [judged("apples", "fruit.md")], k=k)
 
 
-def test_without_questions_there_is_nothing_to_measure(library: Library) -> None:
+def test_no_questions_are_rejected(library: Library) -> None:
     with pytest.raises(InvalidArgument, match="no questions"):
         evaluate(library, [])
 
@@ -251,11 +251,11 @@ def test_commits_can_be_judged(repository: Callable[..., Any], tmp_path: Path) -
     with Library.open(
         made.path, index_dir=tmp_path / "i", settings={"embed.provider": "hash"}
     ) as library:
-        found = one(library, "mend ladder", wanted, filters=Filters(lanes=("commits",)))
-    assert (found.rank, found.missing) == (1, ())
+        results = one(library, "mend ladder", wanted, filters=Filters(lanes=("commits",)))
+    assert (results.rank, results.missing) == (1, ())
 
 
-def test_a_mark_changes_with_all_that_is_judged() -> None:
+def test_the_hash_covers_all_judgements() -> None:
     base = judged("apples", "fruit.md", "x.md")
     same = judged("apples", "x.md", "fruit.md", category="other")
     assert hash_question(base) == hash_question(same)
@@ -266,4 +266,4 @@ def test_a_mark_changes_with_all_that_is_judged() -> None:
         judged("apples", ("fruit.md", 2.0), "x.md"),
         judged("apples", "fruit.md", "x.md", filters=Filters(glob="*")),
     ]
-    assert len({hash_question(each) for each in [base, *others]}) == 6
+    assert len({hash_question(item) for item in [base, *others]}) == 6

@@ -1,4 +1,4 @@
-"""The page about measuring is true: its examples run, and no key is left out."""
+"""docs/measuring.md is correct: its examples run, and it documents every key."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_example_of_a_file_can_be_read(tmp_path: Path) -> None:
     (lines,) = blocks("json")
     path = tmp_path / "questions.jsonl"
     path.write_text(lines, encoding="utf-8")
-    assert [each.category for each in read_judged(path)] == ["", "people"]
+    assert [line.category for line in read_judged(path)] == ["", "people"]
 
 
 def test_the_python_example_runs(tmp_path: Path) -> None:

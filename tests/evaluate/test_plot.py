@@ -1,4 +1,4 @@
-"""The picture: well formed, the same every time, true to the figures, and harmless."""
+"""The SVG is well formed, deterministic, accurate and harmless."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_hostile_texts_stay_text() -> None:
     }  # fmt: skip
 
 
-def test_a_page_holds_the_picture() -> None:
+def test_the_html_page_contains_the_svg() -> None:
     made = results([0.5])
     page = html([made])
     assert page.startswith("<!doctype html>")

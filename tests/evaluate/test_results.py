@@ -48,7 +48,7 @@ def test_without_categories_there_are_none() -> None:
     assert Results("", 5, "hybrid", "hash", {}, (scored("1", 1.0),)).categories() == {}
 
 
-def test_what_is_kept_reads_the_same(tmp_path: Path) -> None:
+def test_saved_results_read_back_equal(tmp_path: Path) -> None:
     path = tmp_path / "kept.json"
     path.write_text(json.dumps(results_as_json(MADE)), encoding="utf-8")
     again = read_results(path)

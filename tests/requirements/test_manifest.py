@@ -29,13 +29,13 @@ def load() -> ModuleType:
 
 
 requirements = load()
-MANIFESTS = {each.spec: each for each in requirements.manifests()}
+MANIFESTS = {entry.spec: entry for entry in requirements.manifests()}
 
 
 def test_each_spec_has_a_manifest() -> None:
-    """Protects against a manifest that is lost and then missed by nobody."""
+    """Protects against a manifest that is lost unnoticed."""
     assert set(MANIFESTS) == {"anvil", "msrl", "ragdocs", "document_db", "search_mcp"}
-    assert all(len(each.requirements) > 40 for each in MANIFESTS.values())
+    assert all(len(entry.requirements) > 40 for entry in MANIFESTS.values())
 
 
 @pytest.mark.parametrize("spec", MANIFESTS)
@@ -44,9 +44,9 @@ def test_a_manifest_is_sound(spec: str) -> None:
     assert requirements.faults(MANIFESTS[spec]) == []
 
 
-def test_what_must_hold_now_is_proved() -> None:
-    """Protects against a promise that nobody tests."""
-    missing = [one.id for each in MANIFESTS.values() for one in requirements.unproved(each)]
+def test_every_current_requirement_has_a_proof() -> None:
+    """Protects against a requirement without a test."""
+    missing = [one.id for entry in MANIFESTS.values() for one in requirements.unproved(entry)]
     assert missing == []
 
 
@@ -57,7 +57,7 @@ def test_the_toolsets_are_those_of_the_manifests() -> None:
         for name in NAMES
         if name not in (DEFAULT, ALL)
     }
-    present = [each for each in MANIFESTS.values() if each.toolset in served]
+    present = [entry for entry in MANIFESTS.values() if entry.toolset in served]
     assert len(present) == len(served)
     assert requirements.differences(served, present) == []
 
@@ -156,7 +156,7 @@ def toy(tmp_path: Path, text: str = SOUND) -> Any:
 def test_a_sound_manifest_has_no_faults(tmp_path: Path) -> None:
     manifest = toy(tmp_path)
     assert requirements.faults(manifest) == []
-    assert [each.id for each in requirements.unproved(manifest)] == [
+    assert [entry.id for entry in requirements.unproved(manifest)] == [
         "toy.find.top",
         "toy.find.filters",
         "toy.find.filters.kind",
@@ -183,7 +183,7 @@ def test_a_sound_manifest_has_no_faults(tmp_path: Path) -> None:
 def test_each_fault_is_noticed(tmp_path: Path, old: str, new: str, fault: str) -> None:
     assert old in SOUND
     faults = requirements.faults(toy(tmp_path, SOUND.replace(old, new, 1)))
-    assert any(fault in each for each in faults), faults
+    assert any(fault in entry for entry in faults), faults
 
 
 @pytest.mark.parametrize(
@@ -229,8 +229,8 @@ def test_each_difference_is_noticed(tmp_path: Path, path: str, value: Any, diffe
         del at[last]
     else:
         at[last] = value
-    found = requirements.differences(served, [toy(tmp_path)])
-    assert any(difference in each for each in found), found
+    messages = requirements.differences(served, [toy(tmp_path)])
+    assert any(difference in entry for entry in messages), messages
 
 
 def test_a_missing_toolset_is_noticed(tmp_path: Path) -> None:
@@ -241,8 +241,8 @@ def test_results_are_compared_with_their_manifest(tmp_path: Path) -> None:
     """Protects tests that lean on ``unmet``: a missing field and a wrong type are both told."""
 
     def unmet(*results: Any) -> list[str]:
-        found: list[str] = requirements.unmet(toy(tmp_path), "find", results)
-        return found
+        messages: list[str] = requirements.unmet(toy(tmp_path), "find", results)
+        return messages
 
     assert unmet({"hits": [{"line": 3}, {"line": None}]}) == []
     assert unmet({"hits": []}) == ["toy.find.result.hits.line: is in no result"]
@@ -259,7 +259,7 @@ def test_a_proof_is_written_down(tmp_path: Path) -> None:
     for _ in range(2):
         assert requirements.prove(test, ["toy.find", "toy.find.filters*"], tmp_path) == 3
     after = requirements.read(tmp_path / "toy.toml")
-    assert [each.id for each in requirements.unproved(after)] == [
+    assert [entry.id for entry in requirements.unproved(after)] == [
         "toy.find.top",
         "toy.find.result.hits.line",
     ]

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn, get_args
 
 from lookfar.errors import InvalidArgument, NotFound, from_os_error
-from lookfar.model import Filters, Lane
+from lookfar.model import Filters, Kind
 
 QRELS = "qrels.tsv"
 _KEYS = {"id", "_id", "query", "text", "relevant", "category", "filters"}
@@ -27,7 +27,7 @@ _TEXT_FILTERS = ("prefix", "glob", "heading", "touches", "branch")
 _LIST_FILTERS = {
     "uris": "uris",
     "tags": "tags",
-    "kinds": "lanes",
+    "kinds": "kinds",
     "languages": "languages",
     "authors": "authors",
 }
@@ -237,9 +237,9 @@ def _parse_filters(value: object) -> Filters:
             filters[_LIST_FILTERS[key]] = texts
         else:
             raise _BadLine(f"unknown filter {key!r}", f"Filters: {names}.")
-    unknown = sorted(set(filters.get("lanes", ())) - set(get_args(Lane)))
+    unknown = sorted(set(filters.get("kinds", ())) - set(get_args(Kind)))
     if unknown:
-        raise _BadLine(f"unknown kind {unknown[0]!r}", f"Kinds: {', '.join(get_args(Lane))}.")
+        raise _BadLine(f"unknown kind {unknown[0]!r}", f"Kinds: {', '.join(get_args(Kind))}.")
     return Filters(**filters)
 
 

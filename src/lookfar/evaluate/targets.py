@@ -63,7 +63,7 @@ def ranked_targets(targets: Sequence[Place], hits: Sequence[Hit]) -> list[str]:
 def asks_for_files(question: Judged) -> bool:
     filters = question.filters
     of_commits = filters.authors or filters.touches or filters.branch
-    return not of_commits and not _NOT_FILES.intersection(filters.lanes)
+    return not of_commits and not _NOT_FILES.intersection(filters.kinds)
 
 
 def describe_question(question: Judged) -> str:

@@ -44,6 +44,7 @@ from lookfar.model.documents import (
     Chunk as Chunk,
     Comment as Comment,
     Document as Document,
+    Kind as Kind,
     Lane as Lane,
     Link as Link,
     LinkKind as LinkKind,

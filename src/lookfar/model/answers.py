@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from lookfar.model.documents import Lane, Span
+from lookfar.model.documents import Kind, Span
 
 Mode = Literal["hybrid", "vector", "keyword"]
 LineMode = Literal["literal", "regex"]
@@ -16,7 +16,7 @@ State = Literal["same", "moved", "changed", "gone"]
 Likeness = Literal["text", "words", "meaning"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Filters:
     """Restricts an answer; applied before the best hits are chosen."""
 
@@ -25,7 +25,8 @@ class Filters:
     glob: str = ""
     heading: str = ""
     tags: tuple[str, ...] = ()
-    lanes: tuple[Lane, ...] = ()
+    lanes: tuple[Kind, ...] = ()
+    """The older name of ``kinds``."""
     languages: tuple[str, ...] = ()
     """Formats or programming languages: ``markdown``, ``python``."""
     after: int | None = None
@@ -42,6 +43,49 @@ class Filters:
     """Passages that contain each of these phrases."""
     without: tuple[str, ...] = ()
     """Passages that contain none of these words and phrases."""
+
+    def __init__(
+        self,
+        prefix: str = "",
+        uris: tuple[str, ...] = (),
+        glob: str = "",
+        heading: str = "",
+        tags: tuple[str, ...] = (),
+        lanes: tuple[Kind, ...] = (),
+        languages: tuple[str, ...] = (),
+        after: int | None = None,
+        before: int | None = None,
+        authors: tuple[str, ...] = (),
+        touches: str = "",
+        branch: str = "",
+        phrases: tuple[str, ...] = (),
+        without: tuple[str, ...] = (),
+        *,
+        kinds: tuple[Kind, ...] | None = None,
+    ) -> None:
+        """``kinds`` are kinds of documents, such as ``("docs", "code")``."""
+        # Written out because a dataclass cannot accept two names for one field.
+        for name, value in (
+            ("prefix", prefix),
+            ("uris", uris),
+            ("glob", glob),
+            ("heading", heading),
+            ("tags", tags),
+            ("lanes", lanes if kinds is None else kinds),
+            ("languages", languages),
+            ("after", after),
+            ("before", before),
+            ("authors", authors),
+            ("touches", touches),
+            ("branch", branch),
+            ("phrases", phrases),
+            ("without", without),
+        ):
+            object.__setattr__(self, name, value)
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        return self.lanes
 
     def __bool__(self) -> bool:
         return self != _NO_FILTERS
@@ -84,7 +128,7 @@ class Hit:
     span: Span
     sha256: str
     """SHA-256 of the whole cited text as UTF-8, even if ``text`` is cut."""
-    lane: Lane
+    lane: Kind
     score: float
     text: str
     truncated: bool
@@ -116,6 +160,11 @@ class Hit:
     """Length of the whole document on disk; 0 if it is gone."""
     uses: tuple[tuple[int, str], ...] = ()
     """Code with ``focus`` only: the constants and imports that it uses, by line."""
+
+    @property
+    def kind(self) -> Kind:
+        """What the document is; ``lane`` is the older name."""
+        return self.lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,11 +231,16 @@ class FileMatches:
     collection: str
     uri: str
     title: str
-    lane: Lane
+    lane: Kind
     language: str
     count: int
     """Number of matching lines; ``lines`` may have fewer."""
     lines: tuple[MatchedLine, ...]
+
+    @property
+    def kind(self) -> Kind:
+        """What the document is; ``lane`` is the older name."""
+        return self.lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +292,7 @@ class Listed:
     collection: str
     uri: str
     title: str
-    lane: Lane
+    lane: Kind
     language: str
     modified_ns: int
     tags: tuple[str, ...]
@@ -246,6 +300,11 @@ class Listed:
     """In bytes."""
     lines: int = 0
     """0 if not counted."""
+
+    @property
+    def kind(self) -> Kind:
+        """What the document is; ``lane`` is the older name."""
+        return self.lane
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Lane = Literal["docs", "code", "commits", "memory", "documents"]
+Kind = Literal["docs", "code", "commits", "memory", "documents"]
+"""What a document is."""
+Lane = Kind
+"""The older name; it remains in JSON, in the database and in some attributes."""
 LinkKind = Literal["wikilink", "embed", "link", "image"]
 SymbolKind = Literal[
     "function",
@@ -123,7 +126,7 @@ class Document:
     text: str
     title: str
     """From front matter or the first heading; empty if there is neither."""
-    lane: Lane
+    lane: Kind
     language: str
     """Format or programming language: ``markdown``, ``rst``, ``python``."""
     body: int

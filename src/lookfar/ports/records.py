@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from lookfar.model import (
     Fingerprint,
-    Lane,
+    Kind,
     LinkKind,
     SymbolKind,
 )
@@ -51,7 +51,7 @@ class Version:
     """
 
     uri: str
-    lane: Lane
+    lane: Kind
     language: str
     title: str
     body: int
@@ -115,7 +115,7 @@ class Place(NamedTuple):
     vector: int | None
     uri: str
     title: str
-    lane: Lane
+    lane: Kind
     path: tuple[str, ...]
     ordinal: int
     part: int
@@ -182,7 +182,7 @@ class Facts(NamedTuple):
     document: int
     uri: str
     title: str
-    lane: Lane
+    lane: Kind
     language: str
     modified_ns: int
     tags: tuple[str, ...]
