@@ -22,7 +22,7 @@ from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 
 from lookfar import Library
-from lookfar.text.parse.languages import Language, language_of
+from lookfar.text.parse.languages import Language, detect_language
 from lookfar.text.parse.source_code import parse_tree
 from lookfar.text.parse.summary import summarise
 
@@ -35,7 +35,7 @@ def programs(folder: Path) -> list[tuple[str, str, Language]]:
     found = []
     for path in sorted(folder.rglob("*")):
         uri = path.relative_to(folder).as_posix()
-        language = language_of(uri)
+        language = detect_language(uri)
         if language is None or language.category != "program" or not path.is_file():
             continue
         if _DENIED.intersection(path.parts) or path.stat().st_size > _MOST_BYTES:

@@ -38,10 +38,10 @@ from lookfar.retrieve.retrievers.candidates import gather_candidates
 from lookfar.retrieve.search import rank, search
 from lookfar.sources.git.history import (
     Repository,
-    commits_of,
     find_repository,
+    list_commits,
+    list_refs,
     read_commits,
-    refs_of,
 )
 from lookfar.store.sqlite.store import CollectionStore
 
@@ -66,8 +66,8 @@ def speed(path: str, most: int, diffs: bool) -> None:
     assert embedder is not None
     embedder.embed(["the model is loaded before the clock starts"])
     started = time.perf_counter()
-    tips = sorted({each.commit for each in refs_of(repository)})
-    hashes = commits_of(repository, tips, most=most)
+    tips = sorted({each.commit for each in list_refs(repository)})
+    hashes = list_commits(repository, tips, most=most)
     lines = settings.git.diff_lines
     read = sum(1 for _ in read_commits(repository, hashes, diff_lines=lines))
     alone = time.perf_counter() - started

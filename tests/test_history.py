@@ -17,7 +17,7 @@ from lookfar.index import commits as history
 from lookfar.library import Library
 from lookfar.model import Answer, Filters
 from lookfar.sources.git import history as git_history
-from lookfar.sources.git.repositories import repositories_in
+from lookfar.sources.git.repositories import list_repositories
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -268,7 +268,7 @@ def test_a_partial_clone_is_searched_without_diffs(repo: Any, tmp_path: Path) ->
     repo.git("config", "uploadpack.allowFilter", "true")
     clone = tmp_path / "clone"
     repo.git("clone", "--quiet", "--filter=blob:none", f"file://{repo.path}", str(clone))
-    (found,) = repositories_in(str(tmp_path), ["clone"])
+    (found,) = list_repositories(str(tmp_path), ["clone"])
     assert git_history.is_partial(found[1])
     with Library.open(clone, index_dir=tmp_path / "index", settings=HASH) as library:
         answer = library.search("parser tables", filters=COMMITS)

@@ -15,9 +15,9 @@ from lookfar.model import Fingerprint
 from lookfar.sources.fingerprints import (
     content_hash,
     is_binary,
+    is_settled,
+    is_unchanged,
     make_fingerprint,
-    settled,
-    unchanged,
 )
 
 
@@ -30,15 +30,15 @@ def test_an_edit_that_keeps_size_and_mtime_is_seen(tmp_path: Path) -> None:
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     after = os.stat(path)
     assert (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
-    assert not unchanged(make_fingerprint(before), make_fingerprint(after))
-    assert unchanged(make_fingerprint(after), make_fingerprint(os.stat(path)))
+    assert not is_unchanged(make_fingerprint(before), make_fingerprint(after))
+    assert is_unchanged(make_fingerprint(after), make_fingerprint(os.stat(path)))
 
 
 @pytest.mark.parametrize("field", ["size", "mtime_ns", "ctime_ns", "inode"])
 def test_every_field_counts(field: str) -> None:
     values = {"size": 1, "mtime_ns": 2, "ctime_ns": 3, "inode": 4}
     changed = Fingerprint(**{**values, field: 9})
-    assert not unchanged(Fingerprint(**values), changed)
+    assert not is_unchanged(Fingerprint(**values), changed)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_every_field_counts(field: str) -> None:
 def test_settled(mtime: int, ctime: int, read_at: int, expected: bool) -> None:
     second = 1_000_000_000
     fingerprint = Fingerprint(1, mtime * second, ctime * second, 1)
-    assert settled(fingerprint, read_at * second) is expected
+    assert is_settled(fingerprint, read_at * second) is expected
 
 
 @pytest.mark.parametrize(
@@ -101,4 +101,4 @@ def test_what_a_disk_counts_in_more_than_63_bits_can_be_stored(inode: int, mtime
     with closing(sqlite3.connect(":memory:")) as connection:
         told = (made.size, made.mtime_ns, made.ctime_ns, made.inode)
         assert connection.execute("SELECT ?, ?, ?, ?", told).fetchone() == told
-    assert not unchanged(made, make_fingerprint(stat_result(inode - 1, mtime_ns, mtime_ns)))
+    assert not is_unchanged(made, make_fingerprint(stat_result(inode - 1, mtime_ns, mtime_ns)))

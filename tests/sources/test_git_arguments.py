@@ -16,12 +16,12 @@ from lookfar import Filters
 from lookfar.errors import LookfarError
 from lookfar.library import Library
 from lookfar.sources.git.history import (
-    commits_of,
-    present,
+    find_present,
+    list_commits,
+    list_refs,
     read_commits,
-    refs_of,
 )
-from lookfar.sources.git.repositories import find_repository, repositories_in
+from lookfar.sources.git.repositories import find_repository, list_repositories
 
 Make = Callable[..., Any]
 
@@ -101,16 +101,16 @@ def test_no_text_becomes_an_option_or_a_command(repository: Make, tmp_path: Path
     settings = {"embed.provider": "hash", "index.workers": 1, "git.cool_down_seconds": 0.0}
     with Library.open(repo.path, index_dir=tmp_path / "index", settings=settings) as library:
         assert library.search("harbour").hits
-        [head] = {ref.commit for ref in refs_of(found)}
-        assert head in commits_of(found, [head])
-        assert present(found, [head])
+        [head] = {ref.commit for ref in list_refs(found)}
+        assert head in list_commits(found, [head])
+        assert find_present(found, [head])
         assert list(read_commits(found, [head], diff_lines=9))
         for text in hostile:
-            attempt("branches", lambda text=text: refs_of(found, (text,)), text)
-            attempt("hash", lambda text=text: list(commits_of(found, [text])), text)
-            attempt("present", lambda text=text: present(found, [text]), text)
+            attempt("branches", lambda text=text: list_refs(found, (text,)), text)
+            attempt("hash", lambda text=text: list(list_commits(found, [text])), text)
+            attempt("present", lambda text=text: find_present(found, [text]), text)
             attempt("read", lambda text=text: list(read_commits(found, [text], diff_lines=9)), text)
-            attempt("below", lambda text=text: repositories_in(str(repo.path), [text]), text)
+            attempt("below", lambda text=text: list_repositories(str(repo.path), [text]), text)
             for name in ("branch", "touches"):
                 filters = Filters(**{name: text})  # type: ignore[arg-type]
                 attempt(name, lambda f=filters: library.search("harbour", filters=f), text)

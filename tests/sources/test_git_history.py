@@ -22,15 +22,15 @@ from lookfar.sources.git import history
 from lookfar.sources.git.history import (
     Commit,
     Touched,
-    checked_branch,
-    commits_of,
-    present,
+    check_branch,
+    compute_stamp,
+    find_present,
+    list_commits,
+    list_refs,
     read_commits,
-    refs_of,
-    shallow_of,
-    stamp_of,
+    shallow_stamp,
 )
-from lookfar.sources.git.repositories import Repository, find_repository, repositories_in
+from lookfar.sources.git.repositories import Repository, find_repository, list_repositories
 
 Make = Callable[..., Any]
 
@@ -42,8 +42,10 @@ def opened(path: Path) -> Repository:
 
 
 def read(repository: Repository, *, lines: int = 200, **options: Any) -> list[Commit]:
-    tips = {each.commit for each in refs_of(repository)}
-    return list(read_commits(repository, commits_of(repository, tips), diff_lines=lines, **options))
+    tips = {each.commit for each in list_refs(repository)}
+    return list(
+        read_commits(repository, list_commits(repository, tips), diff_lines=lines, **options)
+    )
 
 
 def titles(found: Sequence[Commit]) -> list[str]:
@@ -197,7 +199,7 @@ def test_reading_may_stop_at_any_commit(repository: Make) -> None:
     for number in range(5):
         repo.commit(f"number {number}", {"a": f"{number}\n"})
     found = opened(repo.path)
-    stream = read_commits(found, commits_of(found, [refs_of(found)[0].commit]), diff_lines=10)
+    stream = read_commits(found, list_commits(found, [list_refs(found)[0].commit]), diff_lines=10)
     assert next(stream).title == "number 4"
     stream.close()  # type: ignore[attr-defined]
 
@@ -213,7 +215,7 @@ def test_what_is_new_is_told_by_tips_and_not_by_dates(repository: Make) -> None:
     repo.git("checkout", "--quiet", "-b", "older", base)
     older = repo.commit("made long ago", {"b": "1\n"}, second=1_500_000_000)
     found = opened(repo.path)
-    assert commits_of(found, [seen, older], [seen]) == [older]
+    assert list_commits(found, [seen, older], [seen]) == [older]
 
 
 def test_branches_can_be_chosen_by_glob(repository: Make) -> None:
@@ -223,16 +225,16 @@ def test_branches_can_be_chosen_by_glob(repository: Make) -> None:
         repo.git("branch", name)
     repo.git("tag", "-m", "annotated", "v1")
     found = opened(repo.path)
-    chosen = [each.name for each in refs_of(found, ("release/*",))]
+    chosen = [each.name for each in list_refs(found, ("release/*",))]
     assert chosen == ["refs/heads/release/1", "refs/heads/release/2"]
-    assert {each.name for each in refs_of(found)} > {"refs/tags/v1", "HEAD"}
-    assert len({each.commit for each in refs_of(found)}) == 1
+    assert {each.name for each in list_refs(found)} > {"refs/tags/v1", "HEAD"}
+    assert len({each.commit for each in list_refs(found)}) == 1
 
 
 @pytest.mark.parametrize("name", ["-x", "--upload-pack=touch pwned", "", "a\nb", "a\0b"])
 def test_names_that_read_like_options_are_refused(name: str) -> None:
     with pytest.raises(InvalidArgument):
-        checked_branch(name)
+        check_branch(name)
 
 
 @pytest.mark.parametrize("name", ["HEAD", "-x", "--all", "0" * 39, "main"])
@@ -240,7 +242,7 @@ def test_commits_are_asked_for_by_hash_only(repository: Make, name: str) -> None
     repo = repository()
     repo.commit("base")
     with pytest.raises(InvalidArgument):
-        commits_of(opened(repo.path), [name])
+        list_commits(opened(repo.path), [name])
 
 
 def test_hostile_branch_names_are_only_names(repository: Make, tmp_path: Path) -> None:
@@ -261,7 +263,7 @@ def test_hostile_branch_names_are_only_names(repository: Make, tmp_path: Path) -
 def test_commits_that_are_gone_are_told(repository: Make) -> None:
     repo = repository()
     base = repo.commit("base")
-    assert present(opened(repo.path), [base, "0" * 40]) == {base}
+    assert find_present(opened(repo.path), [base, "0" * 40]) == {base}
 
 
 def test_a_shallow_clone_ends_where_it_ends_until_it_is_deepened(
@@ -274,11 +276,11 @@ def test_a_shallow_clone_ends_where_it_ends_until_it_is_deepened(
     repo.git("clone", "--quiet", "--depth=2", f"file://{repo.path}", str(clone))
     found = opened(clone)
     assert titles(read(found)) == ["number 3", "number 2"]
-    before = shallow_of(found)
+    before = shallow_stamp(found)
     repo.git("-C", str(clone), "fetch", "--quiet", "--unshallow")
     assert titles(read(found))[-1] == "number 0"
     assert before
-    assert shallow_of(found) == ""
+    assert shallow_stamp(found) == ""
 
 
 def test_a_folder_inside_shows_only_what_touches_it(repository: Make) -> None:
@@ -300,7 +302,7 @@ def test_a_folder_inside_shows_only_what_touches_it(repository: Make) -> None:
 def below(path: Path) -> list[str]:
     root = Root.open(path)
     folders = walk(root, Policy(exclude=("skipped",))).memory.folders
-    return [uri for uri, _ in repositories_in(root.path, folders)]
+    return [uri for uri, _ in list_repositories(root.path, folders)]
 
 
 def test_repositories_below_are_found_and_not_searched_inside(
@@ -344,7 +346,7 @@ def test_a_git_file_that_points_at_somebody_elses_repository_is_refused(
     assert found.refused is not None
     assert (found.git_dir, found.refused.reason) == ("", "outside")
     with pytest.raises(RepositoryRefused, match="does not point back"):
-        refs_of(found)
+        list_refs(found)
 
 
 def test_what_only_looks_like_a_repository_is_none(tmp_path: Path) -> None:
@@ -362,15 +364,15 @@ def test_the_stamp_moves_with_every_branch_and_not_otherwise(repository: Make) -
     repo = repository()
     repo.commit("base")
     found = opened(repo.path)
-    before = stamp_of(found)[0]
+    before = compute_stamp(found)[0]
     (repo.path / "a.txt").write_text("not committed\n")
-    assert stamp_of(found)[0] == before
+    assert compute_stamp(found)[0] == before
     seen = {before}
     for arguments in (("branch", "topic/deep"), ("tag", "v1"), ("pack-refs", "--all")):
         repo.git(*arguments)
-        seen.add(stamp_of(found)[0])
+        seen.add(compute_stamp(found)[0])
     repo.commit("second")
-    seen.add(stamp_of(found)[0])
+    seen.add(compute_stamp(found)[0])
     assert len(seen) == 5
 
 
@@ -378,11 +380,13 @@ def test_a_stamp_of_this_moment_is_not_relied_on(repository: Make) -> None:
     repo = repository()
     repo.commit("base")
     found = opened(repo.path)
-    assert stamp_of(found)[1] is False
+    assert compute_stamp(found)[1] is False
     long_ago = time.time() - 60
     for place in (repo.path / ".git/HEAD", *(repo.path / ".git/refs").rglob("*")):
         os.utime(place, (long_ago, long_ago))
-    assert stamp_of(found)[1] is False  # What is changed now is changed now, whatever it claims.
+    assert (
+        compute_stamp(found)[1] is False
+    )  # What is changed now is changed now, whatever it claims.
 
 
 # --- what a repository cannot make it do --------------------------------------------------------
@@ -434,7 +438,7 @@ def test_nothing_that_a_repository_configures_is_run(repository: Make, tmp_path:
     found = opened(repo.path)
     assert titles(read(found)) == ["more", "base"]
     assert "-one\n+two" in read(found)[0].diff
-    assert present(found, [each.hash for each in read(found)])
+    assert find_present(found, [each.hash for each in read(found)])
     assert not pwned.exists()
 
 
@@ -479,9 +483,9 @@ def test_without_git_it_is_said_what_to_do(
     repo = repository()
     repo.commit("base")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert not history.installed()
+    assert not history.is_git_installed()
     with pytest.raises(IOFailed, match="git is not installed"):
-        refs_of(opened(repo.path))
+        list_refs(opened(repo.path))
 
 
 def test_a_git_that_says_nothing_is_ended(
@@ -497,7 +501,7 @@ def test_a_git_that_says_nothing_is_ended(
     monkeypatch.setenv("PATH", str(programs))
     monkeypatch.setattr(history, "_SECONDS", 0.5)
     with pytest.raises(IOFailed, match="could not read the repository"):
-        refs_of(opened(repo.path))
+        list_refs(opened(repo.path))
 
 
 def test_a_damaged_repository_is_an_error_and_no_empty_history(repository: Make) -> None:
@@ -507,4 +511,4 @@ def test_a_damaged_repository_is_an_error_and_no_empty_history(repository: Make)
     (repo.path / ".git/objects" / base[:2] / base[2:]).unlink()
     found = opened(repo.path)
     with pytest.raises(IOFailed):
-        commits_of(found, [refs_of(found)[0].commit])
+        list_commits(found, [list_refs(found)[0].commit])

@@ -1,6 +1,6 @@
 """Ordinary repositories of every kind are read, whoever trusts what, and a swap is noticed.
 
-Proved by mutations: without the second check of `checked_objects` a link that comes during the
+Proved by mutations: without the second check of `open_objects` a link that comes during the
 reading is not noticed; with the path instead of the descriptor another folder's commits are
 shown; and with `is_trusted` always false, or an owner that is not compared, the tests of trust
 fail.
@@ -21,8 +21,14 @@ from lookfar.errors import InvalidConfig, IOFailed, RepositoryRefused
 from lookfar.library import Library
 from lookfar.model import Filters
 from lookfar.sources.git import metadata
-from lookfar.sources.git.history import commits_of, present, read_commits, refs_of, refusal_of
-from lookfar.sources.git.repositories import Repository, find_repository, repositories_in
+from lookfar.sources.git.history import (
+    find_present,
+    find_refusal,
+    list_commits,
+    list_refs,
+    read_commits,
+)
+from lookfar.sources.git.repositories import Repository, find_repository, list_repositories
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -40,9 +46,9 @@ def around(path: Path, *trusted: str) -> Repository:
 
 
 def titles(repository: Repository) -> set[str]:
-    assert refusal_of(repository) is None
-    tips = [ref.commit for ref in refs_of(repository)]
-    commits = read_commits(repository, commits_of(repository, tips), diff_lines=9)
+    assert find_refusal(repository) is None
+    tips = [ref.commit for ref in list_refs(repository)]
+    commits = read_commits(repository, list_commits(repository, tips), diff_lines=9)
     return {commit.title for commit in commits}
 
 
@@ -65,7 +71,7 @@ def test_a_worktree_whose_main_repository_is_elsewhere(repository: Make, tmp_pat
     found = around(tree)
     assert titles(found) == {"base"}
     assert found.own == f"{repo.path}/.git/worktrees/tree"
-    assert [uri for uri, _ in repositories_in(str(tmp_path / "root"), ["tree"])] == ["tree"]
+    assert [uri for uri, _ in list_repositories(str(tmp_path / "root"), ["tree"])] == ["tree"]
 
 
 def test_a_submodule_that_is_the_root(repository: Make, tmp_path: Path) -> None:
@@ -92,11 +98,11 @@ def test_a_clone_that_borrows_objects_inside_the_root(
     clone = tmp_path / "root/clone"
     repo.git("clone", "--quiet", *how, str(repo.path), str(clone))
     assert (clone / ".git/objects/info/alternates").exists()
-    below = dict(repositories_in(str(tmp_path / "root"), ["clone", "lender"]))
+    below = dict(list_repositories(str(tmp_path / "root"), ["clone", "lender"]))
     assert titles(below["clone"]) == {"lent"}
     # Seen from the clone alone, the lender is outside, unless the user trusts the clone.
     with pytest.raises(RepositoryRefused, match="leads outside") as refused:
-        refs_of(around(clone))
+        list_refs(around(clone))
     assert refused.value.details["reason"] == "outside"
     assert titles(around(clone, str(clone))) == {"lent"}
 
@@ -133,7 +139,7 @@ def test_references_of_every_form(repository: Make) -> None:
         "refs/tags/v1": first,
         "HEAD": second,
     }
-    assert {ref.name: ref.commit for ref in refs_of(around(repo.path))} == expected
+    assert {ref.name: ref.commit for ref in list_refs(around(repo.path))} == expected
 
 
 def test_a_repository_of_sha256(repository: Make) -> None:
@@ -149,7 +155,7 @@ def test_a_reference_to_what_is_missing_is_an_error(repository: Make) -> None:
     base = repo.commit("base", {"a": "1\n"})
     (repo.path / ".git/objects" / base[:2] / base[2:]).unlink()
     with pytest.raises(IOFailed, match="could not read"):
-        refs_of(around(repo.path))
+        list_refs(around(repo.path))
 
 
 def test_a_commit_that_git_cannot_hold_is_shown_without_its_diff(
@@ -164,8 +170,8 @@ def test_a_commit_that_git_cannot_hold_is_shown_without_its_diff(
     repo.commit("after", {"a.md": "2\n"})
     repo.git("gc", "--quiet")
     found = around(repo.path)
-    tips = [ref.commit for ref in refs_of(found)]
-    commits = list(read_commits(found, commits_of(found, tips), diff_lines=9))
+    tips = [ref.commit for ref in list_refs(found)]
+    commits = list(read_commits(found, list_commits(found, tips), diff_lines=9))
     assert [commit.title for commit in commits] == ["after", "too many lines", "before"]
     assert [bool(commit.diff) for commit in commits] == [True, False, True]
     assert commits[1].files[0].path == "lines.txt"
@@ -182,7 +188,7 @@ def test_a_repository_of_another_user_is_read_where_it_is_trusted(
     repo.commit("base", {"a.md": "text\n"})
     os.chown(repo.path / ".git", 12345, 12345)
     with pytest.raises(RepositoryRefused, match="another user") as refused:
-        refs_of(around(repo.path))
+        list_refs(around(repo.path))
     assert refused.value.details["reason"] == "owner"
     for trusted in (str(repo.path), f"{repo.path.parent}/*", "*"):
         assert titles(around(repo.path, trusted)) == {"base"}
@@ -278,7 +284,7 @@ def test_a_second_name_of_a_secret_is_not_quoted(
     secret.write_text("/hunter2 in a line\n")
     (repo.path / ".git" / entry).unlink(missing_ok=True)
     os.link(secret, repo.path / ".git" / entry)
-    refusal = refusal_of(around(repo.path))
+    refusal = find_refusal(around(repo.path))
     assert (refusal is not None) == (entry in ("commondir", "objects/info/alternates"))
     assert "hunter2" not in repr(refusal and refusal.as_dict())
 
@@ -305,10 +311,10 @@ def test_objects_that_are_swapped_after_the_check_are_not_read(
         return size
 
     monkeypatch.setattr(metadata, "_check_databases", swap)
-    assert present(found, [secret]) == set()
+    assert find_present(found, [secret]) == set()
     assert objects.is_symlink()
     with pytest.raises(RepositoryRefused, match="objects is a link"):
-        present(found, [secret])
+        find_present(found, [secret])
 
 
 def test_a_link_that_comes_while_git_reads_costs_the_answer(
@@ -329,7 +335,7 @@ def test_a_link_that_comes_while_git_reads_costs_the_answer(
 
     monkeypatch.setattr(metadata, "_check_databases", plant)
     with pytest.raises(RepositoryRefused, match=r"late\.pack is a link"):
-        refs_of(found)
+        list_refs(found)
 
 
 def test_a_folder_that_was_clean_is_looked_at_again_when_it_changes(
@@ -345,4 +351,4 @@ def test_a_folder_that_was_clean_is_looked_at_again_when_it_changes(
     file.rename(repo.path / "moved")
     file.symlink_to(repo.path / "moved")
     with pytest.raises(RepositoryRefused, match="is a link"):
-        refs_of(found)
+        list_refs(found)

@@ -143,7 +143,7 @@ class Commits(Collection):
             ):
                 self.index(on_progress=on_progress, wait_seconds=PATIENCE, diffs=False)
             elif self.store.held() is None and self._has_moved():
-                stamp, settled = history.stamp_of(self.repository)
+                stamp, settled = history.compute_stamp(self.repository)
                 report = self.index(on_progress=on_progress, diffs=False, let_go=False)
                 self._stamp = stamp if settled else ""
                 if settled:
@@ -170,7 +170,7 @@ class Commits(Collection):
         """Return whether a branch may have moved since the last pass, without running git."""
         from lookfar.index.commits import describe_scope
 
-        stamp, settled = history.stamp_of(self.repository)
+        stamp, settled = history.compute_stamp(self.repository)
         if settled and stamp == self._stamp:
             return False
         with self.store.snapshot() as snapshot:
@@ -211,17 +211,17 @@ class Commits(Collection):
         """Replace a branch in the filters by the commits that it contains."""
         if not filters.branch:
             return filters
-        name = history.checked_branch(filters.branch)
+        name = history.check_branch(filters.branch)
         tips = {
             alias: ref.commit
-            for ref in history.refs_of(self.repository)
+            for ref in history.list_refs(self.repository)
             for alias in (ref.name, ref.name.split("/", 2)[-1])
         }
         tip = tips.get(name)
         if tip is None:
             return replace(filters, branch="", uris=("\0",))
         if self._branches.get(name, ("",))[0] != tip:
-            self._branches[name] = (tip, tuple(history.commits_of(self.repository, [tip])))
+            self._branches[name] = (tip, tuple(history.list_commits(self.repository, [tip])))
         commits = self._branches[name][1]
         uris = tuple(set(commits).intersection(filters.uris)) if filters.uris else commits
         return replace(filters, branch="", uris=uris or ("\0",))
@@ -230,8 +230,8 @@ class Commits(Collection):
         """Return whether a branch or tag has this name; True for a refused repository."""
         if self.repository.refused is not None:
             return True  # It is searched, so that the answer says why it is missing.
-        short = (ref.name.split("/", 2)[-1] for ref in history.refs_of(self.repository))
-        return history.checked_branch(name) in short
+        short = (ref.name.split("/", 2)[-1] for ref in history.list_refs(self.repository))
+        return history.check_branch(name) in short
 
     # -- reading -----------------------------------------------------------------
 
@@ -320,7 +320,7 @@ class Commits(Collection):
 
         def find_stale(snapshot: StoredSnapshot) -> tuple[str, ...]:
             seen = frozenset(snapshot.manifest().get("tips", ()))
-            refs = history.refs_of(self.repository, self.settings.git.branches)
+            refs = history.list_refs(self.repository, self.settings.git.branches)
             return tuple(ref.name for ref in refs if ref.commit not in seen)
 
         refusal = self.refusal()
@@ -335,7 +335,7 @@ class Commits(Collection):
 
     def refusal(self) -> RepositoryRefused | None:
         """Return why the repository is not read; None if it is."""
-        return history.refusal_of(self.repository)
+        return history.find_refusal(self.repository)
 
     # -- following the branches --------------------------------------------------
 
@@ -396,11 +396,11 @@ class _SettledStamp:
     def __init__(self, repository: Repository, seconds: float) -> None:
         self._repository = repository
         self._seconds = seconds
-        self._settled = self._latest = history.stamp_of(repository)[0]
+        self._settled = self._latest = history.compute_stamp(repository)[0]
         self._since = time.monotonic()
 
     def __call__(self) -> str:
-        stamp = history.stamp_of(self._repository)[0]
+        stamp = history.compute_stamp(self._repository)[0]
         if stamp != self._latest:
             self._latest, self._since = stamp, time.monotonic()
         elif time.monotonic() - self._since >= self._seconds:

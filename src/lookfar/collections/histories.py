@@ -48,7 +48,7 @@ class Histories:
         if not folder.settings.git.history or folder.sealed:
             return {}
         from lookfar.collections.commits import Commits
-        from lookfar.sources.git.repositories import find_repository, is_there
+        from lookfar.sources.git.repositories import find_repository, is_unchanged
 
         trusted = folder.settings.git.trusted
         around = find_repository(folder.root.path, trusted)
@@ -62,7 +62,7 @@ class Histories:
                 repositories = {
                     uri: repository
                     for uri, repository in self._below.items()
-                    if is_there(repository, folder.root.path, trusted)
+                    if is_unchanged(repository, folder.root.path, trusted)
                 }
             for uri, commits in list(self._commits.items()):
                 if repositories.get(uri) != commits.repository:
@@ -79,7 +79,7 @@ class Histories:
 
     def _look_below(self) -> None:
         """Find the repositories below the folder, again if folders may have been added."""
-        from lookfar.sources.git.repositories import repositories_in
+        from lookfar.sources.git.repositories import list_repositories
 
         folder = self._folder
         walked, now = folder.last_walk, time.monotonic()
@@ -89,7 +89,7 @@ class Histories:
             # With a keeper, the pass after a new folder walks anyway.
             walked = folder.walk()
         trusted = folder.settings.git.trusted
-        below = dict(repositories_in(folder.root.path, walked.memory.folders, trusted))
+        below = dict(list_repositories(folder.root.path, walked.memory.folders, trusted))
         with folder.settings_lock:
             self._below = below
         self._looked_in, self._look_at = walked, now + _LOOK_SECONDS

@@ -67,14 +67,14 @@ class DocumentFiles:
             return error.code
 
     def digest_of_staged(self, document: StepDocument) -> str | None:
-        above = parent_of(document.uri)
+        above = parent_folder(document.uri)
         return self.digest_at(f"{above}/{document.staged}" if above else document.staged)
 
     def mode_of(self, uri: str) -> int:
         """Return the permission bits of an existing document."""
         with self.open_parent(uri) as handle:
             try:
-                return stat.S_IMODE(lstat_in(handle, name_of(uri)).st_mode)
+                return stat.S_IMODE(lstat_in(handle, base_name(uri)).st_mode)
             except OSError as error:
                 raise changed_meanwhile(uri) from error
 
@@ -98,7 +98,7 @@ class DocumentFiles:
     @contextmanager
     def open_parent(self, uri: str) -> Iterator[Handle]:
         """Open the folder that contains a document or a folder."""
-        handle = self.open_folder(parent_of(uri))
+        handle = self.open_folder(parent_folder(uri))
         try:
             yield handle
         finally:
@@ -118,7 +118,7 @@ class DocumentFiles:
     def make_folder(self, folder: str) -> None:
         with self.open_parent(folder) as handle:
             _check_not_read_only(os.stat(handle), "The folder of", folder)
-            files.make_subfolder(handle, name_of(folder))
+            files.make_subfolder(handle, base_name(folder))
             files.sync_open_folder(handle)
 
     def remove_new_folders(self, documents: Iterable[StepDocument]) -> None:
@@ -126,11 +126,11 @@ class DocumentFiles:
         for document in documents:
             for folder in reversed(document.new_folders):
                 try:
-                    handle = self.open_folder(parent_of(folder))
+                    handle = self.open_folder(parent_folder(folder))
                 except LookfarError:
                     continue  # The parent does not exist, so neither does the folder.
                 try:
-                    files.remove_empty_folder(handle, name_of(folder))
+                    files.remove_empty_folder(handle, base_name(folder))
                 finally:
                     close_folder(handle)
 
@@ -150,7 +150,7 @@ class DocumentFiles:
         """
         parent = os.stat(handle)
         try:
-            info = lstat_in(handle, name_of(uri))
+            info = lstat_in(handle, base_name(uri))
         except FileNotFoundError:
             info = None
         except OSError as error:
@@ -163,7 +163,7 @@ class DocumentFiles:
             raise _user_error(Refused(uri, "hard_link"))
         if isinstance(handle, int):
             effective = os.access in os.supports_effective_ids
-            if not os.access(name_of(uri), os.W_OK, dir_fd=handle, effective_ids=effective):
+            if not os.access(base_name(uri), os.W_OK, dir_fd=handle, effective_ids=effective):
                 raise PermissionDenied(
                     f"{uri!r} is not writable.",
                     hint="Check its permissions.",
@@ -174,7 +174,7 @@ class DocumentFiles:
 
     def put_staged(self, document: StepDocument, handle: Handle) -> None:
         """Give a document its new, staged content, or delete it."""
-        name = name_of(document.uri)
+        name = base_name(document.uri)
         if document.new is None:
             files.remove_entry(handle, name)
         elif document.old is not None:
@@ -187,11 +187,11 @@ class DocumentFiles:
         if document.old is not None or not document.staged:
             return
         try:
-            handle = self.open_folder(parent_of(document.uri))
+            handle = self.open_folder(parent_folder(document.uri))
         except (NotFound, InvalidArgument):
             return
         try:
-            names = name_of(document.uri), document.staged
+            names = base_name(document.uri), document.staged
             if os.path.samestat(*(lstat_in(handle, name) for name in names)):
                 files.remove_entry(handle, document.staged)
         except OSError:
@@ -209,11 +209,11 @@ def changed_meanwhile(uri: str) -> Conflict:
     )
 
 
-def parent_of(uri: str) -> str:
+def parent_folder(uri: str) -> str:
     return uri.rpartition("/")[0]
 
 
-def name_of(uri: str) -> str:
+def base_name(uri: str) -> str:
     return uri.rpartition("/")[2]
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from lookfar.common.folders import list_folder
-from lookfar.edit.document_files import DocumentFiles, changed_meanwhile, name_of, parent_of
+from lookfar.edit.document_files import DocumentFiles, base_name, changed_meanwhile, parent_folder
 from lookfar.edit.steps import LOCK, Step, StepDocument, StepFolder, digest
 from lookfar.errors import Conflict, IndexBusy, InvalidArgument, IOFailed, LookfarError, NotFound
 from lookfar.model import Fingerprint
@@ -135,12 +135,12 @@ class Transactions:
             for folder in document.new_folders:
                 self.documents.make_folder(folder)
         handles: dict[str, Handle] = {}
-        for folder in sorted({parent_of(write.uri) for write in writes}):
+        for folder in sorted({parent_folder(write.uri) for write in writes}):
             handles[folder] = self.documents.open_folder(folder)
             opened.callback(close_folder, handles[folder])
             files.lock_folder(handles[folder], _LOCK_SECONDS)
         for write, document in zip(writes, documents, strict=True):
-            handle, name = handles[parent_of(write.uri)], name_of(write.uri)
+            handle, name = handles[parent_folder(write.uri)], base_name(write.uri)
             self.documents.check_writable(handle, write.uri)
             if write.new is not None:
                 like = name if write.old is not None else ""
@@ -159,7 +159,7 @@ class Transactions:
             if self.documents.read_if_present(write.uri) != write.old:
                 raise changed_meanwhile(write.uri)
             with self.documents.open_parent(write.uri) as handle:
-                opened = handles[parent_of(write.uri)]
+                opened = handles[parent_folder(write.uri)]
                 if not os.path.samestat(os.stat(handle), os.stat(opened)):
                     raise changed_meanwhile(write.uri)
         return checked
@@ -178,7 +178,7 @@ class Transactions:
                 raise changed_meanwhile(document.uri)
             done.append(document.uri)
             try:
-                self.documents.put_staged(document, handles[parent_of(document.uri)])
+                self.documents.put_staged(document, handles[parent_folder(document.uri)])
             except Conflict:
                 done.pop()
                 raise
@@ -260,7 +260,7 @@ class Transactions:
         """Restore the documents in ``done``, and remove staged files, new folders and journal."""
         for document in step.documents:
             try:
-                handle = self.documents.open_folder(parent_of(document.uri))
+                handle = self.documents.open_folder(parent_folder(document.uri))
             except (NotFound, InvalidArgument):
                 continue  # Its folder was not created yet, or was removed with its contents.
             try:
@@ -277,7 +277,7 @@ class Transactions:
         self.steps.remove_step(step)
 
     def _restore(self, step: Step, document: StepDocument, handle: Handle) -> None:
-        name = name_of(document.uri)
+        name = base_name(document.uri)
         if document.old is None:
             files.remove_entry(handle, name)
             return

@@ -13,7 +13,7 @@ from lookfar.sources.confine import components
 from lookfar.sources.folder.policy import Policy
 from lookfar.sources.folder.walk import judge_file
 from lookfar.text.normalise import normalise
-from lookfar.text.parse.formats import format_of
+from lookfar.text.parse.formats import detect_format
 from lookfar.text.parse.markdown import parse
 
 
@@ -83,7 +83,7 @@ class Workspace:
     def check_editable(self, uri: str) -> None:
         """Raise unless the document is Markdown and would be indexed."""
         components(uri)
-        file_format = format_of(uri)
+        file_format = detect_format(uri)
         if file_format is None or file_format.language != "markdown":
             raise InvalidArgument(
                 f"{uri!r} is not a Markdown file.",

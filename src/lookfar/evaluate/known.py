@@ -28,7 +28,7 @@ from lookfar.errors import InvalidArgument, LookfarError
 from lookfar.evaluate.judged import Judged, Relevant
 from lookfar.retrieve.locate.address import format_address
 from lookfar.store.keywords.analyser import has_cjk, terms_of
-from lookfar.text.parse.languages import language_of
+from lookfar.text.parse.languages import detect_language
 
 if TYPE_CHECKING:
     from lookfar.index.progress import OnProgress
@@ -107,7 +107,7 @@ def known_items(
 
 
 def _is_code(item: _Item) -> bool:
-    return language_of(item.info.uri) is not None
+    return detect_language(item.info.uri) is not None
 
 
 def _shuffle(items: Sequence[_Item], seed: int, kind: str) -> list[_Item]:

@@ -13,7 +13,7 @@ from lookfar.evaluate.judged import Judged
 from lookfar.model import Document, Span
 from lookfar.retrieve.locate.address import SCHEME, parse_address
 from lookfar.retrieve.locate.target import locate, parse_target
-from lookfar.text.parse.languages import language_of
+from lookfar.text.parse.languages import detect_language
 
 if TYPE_CHECKING:
     from lookfar.library import Library
@@ -163,7 +163,7 @@ def unindexed_place(text: str) -> Place:
 
 def _as_document(page: Page) -> Document:
     """Return as much of a document as is needed to locate a part of it."""
-    language = language_of(page.uri)
+    language = detect_language(page.uri)
     return Document(
         uri=page.uri,
         text=page.text,

@@ -27,7 +27,7 @@ from lookfar.index.reconcile import Changes, Request, compare
 from lookfar.index.worker import Outcome, Preparer, Recipe, Unchanged, WorkerPool
 from lookfar.model import Failure, Fingerprint, IndexReport, Lane, Skipped
 from lookfar.ports import LeftOut, Version
-from lookfar.sources.fingerprints import settled
+from lookfar.sources.fingerprints import is_settled
 from lookfar.sources.folder.walk import Walk, examine_files, walk
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ class Build:
     def _skip(self, request: Request, code: str, message: str, *, failed: bool) -> None:
         # The walk's fingerprint is older than the read, so a change in between will show.
         disk = request.file.fingerprint
-        steady = settled(disk, self._started_ns)
+        steady = is_settled(disk, self._started_ns)
         self._left.append(LeftOut(request.file.uri, failed, code, message, disk, steady))
 
     def _finish(

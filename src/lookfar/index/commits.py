@@ -31,13 +31,13 @@ from lookfar.index.recipe import (
 )
 from lookfar.model import IndexReport
 from lookfar.sources.git.history import (
-    commits_of,
+    compute_stamp,
+    find_present,
     is_partial,
-    present,
+    list_commits,
+    list_refs,
     read_commits,
-    refs_of,
-    shallow_of,
-    stamp_of,
+    shallow_stamp,
 )
 from lookfar.sources.git.repositories import Repository
 from lookfar.sources.secrets.screen import mask_diff
@@ -114,8 +114,8 @@ class HistoryBuild:
         started = time.perf_counter()
         with self._open_writer(rebuild, wait_seconds, let_go) as writer:
             # Before the refs are read, so that a ref that moves meanwhile shows as a change.
-            stamp, settled = stamp_of(self._repository)
-            shallow = shallow_of(self._repository)
+            stamp, settled = compute_stamp(self._repository)
+            shallow = shallow_stamp(self._repository)
             before = {} if writer.fresh else self._read_manifest()
             plan = self._make_plan(writer.known(), before, shallow, diffs)
             self._write(writer, plan, diffs)
@@ -184,19 +184,21 @@ class HistoryBuild:
         self, known: dict[str, Known], before: dict[str, Any], shallow: str, diffs: bool
     ) -> _Plan:
         repository, git = self._repository, self._settings.git
-        tips = sorted({ref.commit for ref in refs_of(repository, git.branches)})
+        tips = sorted({ref.commit for ref in list_refs(repository, git.branches)})
         old_tips: list[str] = before.get("tips", [])
         comparable = (
             before.get("scope") == describe_scope(self._settings)
             and before.get("shallow") == shallow
-            and len(present(repository, old_tips)) == len(old_tips)
+            and len(find_present(repository, old_tips)) == len(old_tips)
         )
         if comparable:
-            candidates = commits_of(repository, tips, old_tips, git.max_commits)
+            candidates = list_commits(repository, tips, old_tips, git.max_commits)
             new = [commit for commit in candidates if commit not in known]
-            gone = [commit for commit in commits_of(repository, old_tips, tips) if commit in known]
+            gone = [
+                commit for commit in list_commits(repository, old_tips, tips) if commit in known
+            ]
         else:
-            candidates = commits_of(repository, tips, most=git.max_commits)
+            candidates = list_commits(repository, tips, most=git.max_commits)
             new = [commit for commit in candidates if commit not in known]
             gone = sorted(set(known).difference(candidates))
         gone_set = frozenset(gone)

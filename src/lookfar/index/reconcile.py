@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from lookfar.model import SourceFile
 from lookfar.ports import Known, LeftOut
-from lookfar.sources.fingerprints import unchanged
+from lookfar.sources.fingerprints import is_unchanged
 from lookfar.sources.folder.walk import Walk
-from lookfar.text.parse.formats import format_of
+from lookfar.text.parse.formats import detect_format
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def compare(
     for file in walk.files:
         before = known.get(file.uri)
         skipped = left_out.get(file.uri)
-        if before is None and format_of(file.uri) is None:
+        if before is None and detect_format(file.uri) is None:
             without_parser += 1
             continue
         present.add(file.uri)
@@ -86,7 +86,7 @@ def find_stale(
         request.file.uri
         for request in changes.read
         if all(
-            entry is None or not unchanged(entry.fingerprint, request.file.fingerprint)
+            entry is None or not is_unchanged(entry.fingerprint, request.file.fingerprint)
             for entry in (known.get(request.file.uri), left_out.get(request.file.uri))
         )
     }
@@ -98,4 +98,4 @@ def find_stale(
 
 
 def _is_same(before: Known | LeftOut, file: SourceFile) -> bool:
-    return before.settled and unchanged(before.fingerprint, file.fingerprint)
+    return before.settled and is_unchanged(before.fingerprint, file.fingerprint)

@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 from lookfar.errors import InvalidArgument
 from lookfar.ports import Batch
 from lookfar.sources.folder.watch import MOST_NAMED, drop_nested
-from lookfar.sources.git.metadata import line_of
+from lookfar.sources.git.metadata import peek_line
 from lookfar.sources.git.repositories import find_repository
 from lookfar.store.ground import files
 from lookfar.store.ground.records import pack_record, unpack_record
-from lookfar.text.parse.formats import format_of
+from lookfar.text.parse.formats import detect_format
 
 if TYPE_CHECKING:
     from lookfar.sources.confine import Root
@@ -82,7 +82,7 @@ def checked_debounce(milliseconds: int) -> int:
 
 def documents_among(uris: Iterable[str]) -> frozenset[str]:
     """The names of files that some parser could read, and of folders."""
-    return frozenset(each for each in uris if each.endswith("/") or format_of(each))
+    return frozenset(each for each in uris if each.endswith("/") or detect_format(each))
 
 
 class Dirty:
@@ -201,13 +201,13 @@ def head_of(root: Root) -> str:
     is elsewhere. What is read there is only ever compared, never shown.
     """
     repository = find_repository(root.path)
-    head = line_of(repository.own, "HEAD") if repository and repository.own else ""
+    head = peek_line(repository.own, "HEAD") if repository and repository.own else ""
     if repository is None or not head:
         return _NO_HEAD
     seen = [head]
     if head.startswith("ref: "):
         name = head.removeprefix("ref: ")
-        line = line_of(repository.own, name) or line_of(repository.git_dir, name)
+        line = peek_line(repository.own, name) or peek_line(repository.git_dir, name)
         shared = Path(repository.git_dir)
         # Where there is none, git has packed it, or keeps all of them in tables.
         seen += [line] if line else map(_stamp, (shared / "packed-refs", shared / _REF_TABLES))

@@ -36,7 +36,7 @@ from lookfar.index.reconcile import Request
 from lookfar.model import Failure, Fingerprint, Lane, Skipped
 from lookfar.ports import Version
 from lookfar.sources.confine import Refused, Root
-from lookfar.sources.fingerprints import content_hash, is_binary, settled
+from lookfar.sources.fingerprints import content_hash, is_binary, is_settled
 from lookfar.sources.secrets.screen import NO_EXCEPTIONS, Secrets
 from lookfar.store.catalogue import rows
 from lookfar.store.ground.database import connect, typed_errors
@@ -113,7 +113,7 @@ class Preparer:
             return Skipped(uri, refusal.reason, refusal.detail)
         except LookfarError as error:
             return Failure(uri, error.code, error.message)
-        steady = settled(disk, now)
+        steady = is_settled(disk, now)
         if is_binary(raw):
             return Skipped(uri, "binary", "it contains NUL bytes")
         if request.raw_sha is not None and content_hash(raw) == request.raw_sha:

@@ -34,12 +34,12 @@ def make_fingerprint(info: os.stat_result) -> Fingerprint:
     )
 
 
-def unchanged(old: Fingerprint, new: Fingerprint) -> bool:
-    """Whether the fingerprints are equal; reliable only if ``old`` was settled."""
+def is_unchanged(old: Fingerprint, new: Fingerprint) -> bool:
+    """Whether the fingerprints are equal; reliable only if ``old`` was is_settled."""
     return old == new
 
 
-def settled(fingerprint: Fingerprint, read_at_ns: int) -> bool:
+def is_settled(fingerprint: Fingerprint, read_at_ns: int) -> bool:
     """Whether any later edit changes the fingerprint.
 
     A file written just before it was read can be written again with the same timestamp. Such a

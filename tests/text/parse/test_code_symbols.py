@@ -9,7 +9,7 @@ import pytest
 from code_samples import FULL, HEURISTIC, STRUCTURAL
 from lookfar.model import Document, Symbol
 from lookfar.text.parse.comments import find_comments
-from lookfar.text.parse.formats import CODE_FORMATS, FORMATS, format_of, parser_for
+from lookfar.text.parse.formats import CODE_FORMATS, FORMATS, detect_format, parser_for
 from lookfar.text.parse.grammars import RULES
 from lookfar.text.parse.languages import LANGUAGES
 from lookfar.text.parse.source_code import parse
@@ -190,7 +190,7 @@ def test_a_header_of_cpp_is_told_from_one_of_c() -> None:
      ("notes.txt", "text"), ("a.md", "markdown")],
 )  # fmt: skip
 def test_a_file_is_read_by_its_name(uri: str, language: str) -> None:
-    found = format_of(uri)
+    found = detect_format(uri)
     assert found is not None
     assert found.language == language
 

@@ -42,7 +42,7 @@ from lookfar.serve.toolsets.file_summary import summary_shape
 from lookfar.serve.toolsets.single import PATIENCE, fitting, only_folder, utc, worth_saying
 from lookfar.sources.globs import glob_matcher
 from lookfar.store.keywords.analyser import terms_of
-from lookfar.text.parse.formats import FORMATS, format_of
+from lookfar.text.parse.formats import FORMATS, detect_format
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -299,7 +299,7 @@ class SearchInput(Input):
 def _search_docs(session: Session, given: SearchInput, call: Call) -> Result:
     folder = _indexed(session)
     answer, levels = _answer_with(partial(_answer, session, given, call, "docs"), folder, _levels)
-    if not answer.hits and not any(format_of(uri) in FORMATS for uri, _ in titles(folder)):
+    if not answer.hits and not any(detect_format(uri) in FORMATS for uri, _ in titles(folder)):
         raise DocsNotIndexed(
             "No documentation is indexed here.",
             hint="Add some, and call create_index.",
@@ -464,7 +464,7 @@ def _path(hit: Hit) -> str:
 
 def _section_of(hit: Hit, levels: Mapping[str, int]) -> Json:
     """The headings above a passage; plain text and comments have none."""
-    found = format_of(hit.uri)
+    found = detect_format(hit.uri)
     if hit.comment or (found is not None and found.language == "text"):
         return {}
     metadata: Json = {

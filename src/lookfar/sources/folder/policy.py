@@ -6,7 +6,7 @@ settings say. Size and content need the disk, so the walk and the reader check t
 part of a path *below* the root counts: ``/home/me/build`` can be indexed, ``build/`` inside it
 cannot.
 
-Names are compared case-folded, in NFC and without invisible characters on every system, because
+Names are compared case-fold_name, in NFC and without invisible characters on every system, because
 an index may be copied to another one, and ``.ENV`` contains secrets on Linux, too.
 """
 
@@ -18,7 +18,7 @@ from typing import Final
 from lookfar.errors import InvalidConfig
 from lookfar.sources.folder.ignore import Ignores
 from lookfar.sources.globs import GlobSet, split_anchor
-from lookfar.sources.secrets.screen import NO_EXCEPTIONS, Secrets, folded
+from lookfar.sources.secrets.screen import NO_EXCEPTIONS, Secrets, fold_name
 
 DENIED_FOLDERS: Final = frozenset(
     (
@@ -85,7 +85,7 @@ class Verdict:
 def denied_by(name: str, is_dir: bool) -> str | None:
     """Return the rule of the deny list that matches one path component, or None."""
     # Windows drops trailing dots and spaces, so `.git ` opens `.git` there.
-    key = folded(name).rstrip(". ")
+    key = fold_name(name).rstrip(". ")
     if key in DENIED_NAMES:
         return key
     if is_dir and key in DENIED_FOLDERS:

@@ -34,7 +34,7 @@ from lookfar.sources.confine import (
     open_child,
     path_problem,
 )
-from lookfar.sources.fingerprints import SETTLING_NS, make_fingerprint, settled
+from lookfar.sources.fingerprints import SETTLING_NS, is_settled, make_fingerprint
 from lookfar.sources.folder.ignore import IGNORE_FILES, MAX_BYTES, IgnoreFile, Ignores
 from lookfar.sources.folder.outer_ignore import load_outer_ignores
 from lookfar.sources.folder.policy import Policy, Verdict
@@ -299,7 +299,7 @@ class _Walker:
     def _same_ignores(self, uri: str, folder: _Folder) -> bool:
         prefix = f"{uri}/" if uri else ""
         for name, then in folder.ignore_files:
-            if then is None or not settled(then, folder.listed_at):
+            if then is None or not is_settled(then, folder.listed_at):
                 return False
             try:
                 if make_fingerprint(lstat_in(self.top, prefix + name)) != then:

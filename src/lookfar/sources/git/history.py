@@ -31,16 +31,16 @@ from lookfar.sources.git.metadata import (
     PLACES,
     SETTLING_NS,
     Objects,
-    checked_objects,
     is_promisor,
-    line_of,
     open_git_folder,
+    open_objects,
+    peek_line,
     read_config,
     read_references,
     read_shallow,
     read_tables,
 )
-from lookfar.sources.git.repositories import Repository, refuse
+from lookfar.sources.git.repositories import Repository, refusal_error
 from lookfar.sources.globs import GlobSet
 
 if TYPE_CHECKING:
@@ -158,13 +158,13 @@ class Commit:
 # --- references ---------------------------------------------------------------------------------
 
 
-def stamp_of(repository: Repository) -> tuple[str, bool]:
+def compute_stamp(repository: Repository) -> tuple[str, bool]:
     """Return a value that changes whenever a branch, a tag or HEAD moves, without running git.
 
     The second value is False if something moved so recently that another move might not show.
     """
     shared = Path(repository.git_dir)
-    state_hash = sha256(line_of(repository.git_dir, "HEAD").encode())
+    state_hash = sha256(peek_line(repository.git_dir, "HEAD").encode())
     newest = 0
     names = ("packed-refs", "reftable/tables.list", "shallow", "HEAD")
     for path in (*(str(shared / name) for name in names), *_ref_folders(str(shared / "refs"))):
@@ -197,9 +197,9 @@ def _ref_folders(top: str) -> Iterator[str]:
             continue
 
 
-def refs_of(repository: Repository, branches: Sequence[str] = ()) -> list[Ref]:
+def list_refs(repository: Repository, branches: Sequence[str] = ()) -> list[Ref]:
     """Return branches, tags and HEAD by name; with ``branches``, only those that match a glob."""
-    wanted = GlobSet([checked_branch(name) for name in branches]) if branches else None
+    wanted = GlobSet([check_branch(name) for name in branches]) if branches else None
 
     def is_wanted(name: str) -> bool:
         if wanted is None:
@@ -243,15 +243,15 @@ def _peel(repository: Repository, hashes: set[str]) -> dict[str, str]:
         else:
             missing.append(name)
     # A tag may point to a file, but a missing object means damage.
-    if len(present(repository, missing, "")) < len(missing):
+    if len(find_present(repository, missing, "")) < len(missing):
         raise _failed(repository, ("cat-file",), "a reference leads to an object that is missing")
     return commits
 
 
-def refusal_of(repository: Repository) -> RepositoryRefused | None:
+def find_refusal(repository: Repository) -> RepositoryRefused | None:
     """Return why a repository would not be read now, without running git; None if it would."""
     try:
-        with _raise_refusals(repository), checked_objects(repository.git_dir, repository.allows):
+        with _raise_refusals(repository), open_objects(repository.git_dir, repository.allows):
             folder = open_git_folder(repository.git_dir)
             read_shallow(folder)
             read_config(folder)
@@ -261,7 +261,7 @@ def refusal_of(repository: Repository) -> RepositoryRefused | None:
     return None
 
 
-def checked_branch(name: str) -> str:
+def check_branch(name: str) -> str:
     """Return a branch name or glob; ``InvalidArgument`` if it could be read as an option."""
     if not name or name.startswith("-") or "\0" in name or "\n" in name:
         raise InvalidArgument(
@@ -270,7 +270,7 @@ def checked_branch(name: str) -> str:
     return name
 
 
-def shallow_of(repository: Repository) -> str:
+def shallow_stamp(repository: Repository) -> str:
     """Return a value that changes when a shallow clone is deepened; empty for a full clone."""
     with _raise_refusals(repository):
         commits = read_shallow(open_git_folder(repository.git_dir))
@@ -284,7 +284,7 @@ def is_partial(repository: Repository) -> bool:
         return _PROMISED.search(read_config(folder)) is not None or is_promisor(folder)
 
 
-def commits_of(
+def list_commits(
     repository: Repository, tips: Iterable[str], but: Iterable[str] = (), most: int = 0
 ) -> list[str]:
     """Return the commits reachable from ``tips`` and not from ``but``, newest first."""
@@ -301,7 +301,7 @@ def commits_of(
     return [line for line in answer.decode("ascii", "replace").split("\n") if HASH.fullmatch(line)]
 
 
-def present(repository: Repository, objects: Iterable[str], kind: str = "commit") -> set[str]:
+def find_present(repository: Repository, objects: Iterable[str], kind: str = "commit") -> set[str]:
     """Return those of ``objects`` that exist with type ``kind``, or with any type if empty."""
     names = [_check_hash(name) for name in objects]
     if not names:
@@ -542,8 +542,8 @@ def _cut_diff(
 # --- running git --------------------------------------------------------------------------------
 
 
-def installed() -> bool:
-    """Whether git is installed."""
+def is_git_installed() -> bool:
+    """Whether git is is_git_installed."""
     return shutil.which("git", path=_environment().get("PATH")) is not None
 
 
@@ -557,7 +557,7 @@ def _command(arguments: Sequence[str]) -> list[str]:
     program = shutil.which("git", path=_environment().get("PATH"))
     if program is None:
         raise IOFailed(
-            "git is not installed, so the history cannot be read.",
+            "git is not is_git_installed, so the history cannot be read.",
             hint="Install git, or set git.history to false.",
         )
     return [program, "--no-pager", "--literal-pathspecs", *arguments]
@@ -567,13 +567,13 @@ def _command(arguments: Sequence[str]) -> list[str]:
 def _raise_refusals(repository: Repository) -> Iterator[None]:
     """Convert ``Refused`` to the error that users see."""
     if repository.refused is not None:
-        raise refuse(repository, repository.refused)
+        raise refusal_error(repository, repository.refused)
     try:
         yield
     except Refused as refusal:
         # A stored error must not keep what was read so far alive.
         clear_frames(refusal.__traceback__)
-        raise refuse(repository, refusal) from refusal
+        raise refusal_error(repository, refusal) from refusal
 
 
 @contextmanager
@@ -642,7 +642,7 @@ def _run_git(
     with (
         TemporaryFile() as errors,
         _raise_refusals(repository),
-        checked_objects(repository.git_dir, repository.allows) as objects,
+        open_objects(repository.git_dir, repository.allows) as objects,
         _make_workplace(repository, tables or {}) as place,
     ):
         database, descriptors = _locate_objects(objects)

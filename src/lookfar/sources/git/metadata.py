@@ -85,7 +85,7 @@ def read_line(folder: Root, name: str, limit: int = _MOST_LINE) -> str:
     return data.partition(b"\n")[0].decode("utf-8", "replace").strip()
 
 
-def line_of(path: str, name: str) -> str:
+def peek_line(path: str, name: str) -> str:
     """Like ``read_line`` for a path, but empty for anything unreadable; only for comparing."""
     try:
         return read_line(open_git_folder(path), name)
@@ -235,7 +235,7 @@ class Objects(NamedTuple):
 
 
 @contextmanager
-def checked_objects(git_dir: str, allowed: Allowed) -> Iterator[Objects]:
+def open_objects(git_dir: str, allowed: Allowed) -> Iterator[Objects]:
     """Open and check the objects of a git folder, and check again after the block.
 
     The folder stays open, so a process that uses its descriptor does not see a replacement.

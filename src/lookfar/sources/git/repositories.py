@@ -20,8 +20,8 @@ from lookfar import config
 from lookfar.errors import LookfarError, RepositoryRefused
 from lookfar.sources.confine import Refused, Root
 from lookfar.sources.git.metadata import (
-    line_of,
     open_git_folder,
+    peek_line,
     read_config,
     read_file,
     read_line,
@@ -82,7 +82,7 @@ class Repository:
         return not self.within or any(Path(path).is_relative_to(place) for place in places)
 
 
-def refuse(repository: Repository, refusal: Refusal | Refused) -> RepositoryRefused:
+def refusal_error(repository: Repository, refusal: Refusal | Refused) -> RepositoryRefused:
     """Build the error that says why a repository is not read."""
     entry = refusal.entry if isinstance(refusal, Refusal) else refusal.uri
     why = _REASONS.get(refusal.reason, "{entry}: {detail}")
@@ -117,7 +117,7 @@ def find_repository(path: str, trusted: Sequence[str] = ()) -> Repository | None
     return None
 
 
-def repositories_in(
+def list_repositories(
     path: str, folders: Iterable[str], trusted: Sequence[str] = ()
 ) -> list[tuple[str, Repository]]:
     """Return the repositories among admitted folders by URI, without nested ones."""
@@ -133,7 +133,7 @@ def repositories_in(
     return repositories
 
 
-def is_there(repository: Repository, path: str, trusted: Sequence[str] = ()) -> bool:
+def is_unchanged(repository: Repository, path: str, trusted: Sequence[str] = ()) -> bool:
     """Whether a repository found below the folder ``path`` is still the same."""
     return _repository_at(Path(repository.top), path, trusted) == repository
 
@@ -198,7 +198,7 @@ def _check_head(root: Root) -> None:
 
 def _resolve_gitfile(entry: Path, trust: bool, trusted: Sequence[str]) -> Repository | None:
     """Return the repository that a ``.git`` file names, if it points back."""
-    line = line_of(str(entry.parent.resolve()), ".git")
+    line = peek_line(str(entry.parent.resolve()), ".git")
     if not line.startswith(_GITFILE) or "\0" in line:
         return None
     target = line.removeprefix(_GITFILE)

@@ -108,7 +108,7 @@ def find_settings(text: str) -> list[Finding]:
     return findings
 
 
-def holds_credentials(text: str) -> bool:
+def contains_credentials(text: str) -> bool:
     """Whether a file whose name suggests credentials contains any.
 
     It does unless everything is harmless: comments, templates, placeholders, references, numbers,

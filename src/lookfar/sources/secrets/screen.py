@@ -30,7 +30,7 @@ from unicodedata import category, normalize
 
 from lookfar.common.hidden_characters import is_hidden
 from lookfar.sources.globs import GlobSet, split_anchor
-from lookfar.sources.secrets.assignments import find_settings, holds_credentials
+from lookfar.sources.secrets.assignments import contains_credentials, find_settings
 from lookfar.sources.secrets.token_shapes import Finding, find_tokens, merge_findings
 from lookfar.sources.secrets.values import MASK
 
@@ -167,7 +167,7 @@ class Screened(NamedTuple):
         return {rule: _format_lines(list(numbers)) for rule, numbers in lines.items()}
 
 
-def folded(name: str) -> str:
+def fold_name(name: str) -> str:
     """Case-fold a name, normalise it to NFC and remove invisible characters."""
     if name.isascii():
         return name.lower()
@@ -188,7 +188,7 @@ def secret_by_path(uri: str, is_dir: bool = False) -> Rule | None:
 def secret_by_content(text: str, uri: str = "") -> list[Finding]:
     """Find the credentials in a text; some rules apply only if ``uri`` is a settings file."""
     findings = find_tokens(text)
-    name = folded(uri.rpartition("/")[2])
+    name = fold_name(uri.rpartition("/")[2])
     if _READ_AS_SETTINGS.fullmatch(name) and not _MANIFESTS.fullmatch(name):
         findings += find_settings(text)
     return merge_findings(findings)
@@ -234,7 +234,7 @@ class Secrets:
     def screen(self, uri: str, text: str) -> Screened:
         """Return a text with its credentials masked, or refused if it consists of them."""
         rule = self.rule_for(uri)
-        if rule is not None and (not rule.by_content or holds_credentials(text)):
+        if rule is not None and (not rule.by_content or contains_credentials(text)):
             return Screened("", (), rule.name)
         return self.masked(uri, text)
 
@@ -288,7 +288,7 @@ def _entry_rule(uri: str, is_dir: bool) -> Rule | None:
     """Return the rule for the last component of a path, without those above it."""
     folder, _, name = uri.rpartition("/")
     if not is_dir and name[name.rfind(".") + 1 :].lower() in _READ_ANYWAY:
-        return Rule(".mongorc.js") if folded(name) == ".mongorc.js" else None
+        return Rule(".mongorc.js") if fold_name(name) == ".mongorc.js" else None
     above = "/".join(map(_key, folder.split("/")[-_DEEPEST_RULE:])) if folder else ""
     return _rule(above, name, is_dir)
 
@@ -327,7 +327,7 @@ def _doubtful(name: str) -> Rule | None:
 
 def _key(name: str) -> str:
     # Windows drops trailing dots and spaces, so `.env ` opens `.env` there.
-    return folded(name).rstrip(". ")
+    return fold_name(name).rstrip(". ")
 
 
 def _originals(name: str) -> list[str]:
@@ -348,7 +348,7 @@ def _originals(name: str) -> list[str]:
 
 
 class _Rules:
-    """Globs for folded paths. Most are whole names and found by one lookup."""
+    """Globs for fold_name paths. Most are whole names and found by one lookup."""
 
     def __init__(self, globs: Iterable[str]) -> None:
         self.exact: dict[str, str] = {}

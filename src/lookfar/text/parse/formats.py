@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import NamedTuple
 
 from lookfar.ports import Parser
-from lookfar.text.parse.languages import LANGUAGES, Language, Tier, language_of
+from lookfar.text.parse.languages import LANGUAGES, Language, Tier, detect_language
 
 
 class Format(NamedTuple):
@@ -81,9 +81,9 @@ _BY_EXTENSION = {extension: entry for entry in FORMATS for extension in entry.ex
 _BY_LANGUAGE = {entry.language: entry for entry in CODE_FORMATS}
 
 
-def format_of(uri: str) -> Format | None:
+def detect_format(uri: str) -> Format | None:
     """Return the format of a URI by its name or extension, or ``None``."""
-    language = language_of(uri)
+    language = detect_language(uri)
     # A whole name takes precedence over the extension: CMakeLists.txt is not prose.
     if language is not None:
         return _BY_LANGUAGE[language.language]
@@ -94,7 +94,7 @@ def format_of(uri: str) -> Format | None:
 
 def parser_for(uri: str) -> Parser | None:
     """Return the parser for a URI, or ``None`` if its format is unknown."""
-    file_format = format_of(uri)
+    file_format = detect_format(uri)
     return _load(file_format.parser) if file_format else None
 
 

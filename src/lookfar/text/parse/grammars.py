@@ -58,7 +58,7 @@ class Rules:
     """Neighbours with the same name are one definition: equations, clauses."""
 
 
-def text_of(node: Node | None) -> str:
+def node_text(node: Node | None) -> str:
     raw = node.text if node is not None else None
     return raw.decode("utf-8", "replace") if raw else ""
 
@@ -107,7 +107,7 @@ def _script_value(node: Node, name: str, value: Node | None, kind: SymbolKind) -
 def _is_required(value: Node | None) -> bool:
     if value is None or value.type != "call_expression":
         return False
-    return text_of(value.child_by_field_name("function")) == "require"
+    return node_text(value.child_by_field_name("function")) == "require"
 
 
 def _script_variable(node: Node) -> Definition | None:
@@ -120,7 +120,7 @@ def _script_variable(node: Node) -> Definition | None:
     value = declared[0].child_by_field_name("value") if len(declared) == 1 else None
     if _is_required(value):
         return None  # An import.
-    return _script_value(node, text_of(name), value, "constant")
+    return _script_value(node, node_text(name), value, "constant")
 
 
 _EXPORTS = ("module.exports.", "exports.")
@@ -138,7 +138,7 @@ def _script_expression(node: Node) -> Definition | None:
             return None
         if _is_required(right):
             return None
-        written = one_line(text_of(left), 120)
+        written = one_line(node_text(left), 120)
         name = written.removeprefix("module.").removeprefix("exports.")
         definition = _script_value(
             node, name if written.startswith(_EXPORTS) else written, right, "constant"
@@ -148,7 +148,7 @@ def _script_expression(node: Node) -> Definition | None:
         return definition if is_real else None
     if inner.type == "internal_module":
         return Definition(
-            inner, "module", text_of(inner.child_by_field_name("name")),
+            inner, "module", node_text(inner.child_by_field_name("name")),
             inner.child_by_field_name("body"), inner.child_by_field_name("body"),
         )  # fmt: skip
     return None
@@ -159,14 +159,14 @@ def _script_field(node: Node) -> Definition | None:
     value = node.child_by_field_name("value")
     if name is None or value is None or value.type not in _FUNCTIONS:
         return None
-    return _script_value(node, text_of(name), value, "method")
+    return _script_value(node, node_text(name), value, "method")
 
 
 def _script_pair(node: Node) -> Definition | None:
     key, value = node.child_by_field_name("key"), node.child_by_field_name("value")
     if key is None or value is None or value.type not in _FUNCTIONS:
         return None
-    return _script_value(node, text_of(key).strip("\"'"), value, "method")
+    return _script_value(node, node_text(key).strip("\"'"), value, "method")
 
 
 _SCRIPT = Rules(
@@ -213,11 +213,11 @@ def _python_statement(node: Node) -> Definition | None:
     left = inner.child_by_field_name("left")
     if left is None or left.type != "identifier":
         return None
-    return Definition(node, "constant", text_of(left), inner.child_by_field_name("right"), None)
+    return Definition(node, "constant", node_text(left), inner.child_by_field_name("right"), None)
 
 
 def _python_alias(node: Node) -> Definition | None:
-    return Definition(node, "type", one_line(text_of(nth(node, 0)), 80), None, None)
+    return Definition(node, "type", one_line(node_text(nth(node, 0)), 80), None, None)
 
 
 _PYTHON = Rules(
@@ -236,11 +236,11 @@ _PYTHON = Rules(
 
 def _go_method(node: Node) -> Definition | None:
     name = node.child_by_field_name("name")
-    receiver = text_of(node.child_by_field_name("receiver")).strip("()")
+    receiver = node_text(node.child_by_field_name("receiver")).strip("()")
     owner = receiver.split("[")[0].split()[-1].lstrip("*") if receiver.split("[")[0].split() else ""
     body = node.child_by_field_name("body")
     parameters = node.child_by_field_name("parameters")
-    return Definition(node, "method", text_of(name), body, body, parameters, owner)
+    return Definition(node, "method", node_text(name), body, body, parameters, owner)
 
 
 def _go_type(node: Node) -> Definition | None:
@@ -253,7 +253,7 @@ def _go_spec(node: Node, outer: Node | None = None) -> Definition | None:
     value = node.child_by_field_name("type")
     kind = kinds.get(value.type, "type") if value is not None else "type"
     body = value if kind != "type" else None
-    return Definition(outer or node, kind, text_of(node.child_by_field_name("name")), body, None)
+    return Definition(outer or node, kind, node_text(node.child_by_field_name("name")), body, None)
 
 
 def _go_values(node: Node) -> Definition | None:
@@ -266,7 +266,7 @@ def _go_values(node: Node) -> Definition | None:
 def _go_value(node: Node, outer: Node | None = None) -> Definition | None:
     name = node.child_by_field_name("name")
     return Definition(
-        outer or node, "constant", text_of(name), node.child_by_field_name("value"), None
+        outer or node, "constant", node_text(name), node.child_by_field_name("value"), None
     )
 
 
@@ -311,7 +311,7 @@ _JAVA = Rules(
 def _csharp_operator(node: Node) -> Definition | None:
     operator = node.child_by_field_name("operator")
     body = node.child_by_field_name("body")
-    name = f"operator {text_of(operator)}" if operator is not None else "this[]"
+    name = f"operator {node_text(operator)}" if operator is not None else "this[]"
     return Definition(node, "method", name, body, None, node.child_by_field_name("parameters"))
 
 
@@ -320,7 +320,7 @@ def _csharp_property(node: Node) -> Definition | None:
     body = node.child_by_field_name("accessors") or node.child_by_field_name("value")
     if body is None or body.end_point[0] - body.start_point[0] < 3:
         return None
-    return Definition(node, "other", text_of(node.child_by_field_name("name")), body, None)
+    return Definition(node, "other", node_text(node.child_by_field_name("name")), body, None)
 
 
 _CSHARP = Rules(
@@ -350,25 +350,25 @@ _CSHARP = Rules(
 
 
 def _kotlin_class(node: Node) -> Definition | None:
-    words = text_of(node)[:200].split("{")[0].split()
+    words = node_text(node)[:200].split("{")[0].split()
     kind: SymbolKind = "class"
     if "interface" in words[:6]:
         kind = "interface"
     elif "enum" in words[:6]:
         kind = "enum"
     body = _child(node, ("class_body", "enum_class_body"))
-    return Definition(node, kind, text_of(node.child_by_field_name("name")), body, body)
+    return Definition(node, kind, node_text(node.child_by_field_name("name")), body, body)
 
 
 def _kotlin_object(node: Node) -> Definition | None:
     body = _child(node, ("class_body",))
-    name = text_of(node.child_by_field_name("name")) or "Companion"
+    name = node_text(node.child_by_field_name("name")) or "Companion"
     return Definition(node, "class", name, body, body)
 
 
 def _kotlin_property(node: Node) -> Definition | None:
     name = _child(node, ("variable_declaration",))
-    return Definition(node, "constant", text_of(name).split(":")[0].strip(), None, None)
+    return Definition(node, "constant", node_text(name).split(":")[0].strip(), None, None)
 
 
 def _child(node: Node, types: tuple[str, ...]) -> Node | None:
@@ -399,13 +399,13 @@ def _swift_type(node: Node) -> Definition | None:
         "class": "class", "struct": "struct", "enum": "enum", "extension": "impl",
         "actor": "class",
     }  # fmt: skip
-    kind = kinds.get(text_of(node.child_by_field_name("declaration_kind")), "class")
+    kind = kinds.get(node_text(node.child_by_field_name("declaration_kind")), "class")
     body = node.child_by_field_name("body")
-    return Definition(node, kind, text_of(node.child_by_field_name("name")), body, body)
+    return Definition(node, kind, node_text(node.child_by_field_name("name")), body, body)
 
 
 def _swift_property(node: Node) -> Definition | None:
-    name = text_of(node.child_by_field_name("name"))
+    name = node_text(node.child_by_field_name("name"))
     return Definition(node, "constant", one_line(name, 80), node.child_by_field_name("value"), None)
 
 
@@ -426,7 +426,7 @@ _SWIFT = Rules(
 
 
 def _scala_value(node: Node) -> Definition | None:
-    name = one_line(text_of(node.child_by_field_name("pattern")), 80)
+    name = one_line(node_text(node.child_by_field_name("pattern")), 80)
     return Definition(node, "constant", name, node.child_by_field_name("value"), None)
 
 
@@ -468,7 +468,7 @@ _PHP = Rules(
 
 
 def _rust_impl(node: Node) -> Definition | None:
-    name = one_line(text_of(node.child_by_field_name("type")), 120)
+    name = one_line(node_text(node.child_by_field_name("type")), 120)
     body = node.child_by_field_name("body")
     return Definition(node, "impl", name.split("<")[0].lstrip("&"), body, body)
 
@@ -518,7 +518,7 @@ def _c_function(node: Node) -> Definition | None:
     named = declarator.child_by_field_name("declarator")
     if named is not None and named.type == "parenthesized_declarator":
         return None
-    name = one_line(text_of(named), 120)
+    name = one_line(node_text(named), 120)
     owner, _, last = name.rpartition("::")
     owner = owner.rpartition("::")[2].split("<")[0]
     parameters = declarator.child_by_field_name("parameters")
@@ -534,7 +534,7 @@ def _c_type(node: Node) -> Definition | None:
     body = node.child_by_field_name("body")
     if body is None:
         return None
-    name = text_of(node.child_by_field_name("name"))
+    name = node_text(node.child_by_field_name("name"))
     return Definition(node, kinds[node.type], name, body, body) if name else None
 
 
@@ -550,7 +550,7 @@ def _c_declaration(node: Node) -> Definition | None:
     declarator = node.child_by_field_name("declarator")
     if declarator is None or declarator.type != "init_declarator":
         return None
-    name = one_line(text_of(declarator.child_by_field_name("declarator")), 120)
+    name = one_line(node_text(declarator.child_by_field_name("declarator")), 120)
     name = name.split("[")[0].lstrip("*& ").removeprefix("const ").lstrip("*& ")
     return Definition(node, "constant", name, declarator.child_by_field_name("value"), None)
 
@@ -561,7 +561,7 @@ def _c_member(node: Node) -> Definition | None:
 
 def _c_typedef(node: Node) -> Definition | None:
     inner = node.child_by_field_name("type")
-    name = one_line(text_of(node.child_by_field_name("declarator")), 120)
+    name = one_line(node_text(node.child_by_field_name("declarator")), 120)
     if inner is not None and inner.child_by_field_name("body") is not None:
         definition = _c_type(inner)
         kind: SymbolKind = definition.kind if definition else "struct"
@@ -578,7 +578,7 @@ def _c_macro(node: Node) -> Definition | None:
     if kind == "constant" and value is None:
         return None
     parameters = node.child_by_field_name("parameters")
-    return Definition(node, kind, text_of(name), value, None, parameters)
+    return Definition(node, kind, node_text(name), value, None, parameters)
 
 
 _C_FINDERS: dict[str, Find] = {
@@ -617,7 +617,7 @@ def _ruby_scope(node: Node) -> Definition | None:
     kind: SymbolKind = "class" if node.type == "class" else "module"
     body = node.child_by_field_name("body")
     # A comment above the first member is a child of the class, not of its body.
-    return Definition(node, kind, text_of(node.child_by_field_name("name")), body, node)
+    return Definition(node, kind, node_text(node.child_by_field_name("name")), body, node)
 
 
 _RUBY = Rules(
@@ -636,7 +636,7 @@ _BASH = Rules(
 
 
 def _lua_function(node: Node) -> Definition | None:
-    name = one_line(text_of(node.child_by_field_name("name")), 120)
+    name = one_line(node_text(node.child_by_field_name("name")), 120)
     body = node.child_by_field_name("body")
     return Definition(node, "function", name, body, body, node.child_by_field_name("parameters"))
 
@@ -649,7 +649,7 @@ def _lua_value(node: Node) -> Definition | None:
     value = nth(values, 0) if values is not None else None
     if name is None or value is None:
         return None
-    title = one_line(text_of(name), 80)
+    title = one_line(node_text(name), 80)
     if value.type == "function_definition":
         body = value.child_by_field_name("body")
         return Definition(
@@ -672,10 +672,10 @@ _LUA = Rules(
 
 def _haskell_named(kind: SymbolKind, inside: str = "") -> Find:
     def find(node: Node) -> Definition | None:
-        name = one_line(text_of(node.child_by_field_name("name")), 120)
+        name = one_line(node_text(node.child_by_field_name("name")), 120)
         body = node.child_by_field_name(inside) if inside else None
         if kind == "impl":
-            name = f"{name} {one_line(text_of(node.child_by_field_name('patterns')), 80)}".strip()
+            name = f"{name} {one_line(node_text(node.child_by_field_name('patterns')), 80)}".strip()
         return Definition(node, kind, name, body, body) if name else None
 
     return find
@@ -713,7 +713,7 @@ _ELIXIR_FUNCTIONS: dict[str, SymbolKind] = {
 
 
 def _elixir_call(node: Node) -> Definition | None:
-    word = text_of(node.child_by_field_name("target"))
+    word = node_text(node.child_by_field_name("target"))
     kind = _ELIXIR_SCOPES.get(word) or _ELIXIR_FUNCTIONS.get(word)
     given = _child(node, ("arguments",))
     first = nth(given, 0) if given is not None else None
@@ -721,11 +721,11 @@ def _elixir_call(node: Node) -> Definition | None:
         return None
     body = _child(node, ("do_block",))
     if word in _ELIXIR_SCOPES:
-        return Definition(node, kind, one_line(text_of(first), 120), body, body)
+        return Definition(node, kind, one_line(node_text(first), 120), body, body)
     if first.type == "binary_operator":
         first = first.child_by_field_name("left") or first
     name = first.child_by_field_name("target") if first.type == "call" else first
-    title = one_line(text_of(name), 120).strip('"')
+    title = one_line(node_text(name), 120).strip('"')
     return Definition(node, kind, title, body, None, _child(first, ("arguments",)))
 
 
@@ -747,13 +747,13 @@ def _zig_variable(node: Node) -> Definition | None:
     }  # fmt: skip
     value = _child(node, tuple(kinds))
     if value is not None:
-        return Definition(node, kinds[value.type], text_of(name), value, value)
-    return Definition(node, "constant", text_of(name), None, None)
+        return Definition(node, kinds[value.type], node_text(name), value, value)
+    return Definition(node, "constant", node_text(name), None, None)
 
 
 def _zig_test(node: Node) -> Definition | None:
     named, body = _child(node, ("string", "identifier")), _child(node, ("block",))
-    return Definition(node, "function", text_of(named).strip('"') or "test", body, None)
+    return Definition(node, "function", node_text(named).strip('"') or "test", body, None)
 
 
 _ZIG = Rules(

@@ -307,7 +307,7 @@ _BY_EXTENSION = {ending: entry for entry in LANGUAGES for ending in entry.extens
 _BY_NAME = {name: entry for entry in LANGUAGES for name in entry.names}
 
 
-def language_of(uri: str) -> Language | None:
+def detect_language(uri: str) -> Language | None:
     """Return the language of a URI: by its whole name, then by its extension."""
     name = uri.rpartition("/")[2].lower()
     language = _BY_NAME.get(name)

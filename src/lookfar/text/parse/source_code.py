@@ -24,11 +24,11 @@ from lookfar.text.parse.grammars import (
     Definition,
     Rules,
     load_parser,
+    node_text,
     nth,
     one_line,
-    text_of,
 )
-from lookfar.text.parse.languages import Language, find_language, language_of
+from lookfar.text.parse.languages import Language, detect_language, find_language
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser, Tree
@@ -87,7 +87,7 @@ _QUOTED = re.compile(r"^[rRbBuUfF]{0,2}(\"\"\"|'''|\"|')(.*)\1$", re.DOTALL)
 
 def parse(uri: str, text: str) -> Document:
     """Parse one source file; an unknown language is read as plain text."""
-    language = language_of(uri) or _PLAIN
+    language = detect_language(uri) or _PLAIN
     if language.language == "c" and uri.lower().endswith(".h") and _CPP_SIGNS.search(text):
         language = find_language("cpp") or language
     lines = Lines(text)
@@ -346,7 +346,7 @@ class _Outline:
         """Whether an attribute belongs to the next definition; in Elixir only some do."""
         if self._language != "elixir":
             return True
-        return _DOC_ATTRIBUTES.match(text_of(node)[:16]) is not None
+        return _DOC_ATTRIBUTES.match(node_text(node)[:16]) is not None
 
     def _note(self, node: Node, *, comment: bool) -> None:
         start, end = node.start_byte, node.end_byte
@@ -384,7 +384,7 @@ class _Outline:
         kind = rules.definitions.get(node.type)
         if kind is None:
             return None
-        name = text_of(node.child_by_field_name("name"))
+        name = node_text(node.child_by_field_name("name"))
         if not name:
             name = "constructor" if "constructor" in node.type else ""
             name = name or node.type.partition("_")[0]
@@ -520,13 +520,13 @@ class _Outline:
         )
 
     def _decorators(self, outer: Node, node: Node, attributes: list[Node]) -> tuple[str, ...]:
-        texts = [text_of(attribute) for attribute in attributes]
+        texts = [node_text(attribute) for attribute in attributes]
         for around in (outer, node) if outer.id != node.id else (node,):
             for child in around.named_children:
                 if child.type in _DECORATORS:
-                    texts.append(text_of(child))
+                    texts.append(node_text(child))
                 elif child.type == "modifiers":
-                    texts += [text_of(m) for m in child.named_children if m.type in _DECORATORS]
+                    texts += [node_text(m) for m in child.named_children if m.type in _DECORATORS]
                 elif child.type not in ("comment", "modifier", "line_comment", "block_comment"):
                     break
         return tuple(dict.fromkeys(one_line(text, 200) for text in texts))
@@ -543,21 +543,21 @@ class _Outline:
             if first is not None and first.type == "expression_statement":
                 first = nth(first, 0)
             if first is not None and first.type == "string":
-                quoted = _QUOTED.match(text_of(first))
+                quoted = _QUOTED.match(node_text(first))
                 return _dedent(quoted[2]) if quoted else ""
         for attribute in attributes if self._language == "elixir" else ():
-            text = text_of(attribute)
+            text = node_text(attribute)
             if text.startswith(("@doc ", "@typedoc ")):
                 quoted = _QUOTED.match(text.partition(" ")[2].lstrip("~Ss").strip())
                 return _dedent(quoted[2]) if quoted else ""
-        text = "\n".join(filter(None, (comment_text(text_of(node)) for node in comments)))
+        text = "\n".join(filter(None, (comment_text(node_text(node)) for node in comments)))
         if text or definition.kind != "module" or definition.body is None:
             return text[:4_000]
         return self._module_doc(definition.body)
 
     def _module_doc(self, body: Node) -> str:
         for child in body.named_children[:2] if self._language == "elixir" else ():
-            text = text_of(child)
+            text = node_text(child)
             if text.startswith("@moduledoc "):
                 quoted = _QUOTED.match(text.partition(" ")[2].lstrip("~Ss").strip())
                 return _dedent(quoted[2]) if quoted else ""
@@ -568,7 +568,7 @@ class _Outline:
         if language in ("javascript", "typescript", "tsx"):
             if outer.type == "export_statement":
                 return True
-            return outer.type == "expression_statement" and text_of(outer)[:40].startswith(
+            return outer.type == "expression_statement" and node_text(outer)[:40].startswith(
                 ("module.exports", "exports.")
             )
         if language in ("python", "go"):
@@ -612,7 +612,7 @@ def _parameter_list(definition: Definition, language: str) -> tuple[str, ...]:
             return ()
         given = [child for child in definition.node.named_children if child.type == "parameter"]
     elif node.type == "identifier":
-        return (text_of(node),)
+        return (node_text(node),)
     else:
         given = [
             child
@@ -622,11 +622,11 @@ def _parameter_list(definition: Definition, language: str) -> tuple[str, ...]:
         ]
     listed: list[str] = []
     for child in given:
-        text = one_line(text_of(child), 160)
+        text = one_line(node_text(child), 160)
         if language == "go" and child.type == "parameter_declaration":
             names = child.children_by_field_name("name")
-            kind = text_of(child.child_by_field_name("type"))
-            listed += [f"{text_of(n)} {kind}" for n in names] or [text]
+            kind = node_text(child.child_by_field_name("type"))
+            listed += [f"{node_text(n)} {kind}" for n in names] or [text]
         elif text not in _RECEIVERS and not (text == "void" and language in ("c", "cpp")):
             listed.append(text)
     return tuple(listed)
@@ -638,10 +638,10 @@ def _returns(definition: Definition, language: str) -> str:
         return ""
     for name in _RETURN_FIELDS:
         if (given := node.child_by_field_name(name)) is not None:
-            return one_line(text_of(given).lstrip(": ").removeprefix("-> "), 200)
+            return one_line(node_text(given).lstrip(": ").removeprefix("-> "), 200)
     if language in ("c", "cpp", "java", "zig"):
         given = node.child_by_field_name("type")
-        returned = one_line(text_of(given), 200)
+        returned = one_line(node_text(given), 200)
         declarator = node.child_by_field_name("declarator")
         if declarator is not None:
             at = declarator
@@ -655,12 +655,12 @@ def _returns(definition: Definition, language: str) -> str:
                 at = inner
             for child in at.named_children:
                 if child.type == "trailing_return_type":
-                    returned = one_line(text_of(child).removeprefix("->"), 200)
+                    returned = one_line(node_text(child).removeprefix("->"), 200)
         return returned
     if language in ("javascript", "typescript", "tsx") and definition.parameters is not None:
         value = definition.parameters.parent
         given = value.child_by_field_name("return_type") if value is not None else None
-        return one_line(text_of(given).lstrip(": "), 200)
+        return one_line(node_text(given).lstrip(": "), 200)
     return ""
 
 
@@ -670,7 +670,7 @@ def _generics(node: Node, outer: Node) -> tuple[str, ...]:
         given = outer.child_by_field_name("parameters")
     if given is None:
         given = next((c for c in node.named_children[:8] if c.type == "type_parameter_list"), None)
-    return tuple(one_line(text_of(child), 80) for child in given.named_children) if given else ()
+    return tuple(one_line(node_text(child), 80) for child in given.named_children) if given else ()
 
 
 def _strip_decorators(written: str, language: str) -> str:

@@ -30,7 +30,7 @@ from lookfar.model import (
 )
 from lookfar.text.normalise import ByteOffsets
 from lookfar.text.parse.comments import compile_query, find_comments
-from lookfar.text.parse.grammars import one_line, text_of
+from lookfar.text.parse.grammars import node_text, one_line
 from lookfar.text.parse.languages import find_language
 from lookfar.text.parse.source_code import parse, parse_tree
 
@@ -199,7 +199,7 @@ class _Measured:
             if at >= 0:
                 self._nesting[at] = max(self._nesting[at], depth)
         for node in nodes["decide"]:
-            if node.type == "switch_label" and text_of(node).startswith("default"):
+            if node.type == "switch_label" and node_text(node).startswith("default"):
                 continue
             self._decide(self._function_at(char(node.start_byte)), 1)
 
@@ -246,7 +246,7 @@ def _is_chained(node: Node) -> bool:
 def _alternatives(node: Node) -> int:
     """Return how many decisions a case adds: none for a default."""
     if node.type in ("case_statement", "switch_section", "case_clause"):
-        head = text_of(node)[:40]
+        head = node_text(node)[:40]
         return 0 if head.startswith(("default", "case _:")) else 1
     return 1
 
@@ -346,12 +346,12 @@ def _with_clauses(
 
     if document.language == "python":
         for node in nodes:
-            if text_of(node.child_by_field_name("left")) == "__all__":
-                return [entry(name) for name in _STRING.findall(text_of(node))]
+            if node_text(node.child_by_field_name("left")) == "__all__":
+                return [entry(name) for name in _STRING.findall(node_text(node))]
         return [export for export in exports if export.name != "__all__"]
     result = list(exports)
     for node in nodes:
-        text = text_of(node)
+        text = node_text(node)
         if node.type == "assignment_expression":
             if text.startswith("module.exports") and (braced := _BRACED.search(text[:4_000])):
                 result = [export for export in result if export.name != "module.exports"]
@@ -382,7 +382,7 @@ _EXPORT_DEFAULT = re.compile(
 
 
 def _imports(language: str, node: Node) -> list[ImportSummary]:
-    text, line = text_of(node), node.start_point[0] + 1
+    text, line = node_text(node), node.start_point[0] + 1
     reader = _READERS[language]
     return [ImportSummary(source, tuple(names), line) for source, names in reader(text)]
 
