@@ -2,7 +2,7 @@
 
 Run as a program: it makes one transaction over three documents again and again, each time in a
 fresh folder and a forked child that ends, or fails, at the next point (see `points.py`); then it
-starts anew, as the next process would, and says what it finds. Prints one JSON line for each.
+starts again, as the next process would, and reports what it finds. Prints one JSON line for each.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ def change(made: Editor) -> None:
 
 
 def seen(folder: Path) -> dict[str, str]:
-    found = sorted(path for path in folder.rglob("*") if path.is_file())
+    result = sorted(path for path in folder.rglob("*") if path.is_file())
     folders = sorted(path for path in folder.rglob("*") if path.is_dir())
     return {
-        **{str(path.relative_to(folder)): path.read_bytes().decode() for path in found},
+        **{str(path.relative_to(folder)): path.read_bytes().decode() for path in result},
         **{f"{path.relative_to(folder)}/": "" for path in folders},
     }
 

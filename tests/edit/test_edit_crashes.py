@@ -47,15 +47,15 @@ def test_after_kill_9_at_any_write_it_is_all_or_nothing(
 ) -> None:
     """Seen to fail when the journal came after what was staged, and when what was staged was not
     removed."""
-    found = trials(tmp_path / "disk", what, "kill", "short kill")
-    assert len(found) > 40
-    assert {each["status"] for each in found} == {-9}
-    ended = {json.dumps(each["after"]) for each in found}
-    for each in found:
-        assert each["after"] in outcomes.values(), (each["at"], each["how"])
-        assert each["left"] == [], (each["at"], each["how"])
-        assert each["works"], (each["at"], each["how"])
-        for uri, text in each["unsettled"].items():  # Even before: no document is torn.
+    result = trials(tmp_path / "disk", what, "kill", "short kill")
+    assert len(result) > 40
+    assert {item["status"] for item in result} == {-9}
+    ended = {json.dumps(item["after"]) for item in result}
+    for item in result:
+        assert item["after"] in outcomes.values(), (item["at"], item["how"])
+        assert item["left"] == [], (item["at"], item["how"])
+        assert item["works"], (item["at"], item["how"])
+        for uri, text in item["unsettled"].items():  # Even before: no document is torn.
             if uri.endswith(".md"):
                 assert text in (outcomes["old"].get(uri), outcomes["new"].get(uri))
     assert len(ended) == 2, "some deaths come before the point of no return, and some after"
@@ -70,21 +70,21 @@ def test_a_disk_that_fails_at_any_write_changes_nothing_or_is_not_noticed(
     tmp_path: Path, outcomes: dict[str, dict[str, str]], what: str
 ) -> None:
     """Seen to fail when the documents that were replaced already stayed so."""
-    found = trials(tmp_path / "disk", what, "ENOSPC", "EIO")
+    result = trials(tmp_path / "disk", what, "ENOSPC", "EIO")
     before, after = outcomes["old"], outcomes["new"]
     if what == "undo":
         before, after = after, before
-    assert {each["status"] for each in found} == {0, 3}
-    for each in found:
-        about = each["at"], each["how"], each["status"]
-        if each["status"] == 0:  # A folder that is left empty is no failure.
-            assert files_of(each["after"]) == files_of(after), about
+    assert {item["status"] for item in result} == {0, 3}
+    for item in result:
+        about = item["at"], item["how"], item["status"]
+        if item["status"] == 0:  # An empty folder that remains is not a failure.
+            assert files_of(item["after"]) == files_of(after), about
         else:
-            assert each["after"] == before, about
-        assert each["left"] == [], about
-        assert each["works"], about
-        if each["status"] == 3:  # Whoever is told of a failure need not start anew.
-            assert each["unsettled"] == before, about
+            assert item["after"] == before, about
+        assert item["left"] == [], about
+        assert item["works"], about
+        if item["status"] == 3:  # After a reported failure nothing has to be recovered.
+            assert item["unsettled"] == before, about
 
 
 @pytest.mark.parametrize("what", ["edit", "undo"])
@@ -93,16 +93,16 @@ def test_on_a_disk_that_stays_full_it_is_all_or_nothing(
 ) -> None:
     """Seen to fail when what was staged stayed because the journal could not be written, and when
     an edit that was done was said to have failed because that could not be written down."""
-    found = trials(tmp_path / "disk", what, "full")
-    assert {each["status"] for each in found} == {0, 3}
-    for each in found:
-        about = each["at"], each["how"], each["status"]
-        assert files_of(each["after"]) in map(files_of, outcomes.values()), about
-        assert each["left"] == [], about
-        assert each["works"], about
-        if each["status"] == 0:
+    result = trials(tmp_path / "disk", what, "full")
+    assert {item["status"] for item in result} == {0, 3}
+    for item in result:
+        about = item["at"], item["how"], item["status"]
+        assert files_of(item["after"]) in map(files_of, outcomes.values()), about
+        assert item["left"] == [], about
+        assert item["works"], about
+        if item["status"] == 0:
             done = outcomes["old" if what == "undo" else "new"]
-            assert files_of(each["after"]) == files_of(done), about
+            assert files_of(item["after"]) == files_of(done), about
 
 
 def test_a_crash_over_which_somebody_saved_takes_back_and_keeps_what_they_wrote(
@@ -175,10 +175,10 @@ def test_what_is_complete_was_synced_before_the_journal_says_so(
     journals = [at for at, each in enumerate(done) if each == ("name", "journal.json")]
     assert len(journals) == 2
     staging, complete = journals
-    staged = [each for each in done if each[0] == "sync" and each[1].startswith(".lookfar-")]
+    staged = [item for item in done if item[0] == "sync" and item[1].startswith(".lookfar-")]
     assert len(staged) == 3
-    for each in [*staged, ("sync", "docs"), ("sync", "sub"), ("sync", "deep")]:
-        assert each in done[staging:complete], each
+    for item in [*staged, ("sync", "docs"), ("sync", "sub"), ("sync", "deep")]:
+        assert item in done[staging:complete], item
     for kept in ("0.old", "2.old"):
         assert ("name", kept) in done[:staging]
         assert ("sync", f".{kept}.tmp") in done[:staging]
@@ -211,9 +211,9 @@ def test_a_document_replaced_at_the_last_moment_is_a_conflict(
     prepare = type(made.transactions)._prepare
 
     def meanwhile(*arguments: Any) -> Any:
-        found = prepare(*arguments)
+        result = prepare(*arguments)
         (docs / "sub" / "b.md").write_bytes(b"# somebody else\n")
-        return found
+        return result
 
     monkeypatch.setattr(type(made.transactions), "_prepare", meanwhile)
     with pytest.raises(Conflict, match=r"sub/b\.md"):
@@ -235,18 +235,18 @@ def test_whatever_takes_its_place_meanwhile_is_left_alone(
     prepare = type(made.transactions)._prepare
 
     def meanwhile(*arguments: Any) -> Any:
-        found = prepare(*arguments)
+        result = prepare(*arguments)
         if how == "another folder":
             (docs / "sub").rename(tmp_path / "moved")
             (docs / "sub").mkdir()
             (docs / "sub" / "b.md").write_bytes(B)
-            return found
+            return result
         (docs / "sub" / "b.md").unlink()
         if how == "folder":
             (docs / "sub" / "b.md").mkdir()
         elif how == "link":
             (docs / "sub" / "b.md").symlink_to(tmp_path / "outside" / "b.md")
-        return found
+        return result
 
     monkeypatch.setattr(type(made.transactions), "_prepare", meanwhile)
     with pytest.raises(Exception, match=r"sub/b\.md"):

@@ -175,7 +175,7 @@ def test_a_position_that_is_none_is_refused(folder: Folder) -> None:
 
 
 def test_a_section_that_would_hide_under_a_neighbour_is_refused(folder: Folder) -> None:
-    """Level 4 below Guide would stand below Use, which nobody asked for."""
+    """At level 4 a section of Guide would become one of Use."""
     with pytest.raises(InvalidArgument, match="a subsection of 'Guide > Use'"):
         folder.edit("insert", "Guide", heading="Mac", text="brew", level=4)
     with pytest.raises(InvalidArgument, match="Level 2 is not between 3 and 6"):
@@ -321,15 +321,15 @@ def test_a_document_is_overwritten_only_where_that_is_said(folder: Folder) -> No
 
 def test_fixing_mends_what_validate_finds(folder: Folder) -> None:
     folder.put("a.md", "# A\n\n### Jump\n\n### Jump\n\n#### Deep\n\n# B\n")
-    found = folder.editor().validate("a.md")
-    assert [(each.rule, each.start_line) for each in found.violations] == [
+    result = folder.editor().validate("a.md")
+    assert [(violation.rule, violation.start_line) for violation in result.violations] == [
         ("heading-jump", 3),
         ("duplicate-sibling", 5),
     ]
-    assert found.violations[0].suggested_fix == "Make it level 2."
-    assert "'Jump (2)'" in found.violations[1].suggested_fix
+    assert result.violations[0].suggested_fix == "Make it level 2."
+    assert "'Jump (2)'" in result.violations[1].suggested_fix
     strict = folder.editor(single_h1=True).validate("a.md")
-    assert [each.rule for each in strict.violations][-1] == "multiple-h1"
+    assert [violation.rule for violation in strict.violations][-1] == "multiple-h1"
     assert not strict.ok
     folder.edit("fix", uri="a.md")
     assert folder.text("a.md") == "# A\n\n## Jump\n\n## Jump (2)\n\n### Deep\n\n# B\n"
@@ -471,7 +471,7 @@ def test_what_is_no_heading_is_refused(folder: Folder, heading: str) -> None:
 
 @pytest.mark.parametrize("heading", ["In C #", "C#", "Issue #7", "a ##"])
 def test_hashes_of_a_title_stay_in_it(folder: Folder, heading: str) -> None:
-    """Caught: hashes at the end were taken for the closing ones of the line, and were gone."""
+    """Caught: trailing hashes were read as a closing sequence and disappeared."""
     for uri, before in (("a.md", "# A\n"), ("b.md", "A\n===\n"), ("c.md", "# A ##\n")):
         folder.put(uri, before)
         done = folder.edit("rename", "A", uri=uri, heading=heading)
@@ -607,8 +607,8 @@ def test_a_system_without_open_folders_will_do(
 def test_something_new_in_the_place_of_a_new_document_is_not_overwritten(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, theirs: str
 ) -> None:
-    """Made by somebody else between the last look and the name, perhaps with the same text. Seen
-    to fail with a rename, and when whatever had the new content was taken for ours."""
+    """Another process creates it just before the rename, perhaps with the same text. Seen
+    to fail with a rename, and when any file with the new content was treated as ours."""
     from lookfar.store.ground import files
 
     create_document = files.create_document
@@ -719,7 +719,9 @@ def test_what_is_read_only_stays_as_it_is(folder: Folder) -> None:
 
 def test_what_is_read_only_can_be_validated(folder: Folder) -> None:
     folder.put("ro.md", "# A\n\n### B\n").chmod(0o444)
-    assert [each.rule for each in folder.editor().validate("ro.md").violations] == ["heading-jump"]
+    assert [violation.rule for violation in folder.editor().validate("ro.md").violations] == [
+        "heading-jump"
+    ]
 
 
 def test_a_folder_or_a_file_in_the_way_is_said(folder: Folder) -> None:
@@ -770,7 +772,7 @@ def test_several_edits_are_made_one_after_the_other(folder: Folder) -> None:
         Edit("append", "b.md", text="b"),
     ]
     result = folder.editor().edit(asked)
-    assert [each.uri for each in result.documents] == ["guide.md", "b.md"]
+    assert [document.uri for document in result.documents] == ["guide.md", "b.md"]
     assert "## Install\n\nDo this." in folder.text()
     assert "```\n\nmore\n\n### Linux" in folder.text()
     # One of them fails, so none is made.
@@ -780,7 +782,7 @@ def test_several_edits_are_made_one_after_the_other(folder: Folder) -> None:
         folder.editor().edit([asked[2], bad])
     assert seen(folder.docs) == before
     undone = folder.editor().undo("b.md")
-    assert {each.uri for each in undone.documents} == {"guide.md", "b.md"}
+    assert {document.uri for document in undone.documents} == {"guide.md", "b.md"}
     assert (folder.text(), folder.text("b.md")) == (GUIDE, "# B\n")
 
 
@@ -818,7 +820,7 @@ def test_what_edits_replaced_is_kept_once_for_each_document(folder: Folder) -> N
     for number in range(5):
         folder.edit("append", "Guide", text=f"n{number}")
     folder.edit("append", "B", uri="b.md", text="x")
-    assert [each.uris for each in folder.editor().undoable()] == [("b.md",), ("guide.md",)]
+    assert [item.uris for item in folder.editor().undoable()] == [("b.md",), ("guide.md",)]
     assert len(list((folder.base / "edits").rglob("*.old"))) == 2
 
 
@@ -845,7 +847,7 @@ def test_links_to_a_renamed_heading_are_reported_and_rewritten_when_asked(folder
         ("sub/links.md", "link", "guide.md"),
     ]
     said = folder.edit("rename", "Guide > Setup", heading="First steps")
-    assert [(each.uri, each.line, each.becomes) for each in said.links] == [
+    assert [(link.uri, link.line, link.becomes) for link in said.links] == [
         ("guide.md", 7, "First steps"),
         ("guide.md", 7, "first-steps"),
         ("sub/links.md", 3, "First steps"),
@@ -855,11 +857,11 @@ def test_links_to_a_renamed_heading_are_reported_and_rewritten_when_asked(folder
         ("sub/links.md", 4, "first-steps"),
         ("sub/links.md", 4, "first-steps"),
     ]
-    assert not any(each.rewritten for each in said.links)
+    assert not any(link.rewritten for link in said.links)
     assert folder.text("sub/links.md") == LINKS.replace("\n", "\r\n")
     folder.editor().undo("guide.md")
     done = folder.edit("rename", "Guide > Setup", heading="First steps", rewrite_links=True)
-    assert all(each.rewritten for each in done.links)
+    assert all(link.rewritten for link in done.links)
     assert "See [[#First steps]] and [here](#first-steps)." in folder.text()
     assert folder.text("sub/links.md").replace("\r\n", "\n") == (
         LINKS.replace("[[guide#Setup]] and [[", "[[guide#First steps]] and [[", 1)
@@ -883,12 +885,12 @@ def test_links_by_the_title_of_a_document_follow_it(folder: Folder) -> None:
         ("links.md", "wikilink", "a"),
     ]
     result = folder.edit("rename", "Old title", uri="a.md", heading="New", rewrite_links=True)
-    assert [(each.anchor, each.becomes) for each in result.links] == [
+    assert [(link.anchor, link.becomes) for link in result.links] == [
         ("", "New"),
         ("", "New"),
         ("Old title", "New"),
     ]
-    assert all(each.rewritten for each in result.links)
+    assert all(link.rewritten for link in result.links)
     assert folder.text("links.md") == "[[New]] ![[New#Part|x]] [[a#Part]] [[a#New]]\n"
 
 
@@ -917,7 +919,7 @@ def test_a_linking_document_that_cannot_be_written_is_still_reported(folder: Fol
     folder.put("links.md", "[x](guide.md#use)\n").chmod(0o444)
     folder.links["guide.md"] = [("links.md", "link", "guide.md"), ("gone.md", "link", "guide.md")]
     result = folder.edit("rename", "Guide > Use", heading="Usage", rewrite_links=True)
-    assert [(each.uri, each.rewritten) for each in result.links] == [("links.md", False)]
+    assert [(link.uri, link.rewritten) for link in result.links] == [("links.md", False)]
     assert "## Usage" in folder.text()
 
 

@@ -129,7 +129,7 @@ def test_all_outside_of_the_edited_section_is_byte_identical(
 @QUICK
 @given(files(), st.sampled_from([b"\n", b"\r\n"]))
 def test_what_is_replaced_with_itself_leaves_every_byte(raw: bytes, end: bytes) -> None:
-    """Lines, passages that a search cites, sections: whoever reads one and writes it back.
+    """Reading lines, cited passages or sections and writing them back changes nothing.
 
     Seen to fail when the blank lines at the end of a text were taken off.
     """
@@ -144,7 +144,7 @@ def test_what_is_replaced_with_itself_leaves_every_byte(raw: bytes, end: bytes) 
     ]
     for size in (5, 40):
         cut = chunk(document, Sizes(size, 2 * size, 1), lambda part: len(part.split()))
-        for start, stop in {(each.span.start, each.span.end) for each in cut}:
+        for start, stop in {(item.span.start, item.span.end) for item in cut}:
             cited = sha256(text[start:stop].encode()).hexdigest()
             targets.append(Target("a.md", chars=(start, stop), sha256=cited))
     for target in targets:
@@ -154,8 +154,8 @@ def test_what_is_replaced_with_itself_leaves_every_byte(raw: bytes, end: bytes) 
         assert shape.apply(draft.changes) == raw, target
         verify(document, draft, text)
     for section in titled(document):
-        inner = [each for each in document.sections if each.parent == section.ordinal]
-        own = min((each.span.start for each in inner), default=section.span.end)
+        inner = [item for item in document.sections if item.parent == section.ordinal]
+        own = min((item.span.start for item in inner), default=section.span.end)
         place, span = sections.Place(section.span, section), section.span
         for whole, start, stop in ((False, section.body, own), (True, span.start, span.end)):
             if stop < len(text) and not text[:stop].endswith("\n\n"):
@@ -292,7 +292,7 @@ def test_what_was_mended_keeps_the_rules_and_mending_again_changes_nothing(
         assume(False)
         return
     left = rules.find_violations(result.document, single_h1=single_h1)
-    assert [each for each in left if each.fixable] == []
+    assert [item for item in left if item.fixable] == []
     assert single_h1 or left == ()
     assert rules.draft_fix(result.document, single_h1=single_h1).changes == ()
     parents = {s.ordinal: s.parent for s in titled(document)}
@@ -350,7 +350,7 @@ def test_each_section_is_found_by_its_path_or_is_ambiguous(raw: bytes) -> None:
         for written in (False, True):
             path = shown(section.path) if written else section.path
             try:
-                found = find(document, Target("a.md"), path).section
+                result = find(document, Target("a.md"), path).section
             except Ambiguous:
-                found = None
-            assert found == section or (found is None and (len(twins) > 1 or written))
+                result = None
+            assert result == section or (result is None and (len(twins) > 1 or written))

@@ -1,4 +1,4 @@
-"""Two writers on one document: one wins, the other is told, and nothing is lost."""
+"""Two writers on one document: one wins, the other gets an error, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ for line in sys.stdin:
 
 
 class Writer:
-    """Another process that edits when it is told to."""
+    """Another process that edits on request."""
 
     def __init__(self, docs: Path, edits: Path) -> None:
         here = str(Path(__file__).parent)
@@ -122,8 +122,8 @@ def test_edits_that_expect_nothing_wait_for_each_other_and_none_is_lost(tmp_path
     for writer in writers:
         writer.close()
     assert failed == []
-    found = (docs / "a.md").read_text(encoding="utf-8").split()
-    assert sorted(found[3:]) == sorted(f"{n}{r}" for n in "xyzw" for r in range(rounds))
+    result = (docs / "a.md").read_text(encoding="utf-8").split()
+    assert sorted(result[3:]) == sorted(f"{n}{r}" for n in "xyzw" for r in range(rounds))
 
 
 def test_a_part_may_be_expected_while_the_rest_changes(tmp_path: Path) -> None:

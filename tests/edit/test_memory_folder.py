@@ -1,4 +1,4 @@
-"""Memories on disk: what is written is there, what is replaced can come back, nobody is lost."""
+"""Memories on disk: writes persist, replaced versions can be restored, nothing is lost."""
 
 from __future__ import annotations
 
@@ -115,26 +115,26 @@ class AgainstAModel(RuleBasedStateMachine):
 
     @rule(target=names, one=consumes(names), other=names, text=TEXTS)
     def merge(self, one: str, other: str, text: str) -> str:
-        sources = [each for each in dict.fromkeys((one, other)) if each in self.alive]
+        sources = [item for item in dict.fromkeys((one, other)) if item in self.alive]
         if not sources:
             return other
         made = self.notes.merge(sources, sources[0], text)
-        tags = tuple(dict.fromkeys(tag for each in sources for tag in self.alive[each][1]))
-        for each in sources:
-            self._retire(each)
-            del self.alive[each]
+        tags = tuple(dict.fromkeys(tag for item in sources for tag in self.alive[item][1]))
+        for item in sources:
+            self._retire(item)
+            del self.alive[item]
         self.alive[made.name] = (text.strip("\n"), tags)
         return made.name
 
     @invariant()
     def the_folder_is_the_model(self) -> None:
-        found = {each.name: (each.text, each.tags) for each in self.notes.memories()}
-        assert found == self.alive
+        result = {memory.name: (memory.text, memory.tags) for memory in self.notes.memories()}
+        assert result == self.alive
         kept = {name: len(versions) for name, versions in self.trash.items() if versions}
         numbers: dict[str, int] = {}
-        for each in self.notes.trash():
-            numbers[each.name] = numbers.get(each.name, 0) + 1
-            assert each.deleted == (each.name not in self.alive)
+        for entry in self.notes.trash():
+            numbers[entry.name] = numbers.get(entry.name, 0) + 1
+            assert entry.deleted == (entry.name not in self.alive)
         assert numbers == kept
         assert self.notes.stats().total == len(self.alive)
 
@@ -176,7 +176,7 @@ def test_a_path_is_no_name(notes: MemoryFolder, name: str) -> None:
     ):
         with pytest.raises(OutsideRoot):
             call()
-    assert [each.name for each in notes.memories()] == ["kept.md"]
+    assert [memory.name for memory in notes.memories()] == ["kept.md"]
 
 
 @pytest.mark.parametrize(
@@ -213,19 +213,19 @@ def test_a_name_in_use_is_refused_in_any_case(notes: MemoryFolder) -> None:
 
 def test_an_ending_in_capitals_is_an_ending(notes: MemoryFolder) -> None:
     """Seen to fail when only ``.md`` was cut off: each version took the place of the last one,
-    and what was deleted was in the trash under a name that nobody asks for."""
+    and what was deleted was in the trash under an unexpected name."""
     notes.folder.mkdir()
     (notes.folder / "Note.MD").write_text("one\n", encoding="utf-8")
     assert notes.read("Note").title == "Note"
     notes.update("Note.MD", "two")
     notes.update("note", "three")
     notes.delete("Note.md")
-    trash = [(each.name, each.version, each.deleted) for each in notes.trash()]
+    trash = [(entry.name, entry.version, entry.deleted) for entry in notes.trash()]
     assert trash == [("Note.MD", number, True) for number in (1, 2, 3)]
     assert notes.restore("note", version=1).text == "one"
     assert notes.restore("Note").text == "three"
     assert notes.restore("Note.MD", version=2).text == "two"
-    assert [each.name for each in notes.memories()] == ["Note.MD"]
+    assert [memory.name for memory in notes.memories()] == ["Note.MD"]
     assert notes.create("new", name="Other.MD").name == "Other.md"
 
 
@@ -253,14 +253,14 @@ def test_memories_that_differ_in_case_are_never_restored_from_each_other(
         assert (restored.name, restored.text) == (name, f"{name} 1")
     for name, other in (names, names[::-1]):
         notes.delete(name)
-        assert {each.name for each in notes.trash() if each.deleted} == {name}
+        assert {entry.name for entry in notes.trash() if entry.deleted} == {name}
         restored = notes.restore(name)
         assert (restored.name, restored.text) == (name, f"{name} 1")
         assert notes.read(other).text == f"{other} 1"
 
 
 def test_a_memory_without_versions_takes_none_of_its_twin(notes: MemoryFolder) -> None:
-    """Seen to fail when those of living memories were not left out."""
+    """Seen to fail when versions of existing memories were candidates."""
     twins(notes, "Note.md", "note.md")
     (notes.folder / ".trash" / "Note.000001.md").unlink()
     with pytest.raises(NotFound):
@@ -304,7 +304,7 @@ def test_a_memory_says_who_and_when(notes: MemoryFolder) -> None:
     assert again.updated_at > made.updated_at
     assert b"updated_by: " in raw(notes, made.name)
     assert b"agent-2" in raw(notes, made.name)
-    assert [(each["did"], each["by"]) for each in journal(notes)] == [
+    assert [(item["did"], item["by"]) for item in journal(notes)] == [
         ("create", "agent-1"),
         ("append", "agent-2"),
     ]
@@ -340,7 +340,7 @@ def test_unknown_types_and_states_are_refused(notes: MemoryFolder) -> None:
     for type in TYPES:
         notes.create("x", name=type, type=type)
     assert notes.update("plan", status="archived").status == "archived"
-    assert [each.name for each in notes.memories(status="archived")] == ["plan.md"]
+    assert [memory.name for memory in notes.memories(status="archived")] == ["plan.md"]
 
 
 # --- what people wrote ----------------------------------------------------------------------------
@@ -352,7 +352,7 @@ HEAD = (
 
 
 def test_edited_front_matter_is_kept_line_by_line(notes: MemoryFolder) -> None:
-    """Protects comments, spacing, line ends and unknown keys of whoever edits by hand."""
+    """Protects comments, spacing, line ends and unknown keys of users who edit by hand."""
     notes.create("x", name="seed")
     (notes.folder / "hand.md").write_bytes(b"\xef\xbb\xbf" + HEAD + b"body \xff\r\n")
     assert notes.read("hand").tags == ("a", "b")
@@ -479,7 +479,7 @@ def test_links_and_folders_are_no_memories(notes: MemoryFolder, tmp_path: Path) 
     notes.create("x", name="seed")
     (notes.folder / "linked.md").symlink_to(secret)
     (notes.folder / "folder.md").mkdir()
-    assert [each.name for each in notes.memories()] == ["seed.md"]
+    assert [memory.name for memory in notes.memories()] == ["seed.md"]
     for name in ("linked", "folder"):
         with pytest.raises(NotFound):
             notes.read(name)
@@ -503,7 +503,7 @@ def test_earlier_versions_are_kept_up_to_a_number(notes: MemoryFolder) -> None:
     notes.create("0", name="n")
     for number in range(1, 31):
         notes.update("n", str(number))
-    versions = [each.version for each in notes.trash()]
+    versions = [entry.version for entry in notes.trash()]
     assert versions == list(range(11, 31))
     assert notes.restore("n", version=15).text == "14"
     with pytest.raises(NotFound):
@@ -535,7 +535,7 @@ def test_threads_lose_nothing(notes: MemoryFolder) -> None:
         list(pool.map(work, range(10)))
     lines = notes.read("shared").text.split("\n\n")
     assert sorted(lines[1:]) == sorted(f"line {number}." for number in range(10))
-    texts = {each.text for each in notes.memories()} - {notes.read("shared").text}
+    texts = {memory.text for memory in notes.memories()} - {notes.read("shared").text}
     assert texts == {f"own {number}" for number in range(10)}
 
 
@@ -574,10 +574,10 @@ def test_an_editor_that_saves_meanwhile_is_not_overwritten(
     read = MemoryFolder._bytes
 
     def interrupted(self: MemoryFolder, name: str) -> bytes:
-        found = read(self, name)
+        result = read(self, name)
         if next(saved, False):
-            path.write_bytes(found.replace(b"begin", b"saved by hand"))
-        return found
+            path.write_bytes(result.replace(b"begin", b"saved by hand"))
+        return result
 
     monkeypatch.setattr(MemoryFolder, "_bytes", interrupted)
     notes.append("n", "more")
@@ -617,7 +617,7 @@ def test_a_merge_names_its_sources_and_needs_all_of_them(notes: MemoryFolder) ->
     assert notes.stats().total == 2
     made = notes.merge(["one", "two"], "both", "joint", author="me")
     assert (made.type, made.tags, made.text) == ("plan", ("a", "b"), "joint")
-    assert [each.name for each in notes.memories()] == ["both.md"]
+    assert [memory.name for memory in notes.memories()] == ["both.md"]
     assert b'merged_from: ["one.md", "two.md"]' in raw(notes, "both.md")
     assert notes.restore("one").text == "one"
     notes.create("x", name="taken")

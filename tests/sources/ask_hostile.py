@@ -40,7 +40,7 @@ def questions(library: Library, root: str, commit: str) -> Iterator[Callable[[],
     yield lambda: library.search(WORDS, filters=commits, top_k=50)
     yield lambda: library.search(f"when was {WORDS} changed", commits=True, top_k=50)
     yield lambda: library.history(limit=1000)
-    yield lambda: [contents(found) for found in library.histories().values()]
+    yield lambda: [contents(result) for result in library.histories().values()]
     yield lambda: library.statuses()
     yield lambda: [library.status(collection=name) for name in library.histories()]
     yield lambda: library.read(commit)

@@ -4,7 +4,7 @@ Takes: a folder to build in, and victims outside of every root. Gives: a table o
 a name, a function that builds it, and what must come of it: `refused` (the reason is shown),
 `served` (its own commits are found, and nothing else) or `none` (it is not a repository).
 
-Only what an archive can hold is used, and the hashes of a victim's commits, which are no secret.
+Uses only what an archive can contain, and the hashes of a victim's commits, which are not secret.
 """
 
 from __future__ import annotations
@@ -484,7 +484,7 @@ def endless_diff(place: Place) -> None:
 
 
 def garbage_objects(place: Place) -> None:
-    """Packs, indexes and graphs of noise: git says no, and nobody waits."""
+    """Packs, indexes and graphs of noise: git fails at once."""
     place.make()
     noise = hashlib.shake_256(b"noise").digest(5000)
     for name in ("pack/pack-1.pack", "pack/pack-1.idx", "pack/multi-pack-index"):
@@ -504,7 +504,7 @@ def head_says(text: Callable[[Place], str]) -> Build:
 
 
 def many_packed(place: Place) -> None:
-    """More references than anybody has."""
+    """Far too many references."""
     commit = place.make()
     with (place.git / "packed-refs").open("w") as file:
         for number in range(500_000):

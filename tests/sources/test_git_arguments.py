@@ -72,7 +72,7 @@ def test_no_text_becomes_an_option_or_a_command(repository: Make, tmp_path: Path
     assert len(hostile) >= 50
     repo = repository("repo")
     repo.commit("base", {"a.md": "# A\n\none harbour\n"})
-    names = [each for each in hostile if each and "\0" not in each and each.isascii()]
+    names = [item for item in hostile if item and "\0" not in item and item.isascii()]
     modules = "".join(
         f'[submodule "{name[:200]}"]\n\tpath = {name[:200]}\n\turl = {name[:200]}\n'
         for name in names

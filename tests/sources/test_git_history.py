@@ -36,20 +36,20 @@ Make = Callable[..., Any]
 
 
 def opened(path: Path) -> Repository:
-    found = find_repository(str(path))
-    assert found is not None
-    return found
+    result = find_repository(str(path))
+    assert result is not None
+    return result
 
 
 def read(repository: Repository, *, lines: int = 200, **options: Any) -> list[Commit]:
-    tips = {each.commit for each in list_refs(repository)}
+    tips = {item.commit for item in list_refs(repository)}
     return list(
         read_commits(repository, list_commits(repository, tips), diff_lines=lines, **options)
     )
 
 
 def titles(found: Sequence[Commit]) -> list[str]:
-    return [each.title for each in found]
+    return [item.title for item in found]
 
 
 # --- what commits say ---------------------------------------------------------------------------
@@ -99,20 +99,20 @@ def test_merges_and_empty_commits_have_no_files(repository: Make) -> None:
     repo.git("checkout", "--quiet", "main")
     repo.commit("nothing")
     repo.git("merge", "--quiet", "--no-ff", "-m", "joined", "side")
-    found = {each.title: each for each in read(opened(repo.path))}
-    assert set(found) == {"base", "side work", "nothing", "joined"}
-    assert [found["nothing"].files, found["joined"].files] == [(), ()]
-    assert len(found["joined"].parents) == 2
-    assert found["side work"].files == (Touched("A", "b"),)
+    result = {commit.title: commit for commit in read(opened(repo.path))}
+    assert set(result) == {"base", "side work", "nothing", "joined"}
+    assert [result["nothing"].files, result["joined"].files] == [(), ()]
+    assert len(result["joined"].parents) == 2
+    assert result["side work"].files == (Touched("A", "b"),)
 
 
 def test_binary_files_are_named_and_not_shown(repository: Make) -> None:
     repo = repository()
     repo.commit("picture", {"a.bin": bytes(range(256)) * 10, "b.txt": "text\n"})
-    (found,) = read(opened(repo.path))
-    assert found.files == (Touched("A", "a.bin"), Touched("A", "b.txt"))
-    assert "Binary files" in found.diff
-    assert "+text" in found.diff
+    (result,) = read(opened(repo.path))
+    assert result.files == (Touched("A", "a.bin"), Touched("A", "b.txt"))
+    assert "Binary files" in result.diff
+    assert "+text" in result.diff
 
 
 def test_zero_bytes_forced_into_a_diff_break_nothing(repository: Make) -> None:
@@ -137,44 +137,44 @@ def test_messages_that_are_no_utf8_are_read(repository: Make) -> None:
 def test_a_commit_without_a_message_is_read(repository: Make) -> None:
     repo = repository()
     repo.commit("", {"a": "1\n"})
-    (found,) = read(opened(repo.path))
-    assert (found.title, found.body, len(found.files)) == ("", "", 1)
+    (result,) = read(opened(repo.path))
+    assert (result.title, result.body, len(result.files)) == ("", "", 1)
 
 
 def test_a_diff_is_cut_with_the_number_of_lines_left_out(repository: Make) -> None:
     repo = repository()
     repo.commit("long", {"a.txt": "".join(f"line {n}\n" for n in range(1_000))})
-    (found,) = read(opened(repo.path))
+    (result,) = read(opened(repo.path))
     # Six lines come before the first one of the file.
-    assert len(found.diff.split("\n")) == 200
-    assert found.diff.split("\n")[-1] == "+line 193"
-    assert found.omitted == 1_006 - 200
+    assert len(result.diff.split("\n")) == 200
+    assert result.diff.split("\n")[-1] == "+line 193"
+    assert result.omitted == 1_006 - 200
 
 
 def test_a_diff_of_ten_megabytes_is_not_held(repository: Make) -> None:
-    """Protects against memory that grows with what somebody committed."""
+    """Protects against memory use that grows with the size of a commit."""
     repo = repository()
     repo.commit("small before", {"z.txt": "z\n"})
     repo.commit("huge", {"a.txt": "".join(f"line {n}\n" for n in range(1_000_000))})
     repo.commit("one line", {"b.txt": "x" * 10_000_000})
     repo.commit("small after", {"c.txt": "c\n"})
-    found = {each.title: each for each in read(opened(repo.path))}
-    assert len(found) == 4
-    assert found["huge"].omitted == 1_000_006 - 200
-    assert len(found["huge"].diff) < 10_000
-    assert len(found["one line"].diff) < 1_000
-    assert found["small after"].files == (Touched("A", "c.txt"),)
+    result = {commit.title: commit for commit in read(opened(repo.path))}
+    assert len(result) == 4
+    assert result["huge"].omitted == 1_000_006 - 200
+    assert len(result["huge"].diff) < 10_000
+    assert len(result["one line"].diff) < 1_000
+    assert result["small after"].files == (Touched("A", "c.txt"),)
 
 
 def test_hidden_paths_are_named_and_their_diff_is_not_shown(repository: Make) -> None:
-    """Protects against a secret that was committed once and is now quoted to everybody."""
+    """Protects against showing a secret that was committed once."""
     repo = repository()
     repo.commit("oops", {".env": "TOKEN=hunter2\n", "a.py": "visible = 1\n", "z.py": "also = 2\n"})
-    (found,) = read(opened(repo.path), hidden=lambda path: path == ".env")
-    assert [each.path for each in found.files] == [".env", "a.py", "z.py"]
-    assert "hunter2" not in found.diff
-    assert "visible" in found.diff
-    assert "also" in found.diff
+    (result,) = read(opened(repo.path), hidden=lambda path: path == ".env")
+    assert [file.path for file in result.files] == [".env", "a.py", "z.py"]
+    assert "hunter2" not in result.diff
+    assert "visible" in result.diff
+    assert "also" in result.diff
 
 
 def test_a_file_renamed_out_of_hiding_stays_hidden(repository: Make) -> None:
@@ -185,7 +185,7 @@ def test_a_file_renamed_out_of_hiding_stays_hidden(repository: Make) -> None:
     repo.git("mv", ".env", "sample.md")
     repo.commit("rename", {"sample.md": f"KEY=changeme\n{rest}", "b.md": "beside\n"})
     [renamed, _] = read(opened(repo.path), hidden=lambda path: path.startswith(".env"))
-    assert [(each.status, each.path, each.before) for each in renamed.files] == [
+    assert [(file.status, file.path, file.before) for file in renamed.files] == [
         ("A", "b.md", ""),
         ("R", "sample.md", ".env"),
     ]
@@ -198,8 +198,10 @@ def test_reading_may_stop_at_any_commit(repository: Make) -> None:
     repo = repository()
     for number in range(5):
         repo.commit(f"number {number}", {"a": f"{number}\n"})
-    found = opened(repo.path)
-    stream = read_commits(found, list_commits(found, [list_refs(found)[0].commit]), diff_lines=10)
+    result = opened(repo.path)
+    stream = read_commits(
+        result, list_commits(result, [list_refs(result)[0].commit]), diff_lines=10
+    )
     assert next(stream).title == "number 4"
     stream.close()  # type: ignore[attr-defined]
 
@@ -214,8 +216,8 @@ def test_what_is_new_is_told_by_tips_and_not_by_dates(repository: Make) -> None:
     seen = repo.commit("seen", {"a": "2\n"}, second=1_700_000_100)
     repo.git("checkout", "--quiet", "-b", "older", base)
     older = repo.commit("made long ago", {"b": "1\n"}, second=1_500_000_000)
-    found = opened(repo.path)
-    assert list_commits(found, [seen, older], [seen]) == [older]
+    result = opened(repo.path)
+    assert list_commits(result, [seen, older], [seen]) == [older]
 
 
 def test_branches_can_be_chosen_by_glob(repository: Make) -> None:
@@ -224,11 +226,11 @@ def test_branches_can_be_chosen_by_glob(repository: Make) -> None:
     for name in ("release/1", "release/2", "topic"):
         repo.git("branch", name)
     repo.git("tag", "-m", "annotated", "v1")
-    found = opened(repo.path)
-    chosen = [each.name for each in list_refs(found, ("release/*",))]
+    result = opened(repo.path)
+    chosen = [item.name for item in list_refs(result, ("release/*",))]
     assert chosen == ["refs/heads/release/1", "refs/heads/release/2"]
-    assert {each.name for each in list_refs(found)} > {"refs/tags/v1", "HEAD"}
-    assert len({each.commit for each in list_refs(found)}) == 1
+    assert {item.name for item in list_refs(result)} > {"refs/tags/v1", "HEAD"}
+    assert len({item.commit for item in list_refs(result)}) == 1
 
 
 @pytest.mark.parametrize("name", ["-x", "--upload-pack=touch pwned", "", "a\nb", "a\0b"])
@@ -246,17 +248,17 @@ def test_commits_are_asked_for_by_hash_only(repository: Make, name: str) -> None
 
 
 def test_hostile_branch_names_are_only_names(repository: Make, tmp_path: Path) -> None:
-    """Protects against a branch whose name is taken for an option or a command."""
+    """Protects against a branch whose name is read as an option or a command."""
     repo = repository()
     base = repo.commit("base")
     refs = repo.path / ".git/refs/heads"
     for name in (f"--upload-pack=touch {tmp_path}/pwned", "-x", "$(touch pwned)", ";touch pwned"):
         place = refs / name.replace("/", "_")
         place.write_text(f"{base}\n")
-    found = opened(repo.path)
-    assert titles(read(found)) == ["base"]
+    result = opened(repo.path)
+    assert titles(read(result)) == ["base"]
     assert not list(tmp_path.rglob("*pwned")) or {
-        each.parent for each in tmp_path.rglob("*pwned")
+        item.parent for item in tmp_path.rglob("*pwned")
     } == {refs}
 
 
@@ -274,13 +276,13 @@ def test_a_shallow_clone_ends_where_it_ends_until_it_is_deepened(
         repo.commit(f"number {number}", {"a": f"{number}\n"})
     clone = tmp_path / "clone"
     repo.git("clone", "--quiet", "--depth=2", f"file://{repo.path}", str(clone))
-    found = opened(clone)
-    assert titles(read(found)) == ["number 3", "number 2"]
-    before = shallow_stamp(found)
+    result = opened(clone)
+    assert titles(read(result)) == ["number 3", "number 2"]
+    before = shallow_stamp(result)
     repo.git("-C", str(clone), "fetch", "--quiet", "--unshallow")
-    assert titles(read(found))[-1] == "number 0"
+    assert titles(read(result))[-1] == "number 0"
     assert before
-    assert shallow_stamp(found) == ""
+    assert shallow_stamp(result) == ""
 
 
 def test_a_folder_inside_shows_only_what_touches_it(repository: Make) -> None:
@@ -288,9 +290,9 @@ def test_a_folder_inside_shows_only_what_touches_it(repository: Make) -> None:
     repo = repository()
     repo.commit("secret work", {"private/a.txt": "secret\n"})
     repo.commit("both", {"private/a.txt": "secret 2\n", "docs/b.md": "public\n"})
-    found = opened(repo.path / "docs")
-    assert found.below == "docs"
-    (only,) = read(found)
+    result = opened(repo.path / "docs")
+    assert result.below == "docs"
+    (only,) = read(result)
     assert only.title == "both"
     assert only.files == (Touched("A", "docs/b.md"),)
     assert "secret" not in only.diff
@@ -342,11 +344,11 @@ def test_a_git_file_that_points_at_somebody_elses_repository_is_refused(
     trap = tmp_path / "unpacked"
     trap.mkdir()
     (trap / ".git").write_text(f"gitdir: {repo.path}/.git\n")
-    found = opened(trap)
-    assert found.refused is not None
-    assert (found.git_dir, found.refused.reason) == ("", "outside")
+    result = opened(trap)
+    assert result.refused is not None
+    assert (result.git_dir, result.refused.reason) == ("", "outside")
     with pytest.raises(RepositoryRefused, match="does not point back"):
-        list_refs(found)
+        list_refs(result)
 
 
 def test_what_only_looks_like_a_repository_is_none(tmp_path: Path) -> None:
@@ -357,35 +359,35 @@ def test_what_only_looks_like_a_repository_is_none(tmp_path: Path) -> None:
     assert find_repository(str(tmp_path / "b")) is None
 
 
-# --- where it stands ----------------------------------------------------------------------------
+# --- references --------------------------------------------------------------------------------
 
 
 def test_the_stamp_moves_with_every_branch_and_not_otherwise(repository: Make) -> None:
     repo = repository()
     repo.commit("base")
-    found = opened(repo.path)
-    before = compute_stamp(found)[0]
+    result = opened(repo.path)
+    before = compute_stamp(result)[0]
     (repo.path / "a.txt").write_text("not committed\n")
-    assert compute_stamp(found)[0] == before
+    assert compute_stamp(result)[0] == before
     seen = {before}
     for arguments in (("branch", "topic/deep"), ("tag", "v1"), ("pack-refs", "--all")):
         repo.git(*arguments)
-        seen.add(compute_stamp(found)[0])
+        seen.add(compute_stamp(result)[0])
     repo.commit("second")
-    seen.add(compute_stamp(found)[0])
+    seen.add(compute_stamp(result)[0])
     assert len(seen) == 5
 
 
 def test_a_stamp_of_this_moment_is_not_relied_on(repository: Make) -> None:
     repo = repository()
     repo.commit("base")
-    found = opened(repo.path)
-    assert compute_stamp(found)[1] is False
+    result = opened(repo.path)
+    assert compute_stamp(result)[1] is False
     long_ago = time.time() - 60
     for place in (repo.path / ".git/HEAD", *(repo.path / ".git/refs").rglob("*")):
         os.utime(place, (long_ago, long_ago))
     assert (
-        compute_stamp(found)[1] is False
+        compute_stamp(result)[1] is False
     )  # What is changed now is changed now, whatever it claims.
 
 
@@ -393,7 +395,7 @@ def test_a_stamp_of_this_moment_is_not_relied_on(repository: Make) -> None:
 
 
 def test_nothing_that_a_repository_configures_is_run(repository: Make, tmp_path: Path) -> None:
-    """Protects against a clone that runs programs on whoever searches it."""
+    """Protects against a clone that runs programs when it is searched."""
     repo = repository()
     pwned = tmp_path / "pwned"
     trap = tmp_path / "trap"
@@ -435,10 +437,10 @@ def test_nothing_that_a_repository_configures_is_run(repository: Make, tmp_path:
         "alias.rev-list": f"!{run}",
     }.items():
         repo.git("config", key, value)
-    found = opened(repo.path)
-    assert titles(read(found)) == ["more", "base"]
-    assert "-one\n+two" in read(found)[0].diff
-    assert find_present(found, [each.hash for each in read(found)])
+    result = opened(repo.path)
+    assert titles(read(result)) == ["more", "base"]
+    assert "-one\n+two" in read(result)[0].diff
+    assert find_present(result, [commit.hash for commit in read(result)])
     assert not pwned.exists()
 
 
@@ -456,8 +458,8 @@ def test_a_partial_clone_fetches_nothing(
     repo.git("-C", str(clone), "config", "remote.origin.uploadpack", f"touch {pwned};")
     repo.git("-C", str(clone), "config", "remote.origin.url", f"ext::touch {pwned}")
     assert titles(read(opened(clone), lines=0)) == ["base"]
-    assert [(each.title, each.diff) for each in read(opened(clone))] == [("base", "")]
-    # Nor where it could not be told that it is one.
+    assert [(commit.title, commit.diff) for commit in read(opened(clone))] == [("base", "")]
+    # Nor if that cannot be determined.
     monkeypatch.setattr(history, "is_partial", lambda _: False)
     with pytest.raises(IOFailed):
         read(opened(clone))
@@ -509,6 +511,6 @@ def test_a_damaged_repository_is_an_error_and_no_empty_history(repository: Make)
     base = repo.commit("base", {"a": "1\n"})
     repo.commit("more", {"a": "2\n"})
     (repo.path / ".git/objects" / base[:2] / base[2:]).unlink()
-    found = opened(repo.path)
+    result = opened(repo.path)
     with pytest.raises(IOFailed):
-        list_commits(found, [list_refs(found)[0].commit])
+        list_commits(result, [list_refs(result)[0].commit])

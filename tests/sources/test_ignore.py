@@ -230,12 +230,12 @@ def test_limits_are_reported_not_hidden(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x")
     text = "*.log\n" * MAX_LINES + "a.txt\n"
     (tmp_path / ".gitignore").write_text(text)
-    found = walk(Root.open(tmp_path), Policy())
-    assert "a.txt" in {file.uri for file in found.files}
-    assert [each.reason for each in found.skipped] == ["ignore_file"]
+    result = walk(Root.open(tmp_path), Policy())
+    assert "a.txt" in {file.uri for file in result.files}
+    assert [entry.reason for entry in result.skipped] == ["ignore_file"]
     (tmp_path / ".gitignore").write_text("a.txt\n" + "#" * (1 << 20))
-    found = walk(Root.open(tmp_path), Policy(max_file_bytes=1 << 30))
-    assert found.skipped[0].detail == "not applied: too_large"
+    result = walk(Root.open(tmp_path), Policy(max_file_bytes=1 << 30))
+    assert result.skipped[0].detail == "not applied: too_large"
     assert IgnoreFile("", ("x" * 1001).encode()).problems
     assert IgnoreFile("", b"[a\n").problems
 

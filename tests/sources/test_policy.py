@@ -1,4 +1,4 @@
-"""What stays out by name, and that nothing lets it back in.
+"""Paths skipped by name, which nothing can include again.
 
 Proved by mutation: a row of the deny list removed, folding reduced to `lower()`, and
 a denied_by that `include` can lift all fail here.
@@ -117,9 +117,9 @@ def test_the_root_itself_is_never_judged(tmp_path: Path) -> None:
     (root / "build").mkdir(parents=True)
     (root / "a.md").write_text("x")
     (root / "build" / "b.md").write_text("x")
-    found = walk(Root.open(root), Policy())
-    assert [file.uri for file in found.files] == ["a.md"]
-    assert [(each.uri, each.detail) for each in found.skipped] == [("build", "build/")]
+    result = walk(Root.open(root), Policy())
+    assert [file.uri for file in result.files] == ["a.md"]
+    assert [(entry.uri, entry.detail) for entry in result.skipped] == [("build", "build/")]
 
 
 def test_order_of_rules() -> None:

@@ -1,4 +1,4 @@
-"""Ordinary repositories of every kind are read, whoever trusts what, and a swap is noticed.
+"""Ordinary repositories of every kind are read with any trust settings, and a swap is noticed.
 
 Proved by mutations: without the second check of `open_objects` a link that comes during the
 reading is not noticed; with the path instead of the descriptor another folder's commits are
@@ -68,9 +68,9 @@ def test_a_worktree_whose_main_repository_is_elsewhere(repository: Make, tmp_pat
     repo.commit("base", {"a.md": "text\n"})
     tree = tmp_path / "root/tree"
     repo.git("worktree", "add", "--quiet", "-b", "side", str(tree))
-    found = around(tree)
-    assert titles(found) == {"base"}
-    assert found.own == f"{repo.path}/.git/worktrees/tree"
+    result = around(tree)
+    assert titles(result) == {"base"}
+    assert result.own == f"{repo.path}/.git/worktrees/tree"
     assert [uri for uri, _ in list_repositories(str(tmp_path / "root"), ["tree"])] == ["tree"]
 
 
@@ -169,9 +169,9 @@ def test_a_commit_that_git_cannot_hold_is_shown_without_its_diff(
     repo.commit("too many lines", {"lines.txt": "\n" * 15_000_000})
     repo.commit("after", {"a.md": "2\n"})
     repo.git("gc", "--quiet")
-    found = around(repo.path)
-    tips = [ref.commit for ref in list_refs(found)]
-    commits = list(read_commits(found, list_commits(found, tips), diff_lines=9))
+    result = around(repo.path)
+    tips = [ref.commit for ref in list_refs(result)]
+    commits = list(read_commits(result, list_commits(result, tips), diff_lines=9))
     assert [commit.title for commit in commits] == ["after", "too many lines", "before"]
     assert [bool(commit.diff) for commit in commits] == [True, False, True]
     assert commits[1].files[0].path == "lines.txt"
@@ -299,7 +299,7 @@ def test_objects_that_are_swapped_after_the_check_are_not_read(
     repo, other = repository("repo"), repository("other")
     repo.commit("own", {"a.md": "own\n"})
     secret = other.commit("secret", {"a.md": "secret\n"})
-    found = around(repo.path)
+    result = around(repo.path)
     check = metadata._check_databases
     objects = repo.path / ".git/objects"
 
@@ -311,10 +311,10 @@ def test_objects_that_are_swapped_after_the_check_are_not_read(
         return size
 
     monkeypatch.setattr(metadata, "_check_databases", swap)
-    assert find_present(found, [secret]) == set()
+    assert find_present(result, [secret]) == set()
     assert objects.is_symlink()
     with pytest.raises(RepositoryRefused, match="objects is a link"):
-        find_present(found, [secret])
+        find_present(result, [secret])
 
 
 def test_a_link_that_comes_while_git_reads_costs_the_answer(
@@ -323,7 +323,7 @@ def test_a_link_that_comes_while_git_reads_costs_the_answer(
     """The second check drops what was read."""
     repo = repository("repo")
     repo.commit("own", {"a.md": "own\n"})
-    found = around(repo.path)
+    result = around(repo.path)
     check = metadata._check_databases
 
     def plant(*arguments: Any) -> int:
@@ -335,7 +335,7 @@ def test_a_link_that_comes_while_git_reads_costs_the_answer(
 
     monkeypatch.setattr(metadata, "_check_databases", plant)
     with pytest.raises(RepositoryRefused, match=r"late\.pack is a link"):
-        list_refs(found)
+        list_refs(result)
 
 
 def test_a_folder_that_was_clean_is_looked_at_again_when_it_changes(
@@ -345,10 +345,10 @@ def test_a_folder_that_was_clean_is_looked_at_again_when_it_changes(
     repo = repository("repo")
     commit = repo.commit("own", {"a.md": "own\n"})
     monkeypatch.setattr(metadata, "SETTLING_NS", -(10**12))
-    found = around(repo.path)
-    assert titles(found) == {"own"}
+    result = around(repo.path)
+    assert titles(result) == {"own"}
     file = repo.path / ".git/objects" / commit[:2] / commit[2:]
     file.rename(repo.path / "moved")
     file.symlink_to(repo.path / "moved")
     with pytest.raises(RepositoryRefused, match="is a link"):
-        list_refs(found)
+        list_refs(result)

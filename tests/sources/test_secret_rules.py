@@ -2,7 +2,7 @@
 
 Seen to fail with a rule that did not know copies (`.env.bak`), with a token found only at the
 beginning of a line, with a mask of another length, with a value judged without its key, with
-every doubtful name taken for credentials (92 look-alikes were skipped), and with a folder of keys
+every doubtful name treated as credentials (92 look-alikes were skipped), and with a folder of keys
 whose other files an exception let in.
 """
 
@@ -52,7 +52,7 @@ def test_a_doubtful_name_is_decided_by_what_is_in_the_file(each: planted.Planted
     assert Secrets().screen(each.uri, each.text).refused == rule.name
     hollow = each.text.replace(each.value, "changeme")
     kept_out = Secrets().screen(each.uri, hollow).refused
-    # A note in plain words is not a file of settings: nobody knows what of it is the password.
+    # A note in prose is not a settings file: its password cannot be located.
     assert bool(kept_out) == (each.uri == "secrets.txt")
 
 
@@ -74,8 +74,8 @@ def test_a_secret_in_an_ordinary_file_is_masked(each: planted.Planted) -> None:
 def test_shapes_are_looked_for_by_their_first_letter() -> None:
     for rule, shape in token_shapes._SHAPES:
         assert shape[0].isalpha(), rule
-    found = {finding.rule for each in PASSAGES for finding in secret_by_content(each.text)}
-    assert len(found) > 30
+    result = {finding.rule for item in PASSAGES for finding in secret_by_content(item.text)}
+    assert len(result) > 30
 
 
 def test_at_most_four_of_two_hundred_lookalikes_are_skipped() -> None:
@@ -136,7 +136,7 @@ def test_what_a_document_is_told_of() -> None:
 
 
 def test_a_diff_shows_nothing_of_the_middle_of_a_key() -> None:
-    key = next(each for each in PASSAGES if each.uri == "docs/key0.md")
+    key = next(item for item in PASSAGES if item.uri == "docs/key0.md")
     diff = "\n".join(f"+{line}" for line in key.text.split("\n")[7:10])
     assert "BEGIN" not in diff
     assert any(len(line) > 60 for line in diff.split("\n"))
@@ -163,7 +163,7 @@ def test_what_is_no_placeholder(value: str) -> None:
 
 
 def test_a_value_is_judged_by_its_key() -> None:
-    value = next(each.value for each in PASSAGES if each.uri == "conf/site.ini")
+    value = next(item.value for item in PASSAGES if item.uri == "conf/site.ini")
     for key, hidden in (("api_key", True), ("dbPassword", True), ("revision", False),
                         ("secretName", False), ("token_file", False)):  # fmt: skip
         text = f"[harbour]\n{key} = {value}\n"

@@ -1,4 +1,4 @@
-"""A walk sees all that may be seen, names what it left out, and takes nothing unseen for gone.
+"""A walk finds all admitted files, lists what it skipped, and treats nothing unseen as deleted.
 
 Proved by mutation: treating a folder that cannot be listed as empty, trusting a folder without
 its settling time, or reusing memory under changed ignore rules all fail here.
@@ -51,10 +51,10 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_files_come_in_uri_order(tmp_path: Path) -> None:
     names = ["b.md", "a/z.md", "a-b.md", "a.md", "a/b/c.md", "Z.md", "é.md", "a b.md", "日本/x.md"]
     plant(tmp_path, *names)
-    found = walk(Root.open(tmp_path), Policy())
-    assert uris(found) == sorted(names)
-    assert found == walk(Root.open(tmp_path), Policy())
-    for file in found.files:
+    result = walk(Root.open(tmp_path), Policy())
+    assert uris(result) == sorted(names)
+    assert result == walk(Root.open(tmp_path), Policy())
+    for file in result.files:
         assert file.fingerprint == Root.open(tmp_path).stat(file.uri)
 
 
@@ -69,10 +69,10 @@ def test_names_that_no_path_can_carry_are_skipped(
     docs = tmp_path / "docs"
     plant(docs, "ok.md", name, text="common words")
     top = os.fsencode(name.partition("/")[0]).decode("utf-8", "replace")
-    found = walk(Root.open(docs), Policy())
-    assert uris(found) == ["ok.md"]
-    assert [(skipped.uri, skipped.reason) for skipped in found.skipped] == [(top, "bad_name")]
-    assert found.unreadable == ()
+    result = walk(Root.open(docs), Policy())
+    assert uris(result) == ["ok.md"]
+    assert [(skipped.uri, skipped.reason) for skipped in result.skipped] == [(top, "bad_name")]
+    assert result.unreadable == ()
     hinted = examine_files(Root.open(docs), Policy(), [name, "ok.md"])  # As the watcher names them.
     assert (uris(hinted), hinted.unreadable) == (["ok.md"], ())
     assert hinted.skipped_counts == {"bad_name": 1}
@@ -96,9 +96,9 @@ def test_reasons_are_counted_and_named(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.md")
     (tmp_path / os.fsdecode(b"bad\xff.md")).write_text("x")
     policy = Policy(include=("*.md",), max_file_bytes=10)
-    found = walk(Root.open(tmp_path), policy)
-    assert uris(found) == []
-    assert found.skipped == (
+    result = walk(Root.open(tmp_path), policy)
+    assert uris(result) == []
+    assert result.skipped == (
         Skipped(".env", "denied", ".env"),
         Skipped(".gitignore", "not_included", "include"),
         Skipped("a.png", "binary", "*.png"),
@@ -114,7 +114,7 @@ def test_reasons_are_counted_and_named(tmp_path: Path) -> None:
         Skipped("pipe.md", "not_a_file"),
         Skipped("x.tmp", "excluded", "*.tmp"),
     )
-    assert found.skipped_counts == {
+    assert result.skipped_counts == {
         "bad_name": 1,
         "binary": 1,
         "denied": 2,
@@ -150,9 +150,9 @@ def test_planted_secrets_are_never_admitted(tmp_path: Path) -> None:
 
 def test_depth_limit(tmp_path: Path) -> None:
     plant(tmp_path, "0.md", "a/1.md", "a/b/2.md", "a/b/c/3.md")
-    found = walk(Root.open(tmp_path), Policy(max_depth=2))
-    assert uris(found) == ["0.md", "a/1.md", "a/b/2.md"]
-    assert found.skipped == (Skipped("a/b/c", "too_deep", "limit 2"),)
+    result = walk(Root.open(tmp_path), Policy(max_depth=2))
+    assert uris(result) == ["0.md", "a/1.md", "a/b/2.md"]
+    assert result.skipped == (Skipped("a/b/c", "too_deep", "limit 2"),)
     assert uris(walk(Root.open(tmp_path), Policy(max_depth=0))) == ["0.md"]
     assert judge_file(Root.open(tmp_path), Policy(max_depth=2), "a/b/c/3.md") is not None
     plant(tmp_path, "/".join("d" * 20) + "/in.md", "/".join("d" * 21) + "/out.md")
@@ -165,9 +165,9 @@ def test_limits_of_number(tmp_path: Path) -> None:
     assert len(walk(Root.open(tmp_path), Policy(max_files=4)).files) == 5
     assert not walk(Root.open(tmp_path), Policy(max_files=5)).over_limit
     plant(tmp_path, *(f"a/{n:04}.log" for n in range(MAX_SKIPPED)), "b/0.log", "b/1.log")
-    found = walk(Root.open(tmp_path), Policy())
-    assert len(found.skipped) == MAX_SKIPPED
-    assert found.skipped_counts == {"denied": MAX_SKIPPED + 2}
+    result = walk(Root.open(tmp_path), Policy())
+    assert len(result.skipped) == MAX_SKIPPED
+    assert result.skipped_counts == {"denied": MAX_SKIPPED + 2}
 
 
 REPORT = """
@@ -189,7 +189,7 @@ def test_unreadable_folders_are_errors_not_empty(public: Path, as_nobody: Nobody
 
 
 def test_what_could_not_be_seen_is_looked_at_again(public: Path, as_nobody: Nobody) -> None:
-    """A remembering walk neither forgets an unreadable place nor takes it for gone."""
+    """A walk with ``before`` neither forgets an unreadable folder nor treats it as deleted."""
     plant(public, "closed/x.md", "listed/z.md", "open/x.md")
     (public / "closed").chmod(0)
     (public / "listed").chmod(0o744)
@@ -311,8 +311,8 @@ def test_an_edited_ignore_file_reaches_every_folder_below(tmp_path: Path) -> Non
 def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
     plant(tmp_path, "a/b/c.md", "d/e.md")
     before = len(os.listdir("/proc/self/fd"))
-    found = walk(Root.open(tmp_path), Policy())
-    walk(Root.open(tmp_path), Policy(), before=found)
+    result = walk(Root.open(tmp_path), Policy())
+    walk(Root.open(tmp_path), Policy(), before=result)
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -323,10 +323,10 @@ def test_without_descriptors_the_walk_is_the_same(tmp_path: Path) -> None:
 
     plant(tmp_path, "a/b/c.md", "d/e.md", ".env")
     os.symlink("a", tmp_path / "link")
-    found = walk(Root.open(tmp_path), Policy())
+    result = walk(Root.open(tmp_path), Policy())
     by_path = walk(PathRoot.open(tmp_path), Policy())
-    assert by_path == found
-    assert walk(PathRoot.open(tmp_path), Policy(), before=by_path) == found
+    assert by_path == result
+    assert walk(PathRoot.open(tmp_path), Policy(), before=by_path) == result
 
 
 @pytest.mark.usefixtures("hasty")

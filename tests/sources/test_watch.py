@@ -64,13 +64,13 @@ class Seen:
     def names(self, *wanted: str) -> None:
         """Wait until each of these is named, by itself or by a folder above it."""
 
-        def told(uri: str) -> bool:
+        def reported(uri: str) -> bool:
             return any(uri == at or (at.endswith("/") and uri.startswith(at)) for at in self.uris)
 
-        self.until(lambda: self.everything or all(map(told, wanted)))
+        self.until(lambda: self.everything or all(map(reported, wanted)))
 
     def settle(self, root: Path) -> None:
-        """Everything before this call has been told."""
+        """Wait until everything before this call was reported."""
         if not self.watcher.fence(DEADLINE):
             self.marked = False
             (root / MARK).write_text("now")
@@ -183,7 +183,7 @@ def test_a_burst_of_files_means_everything(seen: Seen, root: Path) -> None:
     seen.until(lambda: seen.everything)
 
 
-# --- what wakes nobody --------------------------------------------------------------------------
+# --- ignored events ------------------------------------------------------------------------------
 
 
 def test_what_policy_denies_wakes_nobody(seen: Seen, root: Path) -> None:
@@ -212,7 +212,7 @@ def test_an_index_wakes_nobody_and_what_lies_beside_it_does(root: Path, indexes:
 
 
 def test_a_folder_among_indexes_is_watched_like_any_other(tmp_path: Path) -> None:
-    """Memories lie there unless somebody chose another place."""
+    """Memories are there by default."""
     home = tmp_path / "memory-0123456789abcdef" / "docs-0123456789abcdef"
     home.mkdir(parents=True)
     apart = os.path.realpath(tmp_path)
@@ -221,7 +221,7 @@ def test_a_folder_among_indexes_is_watched_like_any_other(tmp_path: Path) -> Non
     (home / "b.md").write_text("second")
     deadline = time.monotonic() + DEADLINE
     while not watcher.peek():
-        assert time.monotonic() < deadline, "nobody was told"
+        assert time.monotonic() < deadline, "it was not reported"
         watcher.fence(1)
     assert watcher.take().uris == {"b.md"}
     watcher.stop()
@@ -365,7 +365,7 @@ def test_a_folder_made_again_while_somebody_holds_the_former_one_open(
     root: Path, held: str
 ) -> None:
     """Seen to fail where a watch was known by its path alone: the kernel takes it back only
-    when the last descriptor closes, and the new folder was taken for watched."""
+    when the last descriptor closes, and the new folder counted as watched."""
     (root / "docs" / "sub").mkdir()
     name = f"{held}/a.md"
     seen = Seen(root, exact=True)
@@ -411,7 +411,7 @@ def test_a_folder_that_could_not_be_read_is_watched_once_it_can(
     root: Path, monkeypatch: pytest.MonkeyPatch, closed: str
 ) -> None:
     """Seen to fail where watchdog's -1 was kept as a watch, and where attributes were followed
-    by nobody. The refusal is made here: whoever runs this may be allowed everything."""
+    at all. The refusal is simulated, because the tests may run as root."""
     from watchdog.observers import inotify_c
 
     (root / "docs" / "sub").mkdir()

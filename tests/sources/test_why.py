@@ -95,23 +95,23 @@ POLICY = Policy(exclude=("*~", "drafts/**", "*.bak"), **LIMITS)
 def test_the_rule_that_decides(
     root: Path, uri: str, reason: str, rule: str, place: str, decided: str
 ) -> None:
-    """Each kind of rule, by its text and where it stands."""
-    found = ruling(root, uri, POLICY)
-    assert (found.reason, found.rule, found.place) == (reason, rule, place)
-    assert found.decided == (decided or uri)
-    assert found.admitted is (reason in ("admitted", "not_ignored", "included"))
+    """Every kind of rule, with its text and location."""
+    result = ruling(root, uri, POLICY)
+    assert (result.reason, result.rule, result.place) == (reason, rule, place)
+    assert result.decided == (decided or uri)
+    assert result.admitted is (reason in ("admitted", "not_ignored", "included"))
 
 
 def test_the_answer_is_that_of_the_walk(root: Path) -> None:
-    """What is said to stay out is not walked, and what is said to come in is."""
+    """A walk agrees: skipped paths are not listed, admitted ones are."""
     walked = {file.uri for file in walk(Root.open(root), POLICY).files}
     content = {"no_parser", "binary"}
     for uri, *_ in TABLE:
         if uri == "src":
             continue
-        found = ruling(root, uri, POLICY)
-        if found.reason not in content or found.rule.startswith("*"):
-            assert found.admitted is (uri in walked), uri
+        result = ruling(root, uri, POLICY)
+        if result.reason not in content or result.rule.startswith("*"):
+            assert result.admitted is (uri in walked), uri
 
 
 def test_only_what_is_included(root: Path) -> None:
@@ -157,8 +157,8 @@ REPOSITORIES: list[dict[str, str]] = [
 ]
 
 
-def told(root: Path, uris: list[str]) -> dict[str, tuple[str, str]]:
-    """The file, line and text that git decides by, as ``git check-ignore -v`` tells them."""
+def git_decisions(root: Path, uris: list[str]) -> dict[str, tuple[str, str]]:
+    """Return the deciding file, line and text of ``git check-ignore -v``."""
     asked = "\0".join(uris).encode()
     given = git(root, "check-ignore", "-v", "-z", "--no-index", "--stdin", data=asked).split("\0")
     rows = zip(*[iter(given[: len(given) // 4 * 4])] * 4, strict=True)
@@ -172,16 +172,16 @@ def test_the_line_is_the_one_that_git_names(tmp_path: Path, rules: dict[str, str
     git(tmp_path, "init", "-q")
     plant(tmp_path, rules)
     policy = Policy(exclude=())
-    by_git = told(tmp_path, FILES)
+    by_git = git_decisions(tmp_path, FILES)
     assert by_git
     for uri in FILES:
-        found = ruling(tmp_path, uri, policy)
+        result = ruling(tmp_path, uri, policy)
         place, text = by_git.get(uri, ("", ""))
         ignored = bool(place) and not text.startswith("!")
-        assert (found.reason == "ignored") is ignored, uri
-        if place and found.reason in ("ignored", "not_ignored"):
-            shown = found.place.removeprefix(f"{os.path.realpath(tmp_path)}/")
-            assert (shown, found.rule) == (place, text), uri
+        assert (result.reason == "ignored") is ignored, uri
+        if place and result.reason in ("ignored", "not_ignored"):
+            shown = result.place.removeprefix(f"{os.path.realpath(tmp_path)}/")
+            assert (shown, result.rule) == (place, text), uri
 
 
 def test_a_folder_in_a_repository_heeds_the_rules_above_it(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_a_folder_in_a_repository_heeds_the_rules_above_it(tmp_path: Path) -> No
     sub = Root.open(tmp_path / "sub")
     policy = Policy(exclude=())
     asked = [uri for uri in FILES if uri.startswith("sub/")]
-    ignored = {uri.removeprefix("sub/") for uri in told(tmp_path, asked)}
+    ignored = {uri.removeprefix("sub/") for uri in git_decisions(tmp_path, asked)}
     assert ignored == {"keep.md", "local.md", "deep/c.txt"}
     walked = walk(sub, policy)
     assert {file.uri for file in walked.files} == {"a.md", "deep/b.md"}
@@ -213,11 +213,11 @@ def test_a_folder_in_a_repository_heeds_the_rules_above_it(tmp_path: Path) -> No
 
 
 def test_a_folder_that_git_ignores_can_be_chosen(tmp_path: Path) -> None:
-    """Whoever names a folder wants it, although its repository does not."""
+    """A folder named by the user is indexed even if its repository ignores it."""
     plant(tmp_path, {"notes/a.md": "x", "notes/b.txt": "x", ".gitignore": "notes/\n*.txt\n"})
     git(tmp_path, "init", "-q")
-    found = walk(Root.open(tmp_path / "notes"), Policy(exclude=()))
-    assert [file.uri for file in found.files] == ["a.md", "b.txt"]
+    result = walk(Root.open(tmp_path / "notes"), Policy(exclude=()))
+    assert [file.uri for file in result.files] == ["a.md", "b.txt"]
 
 
 def test_a_repository_that_is_the_home_rules_nothing_below(

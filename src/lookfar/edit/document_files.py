@@ -172,7 +172,7 @@ class DocumentFiles:
 
     # -- replacing ---------------------------------------------------------------
 
-    def put_staged(self, document: StepDocument, handle: Handle) -> None:
+    def replace_with_staged(self, document: StepDocument, handle: Handle) -> None:
         """Give a document its new, staged content, or delete it."""
         name = base_name(document.uri)
         if document.new is None:

@@ -50,7 +50,7 @@ _ON_LINE: Final = re.compile(r"first on line \d+\.$")
 _MAX_EDITS: Final = 100
 
 
-def _whole_document(edit: Edit) -> Target:
+def _default_target(edit: Edit) -> Target:
     return Target(edit.target)
 
 
@@ -63,7 +63,7 @@ class Editor:
         policy: Policy,
         folder: Path,
         *,
-        resolve: Callable[[Edit], Target] = _whole_document,
+        resolve: Callable[[Edit], Target] = _default_target,
         collection: str = "",
         single_h1: bool = False,
         templates: str = "",

@@ -173,7 +173,7 @@ class MemoryFolder:
         with self._writing():
             words = self._secrets.masked("", title or first_words(body)).text
             new_name = self._choose_name(name, words)
-            self._put(new_name, raw)
+            self._write(new_name, raw)
             self._log("create", new_name, author)
         return self._masked_memory(new_name, raw)
 
@@ -249,7 +249,7 @@ class MemoryFolder:
                 existing = None  # This file system distinguishes case, so it is another memory.
             if existing is not None:
                 self._trash.add(existing, self._bytes(existing))
-            self._put(existing or stored, raw)
+            self._write(existing or stored, raw)
             self._trash.remove(stored, number)
             self._log("restore", existing or stored, author)
         return self._masked_memory(existing or stored, raw)
@@ -294,7 +294,7 @@ class MemoryFolder:
             else:
                 into = self._choose_name(name, "")
             # The new file comes first: if the process dies, nothing is lost.
-            self._put(into, raw)
+            self._write(into, raw)
             for source in names:
                 if source != into:
                     self._move_to_trash(source)
@@ -345,7 +345,7 @@ class MemoryFolder:
                     hint="Close it there and try again.",
                 )
             self._trash.add(existing, self._bytes(existing))
-            self._put(existing, raw)
+            self._write(existing, raw)
             self._log(action, existing, author)
         return self._masked_memory(existing, raw)
 
@@ -369,7 +369,7 @@ class MemoryFolder:
                 details={"reason": "masked"},
             )
 
-    def _put(self, name: str, raw: bytes) -> None:
+    def _write(self, name: str, raw: bytes) -> None:
         files.write_atomic(self.folder / name, check_size(raw))
 
     def _move_to_trash(self, name: str) -> int:
@@ -436,9 +436,9 @@ class MemoryFolder:
                 )
             return wanted
         # Names in the trash stay reserved, so that restoring brings back the right memory.
-        taken = existing | {fold_name(other) for other in self._trash.versions()}
+        reserved = existing | {fold_name(other) for other in self._trash.versions()}
         stem, number = slug(title), 1
-        while fold_name(chosen := numbered(stem, number)) in taken:
+        while fold_name(chosen := numbered(stem, number)) in reserved:
             number += 1
         return chosen
 

@@ -178,7 +178,7 @@ class Transactions:
                 raise changed_meanwhile(document.uri)
             done.append(document.uri)
             try:
-                self.documents.put_staged(document, handles[parent_folder(document.uri)])
+                self.documents.replace_with_staged(document, handles[parent_folder(document.uri)])
             except Conflict:
                 done.pop()
                 raise
@@ -250,7 +250,7 @@ class Transactions:
                 continue  # Already deleted, perhaps with the folder created for it.
             with self.documents.open_parent(document.uri) as handle:
                 if now != document.new:
-                    self.documents.put_staged(document, handle)
+                    self.documents.replace_with_staged(document, handle)
                 elif document.staged:
                     files.remove_entry(handle, document.staged)
                 files.sync_open_folder(handle)

@@ -20,7 +20,7 @@ from lookfar.text.parse.source_code import parse
 examples = settings(max_examples=40, deadline=None, derandomize=True)
 SIZES = Sizes(450, 600, 100)
 SMALL = Sizes(16, 24, 6)
-NAMES = [f"a{each.extensions[0]}" if each.extensions else each.names[0] for each in LANGUAGES]
+NAMES = [f"a{item.extensions[0]}" if item.extensions else item.names[0] for item in LANGUAGES]
 TEXTS = [
     *(text for _, text in FULL.values()),
     *(text for _, text, _ in STRUCTURAL.values()),
@@ -33,7 +33,9 @@ TOKENS = st.sampled_from(
 
 
 def rejoined(document: Document, chunks: list[Chunk]) -> str:
-    return "".join(document.text[each.span.start + each.overlap : each.span.end] for each in chunks)
+    return "".join(
+        document.text[chunk.span.start + chunk.overlap : chunk.span.end] for chunk in chunks
+    )
 
 
 def check(document: Document, chunks: list[Chunk]) -> None:
@@ -49,7 +51,7 @@ def check(document: Document, chunks: list[Chunk]) -> None:
         shown = "\n".join(lines[each.span.start_line - 1 : each.span.end_line])
         assert own.strip("\n") in shown
         assert own.strip() in embedded_text(document, each)
-    assert len({each.id for each in chunks}) == len(chunks)
+    assert len({chunk.id for chunk in chunks}) == len(chunks)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -72,8 +74,8 @@ def test_a_definition_is_one_chunk() -> None:
     text = "".join(f"def f{at}(total):\n{body}    return total\n\n\n" for at in range(5))
     document = parse("a.py", text)
     chunks = chunk(document, Sizes(200, 260, 20))
-    assert [each.path for each in chunks] == [(f"f{at}",) for at in range(5)]
-    assert all(document.text[each.span.start :].startswith("def f") for each in chunks)
+    assert [item.path for item in chunks] == [(f"f{at}",) for at in range(5)]
+    assert all(document.text[item.span.start :].startswith("def f") for item in chunks)
 
 
 def test_members_of_a_large_class_stand_apart_from_its_head() -> None:
@@ -85,7 +87,7 @@ def test_members_of_a_large_class_stand_apart_from_its_head() -> None:
     chunks = chunk(document, Sizes(130, 180, 0))
     assert chunks[0].path == ("Shelf",)
     assert "Holds books" in text[chunks[0].span.start : chunks[0].span.end]
-    assert [each.path for each in chunks[1:]] == [("Shelf", f"m{at}") for at in range(4)]
+    assert [item.path for item in chunks[1:]] == [("Shelf", f"m{at}") for at in range(4)]
 
 
 def test_an_oversized_body_keeps_its_signature_as_context() -> None:
@@ -94,11 +96,11 @@ def test_an_oversized_body_keeps_its_signature_as_context() -> None:
     document = parse("a.py", f"def long_one(first, second):\n{body}")
     chunks = chunk(document, Sizes(100, 130, 0))
     assert len(chunks) > 5
-    assert {each.parts for each in chunks} == {len(chunks)}
-    assert [each.part for each in chunks] == list(range(1, len(chunks) + 1))
-    for each in chunks[1:]:
-        assert "def long_one(first, second)" in embedded_text(document, each)
-        assert document.text[each.span.start :].startswith("    value_")
+    assert {item.parts for item in chunks} == {len(chunks)}
+    assert [item.part for item in chunks] == list(range(1, len(chunks) + 1))
+    for item in chunks[1:]:
+        assert "def long_one(first, second)" in embedded_text(document, item)
+        assert document.text[item.span.start :].startswith("    value_")
 
 
 def test_code_may_be_cut_to_sizes_of_its_own() -> None:
@@ -108,9 +110,9 @@ def test_code_may_be_cut_to_sizes_of_its_own() -> None:
     sizes = Sizes(2000, 2000, 100, 500, code_max_tokens=1000, code_overlap_tokens=200)
     chunks = chunk(document, sizes)
     check(document, chunks)
-    own = [each.span.end - each.span.start - each.overlap for each in chunks]
+    own = [item.span.end - item.span.start - item.overlap for item in chunks]
     assert 2_000 < max(own) <= 4_000
-    assert all(600 < each.overlap <= 800 for each in chunks[1:])
+    assert all(600 < item.overlap <= 800 for item in chunks[1:])
     assert len(chunk(document, Sizes(2000, 2000, 100, 500))) < len(chunks)
 
 
@@ -121,7 +123,7 @@ def test_small_neighbours_share_a_chunk() -> None:
     chunks = chunk(document, SIZES)
     assert len(chunks) == 1
     assert chunks[0].path == ()
-    assert [each.name for each in symbols_in(document, chunks[0])] == [f"f{n}" for n in range(20)]
+    assert [item.name for item in symbols_in(document, chunks[0])] == [f"f{n}" for n in range(20)]
     assert len(chunk(document, SIZES, merge_below=0.0)) <= len(chunk(document, Sizes(450, 600, 0)))
     assert 0 < MERGE_BELOW <= 1
 
@@ -132,7 +134,7 @@ def test_an_edit_keeps_the_ids_of_other_definitions() -> None:
     text = "".join(f"def f{at}(total):\n{body}\n\n" for at in range(4))
     before = chunk(parse("a.py", text), Sizes(150, 260, 0))
     after = chunk(parse("a.py", "import os\n" * 90 + "\n" + text), Sizes(150, 260, 0))
-    assert {each.id for each in before} <= {each.id for each in after}
+    assert {item.id for item in before} <= {item.id for item in after}
 
 
 def test_every_line_of_a_sample_is_in_a_chunk() -> None:
@@ -141,7 +143,7 @@ def test_every_line_of_a_sample_is_in_a_chunk() -> None:
     chunks = chunk(document, SMALL)
     check(document, chunks)
     assert len(chunks) > 3
-    covered = {n for each in chunks for n in range(each.span.start_line, each.span.end_line + 1)}
+    covered = {n for item in chunks for n in range(item.span.start_line, item.span.end_line + 1)}
     wanted = {n for n, line in enumerate(PYTHON.split("\n"), 1) if line.strip()}
     assert wanted <= covered
 
@@ -159,7 +161,7 @@ def test_mixed_encodings_are_cut_as_exactly() -> None:
     assert warnings
     document = parse("a.py", text)
     check(document, chunk(document, SMALL))
-    assert [each.name for each in document.symbols] == ["größe", "x"]
+    assert [symbol.name for symbol in document.symbols] == ["größe", "x"]
     span = document.sections[document.symbols[0].section].span
     assert text[span.start : span.end] == "# é漢👩\u200d💻\ndef größe(wört):\n    return 'ß'\n"
 
@@ -196,5 +198,5 @@ def test_hostile_files_are_read_in_bounded_time(name: str, text: str) -> None:
     document = parse(name, text)
     chunks = chunk(document, SIZES)
     assert rejoined(document, chunks) == text
-    assert all(each.span.end - each.span.start <= 3_000 for each in chunks)
+    assert all(item.span.end - item.span.start <= 3_000 for item in chunks)
     assert time.process_time() - started < 20

@@ -31,7 +31,7 @@ def chunks_of(text: str, sizes: Sizes = SIZES) -> list[Chunk]:
 def texts_of(text: str, sizes: Sizes = SIZES) -> list[str]:
     document = document_of(text)
     return [
-        document.text[each.span.start : each.span.end] for each in chunk(document, sizes, count)
+        document.text[item.span.start : item.span.end] for item in chunk(document, sizes, count)
     ]
 
 
@@ -61,9 +61,9 @@ def test_each_section_is_a_chunk_with_its_breadcrumb() -> None:
         f"# A\n\n{prose(30)}\n\n## B\n\n{prose(30)}\n\n### C\n\n{prose(40)}\n\n# D\n\n{prose(30)}\n"
     )
     chunks = chunks_of(text)
-    assert [each.path for each in chunks] == [("A",), ("A", "B"), ("A", "B", "C"), ("D",)]
-    assert [each.section for each in chunks] == [0, 1, 2, 3]
-    assert [each.ordinal for each in chunks] == [0, 1, 2, 3]
+    assert [chunk.path for chunk in chunks] == [("A",), ("A", "B"), ("A", "B", "C"), ("D",)]
+    assert [chunk.section for chunk in chunks] == [0, 1, 2, 3]
+    assert [chunk.ordinal for chunk in chunks] == [0, 1, 2, 3]
 
 
 def test_front_matter_is_in_no_chunk() -> None:
@@ -84,7 +84,7 @@ def test_lines_and_offsets_are_exact() -> None:
 
 def test_small_sections_join_under_the_heading_they_share() -> None:
     chunks = chunks_of(f"# T\n\n{prose(97)}\n\n## A\n\none\n\n## B\n\ntwo\n\n## C\n\nthree\n")
-    assert [each.path for each in chunks] == [("T",), ("T",)]
+    assert [chunk.path for chunk in chunks] == [("T",), ("T",)]
     assert chunks[1].section == 1
 
 
@@ -95,18 +95,18 @@ def test_a_small_section_joins_its_parent() -> None:
 
 def test_a_small_section_does_not_overfill_its_neighbour() -> None:
     chunks = chunks_of(f"# T\n\n{prose(97)}\n\n## A\n\n{prose(10)}\n")
-    assert [each.path for each in chunks] == [("T",), ("T", "A")]
+    assert [chunk.path for chunk in chunks] == [("T",), ("T", "A")]
 
 
 def test_small_top_level_sections_stay_apart() -> None:
-    assert [each.path for each in chunks_of("# A\n\none\n\n# B\n\ntwo\n")] == [("A",), ("B",)]
+    assert [item.path for item in chunks_of("# A\n\none\n\n# B\n\ntwo\n")] == [("A",), ("B",)]
 
 
 def test_sections_that_share_only_their_title_are_no_relatives() -> None:
     chunks = chunks_of("# A\n\none\n\n# A\n\ntwo\n\n# A\n\n## B\n\nthree\n")
-    assert [each.section for each in chunks] == [0, 1, 2]
+    assert [chunk.section for chunk in chunks] == [0, 1, 2]
     chunks = chunks_of(f"# T\n\n## A\n\n{prose(60)}\n\n### X\n\nx\n\n# T\n\n## A\n\ny\n")
-    assert [each.section for each in chunks] == [0, 3]
+    assert [chunk.section for chunk in chunks] == [0, 3]
 
 
 def test_bare_headings_lend_their_place() -> None:
@@ -127,7 +127,7 @@ def test_the_text_before_the_first_heading_joins_what_follows() -> None:
 def test_merging_can_be_turned_off() -> None:
     apart = Sizes(100, 130, 20, merge_small=False)
     chunks = chunks_of("# A\n\none\n\n## B\n\ntwo\n\n## C\n", apart)
-    assert [each.path for each in chunks] == [("A",), ("A", "B"), ("A", "C")]
+    assert [chunk.path for chunk in chunks] == [("A",), ("A", "B"), ("A", "C")]
 
 
 # --- large sections ---------------------------------------------------------------------------
@@ -136,10 +136,10 @@ def test_merging_can_be_turned_off() -> None:
 def test_a_long_section_is_split_at_paragraphs() -> None:
     paragraphs = [prose(60) for _ in range(4)]
     chunks = chunks_of("# A\n\n" + "\n\n".join(paragraphs) + "\n")
-    assert [each.heading_path for each in chunks] == [
+    assert [chunk.heading_path for chunk in chunks] == [
         (f"A [part {number}/4]",) for number in (1, 2, 3, 4)
     ]
-    assert [each.path for each in chunks] == [("A",)] * 4
+    assert [chunk.path for chunk in chunks] == [("A",)] * 4
     texts = texts_of("# A\n\n" + "\n\n".join(paragraphs) + "\n")
     assert texts[0] == f"# A\n\n{paragraphs[0]}\n\n"
     assert texts[1] == f"{paragraphs[1]}\n\n"
@@ -181,7 +181,7 @@ def test_chinese_is_split_at_its_full_stops() -> None:
 @pytest.mark.parametrize("shift", range(3))
 def test_a_character_is_not_cut_from_its_marks(character: str, shift: int) -> None:
     text = "x" * shift + character * 400
-    cuts = [each.span.start for each in chunks_of(text)][1:]
+    cuts = [item.span.start for item in chunks_of(text)][1:]
     assert cuts
     if character != "🇯🇵":  # where one of many flags in a row begins is not looked for
         assert all((cut - shift) % len(character) == 0 for cut in cuts)
@@ -278,7 +278,7 @@ def test_overlap_never_starts_inside_a_block() -> None:
 
 def test_sections_do_not_overlap_each_other() -> None:
     chunks = chunks_of(f"# A\n\n{prose(90)}\n\n# B\n\n{prose(90)}\n", OVERLAPPING)
-    assert [each.overlap for each in chunks] == [0, 0]
+    assert [chunk.overlap for chunk in chunks] == [0, 0]
 
 
 # --- names ------------------------------------------------------------------------------------
@@ -286,9 +286,9 @@ def test_sections_do_not_overlap_each_other() -> None:
 
 def test_duplicate_sections_get_ids_of_their_own() -> None:
     chunks = chunks_of("# A\n\nsame\n\n# A\n\nsame\n\n# A\n\nsame\n")
-    assert len({each.id for each in chunks}) == 3
-    assert len({each.content for each in chunks}) == 1
-    assert all(len(each.id) == 32 and len(each.content) == 16 for each in chunks)
+    assert len({chunk.id for chunk in chunks}) == 3
+    assert len({chunk.content for chunk in chunks}) == 1
+    assert all(len(chunk.id) == 32 and len(chunk.content) == 16 for chunk in chunks)
 
 
 def test_ids_depend_on_the_file_and_contents_do_not() -> None:
@@ -315,7 +315,7 @@ def test_what_follows_the_last_chunk_does_not_rename_it() -> None:
 
 def test_a_page_in_one_heading_is_not_repeated_with_each_part() -> None:
     document = document_of("# " + "word " * 10_000)
-    texts = [embedded_text(document, each) for each in chunk(document, SIZES, count)]
+    texts = [embedded_text(document, item) for item in chunk(document, SIZES, count)]
     assert sum(map(len, texts)) < 3 * len(document.text)
 
 
@@ -326,9 +326,9 @@ def test_an_edit_among_large_sections_stays_in_its_own() -> None:
         )
 
     before, after = chunks_of(text(prose(50))), chunks_of(text(prose(300)))
-    kept = {each.id for each in before if each.path != ("T", "S5")}
+    kept = {item.id for item in before if item.path != ("T", "S5")}
     assert len(kept) == len(before) - 1
-    assert kept == {each.id for each in after if each.path != ("T", "S5")}
+    assert kept == {item.id for item in after if item.path != ("T", "S5")}
 
 
 def test_names_hold_any_text() -> None:

@@ -90,21 +90,21 @@ def hash_of(text: str) -> int:
 def test_chunks_tile_the_text(counter: str, text: str, sizes: Sizes) -> None:
     document = document_of(text)
     chunks = chunk(document, sizes, COUNTERS[counter])
-    own = [own_text(document, each) for each in chunks]
+    own = [own_text(document, item) for item in chunks]
     body = document.text[document.body :]
     assert "".join(own) == (body if body.strip() else "")
     assert all(part.strip() for part in own)
-    assert len({each.id for each in chunks}) == len(chunks)
-    assert [each.ordinal for each in chunks] == list(range(len(chunks)))
-    for each in chunks:
-        span = each.span
-        assert each.overlap >= 0
+    assert len({item.id for item in chunks}) == len(chunks)
+    assert [item.ordinal for item in chunks] == list(range(len(chunks)))
+    for item in chunks:
+        span = item.span
+        assert item.overlap >= 0
         assert document.body <= span.start < span.end
         assert span.start_line == document.text.count("\n", 0, span.start) + 1
         assert span.end_line == document.text.count("\n", 0, span.end - 1) + 1
-        assert 1 <= each.part <= each.parts
-        if each.part == 1:
-            assert each.overlap == 0
+        assert 1 <= item.part <= item.parts
+        if item.part == 1:
+            assert item.overlap == 0
 
 
 @examples
@@ -117,8 +117,8 @@ def test_equal_texts_give_equal_chunks(text: str, sizes: Sizes) -> None:
 @given(text=TEXTS, sizes=SIZES)
 def test_blocks_are_never_cut(text: str, sizes: Sizes) -> None:
     document = document_of(text)
-    edges = {each.span.start for each in chunk(document, sizes, count)}
-    edges |= {each.span.start + each.overlap for each in chunk(document, sizes, count)}
+    edges = {item.span.start for item in chunk(document, sizes, count)}
+    edges |= {item.span.start + item.overlap for item in chunk(document, sizes, count)}
     for block in document.blocks:
         if block.kind != "list":
             assert not [edge for edge in edges if block.start < edge < block.end]
@@ -128,16 +128,16 @@ def test_blocks_are_never_cut(text: str, sizes: Sizes) -> None:
 @given(text=TEXTS, sizes=SIZES)
 def test_only_atomic_blocks_are_larger_than_the_limit(text: str, sizes: Sizes) -> None:
     document = document_of(text)
-    for each in chunk(document, sizes, count):
-        own = own_text(document, each).strip()
+    for item in chunk(document, sizes, count):
+        own = own_text(document, item).strip()
         if count(own) <= sizes.hard_max_tokens:
             continue
-        body = document.sections[each.section].body
-        start = document.text.index(own, each.span.start + each.overlap)
+        body = document.sections[item.section].body
+        start = document.text.index(own, item.span.start + item.overlap)
         start = max(start, body) if start < body else start
         while document.text[start].isspace():
             start += 1
-        end = start + len(document.text[start : each.span.end].rstrip())
+        end = start + len(document.text[start : item.span.end].rstrip())
         assert any(
             document.text.rfind("\n", 0, start) + 1 >= block.start and end <= block.end
             for block in document.blocks
@@ -148,14 +148,14 @@ def test_only_atomic_blocks_are_larger_than_the_limit(text: str, sizes: Sizes) -
 @given(text=TEXTS)
 def test_a_path_is_shared_by_all_sections_of_its_chunk(text: str) -> None:
     document = document_of(text)
-    for each in chunk(document, Sizes(40, 60, 10), count):
+    for item in chunk(document, Sizes(40, 60, 10), count):
         inside = [
             section
             for section in document.sections
-            if each.span.start <= section.span.start < each.span.end
+            if item.span.start <= section.span.start < item.span.end
             and document.text[section.body : _own_end(document, section)].strip()
         ]
-        assert all(section.path[: len(each.path)] == each.path for section in inside)
+        assert all(section.path[: len(item.path)] == item.path for section in inside)
 
 
 def _own_end(document: Document, section: Section) -> int:
@@ -185,7 +185,7 @@ def test_an_edit_stays_within_its_top_level_section(
         if [section.title for section in tops] != [f"S{number}" for number in range(len(bodies))]:
             return set()
         chunks = chunk(document, sizes, count)
-        return {each.id for each in chunks if each.path[:1] != (f"S{at}",)}
+        return {item.id for item in chunks if item.path[:1] != (f"S{at}",)}
 
     before = ids(bodies)
     after = ids([*bodies[:at], edit, *bodies[at + 1 :]])
@@ -200,7 +200,7 @@ def test_blocks_that_overlap_are_one() -> None:
         blocks=(Block("fence", 4, 200), Block("table", 100, 300), Block("html", 120, 140)),
         sections=(Section(0, -1, 0, "", (), Span(0, len(text), 1, 100), 0),),
     )
-    starts = [each.span.start for each in chunk(document, Sizes(10, 10, 0), count)]
+    starts = [item.span.start for item in chunk(document, Sizes(10, 10, 0), count)]
     assert 4 in starts
     assert 300 in starts
     assert not [start for start in starts if 4 < start < 300]

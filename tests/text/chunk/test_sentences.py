@@ -31,9 +31,9 @@ def cuts(text: str, size: int, overlap: int) -> list[str]:
 @example("か\u3099" * 400, (700, 100))
 def test_without_what_they_repeat_pieces_are_the_text(text: str, sizes: tuple[int, int]) -> None:
     size, overlap = sizes
-    found = split_sentences(text, size, overlap)
-    assert "".join(text[start + repeated : end] for start, end, repeated in found) == text
-    for start, end, repeated in found:
+    result = split_sentences(text, size, overlap)
+    assert "".join(text[start + repeated : end] for start, end, repeated in result) == text
+    for start, end, repeated in result:
         assert 0 <= repeated <= overlap
         assert start + repeated < end <= start + size
 
@@ -60,7 +60,7 @@ def test_no_cut_goes_through_a_character(text: str, sizes: tuple[int, int]) -> N
 )
 @pytest.mark.parametrize("size", [40, 41, 42, 43])
 def test_a_run_of_composed_characters_is_cut_between_them(unit: str, size: int) -> None:
-    """Seen to fail where half-width voices were taken for letters of their own."""
+    """Seen to fail where half-width voicing marks counted as separate letters."""
     for start, end, repeated in split_sentences(unit * 200, size, 11):
         assert [at % len(unit) for at in (start, start + repeated, end)] == [0, 0, 0]
 
@@ -97,9 +97,9 @@ def test_the_usual_size_and_overlap() -> None:
         f"これは{number:04d}番目の文章で、検索の試験のために書かれています。"
         for number in range(100)
     )
-    found = split_sentences(text, 700, 100)
-    assert len(found) == 6
-    for (_, before, _), (start, end, repeated) in pairwise(found):
+    result = split_sentences(text, 700, 100)
+    assert len(result) == 6
+    for (_, before, _), (start, end, repeated) in pairwise(result):
         assert end - start <= 700
         assert 50 <= repeated <= 100
         assert start + repeated == before

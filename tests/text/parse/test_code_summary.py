@@ -107,32 +107,33 @@ WANTED: dict[str, Wanted] = {
 def test_the_summary_of_a_file(language: str) -> None:
     """Every field of the schema, on a file whose figures were counted by hand."""
     uri, text = FULL[language]
-    found, wanted = summarise(uri, text), WANTED[language]
-    assert found.uri == uri
-    assert found.language == language
-    assert found.full_support
-    assert found.size == len(text.encode())
+    result, wanted = summarise(uri, text), WANTED[language]
+    assert result.uri == uri
+    assert result.language == language
+    assert result.full_support
+    assert result.size == len(text.encode())
     assert {
-        each.name: (each.param_count, each.complexity, each.nesting) for each in found.functions
+        function.name: (function.param_count, function.complexity, function.nesting)
+        for function in result.functions
     } == wanted.functions
-    assert {each.name: (each.kind, each.methods) for each in found.classes} == wanted.classes
-    assert [(each.source, each.specifiers) for each in found.imports] == wanted.imports
-    assert {(each.name, each.kind) for each in found.exports} == wanted.exports
-    assert found.complexity.decision_points == wanted.decision_points
-    assert found.complexity.max_nesting == wanted.max_nesting
-    counted = [each.complexity for each in found.functions]
-    assert found.complexity.average == round(sum(counted) / len(counted), 2)
-    assert found.complexity.cyclomatic == wanted.decision_points + len(counted)
-    assert 0 <= found.complexity.score <= 100
+    assert {each.name: (each.kind, each.methods) for each in result.classes} == wanted.classes
+    assert [(item.source, item.specifiers) for item in result.imports] == wanted.imports
+    assert {(item.name, item.kind) for item in result.exports} == wanted.exports
+    assert result.complexity.decision_points == wanted.decision_points
+    assert result.complexity.max_nesting == wanted.max_nesting
+    counted = [function.complexity for function in result.functions]
+    assert result.complexity.average == round(sum(counted) / len(counted), 2)
+    assert result.complexity.cyclomatic == wanted.decision_points + len(counted)
+    assert 0 <= result.complexity.score <= 100
     lines = text.split("\n")[:-1]
-    assert found.lines.total == len(lines)
-    assert found.lines.blank == sum(not line.strip() for line in lines)
-    assert found.lines.comments == wanted.comments
-    assert found.lines.code == found.lines.total - found.lines.blank - found.lines.comments
-    for each in (*found.functions, *found.classes):
-        assert each.name in "\n".join(lines[each.start_line - 1 : each.end_line])
-        assert each.signature
-    for entry in found.imports:
+    assert result.lines.total == len(lines)
+    assert result.lines.blank == sum(not line.strip() for line in lines)
+    assert result.lines.comments == wanted.comments
+    assert result.lines.code == result.lines.total - result.lines.blank - result.lines.comments
+    for item in (*result.functions, *result.classes):
+        assert item.name in "\n".join(lines[item.start_line - 1 : item.end_line])
+        assert item.signature
+    for entry in result.imports:
         assert entry.source.split("<")[0].split("::")[0] in lines[entry.line - 1]
 
 
@@ -141,13 +142,13 @@ def of(uri: str, text: str) -> FileSummary:
 
 
 def test_a_function_says_whether_it_is_async_and_exported() -> None:
-    found = {each.name: each for each in of(*FULL["typescript"]).functions}
-    assert found["login"].is_async
-    assert found["login"].is_exported
-    assert not found["drop"].is_async
-    assert not found["drop"].is_exported
-    assert found["drop"].parent == "Store"
-    assert found["login"].docstring == "Signs a user in."
+    result = {function.name: function for function in of(*FULL["typescript"]).functions}
+    assert result["login"].is_async
+    assert result["login"].is_exported
+    assert not result["drop"].is_async
+    assert not result["drop"].is_exported
+    assert result["drop"].parent == "Store"
+    assert result["login"].docstring == "Signs a user in."
 
 
 def test_a_simpler_file_has_a_better_score() -> None:
@@ -169,14 +170,14 @@ def test_a_line_with_code_beside_a_comment_is_code() -> None:
 
 def test_else_if_is_no_deeper() -> None:
     text = "function f(x) {\n  if (x) {\n  } else if (y) {\n  } else if (z) {\n  }\n}\n"
-    found = of("a.js", text)
-    assert found.complexity.max_nesting == 1
-    assert found.functions[0].complexity == 4
+    result = of("a.js", text)
+    assert result.complexity.max_nesting == 1
+    assert result.functions[0].complexity == 4
 
 
 def test_what_is_listed_in_all_is_exported() -> None:
     text = "__all__ = ['f', '_g']\n\ndef f(): pass\n\ndef _g(): pass\n\ndef h(): pass\n"
-    assert [(each.name, each.kind) for each in of("a.py", text).exports] == [
+    assert [(item.name, item.kind) for item in of("a.py", text).exports] == [
         ("f", "function"),
         ("_g", "function"),
     ]
@@ -187,18 +188,18 @@ def test_exports_of_scripts_in_all_their_forms() -> None:
         "function a() {}\nmodule.exports = { a, b: 1 };\nexports.c = function () {};\n"
         'export * from "./d";\nexport default class E {}\n'
     )
-    assert {each.name for each in of("a.js", text).exports} == {"a", "b", "c", "* from ./d", "E"}
+    assert {item.name for item in of("a.js", text).exports} == {"a", "b", "c", "* from ./d", "E"}
 
 
 @pytest.mark.parametrize("uri", ["a.py", "a.js", "a.zig", "a.yaml", "a.nix"])
 def test_an_empty_file_has_an_empty_summary(uri: str) -> None:
-    found = of(uri, "")
-    assert found.lines.total == found.size == len(found.functions) == 0
-    assert found.complexity.score == 100
+    result = of(uri, "")
+    assert result.lines.total == result.size == len(result.functions) == 0
+    assert result.complexity.score == 100
 
 
 def test_a_language_without_full_support_says_so() -> None:
-    found = of("a.rb", "def a\n  1 if x\nend\n")
-    assert not found.full_support
-    assert [each.name for each in found.functions] == ["a"]
-    assert found.imports == found.exports == ()
+    result = of("a.rb", "def a\n  1 if x\nend\n")
+    assert not result.full_support
+    assert [function.name for function in result.functions] == ["a"]
+    assert result.imports == result.exports == ()

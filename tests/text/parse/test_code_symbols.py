@@ -20,7 +20,9 @@ def of(language: str) -> Document:
 
 
 def symbol(document: Document, name: str, kind: str = "") -> Symbol:
-    return next(each for each in document.symbols if each.name == name and kind in ("", each.kind))
+    return next(
+        symbol for symbol in document.symbols if symbol.name == name and kind in ("", symbol.kind)
+    )
 
 
 WANTED: list[tuple[str, str, dict[str, Any]]] = [
@@ -103,39 +105,39 @@ WANTED: list[tuple[str, str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(
-    ("language", "name", "wanted"), WANTED, ids=[f"{each[0]} {each[1]}" for each in WANTED]
+    ("language", "name", "wanted"), WANTED, ids=[f"{item[0]} {item[1]}" for item in WANTED]
 )
 def test_a_definition_says_what_it_is(language: str, name: str, wanted: dict[str, Any]) -> None:
     """Each field that ranking and summaries read, in each language."""
-    found = symbol(of(language), name, wanted.get("kind", ""))
-    assert {field: getattr(found, field) for field in wanted} == wanted
+    result = symbol(of(language), name, wanted.get("kind", ""))
+    assert {field: getattr(result, field) for field in wanted} == wanted
 
 
 @pytest.mark.parametrize("language", FULL)
 def test_sections_are_exact_and_nested(language: str) -> None:
-    """A section holds its decorators and comments, and lies inside its parent."""
+    """A section contains its decorators and comments, and is inside its parent."""
     document = of(language)
     assert document.lane == "code"
     assert document.language == language
-    for each in document.sections:
-        assert 0 <= each.span.start < each.span.end <= len(document.text)
-        assert each.span.start <= each.body <= each.span.end
-        if each.parent >= 0:
-            parent = document.sections[each.parent]
-            assert parent.span.start <= each.span.start
-            assert each.span.end <= parent.span.end
-            assert each.path == (*parent.path, each.title)
-            assert each.level == parent.level + 1
-    for each in document.symbols:
-        span = document.sections[each.section].span
+    for section in document.sections:
+        assert 0 <= section.span.start < section.span.end <= len(document.text)
+        assert section.span.start <= section.body <= section.span.end
+        if section.parent >= 0:
+            parent = document.sections[section.parent]
+            assert parent.span.start <= section.span.start
+            assert section.span.end <= parent.span.end
+            assert section.path == (*parent.path, section.title)
+            assert section.level == parent.level + 1
+    for symbol in document.symbols:
+        span = document.sections[symbol.section].span
         text = document.text[span.start : span.end]
         assert text.endswith(("\n", "}", ";"))
-        for decorator in each.decorators:
+        for decorator in symbol.decorators:
             assert decorator in text
 
 
 def test_a_section_begins_with_the_comment_above_it() -> None:
-    """Whoever reads a function wants its documentation too, and not what stands before."""
+    """A function includes its documentation, and nothing before that."""
     text = "int a; // of a\n\n// Stray.\n\n// Adds.\n// More.\nint add(int x) { return x; } // t\n"
     document = parse("a.c", text)
     span = document.sections[symbol(document, "add").section].span
@@ -153,8 +155,8 @@ def test_other_grammars_find_definitions(language: str) -> None:
     uri, text, names = STRUCTURAL[language]
     document = parse(uri, text)
     assert document.language == language
-    assert {each.name for each in document.symbols} == names
-    documented = [each.docstring for each in document.symbols if each.name.endswith("hello")]
+    assert {symbol.name for symbol in document.symbols} == names
+    documented = [symbol.docstring for symbol in document.symbols if symbol.name.endswith("hello")]
     assert documented in (["Says hi."], [""])
     assert documented == ["Says hi."] or language == "scala"
 
@@ -164,7 +166,7 @@ def test_line_rules_find_definitions(language: str) -> None:
     uri, text, names = HEURISTIC[language]
     document = parse(uri, text)
     assert document.language == language
-    assert {each.name for each in document.symbols} == names
+    assert {symbol.name for symbol in document.symbols} == names
 
 
 @pytest.mark.parametrize("language", FULL)
@@ -172,9 +174,9 @@ def test_broken_syntax_keeps_what_is_whole(language: str) -> None:
     """A file that is being edited is still searched by what it defines."""
     uri, text = FULL[language]
     document = parse(uri, text + "\n}}} def class ((( {{{ \n")
-    whole = {each.name for each in parse(uri, text).symbols}
-    found = {each.name for each in document.symbols}
-    assert len(found & whole) >= len(whole) / 2
+    whole = {symbol.name for symbol in parse(uri, text).symbols}
+    result = {symbol.name for symbol in document.symbols}
+    assert len(result & whole) >= len(whole) / 2
     assert document.text.startswith(text)
 
 
@@ -190,41 +192,41 @@ def test_a_header_of_cpp_is_told_from_one_of_c() -> None:
      ("notes.txt", "text"), ("a.md", "markdown")],
 )  # fmt: skip
 def test_a_file_is_read_by_its_name(uri: str, language: str) -> None:
-    found = detect_format(uri)
-    assert found is not None
-    assert found.language == language
+    result = detect_format(uri)
+    assert result is not None
+    assert result.language == language
 
 
 def test_every_language_is_named_once_and_can_be_read() -> None:
-    endings = [ending for each in (*FORMATS, *CODE_FORMATS) for ending in each.extensions]
+    endings = [ending for item in (*FORMATS, *CODE_FORMATS) for ending in item.extensions]
     assert len(endings) == len(set(endings))
-    words = [each.language for each in (*FORMATS, *CODE_FORMATS)]
+    words = [item.language for item in (*FORMATS, *CODE_FORMATS)]
     assert len(words) == len(set(words))
-    for each in LANGUAGES:
-        assert (each.tier in ("full", "structural")) == bool(each.grammar)
-        assert not each.grammar or each.language in RULES
-        uri = f"a{each.extensions[0]}" if each.extensions else each.names[0]
+    for item in LANGUAGES:
+        assert (item.tier in ("full", "structural")) == bool(item.grammar)
+        assert not item.grammar or item.language in RULES
+        uri = f"a{item.extensions[0]}" if item.extensions else item.names[0]
         parse_one = parser_for(uri)
         assert parse_one is not None
-        assert parse_one(uri, "x\n").language == each.language
+        assert parse_one(uri, "x\n").language == item.language
 
 
 @pytest.mark.parametrize("language", FULL)
 def test_comments_are_exact_slices(language: str) -> None:
     """What is cited as a comment must be one, delimiters and all."""
     document = of(language)
-    found = find_comments(document)
-    texts = [document.text[each.span.start : each.span.end] for each in found]
+    result = find_comments(document)
+    texts = [document.text[item.span.start : item.span.end] for item in result]
     opening = ("#", '"""') if language == "python" else ("//", "/*")
-    assert all(each.startswith(opening) for each in texts)
-    assert all(each == each.strip() for each in texts)
+    assert all(text.startswith(opening) for text in texts)
+    assert all(text == text.strip() for text in texts)
     said = " ".join(texts)
-    for each in document.symbols:
-        assert each.docstring.split("\n")[0] in said
-    for each in found:
-        if each.section >= 0:
-            section = document.sections[each.section].span
-            assert section.start <= each.span.start < section.end
+    for symbol in document.symbols:
+        assert symbol.docstring.split("\n")[0] in said
+    for item in result:
+        if item.section >= 0:
+            section = document.sections[item.section].span
+            assert section.start <= item.span.start < section.end
 
 
 def test_a_string_that_looks_like_a_comment_is_none() -> None:

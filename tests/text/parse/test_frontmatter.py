@@ -70,7 +70,7 @@ def test_block_is_found(text: str, raw: str, rest: str) -> None:
 )
 def test_markdown_that_only_resembles_front_matter_is_left_alone(text: str) -> None:
     """Seen to fail when blank lines might come first, and when a page between two thematic
-    breaks that is no YAML was taken for broken front matter."""
+    breaks that is not YAML was read as broken front matter."""
     assert split(text) is None
 
 

@@ -29,7 +29,7 @@ def links(document: Document) -> list[tuple[str, str, str, str]]:
 
 
 def test_a_page_between_thematic_breaks_has_its_sections() -> None:
-    """Seen to fail when whatever stood between them was front matter: nobody found it."""
+    """Seen to fail when any text between them was front matter, and could not be searched."""
     old = "---\n\nWarning: this page is old.\n\n# Install\n\nRun make.\n\n---\n\n# Use\n\ntext\n"
     slides = "---\nNote: hi\n\n# Slide one\n\nbody\n\n---\n\n# Slide two\n"
     for text, titles in ((old, ["Install", "Use"]), (slides, ["Slide one", "Slide two"])):
@@ -290,8 +290,8 @@ def test_links_keep_their_place_and_order() -> None:
 
 
 def test_text_of_links_is_kept_four_levels_down() -> None:
-    found = links(read("![" * 6 + "a" + "](x)" * 6 + "\n"))
-    assert [text for _, _, _, text in found] == ["a", "a", "a", "a", "", ""]
+    result = links(read("![" * 6 + "a" + "](x)" * 6 + "\n"))
+    assert [text for _, _, _, text in result] == ["a", "a", "a", "a", "", ""]
 
 
 # --- Tags, aliases, metadata -----------------------------------------------------------------

@@ -17,7 +17,7 @@ def recorded(uri: str, text: str) -> list[tuple[str, str, int, int]]:
 
 
 def test_a_define_ends_with_its_line() -> None:
-    """Seen to fail with the next directive taken for a comment: TWO had the lines of THREE."""
+    """Seen to fail with the next directive read as a comment: TWO had the lines of THREE."""
     text = "#define ONE 1\n#define TWO 2 // two\n#define THREE 3\n#define ADD(a) \\\n    (a + 1)\n"
     assert recorded("a.c", text) == [
         ("constant", "ONE", 1, 1),
@@ -39,10 +39,10 @@ def test_a_define_ends_with_its_line() -> None:
 def test_a_class_with_an_export_macro_is_recorded_with_its_members(head: str) -> None:
     """Seen to fail with the macro left in: the class was read as a function without a name."""
     text = f"namespace lib {{\n{head}\n public:\n  void Open();\n}};\n}}  // namespace lib\n"
-    found = parse("env.h", text)
-    assert ("lib", "Env") in [section.path for section in found.sections]
-    assert ("lib", "Env", "Open") in [section.path for section in found.sections]
-    assert found.text == text
+    result = parse("env.h", text)
+    assert ("lib", "Env") in [section.path for section in result.sections]
+    assert ("lib", "Env", "Open") in [section.path for section in result.sections]
+    assert result.text == text
 
 
 def test_macros_that_are_no_export_stay() -> None:
@@ -65,7 +65,7 @@ def test_the_members_of_go_groups_are_recorded_one_by_one() -> None:
 
 
 def test_values_that_a_script_exports_are_recorded_and_re_exports_are_not() -> None:
-    """Seen to fail with functions alone recorded, and with every export taken for a definition."""
+    """Seen to fail with functions alone recorded, and with every export treated as a definition."""
     text = (
         "exports.limit = 10;\nmodule.exports.words = ['a'];\nexports.Router = Router;\n"
         "exports.parse = require('x');\nexports.run = function () {};\n"

@@ -39,7 +39,7 @@ def walk():
 '''
 
 
-def shown(text: str, language: str, start: int, end: int, **given: int) -> list[tuple[int, str]]:
+def uses(text: str, language: str, start: int, end: int, **given: int) -> list[tuple[int, str]]:
     return list(used_lines(text, language, start, end, **given))
 
 
@@ -54,8 +54,8 @@ def lines_of(text: str, name: str) -> tuple[int, int]:
 def test_a_function_of_python_is_shown_with_what_it_uses() -> None:
     """Seen to fail with names taken from comments and strings, with attributes as uses, and
     without the look at what the function assigns itself."""
-    found = shown(PYTHON, "python", *lines_of(PYTHON, "def parse"))
-    assert found == [
+    result = uses(PYTHON, "python", *lines_of(PYTHON, "def parse"))
+    assert result == [
         (9, "from typing import ( Any, Final, )"),
         (14, 'option_desc_re = regular.compile(r"((?:/|--|-)?[^\\s=]+)(=?\\s*.*)")'),
         (15, "TABLE: Final = {"),
@@ -64,20 +64,20 @@ def test_a_function_of_python_is_shown_with_what_it_uses() -> None:
 
 def test_a_name_that_is_bound_inside_is_not_the_module_s_unless_it_says_so() -> None:
     """Seen to fail without the look for ``global``."""
-    found = shown(PYTHON, "python", *lines_of(PYTHON, "def walk"))
-    assert found == [(6, "import os"), (8, "import xml.sax"), (18, "unused = 1")]
+    result = uses(PYTHON, "python", *lines_of(PYTHON, "def walk"))
+    assert result == [(6, "import os"), (8, "import xml.sax"), (18, "unused = 1")]
 
 
 def test_constants_come_before_imports_where_not_all_can_be_shown() -> None:
     """Seen to fail with the first lines of the file taken instead."""
-    found = shown(PYTHON, "python", *lines_of(PYTHON, "def parse"), limit=2)
-    assert [line for line, _ in found] == [14, 15]
-    assert shown(PYTHON, "python", 1, 40, limit=0) == []
+    result = uses(PYTHON, "python", *lines_of(PYTHON, "def parse"), limit=2)
+    assert [line for line, _ in result] == [14, 15]
+    assert uses(PYTHON, "python", 1, 40, limit=0) == []
 
 
 def test_a_long_line_is_cut() -> None:
     text = f"WORDS = {'x' * 400!r}\n\ndef f():\n    return WORDS\n"
-    ((line, cut),) = shown(text, "python", 3, 4)
+    ((line, cut),) = uses(text, "python", 3, 4)
     assert line == 1
     assert len(cut) == LONGEST_LINE
     assert cut.endswith("…")
@@ -85,7 +85,7 @@ def test_a_long_line_is_cut() -> None:
 
 def test_lines_of_the_function_itself_are_not_shown() -> None:
     text = "LIMIT = 1\n\ndef f():\n    return LIMIT\n"
-    assert shown(text, "python", 1, 4) == []
+    assert uses(text, "python", 1, 4) == []
 
 
 SCRIPT = """import fs, { join as joined } from 'node:path'
@@ -176,13 +176,13 @@ int count(void) {
     ],
 )
 def test_other_languages(language: str, text: str, name: str, expected: list[int]) -> None:
-    """Seen to fail with the members of a Go function taken for those of a group."""
-    found = shown(text, language, *lines_of(text, name))
-    assert [line for line, _ in found] == expected
+    """Seen to fail with statements of a Go function treated as members of a group."""
+    result = uses(text, language, *lines_of(text, name))
+    assert [line for line, _ in result] == expected
 
 
 def test_a_language_without_rules_gives_nothing() -> None:
-    assert shown("LIMIT = 1\nf(LIMIT)\n", "brainfuck", 2, 2) == []
+    assert uses("LIMIT = 1\nf(LIMIT)\n", "brainfuck", 2, 2) == []
 
 
 @pytest.mark.parametrize("lines", [(0, 0), (5, 2), (-3, 99), (50, 60)])
