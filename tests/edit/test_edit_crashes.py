@@ -105,7 +105,7 @@ def test_on_a_disk_that_stays_full_it_is_all_or_nothing(
             assert files_of(item["after"]) == files_of(done), about
 
 
-def test_a_crash_over_which_somebody_saved_takes_back_and_keeps_what_they_wrote(
+def test_recovery_rolls_back_and_keeps_a_file_saved_after_the_crash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seen to fail when recovery went on with what was left to rename."""
@@ -134,7 +134,7 @@ def test_a_crash_over_which_somebody_saved_takes_back_and_keeps_what_they_wrote(
     assert not made.transactions.interrupted
 
 
-def test_a_journal_that_cannot_be_read_is_set_aside_and_said(tmp_path: Path) -> None:
+def test_a_damaged_journal_is_renamed_and_reported(tmp_path: Path) -> None:
     docs, edits = tmp_path / "docs", tmp_path / "edits"
     fill(docs)
     edits.mkdir()
@@ -146,7 +146,7 @@ def test_a_journal_that_cannot_be_read_is_set_aside_and_said(tmp_path: Path) -> 
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="names of descriptors")
-def test_what_is_complete_was_synced_before_the_journal_says_so(
+def test_everything_is_synced_before_the_journal_says_complete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A death loses nothing that the system has; the loss of power does, so the order counts.
@@ -189,7 +189,7 @@ def test_what_is_complete_was_synced_before_the_journal_says_so(
     assert ("sync", ".journal.json.tmp") in done[:staging]
 
 
-def test_others_see_the_old_document_or_the_new_one(tmp_path: Path) -> None:
+def test_readers_see_the_old_document_or_the_new_one(tmp_path: Path) -> None:
     """The document is never open for writing: readers have one or the other."""
     docs = tmp_path / "docs"
     fill(docs)
@@ -224,7 +224,7 @@ def test_a_document_replaced_at_the_last_moment_is_a_conflict(
 
 
 @pytest.mark.parametrize("how", ["deleted", "folder", "link", "another folder"])
-def test_whatever_takes_its_place_meanwhile_is_left_alone(
+def test_a_file_that_appears_in_its_place_is_not_touched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     docs = tmp_path / "docs"
@@ -260,7 +260,7 @@ def test_whatever_takes_its_place_meanwhile_is_left_alone(
         assert (tmp_path / "moved" / "b.md").read_bytes() == B
 
 
-def test_the_edit_after_a_failure_finds_nothing_left(tmp_path: Path) -> None:
+def test_a_failed_edit_leaves_nothing_for_the_next_one(tmp_path: Path) -> None:
     docs = tmp_path / "docs"
     fill(docs)
     made = editor(docs, tmp_path / "edits")

@@ -125,7 +125,7 @@ def test_replacing_a_section_keeps_its_heading_and_its_subsections(folder: Folde
     assert (edited.span.start_line, edited.span.end_line) == (9, 16)
 
 
-def test_replacing_the_whole_takes_a_heading_and_all_below_it(folder: Folder) -> None:
+def test_replacing_a_whole_section_includes_heading_and_subsections(folder: Folder) -> None:
     folder.edit("replace", "Guide > Setup", whole=True, text="## Install\n\nAll new.\n\n### Mac\n")
     assert "## Install\n\nAll new.\n\n### Mac\n\n## Use\n" in folder.text()
     assert "Linux" not in folder.text()
@@ -136,14 +136,14 @@ def test_replacing_the_whole_takes_a_heading_and_all_below_it(folder: Folder) ->
 
 
 @pytest.mark.parametrize("op", ["replace", "append"])
-def test_a_blank_line_parts_new_text_from_what_follows(folder: Folder, op: str) -> None:
+def test_new_text_is_followed_by_a_blank_line(folder: Folder, op: str) -> None:
     """Seen to fail without it: an HTML block ends at the next blank line, not at a heading."""
     folder.put("a.md", "# A\ntext\n# B\nb\n")
     folder.edit(op, "A", uri="a.md", text="<div>\nx\n</div>")
     assert folder.text("a.md").endswith("<div>\nx\n</div>\n\n# B\nb\n")
 
 
-def test_appending_comes_before_the_subsections(folder: Folder) -> None:
+def test_appended_text_comes_before_subsections(folder: Folder) -> None:
     folder.edit("append", "Guide > Setup", text="- and that\n")
     assert "# not a heading\n```\n\n- and that\n\n### Linux\n" in folder.text()
     folder.edit("append", text="The end.")
@@ -162,19 +162,19 @@ def test_appending_comes_before_the_subsections(folder: Folder) -> None:
         ("last", "", 2, "Now use it.\n\n## Mac\n\nbrew\n"),
     ],
 )
-def test_a_section_is_inserted_where_it_is_asked_for(
+def test_a_section_is_inserted_at_the_position(
     folder: Folder, position: str, path: str, level: int, expected: str
 ) -> None:
     folder.edit("insert", path, heading="Mac", text="brew", level=level, position=position)
     assert expected in folder.text()
 
 
-def test_a_position_that_is_none_is_refused(folder: Folder) -> None:
+def test_an_unknown_position_is_rejected(folder: Folder) -> None:
     with pytest.raises(InvalidArgument, match="no position"):
         folder.edit("insert", "Guide", heading="Mac", position="below")
 
 
-def test_a_section_that_would_hide_under_a_neighbour_is_refused(folder: Folder) -> None:
+def test_a_section_that_would_join_a_neighbour_is_rejected(folder: Folder) -> None:
     """At level 4 a section of Guide would become one of Use."""
     with pytest.raises(InvalidArgument, match="a subsection of 'Guide > Use'"):
         folder.edit("insert", "Guide", heading="Mac", text="brew", level=4)
@@ -183,7 +183,7 @@ def test_a_section_that_would_hide_under_a_neighbour_is_refused(folder: Folder) 
     assert folder.text() == GUIDE
 
 
-def test_a_section_moves_with_its_subsections_at_the_levels_that_fit(folder: Folder) -> None:
+def test_a_section_moves_with_its_subsections_and_new_levels(folder: Folder) -> None:
     folder.edit("move", "Guide > Setup", to="Guide > Use")
     assert folder.text().endswith(
         "## Use\n\n> ## quoted, not a heading\n\nNow use it.\n\n### Setup\n\nDo this.\n\n"
@@ -195,7 +195,7 @@ def test_a_section_moves_with_its_subsections_at_the_levels_that_fit(folder: Fol
     assert folder.text().endswith("Now use it.\n\n# Linux\n\napt\n")
 
 
-def test_headings_are_respelled_as_they_were_written(folder: Folder) -> None:
+def test_headings_keep_their_style(folder: Folder) -> None:
     folder.put("a.md", "Top\n===\n\nOne\n---\n\n1\n\n## Two ##\n\n2\n\n### Three {#own}\n\n3\n")
     folder.edit("move", "Top > Two", uri="a.md", to="Top > One")
     assert folder.text("a.md").endswith("1\n\n### Two ###\n\n2\n\n#### Three {#own}\n\n3\n")
@@ -217,9 +217,7 @@ def test_headings_are_respelled_as_they_were_written(folder: Folder) -> None:
         ({"path": "", "to": "Guide > Use"}, "needs a section"),
     ],
 )
-def test_moves_that_make_no_sense_are_refused(
-    folder: Folder, more: dict[str, str], message: str
-) -> None:
+def test_impossible_moves_are_rejected(folder: Folder, more: dict[str, str], message: str) -> None:
     with pytest.raises(LookfarError, match=message):
         folder.edit("move", **more)  # type: ignore[arg-type]
     assert folder.text() == GUIDE
@@ -234,7 +232,7 @@ def test_a_section_is_deleted_with_its_subsections(folder: Folder) -> None:
         folder.edit("delete")
 
 
-def test_lines_and_citations_are_replaced_as_they_stand(folder: Folder) -> None:
+def test_lines_and_citations_are_replaced_verbatim(folder: Folder) -> None:
     folder.edit("replace", where=Target("", lines=(11, 11)), text="Do that.")
     assert "## Setup\n\nDo that.\n\n```sh" in folder.text()
     start = folder.text().index("that")
@@ -260,7 +258,7 @@ def test_lines_and_citations_are_replaced_as_they_stand(folder: Folder) -> None:
         ("# A\n\none\n\ntwo\n", (3, 4), "1", "# A\n\n1\ntwo\n"),
     ],
 )
-def test_blank_lines_of_a_text_that_takes_the_place_of_lines_stay(
+def test_blank_lines_in_a_replacement_of_lines_stay(
     folder: Folder, before: str, lines: tuple[int, int], text: str, after: str
 ) -> None:
     """Seen to fail when they were taken off: two paragraphs became one, and code prose."""
@@ -269,7 +267,7 @@ def test_blank_lines_of_a_text_that_takes_the_place_of_lines_stay(
     assert folder.text("a.md") == after
 
 
-def test_blank_lines_of_a_text_behind_lines_stay(folder: Folder) -> None:
+def test_blank_lines_in_text_appended_to_lines_stay(folder: Folder) -> None:
     """Seen to fail when the text was tidied: it ran into the paragraphs around it."""
     folder.put("a.md", "# A\n\none\n\ntwo\n")
     folder.edit("append", uri="a.md", where=Target("", lines=(3, 4)), text="more\n\n")
@@ -278,7 +276,7 @@ def test_blank_lines_of_a_text_behind_lines_stay(folder: Folder) -> None:
     assert folder.text("a.md") == "# A\n\none\n\nmore\n\ntwo\n\nlast\n"
 
 
-def test_what_was_cited_is_found_where_it_moved_to_but_never_guessed(folder: Folder) -> None:
+def test_moved_cited_text_is_found_but_never_guessed(folder: Folder) -> None:
     line = "same words here\n"
     cited = Target("", chars=(0, len(line)), sha256=sha256(line.encode()).hexdigest())
     folder.put("a.md", f"# New\n\n{line}")
@@ -306,7 +304,7 @@ def test_documents_are_created_from_templates(folder: Folder) -> None:
     assert "decision" in raised.value.details["candidates"]
 
 
-def test_a_document_is_overwritten_only_where_that_is_said(folder: Folder) -> None:
+def test_a_document_is_overwritten_only_on_request(folder: Folder) -> None:
     with pytest.raises(Conflict, match="already"):
         folder.edit("create", heading="New")
     assert folder.text() == GUIDE
@@ -319,7 +317,7 @@ def test_a_document_is_overwritten_only_where_that_is_said(folder: Folder) -> No
     assert folder.text() == GUIDE
 
 
-def test_fixing_mends_what_validate_finds(folder: Folder) -> None:
+def test_fix_repairs_what_validate_finds(folder: Folder) -> None:
     folder.put("a.md", "# A\n\n### Jump\n\n### Jump\n\n#### Deep\n\n# B\n")
     result = folder.editor().validate("a.md")
     assert [(violation.rule, violation.start_line) for violation in result.violations] == [
@@ -345,7 +343,7 @@ def test_fixing_mends_what_validate_finds(folder: Folder) -> None:
 # --- which part is meant --------------------------------------------------------------------------
 
 
-def test_what_is_not_there_names_the_nearest(folder: Folder) -> None:
+def test_a_missing_section_lists_the_nearest(folder: Folder) -> None:
     with pytest.raises(NotFound) as raised:
         folder.edit("append", "Guide → Stup", text="x")
     assert raised.value.details["candidates"][0] == "Guide > Setup"
@@ -358,7 +356,7 @@ def test_what_is_not_there_names_the_nearest(folder: Folder) -> None:
         folder.edit("append", where=Target("", heading=loose), text="x", dry_run=True)
 
 
-def test_what_several_could_be_names_them_all(folder: Folder) -> None:
+def test_an_ambiguous_heading_lists_all_sections(folder: Folder) -> None:
     folder.put("a.md", "# A\n\n## X\n\n## Y\n\n### X\n\n# B\n\n## X\n")
     with pytest.raises(Ambiguous) as raised:
         folder.edit("append", uri="a.md", where=Target("", heading="x"), text="?")
@@ -410,7 +408,7 @@ def test_signs_in_headings_may_be_escaped(folder: Folder) -> None:
     ],
 )
 @pytest.mark.parametrize("op", ["replace", "append"])
-def test_a_text_that_would_swallow_or_end_the_section_is_refused(
+def test_a_text_that_would_break_the_section_is_rejected(
     folder: Folder, op: str, text: str
 ) -> None:
     """Seen to fail when the result was not parsed again."""
@@ -428,7 +426,7 @@ def test_a_text_that_would_swallow_or_end_the_section_is_refused(
         ("# A\n\n```\na\nb\nc\n```\n\nafter\n", "replace", 5, "```"),  # after would be code.
     ],
 )
-def test_lines_never_change_how_those_around_them_read(
+def test_replacing_lines_never_changes_the_structure_around_them(
     folder: Folder, before: str, op: str, line: int, text: str
 ) -> None:
     """Seen to fail: only headings and blocks that were there before were compared."""
@@ -446,14 +444,14 @@ def test_a_heading_may_be_edited_from_its_middle(folder: Folder) -> None:
     assert folder.text("a.md") == "A\n---\n\n## Set off\n"
 
 
-def test_lines_within_a_fence_are_edited_and_may_part_it(folder: Folder) -> None:
+def test_lines_within_a_fence_are_edited_and_may_split_it(folder: Folder) -> None:
     folder.put("a.md", "# A\n\n```\na\nb\nc\n```\n\nafter\n")
     folder.edit("replace", uri="a.md", where=Target("", lines=(5, 5)), text="# B")
     folder.edit("replace", uri="a.md", where=Target("", lines=(5, 5)), text="```\n\nsaid\n\n```")
     assert folder.text("a.md") == "# A\n\n```\na\n```\n\nsaid\n\n```\nc\n```\n\nafter\n"
 
 
-def test_a_section_that_ends_in_an_open_fence_takes_nothing_behind_it(folder: Folder) -> None:
+def test_an_open_fence_cannot_swallow_the_next_section(folder: Folder) -> None:
     folder.put("a.md", "# A\n\n```\nopen to the end\n")
     with pytest.raises(InvalidArgument, match="read differently"):
         folder.edit("append", "A", uri="a.md", text="lost in code")
@@ -462,7 +460,7 @@ def test_a_section_that_ends_in_an_open_fence_takes_nothing_behind_it(folder: Fo
 
 
 @pytest.mark.parametrize("heading", ["", "  ", "two\nlines", "#", "## Set up", "x" * 501, "\r"])
-def test_what_is_no_heading_is_refused(folder: Folder, heading: str) -> None:
+def test_invalid_headings_are_rejected(folder: Folder, heading: str) -> None:
     for op in ("insert", "rename", "create"):
         uri = "new.md" if op == "create" else "guide.md"
         with pytest.raises(InvalidArgument, match="heading"):
@@ -470,7 +468,7 @@ def test_what_is_no_heading_is_refused(folder: Folder, heading: str) -> None:
 
 
 @pytest.mark.parametrize("heading", ["In C #", "C#", "Issue #7", "a ##"])
-def test_hashes_of_a_title_stay_in_it(folder: Folder, heading: str) -> None:
+def test_hashes_in_a_title_stay(folder: Folder, heading: str) -> None:
     """Caught: trailing hashes were read as a closing sequence and disappeared."""
     for uri, before in (("a.md", "# A\n"), ("b.md", "A\n===\n"), ("c.md", "# A ##\n")):
         folder.put(uri, before)
@@ -478,7 +476,7 @@ def test_hashes_of_a_title_stay_in_it(folder: Folder, heading: str) -> None:
         assert done.documents[0].heading_path == (heading,)
 
 
-def test_two_neighbours_never_get_one_name(folder: Folder) -> None:
+def test_siblings_never_get_the_same_title(folder: Folder) -> None:
     for op, path in (("insert", "Guide"), ("rename", "Guide > Use")):
         with pytest.raises(Conflict, match="already has a section 'Guide > Setup', on line 9"):
             folder.edit(op, path, heading="Setup")
@@ -487,7 +485,7 @@ def test_two_neighbours_never_get_one_name(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("text", ["a\0b", "half \ud800"])
-def test_texts_that_are_none_are_refused(folder: Folder, text: str) -> None:
+def test_invalid_texts_are_rejected(folder: Folder, text: str) -> None:
     with pytest.raises(InvalidArgument):
         folder.edit("append", "Guide", text=text)
 
@@ -530,7 +528,7 @@ def test_mixed_line_ends_stay_mixed_and_new_lines_end_like_their_neighbour(folde
         (b"# A\n\0\n", "NUL bytes"),
     ],
 )
-def test_what_is_not_utf_8_is_refused_and_left_alone(
+def test_files_that_are_not_utf_8_are_rejected_and_unchanged(
     folder: Folder, raw: bytes, message: str
 ) -> None:
     folder.put("a.md", raw)
@@ -586,7 +584,7 @@ def all_of_it(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("number", [errno.EPERM, errno.ENOTSUP])
-def test_a_disk_without_hard_links_will_do(
+def test_it_works_without_hard_links(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
@@ -596,7 +594,7 @@ def test_a_disk_without_hard_links_will_do(
     all_of_it(folder)
 
 
-def test_a_system_without_open_folders_will_do(
+def test_it_works_without_directory_descriptors(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Root, "by_descriptor", False)
@@ -604,7 +602,7 @@ def test_a_system_without_open_folders_will_do(
 
 
 @pytest.mark.parametrize("theirs", ["mine\n", "# New\n"])
-def test_something_new_in_the_place_of_a_new_document_is_not_overwritten(
+def test_a_file_created_meanwhile_is_not_overwritten(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, theirs: str
 ) -> None:
     """Another process creates it just before the rename, perhaps with the same text. Seen
@@ -634,7 +632,7 @@ def test_five_megabytes_are_edited(folder: Folder) -> None:
     assert "@@ -28002,7 +28002,7 @@" in result.documents[0].diff
 
 
-def test_names_with_newlines_are_edited_but_not_made(folder: Folder) -> None:
+def test_names_with_newlines_are_edited_but_not_created(folder: Folder) -> None:
     folder.put("odd\nname.md", "# A\n")
     result = folder.edit("append", "A", uri="odd\nname.md", text="x")
     assert folder.text("odd\nname.md") == "# A\n\nx\n"
@@ -662,7 +660,7 @@ def test_nothing_outside_of_the_root_is_written(folder: Folder, uri: str) -> Non
     refused(folder, OutsideRoot, uri)
 
 
-def test_links_are_never_written_through(folder: Folder) -> None:
+def test_writes_never_follow_links(folder: Folder) -> None:
     outside = folder.base / "outside"
     outside.mkdir()
     (outside / "a.md").write_bytes(b"# A\n")
@@ -677,7 +675,7 @@ def test_links_are_never_written_through(folder: Folder) -> None:
     assert (outside / "a.md").read_bytes() == b"# A\n"
 
 
-def test_files_with_further_names_may_be_read_but_are_never_replaced(folder: Folder) -> None:
+def test_hard_linked_files_may_be_read_but_are_never_replaced(folder: Folder) -> None:
     """Seen to fail when only reading looked at the names: a replaced file parts from them."""
     os.link(folder.put("one.md", "# A\n"), folder.docs / "two.md")
     root = Root.open(folder.docs, allow_hard_links=True)
@@ -688,7 +686,7 @@ def test_files_with_further_names_may_be_read_but_are_never_replaced(folder: Fol
     assert folder.text("one.md") == folder.text("two.md") == "# A\n"
 
 
-def test_what_the_rules_keep_out_is_not_written(folder: Folder) -> None:
+def test_excluded_files_are_not_written(folder: Folder) -> None:
     folder.put(".gitignore", "secret.md\n")
     folder.put("secret.md", "# S\n")
     folder.put("private/p.md", "# P\n")
@@ -699,7 +697,7 @@ def test_what_the_rules_keep_out_is_not_written(folder: Folder) -> None:
     refused(folder, InvalidArgument, "script.py", "not a Markdown")
 
 
-def test_what_is_read_only_stays_as_it_is(folder: Folder) -> None:
+def test_read_only_files_are_not_written(folder: Folder) -> None:
     """Also for root, whom the system would let."""
     folder.put("ro.md", "# A\n").chmod(0o444)
     refused(folder, PermissionDenied, "ro.md", "read-only")
@@ -717,14 +715,14 @@ def test_what_is_read_only_stays_as_it_is(folder: Folder) -> None:
         (folder.docs / "sub").chmod(0o755)
 
 
-def test_what_is_read_only_can_be_validated(folder: Folder) -> None:
+def test_read_only_files_can_be_validated(folder: Folder) -> None:
     folder.put("ro.md", "# A\n\n### B\n").chmod(0o444)
     assert [violation.rule for violation in folder.editor().validate("ro.md").violations] == [
         "heading-jump"
     ]
 
 
-def test_a_folder_or_a_file_in_the_way_is_said(folder: Folder) -> None:
+def test_a_folder_or_file_in_the_way_is_reported(folder: Folder) -> None:
     (folder.docs / "dir.md").mkdir()
     refused(folder, InvalidArgument, "dir.md", "not a file")
     for below in ("guide.md/new.md", "guide.md/deep/new.md"):
@@ -741,7 +739,7 @@ def test_a_folder_or_a_file_in_the_way_is_said(folder: Folder) -> None:
 # --- what an edit says and remembers --------------------------------------------------------------
 
 
-def test_a_dry_run_says_the_same_and_writes_nothing(folder: Folder) -> None:
+def test_a_dry_run_returns_the_same_and_writes_nothing(folder: Folder) -> None:
     before = (folder.docs / "guide.md").stat()
     said = folder.edit("rename", "Guide > Setup", heading="Install", dry_run=True)
     after = (folder.docs / "guide.md").stat()
@@ -759,7 +757,7 @@ def test_a_dry_run_says_the_same_and_writes_nothing(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("expected", ["xyz", "0" * 15, "0" * 65, "g" * 64])
-def test_what_is_no_hash_is_refused(folder: Folder, expected: str) -> None:
+def test_an_invalid_hash_is_rejected(folder: Folder, expected: str) -> None:
     with pytest.raises(InvalidArgument, match="not a hash"):
         folder.edit("append", "Guide", text="x", expected=expected)
 
@@ -805,7 +803,7 @@ def test_an_undo_can_be_undone_and_a_changed_file_refuses_it(folder: Folder) -> 
     assert len(made.undoable()) == 1
 
 
-def test_taking_back_a_creation_removes_it_with_its_folders(folder: Folder) -> None:
+def test_undoing_a_creation_removes_its_folders(folder: Folder) -> None:
     folder.edit("create", uri="x/y/new.md", heading="N")
     folder.put("x/other.txt", "kept\n")
     result = folder.editor().undo("x/y/new.md")
@@ -815,7 +813,7 @@ def test_taking_back_a_creation_removes_it_with_its_folders(folder: Folder) -> N
     assert folder.text("x/y/new.md") == "# N\n"
 
 
-def test_what_edits_replaced_is_kept_once_for_each_document(folder: Folder) -> None:
+def test_only_the_last_step_of_each_document_is_kept(folder: Folder) -> None:
     folder.put("b.md", "# B\n")
     for number in range(5):
         folder.edit("append", "Guide", text=f"n{number}")
@@ -894,7 +892,7 @@ def test_links_by_the_title_of_a_document_follow_it(folder: Folder) -> None:
     assert folder.text("links.md") == "[[New]] ![[New#Part|x]] [[a#Part]] [[a#New]]\n"
 
 
-def test_links_to_a_heading_that_goes_are_reported(folder: Folder) -> None:
+def test_links_to_a_deleted_heading_are_reported(folder: Folder) -> None:
     folder.put("links.md", "[x](guide.md#linux)\n")
     folder.links["guide.md"] = [("links.md", "link", "guide.md")]
     result = folder.edit("delete", "Guide > Setup", rewrite_links=True)
@@ -968,7 +966,7 @@ REFERRING = (
 )
 
 
-def test_a_link_elsewhere_is_not_led_to_another_place(folder: Folder) -> None:
+def test_an_edit_must_not_redirect_other_links(folder: Folder) -> None:
     """Seen to fail: the first definition of a name wins, and so one could be slipped in."""
     folder.put("r.md", REFERRING)
     with pytest.raises(InvalidArgument, match=r"'\[x\]' elsewhere in r\.md"):
@@ -980,7 +978,7 @@ def test_a_link_elsewhere_is_not_led_to_another_place(folder: Folder) -> None:
     folder.edit("append", ("Top", "Three"), uri="r.md", text="[x]: evil.md")
 
 
-def test_a_link_whose_definition_goes_is_told(folder: Folder) -> None:
+def test_a_link_that_loses_its_definition_is_reported(folder: Folder) -> None:
     folder.put("r.md", REFERRING)
     result = folder.edit("delete", ("Top", "Three"), uri="r.md")
     assert result.warnings == (

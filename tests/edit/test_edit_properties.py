@@ -128,7 +128,7 @@ def test_all_outside_of_the_edited_section_is_byte_identical(
 
 @QUICK
 @given(files(), st.sampled_from([b"\n", b"\r\n"]))
-def test_what_is_replaced_with_itself_leaves_every_byte(raw: bytes, end: bytes) -> None:
+def test_replacing_text_with_itself_changes_no_byte(raw: bytes, end: bytes) -> None:
     """Reading lines, cited passages or sections and writing them back changes nothing.
 
     Seen to fail when the blank lines at the end of a text were taken off.
@@ -166,7 +166,7 @@ def test_what_is_replaced_with_itself_leaves_every_byte(raw: bytes, end: bytes) 
 
 @QUICK
 @given(neat(), BODIES, st.sampled_from(["replace", "append"]), st.data())
-def test_a_text_of_closed_blocks_is_never_refused(
+def test_a_text_of_closed_blocks_is_never_rejected(
     text: str, new: str, op: str, data: st.DataObject
 ) -> None:
     document = read(text.encode())
@@ -279,7 +279,7 @@ def checked_again(title: str) -> bool:
 
 @QUICK
 @given(files(), st.booleans())
-def test_what_was_mended_keeps_the_rules_and_mending_again_changes_nothing(
+def test_fixed_headings_keep_the_rules_and_fixing_again_changes_nothing(
     raw: bytes, single_h1: bool
 ) -> None:
     """Seen to fail when only the heading that jumps was raised, and not those beside it."""
@@ -304,7 +304,7 @@ def test_what_was_mended_keeps_the_rules_and_mending_again_changes_nothing(
 
 @settings(QUICK, max_examples=20)
 @given(files(), st.data())
-def test_undo_gives_back_every_byte(raw: bytes, data: st.DataObject) -> None:
+def test_undo_restores_every_byte(raw: bytes, data: st.DataObject) -> None:
     """On a real disk: some edits in one transaction, and one undo."""
     with TemporaryDirectory() as name:
         docs = Path(name) / "docs"

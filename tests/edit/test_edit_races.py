@@ -66,7 +66,7 @@ class Writer:
 
 
 @pytest.mark.parametrize("apart", [False, True], ids=["one index", "two indexes"])
-def test_of_two_writers_one_wins_and_the_other_is_told(tmp_path: Path, apart: bool) -> None:
+def test_one_of_two_writers_wins_and_the_other_gets_an_error(tmp_path: Path, apart: bool) -> None:
     """Seen to fail without the expected hash, and for two indexes without the folder's lock."""
     docs = tmp_path / "docs"
     docs.mkdir()

@@ -164,7 +164,7 @@ def test_any_title_makes_a_safe_name(title: str) -> None:
     "name",
     ["../x", "a/b.md", "..", ".", "a\\b", "/etc/passwd", "x/../../y", ".trash/x.000001.md"],
 )
-def test_a_path_is_no_name(notes: MemoryFolder, name: str) -> None:
+def test_a_path_is_not_a_name(notes: MemoryFolder, name: str) -> None:
     notes.create("kept", name="kept")
     for call in (
         lambda: notes.create("text", name=name),
@@ -182,7 +182,7 @@ def test_a_path_is_no_name(notes: MemoryFolder, name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["", " ", ".hidden", "a\0b", "nul", "COM1.md", "a:b", "x" * 300, "x.", "a.000001"]
 )
-def test_what_cannot_be_a_file_everywhere_is_refused(notes: MemoryFolder, name: str) -> None:
+def test_names_that_are_invalid_on_some_system_are_rejected(notes: MemoryFolder, name: str) -> None:
     if name:
         with pytest.raises(InvalidArgument):
             notes.create("text", name=name)
@@ -204,7 +204,7 @@ def test_equal_titles_make_two_memories(notes: MemoryFolder) -> None:
     assert notes.restore(first.name).text == "one"
 
 
-def test_a_name_in_use_is_refused_in_any_case(notes: MemoryFolder) -> None:
+def test_a_name_in_use_is_rejected_in_any_case(notes: MemoryFolder) -> None:
     notes.create("one", name="Plan")
     with pytest.raises(InvalidArgument, match="already"):
         notes.create("two", name="plan.md")
@@ -259,7 +259,7 @@ def test_memories_that_differ_in_case_are_never_restored_from_each_other(
         assert notes.read(other).text == f"{other} 1"
 
 
-def test_a_memory_without_versions_takes_none_of_its_twin(notes: MemoryFolder) -> None:
+def test_a_memory_does_not_use_versions_of_a_similar_name(notes: MemoryFolder) -> None:
     """Seen to fail when versions of existing memories were candidates."""
     twins(notes, "Note.md", "note.md")
     (notes.folder / ".trash" / "Note.000001.md").unlink()
@@ -277,7 +277,7 @@ def test_a_memory_renamed_by_hand_keeps_its_versions(notes: MemoryFolder) -> Non
     assert (restored.name, restored.text) == ("Note.md", "one")
 
 
-def test_no_file_in_the_trash_takes_the_place_of_one_in_another_case(notes: MemoryFolder) -> None:
+def test_trash_versions_never_collide_on_case_insensitive_disks(notes: MemoryFolder) -> None:
     """Some disks take both for one; seen to fail when each name was counted for itself."""
     for name in ("note", "Note", "NOTE"):
         notes.create(name, name=name)
@@ -290,7 +290,7 @@ def test_no_file_in_the_trash_takes_the_place_of_one_in_another_case(notes: Memo
 # --- what a file says -----------------------------------------------------------------------------
 
 
-def test_a_memory_says_who_and_when(notes: MemoryFolder) -> None:
+def test_a_memory_records_author_and_time(notes: MemoryFolder) -> None:
     times = iter(range(1_700_000_000, 1_700_000_100, 10))
     notes = MemoryFolder(notes.folder, clock=lambda: float(next(times)))
     made = notes.create("x", title="T: \"q\" 'r' # é\n---", type="plan", tags=["#a", "b c"],
@@ -311,7 +311,7 @@ def test_a_memory_says_who_and_when(notes: MemoryFolder) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["", "  \n ", "a\0b", "\ud800"])
-def test_texts_that_cannot_be_kept_are_refused(notes: MemoryFolder, wrong: str) -> None:
+def test_invalid_memory_texts_are_rejected(notes: MemoryFolder, wrong: str) -> None:
     notes.create("one", name="one")
     for call in (lambda: notes.create(wrong), lambda: notes.append("one", wrong)):
         with pytest.raises(InvalidArgument):
@@ -328,7 +328,7 @@ def test_a_memory_stays_small_enough_to_be_indexed(notes: MemoryFolder) -> None:
     assert notes.trash() == []
 
 
-def test_unknown_types_and_states_are_refused(notes: MemoryFolder) -> None:
+def test_unknown_types_and_statuses_are_rejected(notes: MemoryFolder) -> None:
     assert TYPES == ("plan", "journal", "fact", "observation", "reflection")
     with pytest.raises(InvalidArgument) as refused:
         notes.create("x", type="secret")
@@ -444,7 +444,7 @@ def test_a_text_without_front_matter_stays_one_and_keeps_its_mark(
     assert raw(notes, "hand.md") == mark + blank + text.encode().replace(b"\n", end) + end
 
 
-def test_a_file_in_another_encoding_is_not_spoiled(notes: MemoryFolder) -> None:
+def test_a_file_in_another_encoding_is_not_damaged(notes: MemoryFolder) -> None:
     """Editors on Windows may write UTF-16; bytes of UTF-8 behind it would make it unreadable."""
     notes.create("x", name="seed")
     content = "Grüße".encode("utf-16")
@@ -461,7 +461,7 @@ def test_a_file_in_another_encoding_is_not_spoiled(notes: MemoryFolder) -> None:
     st.sampled_from([b"", b"---\n", b"---\r\ntype: "]),
 )
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-def test_any_bytes_can_be_read_added_to_and_taken_back(content: bytes, head: bytes) -> None:
+def test_any_bytes_can_be_read_appended_to_and_restored(content: bytes, head: bytes) -> None:
     notes = MemoryFolder(Path(mkdtemp()) / "memory")
     notes.create("x", name="seed")
     (notes.folder / "hand.md").write_bytes(head + content)
@@ -472,7 +472,7 @@ def test_any_bytes_can_be_read_added_to_and_taken_back(content: bytes, head: byt
     assert raw(notes, "hand.md") == head + content
 
 
-def test_links_and_folders_are_no_memories(notes: MemoryFolder, tmp_path: Path) -> None:
+def test_links_and_folders_are_not_memories(notes: MemoryFolder, tmp_path: Path) -> None:
     """Protects against a link that shows, or lets us write, what lies elsewhere."""
     secret = tmp_path / "secret.md"
     secret.write_text("secret", encoding="utf-8")
@@ -488,7 +488,7 @@ def test_links_and_folders_are_no_memories(notes: MemoryFolder, tmp_path: Path) 
     assert secret.read_text(encoding="utf-8") == "secret"
 
 
-def test_a_trash_that_leads_elsewhere_is_refused(tmp_path: Path) -> None:
+def test_a_trash_that_is_a_link_is_rejected(tmp_path: Path) -> None:
     folder, elsewhere = tmp_path / "memory", tmp_path / "elsewhere"
     folder.mkdir()
     elsewhere.mkdir()
@@ -595,7 +595,7 @@ def test_a_reader_never_sees_half_a_file(notes: MemoryFolder) -> None:
         writing.result()
 
 
-def test_what_is_not_there_is_refused_with_what_is_near(notes: MemoryFolder) -> None:
+def test_a_missing_memory_lists_the_nearest(notes: MemoryFolder) -> None:
     assert notes.memories() == []
     assert notes.trash() == []
     notes.create("x", name="why-we-retry")
@@ -653,7 +653,7 @@ else:
     ("dies_at", "how"),
     [("second.md", "create"), ("first.md", "update"), ("first.000001.md", "update")],
 )
-def test_what_a_killed_writer_left_is_removed_by_the_next(
+def test_temporary_files_of_a_killed_writer_are_removed(
     notes: MemoryFolder, dies_at: str, how: str
 ) -> None:
     """Seen to fail when only a write of the same name took its temporary file away."""

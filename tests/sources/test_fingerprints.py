@@ -94,7 +94,7 @@ def stat_result(inode: int, mtime_ns: int, ctime_ns: int) -> os.stat_result:
 
 @pytest.mark.parametrize("mtime_ns", [BEYOND, -BEYOND - 1, 5 * BEYOND])
 @pytest.mark.parametrize("inode", [BEYOND, 2 * BEYOND - 1, BEYOND + 7])
-def test_what_a_disk_counts_in_more_than_63_bits_can_be_stored(inode: int, mtime_ns: int) -> None:
+def test_numbers_of_more_than_63_bits_can_be_stored(inode: int, mtime_ns: int) -> None:
     """Seen to fail with an ``OverflowError`` of SQLite's when a fingerprint was as the disk
     says, for its times and for its inode."""
     made = make_fingerprint(stat_result(inode, mtime_ns, mtime_ns))

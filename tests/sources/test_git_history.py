@@ -124,7 +124,7 @@ def test_zero_bytes_forced_into_a_diff_break_nothing(repository: Make) -> None:
     assert titles(read(opened(repo.path))) == ["second", "first"]
 
 
-def test_messages_that_are_no_utf8_are_read(repository: Make) -> None:
+def test_messages_that_are_not_utf8_are_read(repository: Make) -> None:
     repo = repository()
     repo.commit("Grüße".encode("latin-1"), {"a": "1\n"})
     repo.git("config", "i18n.commitEncoding", "latin-1")
@@ -141,7 +141,7 @@ def test_a_commit_without_a_message_is_read(repository: Make) -> None:
     assert (result.title, result.body, len(result.files)) == ("", "", 1)
 
 
-def test_a_diff_is_cut_with_the_number_of_lines_left_out(repository: Make) -> None:
+def test_a_cut_diff_has_the_number_of_omitted_lines(repository: Make) -> None:
     repo = repository()
     repo.commit("long", {"a.txt": "".join(f"line {n}\n" for n in range(1_000))})
     (result,) = read(opened(repo.path))
@@ -151,7 +151,7 @@ def test_a_diff_is_cut_with_the_number_of_lines_left_out(repository: Make) -> No
     assert result.omitted == 1_006 - 200
 
 
-def test_a_diff_of_ten_megabytes_is_not_held(repository: Make) -> None:
+def test_a_diff_of_ten_megabytes_is_not_kept_in_memory(repository: Make) -> None:
     """Protects against memory use that grows with the size of a commit."""
     repo = repository()
     repo.commit("small before", {"z.txt": "z\n"})
@@ -209,7 +209,7 @@ def test_reading_may_stop_at_any_commit(repository: Make) -> None:
 # --- which commits ------------------------------------------------------------------------------
 
 
-def test_what_is_new_is_told_by_tips_and_not_by_dates(repository: Make) -> None:
+def test_new_commits_are_found_by_tips_and_not_by_dates(repository: Make) -> None:
     """Protects against losing a commit that is fetched later and was made earlier."""
     repo = repository()
     base = repo.commit("base", {"a": "1\n"}, second=1_700_000_000)
@@ -240,7 +240,7 @@ def test_names_that_read_like_options_are_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["HEAD", "-x", "--all", "0" * 39, "main"])
-def test_commits_are_asked_for_by_hash_only(repository: Make, name: str) -> None:
+def test_commits_are_requested_by_hash_only(repository: Make, name: str) -> None:
     repo = repository()
     repo.commit("base")
     with pytest.raises(InvalidArgument):
@@ -262,7 +262,7 @@ def test_hostile_branch_names_are_only_names(repository: Make, tmp_path: Path) -
     } == {refs}
 
 
-def test_commits_that_are_gone_are_told(repository: Make) -> None:
+def test_missing_commits_are_detected(repository: Make) -> None:
     repo = repository()
     base = repo.commit("base")
     assert find_present(opened(repo.path), [base, "0" * 40]) == {base}
@@ -285,7 +285,7 @@ def test_a_shallow_clone_ends_where_it_ends_until_it_is_deepened(
     assert shallow_stamp(result) == ""
 
 
-def test_a_folder_inside_shows_only_what_touches_it(repository: Make) -> None:
+def test_a_subfolder_has_only_the_commits_that_touch_it(repository: Make) -> None:
     """Protects against the history of other folders leaving through one that is served."""
     repo = repository()
     repo.commit("secret work", {"private/a.txt": "secret\n"})
@@ -335,7 +335,7 @@ def test_a_submodule_is_a_repository_of_its_own(repository: Make, tmp_path: Path
     assert titles(read(opened(outer.path))) == ["added", "of the outer"]
 
 
-def test_a_git_file_that_points_at_somebody_elses_repository_is_refused(
+def test_a_git_file_that_points_at_another_repository_is_rejected(
     repository: Make, tmp_path: Path
 ) -> None:
     """Protects against an unpacked archive that makes a private repository searchable."""
@@ -351,7 +351,7 @@ def test_a_git_file_that_points_at_somebody_elses_repository_is_refused(
         list_refs(result)
 
 
-def test_what_only_looks_like_a_repository_is_none(tmp_path: Path) -> None:
+def test_lookalikes_are_not_repositories(tmp_path: Path) -> None:
     (tmp_path / "a/.git").mkdir(parents=True)
     (tmp_path / "b").mkdir()
     os.mkfifo(tmp_path / "b/.git")
@@ -479,7 +479,7 @@ def test_variables_of_ours_do_not_reach_git(
     assert not pwned.exists()
 
 
-def test_without_git_it_is_said_what_to_do(
+def test_without_git_the_error_has_a_hint(
     repository: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repo = repository()
@@ -506,7 +506,7 @@ def test_a_git_that_says_nothing_is_ended(
         list_refs(opened(repo.path))
 
 
-def test_a_damaged_repository_is_an_error_and_no_empty_history(repository: Make) -> None:
+def test_a_damaged_repository_is_an_error_not_an_empty_history(repository: Make) -> None:
     repo = repository()
     base = repo.commit("base", {"a": "1\n"})
     repo.commit("more", {"a": "2\n"})

@@ -160,7 +160,7 @@ def test_exclude(exclude: str, uri: str, is_dir: bool, expected: bool) -> None:
     assert verdict is None or verdict.reason == "excluded"
 
 
-def test_defaults_leave_out_what_editors_leave_behind() -> None:
+def test_defaults_exclude_leftovers_of_editors() -> None:
     for uri in ("a.tmp", "a.md~", ".obsidian/app.json", ".trash/a.md"):
         assert Policy().verdict(uri) is not None
         assert Policy(exclude=()).verdict(uri) is None

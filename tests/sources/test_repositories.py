@@ -149,7 +149,7 @@ def test_a_repository_of_sha256(repository: Make) -> None:
     assert titles(around(repo.path)) == {"long names"}
 
 
-def test_a_reference_to_what_is_missing_is_an_error(repository: Make) -> None:
+def test_a_reference_to_a_missing_object_is_an_error(repository: Make) -> None:
     """Protects against commits that are forgotten because a repository is damaged."""
     repo = repository()
     base = repo.commit("base", {"a": "1\n"})
@@ -260,7 +260,9 @@ def test_the_user_may_trust_it(borrowing: Path, tmp_path: Path) -> None:
         assert {commit.title for commit in commits} == {"sound work", "lent"}
 
 
-def test_what_was_indexed_is_not_shown_once_it_is_refused(repository: Make, tmp_path: Path) -> None:
+def test_an_indexed_history_is_not_shown_once_it_is_rejected(
+    repository: Make, tmp_path: Path
+) -> None:
     repo = repository("root")
     repo.commit("base", {"a.md": "# A\n"})
     asked = Filters(lanes=("commits",))

@@ -45,7 +45,7 @@ def test_files_of_secrets_are_known_by_their_path(uri: str) -> None:
 
 
 @pytest.mark.parametrize("each", DECIDED, ids=lambda each: each.uri)
-def test_a_doubtful_name_is_decided_by_what_is_in_the_file(each: planted.Planted) -> None:
+def test_a_doubtful_name_is_decided_by_content(each: planted.Planted) -> None:
     rule = secret_by_path(each.uri)
     assert rule is not None
     assert rule.by_content
@@ -126,7 +126,7 @@ def test_a_mask_keeps_lines_and_length() -> None:
     assert not copies_mask(masked, masked)
 
 
-def test_what_a_document_is_told_of() -> None:
+def test_warnings_of_a_masked_document() -> None:
     token = PASSAGES[2]
     screened = Secrets().screen(token.uri, token.text)
     [warning] = screened.warnings()
@@ -158,7 +158,7 @@ def test_placeholders(value: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["hunter4x9", "tr0ub4dor&3zq", "kq4gihvszzgn1p0r", "Zq81mPw0x"])
-def test_what_is_no_placeholder(value: str) -> None:
+def test_values_that_are_not_placeholders(value: str) -> None:
     assert not is_placeholder(value)
 
 

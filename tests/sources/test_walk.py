@@ -60,9 +60,7 @@ def test_files_come_in_uri_order(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot have such names")
 @pytest.mark.parametrize("name", ["C:/x.md", "C:\\x.md", "c:\\d/x.md", "bad\udcff/x.md"])
-def test_names_that_no_path_can_carry_are_skipped(
-    tmp_path: Path, name: str, own_home: None
-) -> None:
+def test_invalid_names_are_skipped(tmp_path: Path, name: str, own_home: None) -> None:
     """A drive letter is what leads out of a root on another system; an index may travel.
 
     Seen to fail when the walk listed what reading refuses: every answer was incomplete."""
@@ -188,7 +186,7 @@ def test_unreadable_folders_are_errors_not_empty(public: Path, as_nobody: Nobody
     assert unseen == [True, True, False, False]
 
 
-def test_what_could_not_be_seen_is_looked_at_again(public: Path, as_nobody: Nobody) -> None:
+def test_unreadable_folders_are_examined_again(public: Path, as_nobody: Nobody) -> None:
     """A walk with ``before`` neither forgets an unreadable folder nor treats it as deleted."""
     plant(public, "closed/x.md", "listed/z.md", "open/x.md")
     (public / "closed").chmod(0)
@@ -255,7 +253,7 @@ def _edit(root: Path, rng: random.Random) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.usefixtures("hasty")
-def test_a_remembering_walk_sees_what_a_fresh_one_sees(tmp_path: Path, seed: int) -> None:
+def test_a_walk_with_before_equals_a_fresh_one(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     plant(tmp_path, *(f"{a}/{b}/{n}.md" for a in "ab" for b in "cd" for n in range(3)))
     root, policy = Root.open(tmp_path), Policy(max_file_bytes=100, max_depth=3)

@@ -186,7 +186,7 @@ def test_a_burst_of_files_means_everything(seen: Seen, root: Path) -> None:
 # --- ignored events ------------------------------------------------------------------------------
 
 
-def test_what_policy_denies_wakes_nobody(seen: Seen, root: Path) -> None:
+def test_denied_files_are_not_reported(seen: Seen, root: Path) -> None:
     (root / "node_modules" / "x").mkdir(parents=True)
     (root / "node_modules" / "x" / "readme.md").write_text("text")
     (root / ".env").write_text("SECRET=1")
@@ -196,7 +196,7 @@ def test_what_policy_denies_wakes_nobody(seen: Seen, root: Path) -> None:
 
 
 @pytest.mark.parametrize("indexes", ["index", "."])
-def test_an_index_wakes_nobody_and_what_lies_beside_it_does(root: Path, indexes: str) -> None:
+def test_index_files_are_not_reported_but_files_beside_them_are(root: Path, indexes: str) -> None:
     ours = root / indexes / "docs-0123456789abcdef"
     ours.mkdir(parents=True)
     apart = os.path.realpath(root / indexes)
@@ -228,7 +228,7 @@ def test_a_folder_among_indexes_is_watched_like_any_other(tmp_path: Path) -> Non
 
 
 @only_linux
-def test_a_name_that_is_no_text_wakes_nobody(seen: Seen, root: Path) -> None:
+def test_invalid_names_are_not_reported(seen: Seen, root: Path) -> None:
     with open(os.fsencode(root) + b"/\xff.md", "wb") as file:
         file.write(b"text")
     os.mkdir(os.fsencode(root) + b"/\xfe")
@@ -236,7 +236,7 @@ def test_a_name_that_is_no_text_wakes_nobody(seen: Seen, root: Path) -> None:
     assert (seen.uris, seen.everything) == (set(), False)
 
 
-def test_what_is_ignored_wakes_nobody(root: Path) -> None:
+def test_ignored_files_are_not_reported(root: Path) -> None:
     (root / ".gitignore").write_text("private/\n*.gen.md\n")
     (root / "private").mkdir()
     seen = Seen(root, exact=True)
@@ -272,7 +272,7 @@ def test_other_files_of_rules_do_the_same(seen: Seen, root: Path, name: str) -> 
     seen.until(lambda: seen.everything)
 
 
-def test_a_commit_is_told_apart(seen: Seen, root: Path) -> None:
+def test_a_commit_is_reported_separately(seen: Seen, root: Path) -> None:
     (root / ".git" / "refs" / "heads").mkdir(parents=True)
     (root / ".git" / "objects" / "ab").mkdir(parents=True)
     (root / ".git" / "objects" / "ab" / "cd").write_bytes(b"x")
@@ -361,9 +361,7 @@ def test_a_limit_of_the_system_is_admitted(root: Path, monkeypatch: pytest.Monke
 
 @only_linux
 @pytest.mark.parametrize("held", ["docs", "docs/sub"])
-def test_a_folder_made_again_while_somebody_holds_the_former_one_open(
-    root: Path, held: str
-) -> None:
+def test_a_folder_recreated_while_the_old_one_is_open(root: Path, held: str) -> None:
     """Seen to fail where a watch was known by its path alone: the kernel takes it back only
     when the last descriptor closes, and the new folder counted as watched."""
     (root / "docs" / "sub").mkdir()
@@ -629,5 +627,5 @@ def test_too_many_names_are_everything() -> None:
     assert hints.take() == Batch(everything=True)
 
 
-def test_a_folder_stands_for_what_lies_below_it() -> None:
+def test_a_folder_covers_everything_below_it() -> None:
     assert drop_nested({"a/", "a/b.md", "a/c/", "ab.md", "d.md"}) == {"a/", "ab.md", "d.md"}

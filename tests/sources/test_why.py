@@ -123,7 +123,7 @@ def test_only_what_is_included(root: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
-def test_links_are_told_and_not_followed(
+def test_links_are_reported_and_not_followed(
     root: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Not at the end of a path, and not on the way."""

@@ -66,7 +66,7 @@ def test_each_section_is_a_chunk_with_its_breadcrumb() -> None:
     assert [chunk.ordinal for chunk in chunks] == [0, 1, 2, 3]
 
 
-def test_front_matter_is_in_no_chunk() -> None:
+def test_chunks_exclude_front_matter() -> None:
     texts = texts_of("---\ntitle: T\n---\n\n# A\n\nhello\n")
     assert texts == ["\n# A\n\nhello\n"]
 
@@ -102,7 +102,7 @@ def test_small_top_level_sections_stay_apart() -> None:
     assert [item.path for item in chunks_of("# A\n\none\n\n# B\n\ntwo\n")] == [("A",), ("B",)]
 
 
-def test_sections_that_share_only_their_title_are_no_relatives() -> None:
+def test_sections_that_share_only_their_title_are_not_merged() -> None:
     chunks = chunks_of("# A\n\none\n\n# A\n\ntwo\n\n# A\n\n## B\n\nthree\n")
     assert [chunk.section for chunk in chunks] == [0, 1, 2]
     chunks = chunks_of(f"# T\n\n## A\n\n{prose(60)}\n\n### X\n\nx\n\n# T\n\n## A\n\ny\n")
@@ -307,7 +307,7 @@ def test_a_chunk_keeps_its_names_when_it_moves() -> None:
     assert before[-1].span != after[-1].span
 
 
-def test_what_follows_the_last_chunk_does_not_rename_it() -> None:
+def test_text_after_a_chunk_does_not_change_its_id() -> None:
     (before,) = chunks_of("# A\n\nsame")
     first, _ = chunks_of("# A\n\nsame\n\n\n# B\n\nnew\n")
     assert before.id == first.id

@@ -168,14 +168,14 @@ def test_a_line_with_code_beside_a_comment_is_code() -> None:
     assert of("a.c", text).lines == LineCounts(total=6, code=2, blank=1, comments=3)
 
 
-def test_else_if_is_no_deeper() -> None:
+def test_else_if_does_not_add_a_level() -> None:
     text = "function f(x) {\n  if (x) {\n  } else if (y) {\n  } else if (z) {\n  }\n}\n"
     result = of("a.js", text)
     assert result.complexity.max_nesting == 1
     assert result.functions[0].complexity == 4
 
 
-def test_what_is_listed_in_all_is_exported() -> None:
+def test_names_in_all_are_exported() -> None:
     text = "__all__ = ['f', '_g']\n\ndef f(): pass\n\ndef _g(): pass\n\ndef h(): pass\n"
     assert [(item.name, item.kind) for item in of("a.py", text).exports] == [
         ("f", "function"),

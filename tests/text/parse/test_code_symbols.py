@@ -107,7 +107,9 @@ WANTED: list[tuple[str, str, dict[str, Any]]] = [
 @pytest.mark.parametrize(
     ("language", "name", "wanted"), WANTED, ids=[f"{item[0]} {item[1]}" for item in WANTED]
 )
-def test_a_definition_says_what_it_is(language: str, name: str, wanted: dict[str, Any]) -> None:
+def test_definitions_have_kind_and_signature(
+    language: str, name: str, wanted: dict[str, Any]
+) -> None:
     """Each field that ranking and summaries read, in each language."""
     result = symbol(of(language), name, wanted.get("kind", ""))
     assert {field: getattr(result, field) for field in wanted} == wanted
@@ -170,7 +172,7 @@ def test_line_rules_find_definitions(language: str) -> None:
 
 
 @pytest.mark.parametrize("language", FULL)
-def test_broken_syntax_keeps_what_is_whole(language: str) -> None:
+def test_broken_syntax_keeps_intact_definitions(language: str) -> None:
     """A file that is being edited is still searched by what it defines."""
     uri, text = FULL[language]
     document = parse(uri, text + "\n}}} def class ((( {{{ \n")
@@ -180,7 +182,7 @@ def test_broken_syntax_keeps_what_is_whole(language: str) -> None:
     assert document.text.startswith(text)
 
 
-def test_a_header_of_cpp_is_told_from_one_of_c() -> None:
+def test_cpp_headers_are_distinguished_from_c() -> None:
     assert parse("a.h", "namespace a { class B { int c; }; }\n").language == "cpp"
     assert parse("a.h", "struct b { int c; };\n").language == "c"
 
@@ -229,7 +231,7 @@ def test_comments_are_exact_slices(language: str) -> None:
             assert section.start <= item.span.start < section.end
 
 
-def test_a_string_that_looks_like_a_comment_is_none() -> None:
+def test_a_string_that_looks_like_a_comment_is_not_one() -> None:
     document = parse("a.js", 'const url = "http://x"; // real\nconst b = `/* no */`;\n')
     texts = [document.text[e.span.start : e.span.end] for e in find_comments(document)]
     assert texts == ["// real"]

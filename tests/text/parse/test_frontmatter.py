@@ -74,7 +74,7 @@ def test_markdown_that_only_resembles_front_matter_is_left_alone(text: str) -> N
     assert split(text) is None
 
 
-def test_a_long_page_between_breaks_is_told_at_once() -> None:
+def test_a_long_page_between_breaks_is_recognised_quickly() -> None:
     """Nothing is read twice, and no line again for each colon in it."""
     pages = ("a: b" * 250_000, "a: 1\n\n# b\n" * 60_000, "a: 1\n" + " \n" * 300_000)
     begun = time.process_time()
@@ -214,7 +214,7 @@ def test_the_python_loader_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> No
     ("syntax", "raw"),
     [("yaml", '"k\\0": ["a\\0b", c]\n'), ("toml", '"k\\u0000" = ["a\\u0000b", "c"]\n')],
 )
-def test_no_value_has_a_zero(syntax: frontmatter.Syntax, raw: str) -> None:
+def test_values_have_no_nul_characters(syntax: frontmatter.Syntax, raw: str) -> None:
     """Seen to fail with escapes taken as they are: a server has no text with a zero."""
     assert parse(raw, syntax) == ({"k\ufffd": ["a\ufffdb", "c"]}, ())
 

@@ -150,7 +150,7 @@ def test_setext_headings_and_their_bodies() -> None:
         "####### no\n",
     ],
 )
-def test_what_opens_no_section(text: str) -> None:
+def test_headings_that_are_not_sections(text: str) -> None:
     assert outline(read(text)) == [(0, "")]
 
 
@@ -271,7 +271,7 @@ def test_link_forms(text: str, expected: tuple[str, str, str, str]) -> None:
     "text",
     ["`[[Prototype]]`", "```\n[[a]] [b](c)\n```", "    [[a]]", "\\[[a]\\]", "[a]()", "<i>[[</i>"],
 )
-def test_what_is_no_link(text: str) -> None:
+def test_text_that_is_not_a_link(text: str) -> None:
     assert read(f"{text}\n").links == ()
 
 

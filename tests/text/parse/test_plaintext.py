@@ -74,7 +74,7 @@ body
         "漢字\n===\n",
     ],
 )
-def test_rst_text_that_is_no_title(text: str) -> None:
+def test_rst_text_that_is_not_a_title(text: str) -> None:
     assert outline(parse_rst("a.rst", text)) == [(0, "")]
 
 

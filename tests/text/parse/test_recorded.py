@@ -45,7 +45,7 @@ def test_a_class_with_an_export_macro_is_recorded_with_its_members(head: str) ->
     assert result.text == text
 
 
-def test_macros_that_are_no_export_stay() -> None:
+def test_macros_that_are_not_exports_stay() -> None:
     """A forward declaration and a variable of a type are left as they are."""
     assert recorded("a.cc", "class Env;\nstruct POINT p = {1, 2};\n") == [("constant", "p", 2, 2)]
 

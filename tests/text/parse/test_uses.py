@@ -51,7 +51,7 @@ def lines_of(text: str, name: str) -> tuple[int, int]:
     return start + 1, end
 
 
-def test_a_function_of_python_is_shown_with_what_it_uses() -> None:
+def test_uses_of_a_python_function() -> None:
     """Seen to fail with names taken from comments and strings, with attributes as uses, and
     without the look at what the function assigns itself."""
     result = uses(PYTHON, "python", *lines_of(PYTHON, "def parse"))
@@ -186,7 +186,7 @@ def test_a_language_without_rules_gives_nothing() -> None:
 
 
 @pytest.mark.parametrize("lines", [(0, 0), (5, 2), (-3, 99), (50, 60)])
-def test_lines_that_are_not_there_are_no_error(lines: tuple[int, int]) -> None:
+def test_missing_lines_are_not_an_error(lines: tuple[int, int]) -> None:
     assert isinstance(used_lines(PYTHON, "python", *lines), tuple)
     assert used_lines("", "python", *lines) == ()
 
@@ -195,7 +195,7 @@ def test_lines_that_are_not_there_are_no_error(lines: tuple[int, int]) -> None:
 @pytest.mark.parametrize(
     "piece", ["/*", '"""', "import (", "import {", "use a::{", "\ta = 1\n", "const {", "'", "\n"]
 )
-def test_hostile_files_take_no_time_to_speak_of(language: str, piece: str) -> None:
+def test_hostile_files_are_fast(language: str, piece: str) -> None:
     """A pattern that looks to the end of the file from every line would take minutes here."""
     text = f"{piece}\n" * (50_000 // (len(piece) + 1))
     used_lines(text, language, 1, 10)
