@@ -1,1 +1,1 @@
-"""What Lookfar itself writes for people: files of theirs, changed so that nothing is lost."""
+"""Edit users' documents and memories so that nothing is lost."""

@@ -35,7 +35,7 @@ def make_fingerprint(info: os.stat_result) -> Fingerprint:
 
 
 def is_unchanged(old: Fingerprint, new: Fingerprint) -> bool:
-    """Whether the fingerprints are equal; reliable only if ``old`` was is_settled."""
+    """Whether the fingerprints are equal; reliable only if ``old`` was settled."""
     return old == new
 
 

@@ -543,7 +543,7 @@ def _cut_diff(
 
 
 def is_git_installed() -> bool:
-    """Whether git is is_git_installed."""
+    """Whether git is installed."""
     return shutil.which("git", path=_environment().get("PATH")) is not None
 
 
@@ -557,7 +557,7 @@ def _command(arguments: Sequence[str]) -> list[str]:
     program = shutil.which("git", path=_environment().get("PATH"))
     if program is None:
         raise IOFailed(
-            "git is not is_git_installed, so the history cannot be read.",
+            "git is not installed, so the history cannot be read.",
             hint="Install git, or set git.history to false.",
         )
     return [program, "--no-pager", "--literal-pathspecs", *arguments]

@@ -348,7 +348,7 @@ def _originals(name: str) -> list[str]:
 
 
 class _Rules:
-    """Globs for fold_name paths. Most are whole names and found by one lookup."""
+    """Globs for folded paths. Most are whole names and found by one lookup."""
 
     def __init__(self, globs: Iterable[str]) -> None:
         self.exact: dict[str, str] = {}
