@@ -17,11 +17,12 @@ from lookfar.common.lines import Lines
 from lookfar.common.target import Target
 from lookfar.edit import rules, sections
 from lookfar.edit.headings import check_title
-from lookfar.edit.place import find, path_parts, shown
+from lookfar.edit.place import find
 from lookfar.edit.sections import tidy, verify
 from lookfar.edit.shape import Change, Shape, apply_changes
 from lookfar.errors import Ambiguous, Conflict, InvalidArgument, LookfarError
 from lookfar.model import Document, Edit, Section
+from lookfar.store.catalogue.heading_paths import format_path, split_path
 from lookfar.text.chunk.headings import chunk
 from lookfar.text.chunk.parts import Sizes
 from lookfar.text.normalise import normalise
@@ -344,11 +345,11 @@ def test_each_section_is_found_by_its_path_or_is_ambiguous(raw: bytes) -> None:
         if not section.title:
             continue
         twins = [s for s in titled(document) if s.path == section.path]
-        assert section.path in path_parts(shown(section.path))
+        assert section.path in split_path(format_path(section.path))
         if not all(section.path):
             continue
         for written in (False, True):
-            path = shown(section.path) if written else section.path
+            path = format_path(section.path) if written else section.path
             try:
                 result = find(document, Target("a.md"), path).section
             except Ambiguous:
