@@ -1,11 +1,10 @@
-"""A disk that forgets what was not synced, fed with all that a process was seen to do to it.
+"""A simulated disk that loses what was not synced, driven by the system calls of a process.
 
-Takes: the system calls of a process, as `strace` writes them down. Gives: the states in which a
-loss of power at any moment may leave the files. Refuses: calls whose effect it cannot tell.
+It replays the calls that `strace` recorded and yields the states in which a power failure at any
+moment may leave the files. A call whose effect is unknown is an error.
 
-Every write is seen, whoever makes it: those of `store/ground/files.py`, and those of SQLite and
-tantivy, which sync by themselves. Nothing about them is assumed. What it takes a disk to be
-capable of:
+All writes are seen: those of `store/ground/files.py`, and those of SQLite and tantivy, which sync
+on their own. The assumptions about the disk are:
 
 - the bytes of a file are safe once it was synced after they were written; what was written since
   is there, or lost, or there in part, or reads as zeros or as something else, and a file that
@@ -16,7 +15,7 @@ capable of:
 
 Bytes that were synced and not written over are never touched, a rename is there or not, and less
 than a sector is not written in part.
-SQLite's `-shm` file is no part of this: it is made anew by the first process that opens the log.
+SQLite's `-shm` file is ignored: the first process that opens the log creates it again.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 MARK = "/lookfar-mark/"
-"""Where nothing is: a look there is a word to whoever reads the calls."""
+"""A path that does not exist; looking it up leaves a mark in the recorded calls."""
 CALLS = (
     "open", "openat", "creat", "close", "dup", "dup2", "dup3", "lseek",
     "write", "pwrite64", "writev", "pwritev", "pwritev2", "sendfile", "copy_file_range",
@@ -184,10 +183,10 @@ class Disk:
         self.sites: dict[str, int] = {}
         """Where the product syncs, and how often it was seen to."""
         self.spared: list[Bytes | Names] = []
-        """What was not synced because it was to be left out."""
+        """What was not synced because its sync is disabled."""
 
     def run(self, call: Call) -> str:
-        """Take in one call; gives the word that a mark says, or nothing."""
+        """Replay one call; return the name of a mark, or an empty string."""
         self._number += 1
         name, strings = call.name, call.strings
         if "access" in name:
@@ -368,7 +367,7 @@ class Disk:
     # -- after a loss of power ----------------------------------------------------
 
     def left(self, lost: Lost) -> dict[str, bytes | None]:
-        """Files and folders (None) that a loss of power leaves, by their path below the top."""
+        """Return the files and folders (None) that remain after a power failure, by path."""
         return dict(self._left(self.root, "", lost, {}))
 
     def _left(

@@ -1,10 +1,9 @@
-"""Runs the trials of `test_power_loss.py`: records once, and forks for each of them.
+"""Run the trials of `test_power_loss.py`: record once, and fork for each trial.
 
-Run as a program: folder, scenario, how many trials, seed, and how many for each mutant (0: none).
-It has a scenario recorded under strace, and then replays the calls up to some moment, lets the
-power fail there (see `disk.py`), and has the next process look at what is left. Mutants are the
-same with the syncs of one line of the product left out. Prints one line of JSON for each trial
-that was bad, or for each mutant, and one about all of them.
+Arguments: folder, scenario, number of trials, seed, and trials per mutant (0: none). A scenario is
+recorded under strace; a trial replays the calls up to some moment, simulates a power failure there
+(see `disk.py`), and has a new process read what remains. A mutant is the same with the syncs of one
+line of the product disabled. Prints a line of JSON for each failed trial or mutant, and a summary.
 """
 
 from __future__ import annotations
@@ -105,7 +104,7 @@ def trials(base: Path, steps: list[Prepared], calls: list[Call], most: int, seed
 
 
 def mutants(base: Path, steps: list[Prepared], calls: list[Call], most: int) -> None:
-    """Leave out the syncs of each line in turn; tell which losses of power are noticed."""
+    """Disable the syncs of each line in turn; report which power failures are noticed."""
     sound = Disk(base / "index")
     for _ in moments(sound, calls):
         pass
@@ -128,8 +127,8 @@ def mutants(base: Path, steps: list[Prepared], calls: list[Call], most: int) -> 
 def harmed(
     top: Path, calls: list[Call], site: str, chance: random.Random
 ) -> Iterator[tuple[Moment, dict[str, bytes | None]]]:
-    """States that the disk may be left in because the syncs of one line are left out, and would
-    not be left in otherwise: the moments at which a step is done first, then those within."""
+    """Yield states that are possible only because the syncs of one line are disabled: first at the
+    moments when a step is done, then within steps."""
     for only_done in (True, False):
         sound, mutant = Disk(top), Disk(top, frozenset((site,)))
         seen: set[int] = set()

@@ -45,7 +45,7 @@ def main(base: Path, scenario: str) -> None:
     for number, step in enumerate(SCENARIOS[scenario]):
         lay_out(base / "root", step.sources)
         if step.before is not None:
-            mark("between")  # What is done behind the store's back is no loss of its own.
+            mark("between")  # What happens outside the store does not count as its loss.
             step.before(base / "index")
             mark("settled")
         mark(f"begin:{number}")

@@ -115,7 +115,7 @@ def erase(library: Library) -> None:
     database = library.database(DATABASE)
     if contains(database, NAMES["two"]):
         database.delete(NAMES["two"])
-    database.writer().put([])  # Whoever writes next finishes what was interrupted.
+    database.writer().put([])  # The next writer finishes what was interrupted.
 
 
 OTHER_CHUNKS = {**SETTINGS, "chunk.max_tokens": 20, "chunk.hard_max_tokens": 30}
@@ -188,12 +188,12 @@ def state(library: Library) -> dict[str, Any]:
     database = library.database(DATABASE)
     shown = _state(database.store, database.embedder)
     if shown["index"] == "there" and not contains(database, NAMES["two"]):
-        shown["traces"] = shown["traces"] or left_of_two(database.store.folder)
+        shown["traces"] = shown["traces"] or traces_of_two(database.store.folder)
     return {"folder": folder, "database": shown}
 
 
-def left_of_two(folder: Path) -> list[str]:
-    """The files that hold the name of the erased document, its text or its signature."""
+def traces_of_two(folder: Path) -> list[str]:
+    """Return the files that contain the name of the erased document, its text or its signature."""
     text = text_of("two").encode()
     wanted = (NAMES["two"].encode(), text, zlib.compress(text), sign(text))
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
@@ -281,7 +281,7 @@ _WHOLE = ("index", "content", "active", "held", "older")
 
 
 def digest(shown: Mapping[str, Any]) -> dict[str, Any]:
-    """The same, short enough to be told: one hash for the content, one for all."""
+    """Return a short form for reports: one hash for the content, one for everything."""
     parts = {}
     for name in ("folder", "database"):
         part = shown[name]

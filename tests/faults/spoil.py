@@ -1,8 +1,8 @@
-"""Damage an index in one place, and tell what came of it: the program behind ``test_corruption``.
+"""Damage an index in one place and report the result: the program behind ``test_corruption``.
 
-Takes: a folder to work in, a seed, a number of trials, and optionally the one artefact to damage.
-Gives: one line of JSON per trial on stdout. Refuses: to die with a trial; each has a process of its
-own, forked from this one after everything was imported, and how that process ended is told too.
+Arguments: a folder to work in, a seed, a number of trials, and optionally the one artefact to
+damage. Prints one line of JSON per trial. Each trial has a process of its own, forked from this one
+after everything was imported, and how that process ended is reported too.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def _before_the_last_commit(log: bytes) -> int:
 
 
 def rows(index: Path) -> str:
-    """A hash of all that the catalogues hold, whatever pages it lies in."""
+    """Hash the rows of all catalogues, independent of the pages they are in."""
     hashed = sha256()
     for path in sorted(index.rglob("catalogue.db")):
         with closing(sqlite3.connect(path)) as connection:
@@ -173,30 +173,30 @@ def rows(index: Path) -> str:
             for name, statement in tables.fetchall():
                 hashed.update(repr((name, statement)).encode())
                 if statement and statement.startswith("CREATE TABLE"):
-                    found = sorted(map(repr, connection.execute(f"SELECT * FROM {name}")))
-                    hashed.update("\n".join(found).encode())
+                    lines = sorted(map(repr, connection.execute(f"SELECT * FROM {name}")))
+                    hashed.update("\n".join(lines).encode())
             hashed.update(repr(connection.execute("PRAGMA user_version").fetchone()).encode())
     return hashed.hexdigest()
 
 
-def told(index: Path) -> dict[str, Any]:
-    """What all other files say."""
-    found: dict[str, Any] = {}
+def other_files(index: Path) -> dict[str, Any]:
+    """Return the content of all other files."""
+    contents: dict[str, Any] = {}
     for path in sorted(index.rglob("*")):
         name = str(path.relative_to(index))
         if path.name == "CURRENT":
-            found[name] = path.read_text().strip()
+            contents[name] = path.read_text().strip()
         elif path.suffix in _PARTS:  # Every byte of these means something.
-            found[name] = sha256(path.read_bytes()).hexdigest()
+            contents[name] = sha256(path.read_bytes()).hexdigest()
         elif path.suffix == ".json":
-            found[name] = json.loads(path.read_bytes())
-            if path.name == ".managed.json":  # What may be removed, and nothing that is read.
-                found[name] = all(isinstance(each, str) for each in found[name])
-    return found
+            contents[name] = json.loads(path.read_bytes())
+            if path.name == ".managed.json":  # Files that may be removed; nothing that is read.
+                contents[name] = all(isinstance(entry, str) for entry in contents[name])
+    return contents
 
 
 def state(index: Path) -> str:
-    return sha256(repr((rows(index), told(index))).encode()).hexdigest()
+    return sha256(repr((rows(index), other_files(index))).encode()).hexdigest()
 
 
 class Answers:
@@ -308,7 +308,7 @@ class Trials:
 
     def copied(self, logged: bool) -> Path:
         to = self.folder / f"trial-{os.getpid()}"
-        while to.exists():  # Whoever watches the keywords makes a lock there once more.
+        while to.exists():  # The watcher of the keywords may create a lock there again.
             shutil.rmtree(to, ignore_errors=True)
         shutil.copytree(self.homes[logged][1], to)
         return to

@@ -65,7 +65,7 @@ def trials(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 
 def _group(artefact: str) -> str:
-    """Under what the figure of an artefact is told."""
+    """Return the group under which the figures of an artefact are reported."""
     name = artefact.removeprefix(INSERTED).removeprefix(MEMORY)
     if name.startswith(("keywords/", "kept/")):
         return name.partition("/")[0]
@@ -131,7 +131,7 @@ def test_a_database_that_had_documents_is_never_empty(trials: list[dict[str, Any
     assert not lacking, _shown(lacking)
 
 
-def test_no_text_is_served_that_the_source_does_not_have(trials: list[dict[str, Any]]) -> None:
+def test_no_text_is_returned_that_the_source_does_not_have(trials: list[dict[str, Any]]) -> None:
     wrong = [each for each in trials if each.get("wrong")]
     report("corruption: texts served", trials=len(trials), failures=len(wrong), of=FIRST)
     assert not wrong, _shown(wrong)
@@ -140,12 +140,11 @@ def test_no_text_is_served_that_the_source_does_not_have(trials: list[dict[str, 
 def test_an_answer_is_right_or_says_that_something_was_damaged(
     trials: list[dict[str, Any]],
 ) -> None:
-    """And the next one is right: whatever was damaged is mended by then.
+    """The next answer is right: the damage is repaired by then.
 
-    A question is answered from texts, spans and keyword files that were checked. Of two things
-    only ``verify`` tells, and the check of everything that whoever follows a folder has made once
-    a day: a number of a vector, which moves one passage in the ranking; and what stands beside a
-    text, such as a title.
+    An answer comes from texts, spans and keyword files that were checked. Two kinds of damage are
+    found only by ``verify``, and by the daily check of a followed folder: a number in a vector,
+    which moves one passage in the ranking, and fields beside a text, such as a title.
     """
     silent, unhealed = [], []
     for each in trials:

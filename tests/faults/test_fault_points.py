@@ -30,7 +30,7 @@ _QUICK = {"first": 14, "incremental": 14, "clean-up": 26}
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_whatever_fails_the_index_is_the_old_one_or_the_new_one(scenario: str) -> None:
+def test_after_any_failure_the_index_is_the_old_or_the_new_one(scenario: str) -> None:
     *bad, about = run("zygote.py", scenario, amount(_QUICK[scenario], 0), _SEED)
     report(
         f"faults at write points: {scenario}",

@@ -85,7 +85,7 @@ def test_an_index_pass_under_a_limit_is_whole_or_a_typed_error(docs: Path, tmp_p
 @pytest.mark.parametrize(
     "error", [MemoryError(), RuntimeError("can't start new thread"), out_of_memory("x")]
 )
-def test_every_face_names_it(error: Exception) -> None:
+def test_every_interface_reports_it(error: Exception) -> None:
     """Seen to fail when each took it for a mistake of our own: INTERNAL."""
     assert internal_error(error).code == "OUT_OF_MEMORY"
     assert wrap_unexpected(error).code == "OUT_OF_MEMORY"
@@ -94,10 +94,10 @@ def test_every_face_names_it(error: Exception) -> None:
     assert isinstance(from_os_error(OSError(12, "Cannot allocate memory"), "reading"), OutOfMemory)
 
 
-def test_memory_that_runs_out_over_a_file_is_not_the_files_fault(
+def test_running_out_of_memory_is_not_reported_as_a_file_error(
     docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_home: None
 ) -> None:
-    """Seen to fail when it was told as PARSE_FAILED of the file, and the pass went on."""
+    """Seen to fail when it was reported as PARSE_FAILED of the file, and the pass went on."""
 
     def exhausted(*_: Any, **__: Any) -> None:
         raise MemoryError
@@ -112,7 +112,7 @@ def test_memory_that_runs_out_over_a_file_is_not_the_files_fault(
 
 
 def test_the_headroom_is_what_the_limit_leaves() -> None:
-    """Seen to fail when the limit itself was taken for what is left."""
+    """Seen to fail when the limit itself was used as the headroom."""
     assert headroom.address_space_left() is None
     headroom.require_memory(1 << 60)
     code = (

@@ -1,16 +1,16 @@
-"""Loss of power at any moment: what was not synced is lost, cut, zeroed or flipped.
+"""Power failure at any moment: what was not synced is lost, cut, zeroed or flipped.
 
-A scenario is recorded with strace, so that every write and every sync is known, those of SQLite
-and tantivy as well; `disk.py` says what a disk may then make of it. The next process finds the
-state before or after, and once a step was done, the state after it.
+A scenario is recorded with strace, so that every write and every sync is known, including those of
+SQLite and tantivy; `disk.py` simulates what a disk may make of it. The next process must find the
+state before or after a step, and once the step was done, the state after it.
 
-kill -9 proves nothing here: the system still has what was written. So each line of the product
-that syncs is left out in turn, and at least one loss of power has to notice. What the trials
-noticed first: tantivy does not sync the name of its last commit, so that the catalogue could be
-ahead of it, and a search then waited for ever; a deleted index came back damaged; a folder of
-kept vectors came back without its catalogue; a new index folder was never synced into the one
-above it. After an erase no file may hold the name, the text or the signature of what was erased:
-seen to fail with `signatures.bits` renamed and its folder not synced.
+kill -9 proves nothing here, because the system still has what was written. So each line of the
+product that syncs is disabled in turn, and at least one trial must fail. These tests found that
+tantivy does not sync the name of its last commit, so that the catalogue could be ahead of it and a
+search waited forever; that a deleted index came back damaged; that a folder of kept vectors came
+back without its catalogue; and that a new index folder was never synced into its parent. After an
+erasure no file may contain the name, the text or the signature of what was erased: seen to fail
+with `signatures.bits` renamed and its folder not synced.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FOR_EACH = 24
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_what_is_left_is_the_old_index_or_the_new_one(scenario: str) -> None:
+def test_after_power_loss_the_index_is_the_old_or_the_new_one(scenario: str) -> None:
     most = amount(_QUICK[scenario], _FULL[scenario])
     with_mutants = scenario == "clean-up"  # It has the steps of the others, too.
     found = run("power.py", scenario, most, _SEED, _FOR_EACH if with_mutants else 0)
@@ -53,7 +53,7 @@ def test_what_is_left_is_the_old_index_or_the_new_one(scenario: str) -> None:
 
 
 def check_mutants(found: list[dict[str, object]]) -> None:
-    """Every sync of the product is missed when it is left out."""
+    """Check that disabling any sync of the product makes a trial fail."""
     mutants = [each for each in found if "site" in each]
     survivors = [each["site"] for each in mutants if not each["caught"]]
     report(

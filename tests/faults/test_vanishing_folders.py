@@ -139,7 +139,7 @@ def test_walks_survive_folders_that_come_and_go(library: Library) -> None:
     assert failures == []
 
 
-def test_two_that_remove_one_folder_both_succeed(tmp_path: Path) -> None:
+def test_two_processes_that_remove_one_folder_both_succeed(tmp_path: Path) -> None:
     """Seen to fail with ``shutil.rmtree``, which raises where the other was quicker."""
     for _ in range(amount(20, 500)):
         top = tmp_path / "epoch-1"
@@ -167,10 +167,8 @@ def test_two_that_remove_one_folder_both_succeed(tmp_path: Path) -> None:
         assert not top.exists()
 
 
-def test_what_may_not_be_listed_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Only what is gone is left out: an index that cannot be read is not an empty one."""
+def test_an_unlistable_folder_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a missing folder is skipped: an unreadable index is not an empty one."""
 
     def refuse(path: object) -> object:
         raise PermissionError(13, "Permission denied", str(path))

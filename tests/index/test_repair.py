@@ -1,4 +1,4 @@
-"""What is derived is made anew from what is stored; what is stored, from the sources."""
+"""Derived data is rebuilt from stored texts, and stored texts from the sources."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ def test_vectors_of_another_model_are_not_patched(library: Library, root: Path) 
     with Library.open(root, index_dir=library.index_dir.parent, settings=settings) as other:
         (done, *_) = other.verified(repair=True)
         assert done.repaired
-        assert len(other.snapshots()) == 1  # It was built anew.
+        assert len(other.snapshots()) == 1  # It was rebuilt.
 
 
 def test_an_epoch_is_repaired_only_with_its_own_fingerprint(library: Library) -> None:
@@ -348,7 +348,7 @@ def test_a_database_returns_no_document_under_a_wrong_name(library: Library) -> 
 def test_a_follower_checks_and_repairs_its_folder(
     library: Library, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody asks for what is damaged here. Seen to fail without ``_scrub``."""
+    """No search touches the damage. Seen to fail without the daily check."""
     monkeypatch.setattr(scrubbing, "FIRST_SECONDS", 0.0)
     spoil(library, "a vector")
     with Library.open(root, index_dir=library.index_dir.parent, settings=SETTINGS) as follower:

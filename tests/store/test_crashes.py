@@ -65,7 +65,7 @@ def test_an_exception_before_activation_changes_nothing(
 def test_an_exception_during_the_catalogue_s_commit_changes_nothing(
     shelf: Shelf, rebuilt: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The keyword index is ahead then, here and for every other reader, and nobody can tell."""
+    """The keyword index is then ahead of the catalogue, and no reader may notice."""
     shelf.write(BEFORE)
     before = visible_state(shelf)
 

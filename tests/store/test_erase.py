@@ -89,7 +89,7 @@ def test_traces_are_removed_after_a_crash(filled: Shelf, monkeypatch: pytest.Mon
     assert filled.found("second") == []
     assert filled.store.verify() == []
     assert traces(filled)
-    # Somebody who knows nothing of it may write in between.
+    # Another process may write in between.
     filled.write({"e.md": "# E\n\ncrimson again\n"})
     assert filled.store.verify() == []
     filled.store.finish_erasing(again)

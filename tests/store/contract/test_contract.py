@@ -83,7 +83,7 @@ def asked(filled: Shelf) -> Iterator[StoredSnapshot]:
 # -- writing and reading -----------------------------------------------------------
 
 
-def test_what_was_never_indexed_is_not_indexed(shelf: Shelf) -> None:
+def test_reading_before_indexing_raises_not_indexed(shelf: Shelf) -> None:
     assert not shelf.store.exists
     assert shelf.store.about() == {}
     assert shelf.store.damage() == ""
@@ -96,7 +96,7 @@ def test_what_was_never_indexed_is_not_indexed(shelf: Shelf) -> None:
     assert not shelf.store.exists, "nothing is made by asking"
 
 
-def test_what_is_written_is_read(filled: Shelf, asked: StoredSnapshot) -> None:
+def test_documents_read_back_as_written(filled: Shelf, asked: StoredSnapshot) -> None:
     assert filled.everything() == TEXTS
     assert filled.store.fingerprint() == "one"
     assert filled.store.about() == {"root": "/nowhere"}
@@ -131,7 +131,7 @@ def test_what_is_written_is_read(filled: Shelf, asked: StoredSnapshot) -> None:
 
 
 def test_odd_names_and_texts_survive(shelf: Shelf) -> None:
-    """Everything that a database may take for its own: marks, quotes, percents, patterns."""
+    """Everything that SQL treats specially: placeholders, quotes, percent signs, patterns."""
     texts = {
         "100%_? :g 'x' \"y\".md": "# It's 100 % :name ? $1 \\ %s\n\nplain words\n",
         "日本語/ファイル.md": "# 見出し\n\n本文です。検索できます。\n",
@@ -153,8 +153,8 @@ def test_odd_names_and_texts_survive(shelf: Shelf) -> None:
     assert shelf.store.verify() == []
 
 
-def test_a_zero_in_metadata_is_no_trouble(shelf: Shelf) -> None:
-    """Seen to fail with the programs taken out of the metadata by the server."""
+def test_metadata_may_contain_nul(shelf: Shelf) -> None:
+    """Seen to fail when the server extracted the programs from the metadata."""
     with shelf.session() as session:
         version = shelf.version("guide.md", GUIDE, session)
         told = json.loads(version.metadata)
@@ -169,7 +169,7 @@ def test_a_zero_in_metadata_is_no_trouble(shelf: Shelf) -> None:
         assert known["odd"] == "a\0b"
 
 
-def test_a_language_is_asked_for_without_a_list_of_all_documents(shelf: Shelf) -> None:
+def test_a_language_filter_does_not_list_all_documents(shelf: Shelf) -> None:
     """Seen to fail with the documents listed in the statement."""
     program = "```python\nstart_engine()\n```\n"
     shelf.write({f"{n}.md": f"# N{n}\n\n{program}" for n in range(400)})
@@ -191,7 +191,7 @@ def test_a_language_is_asked_for_without_a_list_of_all_documents(shelf: Shelf) -
     assert max(map(len, asked)) < 500
 
 
-def test_long_titles_are_names_by_how_they_begin(shelf: Shelf) -> None:
+def test_long_titles_are_found_by_their_beginning(shelf: Shelf) -> None:
     """Titles and tags that no key of a server's index can hold.
 
     Seen to fail with names as long as titles, and with all tags: the server takes no such row; and
@@ -220,7 +220,7 @@ def test_long_titles_are_names_by_how_they_begin(shelf: Shelf) -> None:
     assert shelf.store.verify() == []
 
 
-def test_a_session_that_is_given_up_leaves_nothing(filled: Shelf) -> None:
+def test_an_abandoned_session_leaves_nothing(filled: Shelf) -> None:
     def stopped(rebuild: bool) -> None:
         with filled.session(rebuild=rebuild) as session:
             filled.fill(session, {"notes.md": "# New\n", "guide.md": None})
@@ -247,7 +247,7 @@ def test_a_session_is_invisible_until_it_is_activated(filled: Shelf, opened: Ope
     assert "guide.md" not in reader.everything()
 
 
-def test_what_the_disk_said_is_remembered(filled: Shelf) -> None:
+def test_file_fingerprints_are_stored(filled: Shelf) -> None:
     left = LeftOut("big.bin", True, "TOO_LARGE", "too large", Fingerprint(9, 8, 7, 6), True)
     with filled.session() as session:
         known = session.known()
@@ -313,9 +313,7 @@ def test_generations_are_kept_and_purged(shelf: Shelf) -> None:
     assert shelf.store.verify() == []
 
 
-def test_a_roll_back_shows_the_older_state_until_somebody_writes(
-    shelf: Shelf, opened: Open
-) -> None:
+def test_a_rollback_shows_the_older_state_until_the_next_write(shelf: Shelf, opened: Open) -> None:
     shelf.write({"a.md": "# A\n\nfirst\n"})
     shelf.write({"a.md": "# A\n\nsecond\n", "b.md": "# B\n"})
     other = Shelf(opened())
@@ -359,7 +357,7 @@ def test_pins_and_pruning(shelf: Shelf) -> None:
         shelf.store.pin(77)
 
 
-def test_a_pinned_generation_is_not_dropped_by_writing(shelf: Shelf) -> None:
+def test_a_write_does_not_drop_a_pinned_generation(shelf: Shelf) -> None:
     shelf.write({"a.md": "# A\n"})
     shelf.write({"a.md": "# B\n"})
     shelf.store.pin(2)
@@ -369,7 +367,7 @@ def test_a_pinned_generation_is_not_dropped_by_writing(shelf: Shelf) -> None:
     assert shelf.store.held() == 1
 
 
-def test_a_diff_names_documents_and_sections(shelf: Shelf) -> None:
+def test_a_diff_lists_documents_and_sections(shelf: Shelf) -> None:
     shelf.write({"a.md": "# A\n\n## One\n\nx\n\n## Two\n\ny\n", "gone.md": "# G\n"})
     shelf.write({"a.md": "# A\n\n## One\n\nchanged\n\n## Three\n\ny\n", "gone.md": None,
                  "new.md": "# N\n"})  # fmt: skip
@@ -382,7 +380,7 @@ def test_a_diff_names_documents_and_sections(shelf: Shelf) -> None:
     assert change.removed == (("A", "Two"),)
 
 
-def test_another_fingerprint_is_built_beside_and_takes_over(filled: Shelf, opened: Open) -> None:
+def test_another_fingerprint_is_built_apart_and_takes_over(filled: Shelf, opened: Open) -> None:
     changed = Shelf(opened(), fingerprint="two")
     with changed.session() as session:
         assert session.fresh
@@ -396,7 +394,7 @@ def test_another_fingerprint_is_built_beside_and_takes_over(filled: Shelf, opene
     assert filled.found("crimson") == []
 
 
-def test_a_build_goes_on_from_its_checkpoint(filled: Shelf, opened: Open) -> None:
+def test_a_build_continues_from_its_checkpoint(filled: Shelf, opened: Open) -> None:
     changed = Shelf(opened(), fingerprint="two")
 
     def stopped() -> None:
@@ -456,7 +454,7 @@ def test_a_second_writer_is_refused_or_waits(filled: Shelf, opened: Open) -> Non
 
 
 def test_a_snapshot_keeps_its_state(filled: Shelf, opened: Open) -> None:
-    """Activated, purged, built anew, deleted: whoever has begun to read notices nothing."""
+    """Activating, purging, rebuilding and deleting do not change an open snapshot."""
     writer = Shelf(opened(), retain=1)
     with filled.store.snapshot() as snapshot:
         before = [place.uri for place, _ in words(snapshot, "crimson engine")]
@@ -472,7 +470,7 @@ def test_a_snapshot_keeps_its_state(filled: Shelf, opened: Open) -> None:
 
 
 def test_readers_never_see_a_mix(shelf: Shelf, opened: Open) -> None:
-    """Every document of a generation says its number; whoever reads two numbers saw a mix."""
+    """Every document contains the number of its generation, so two numbers mean a mix."""
 
     def state(number: int) -> dict[str, str | None]:
         return {f"{n}.md": f"# D{n}\n\nround{number} common words\n" for n in range(4)}
@@ -507,7 +505,7 @@ def test_readers_never_see_a_mix(shelf: Shelf, opened: Open) -> None:
 # -- words -----------------------------------------------------------------------------
 
 
-def test_words_are_found_and_ranked(asked: StoredSnapshot) -> None:
+def test_keyword_hits_are_ranked(asked: StoredSnapshot) -> None:
     assert words(asked, "crimson engine")[0][0].uri in ("notes.md", "guide.md")
     assert words(asked, "zebra") == []
     assert words(asked, "crimson", 1)[0][1] == max(score for _, score in words(asked, "crimson"))
@@ -523,7 +521,7 @@ def test_words_are_found_and_ranked(asked: StoredSnapshot) -> None:
     assert len(asked.vocabulary("", 2)) == 2
 
 
-def test_shared_statistics_change_what_a_word_weighs(asked: StoredSnapshot) -> None:
+def test_shared_statistics_change_term_weights(asked: StoredSnapshot) -> None:
     before = dict(asked.page_search(["crimson"], PAGE_WEIGHTS, 5, Filters()))
     own = asked.statistics(["crimson"])
     asked.score_with(own._replace(entries=own.entries * 100))
@@ -532,7 +530,7 @@ def test_shared_statistics_change_what_a_word_weighs(asked: StoredSnapshot) -> N
     assert all(after[key] > 2 * before[key] for key in before)
 
 
-def test_phrases_stand_beside_each_other(asked: StoredSnapshot) -> None:
+def test_a_phrase_needs_adjacent_words(asked: StoredSnapshot) -> None:
     def holding(phrase: str, **filters: object) -> set[str]:
         keys = asked.holding(phrase, Filters(**filters))  # type: ignore[arg-type]
         every = {place.key: place.uri for uri in TEXTS for place in asked.chunks(uri)}
@@ -659,7 +657,7 @@ def test_vectors_are_those_that_were_written(filled: Shelf, asked: StoredSnapsho
 # -- links -----------------------------------------------------------------------------------
 
 
-def test_links_lead_where_they_mean(asked: StoredSnapshot) -> None:
+def test_links_resolve_to_documents(asked: StoredSnapshot) -> None:
     assert [(edge.target, edge.kind) for edge in asked.links_from("guide.md")] == [
         ("notes.md", "link"),
         ("sub/other.md", "wikilink"),
@@ -702,7 +700,7 @@ def test_communities_follow_links(shelf: Shelf) -> None:
         assert len(set(found.values())) == 1
 
 
-def test_code_is_known_by_its_names(shelf: Shelf) -> None:
+def test_code_is_found_by_its_names(shelf: Shelf) -> None:
     shelf.write(
         {"tool.py": "class Engine:\n    def start(self):\n        return 1\n", "a.md": "# A\n"}
     )
@@ -721,7 +719,7 @@ def test_code_is_known_by_its_names(shelf: Shelf) -> None:
 # -- leaving -----------------------------------------------------------------------------------
 
 
-def test_erasing_leaves_no_word_in_any_generation(shelf: Shelf) -> None:
+def test_erasing_leaves_no_term_in_any_generation(shelf: Shelf) -> None:
     shelf.write({"a.md": "# A\n\nxyzzyfirst common\n", "b.md": "# B\n\ncommon\n"})
     shelf.write({"a.md": "# A\n\nxyzzysecond common\n"})
     shelf.write({"c.md": "# C\n\ncommon\n"})
@@ -739,7 +737,7 @@ def test_erasing_leaves_no_word_in_any_generation(shelf: Shelf) -> None:
     assert shelf.write({"a.md": "# A\n\nback again\n"}) == 5
 
 
-def test_what_an_interrupted_erasing_left_is_no_damage(shelf: Shelf) -> None:
+def test_an_interrupted_erasure_is_not_damage(shelf: Shelf) -> None:
     shelf.write({"a.md": "# A\n\nxyzzyfirst\n", "b.md": "# B\n\ncommon\n"})
     with shelf.session() as session:
         session.erase(["a.md"])
@@ -750,7 +748,7 @@ def test_what_an_interrupted_erasing_left_is_no_damage(shelf: Shelf) -> None:
     assert set(shelf.everything()) == {"b.md"}
 
 
-def test_the_last_of_two_texts_in_one_session_holds(shelf: Shelf) -> None:
+def test_the_last_of_two_texts_in_one_session_wins(shelf: Shelf) -> None:
     for _ in range(2):
         with shelf.session() as session:
             shelf.fill(session, {"a.md": "# A\n\none\n", "b.md": "# B\n\none\n"})
@@ -761,7 +759,7 @@ def test_the_last_of_two_texts_in_one_session_holds(shelf: Shelf) -> None:
         assert shelf.store.verify() == []
 
 
-def test_an_index_is_deleted_or_set_aside_and_built_again(filled: Shelf) -> None:
+def test_an_index_is_rebuilt_after_deleting_or_setting_aside(filled: Shelf) -> None:
     filled.store.set_aside("a test said so")
     assert not filled.store.exists
     assert "a test said so" in filled.store.damage()
@@ -774,10 +772,10 @@ def test_an_index_is_deleted_or_set_aside_and_built_again(filled: Shelf) -> None
     assert filled.found("crimson") == []
 
 
-def test_what_was_built_anew_meanwhile_is_not_set_aside(
+def test_an_index_that_was_rebuilt_meanwhile_is_not_set_aside(
     filled: Shelf, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two front ends find the same damage: one builds anew while the other waits for the lock.
+    """Two front ends find the same damage: one rebuilds while the other waits for the lock.
 
     Seen to fail without a look at what serves once the lock is held.
     """
@@ -828,8 +826,10 @@ def test_verify_finds_nothing_after_many_changes(shelf: Shelf) -> None:
 # -- the same answers ---------------------------------------------------------------------------
 
 
-def test_both_stores_score_alike(opened: Open, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """The embedded store is the measure: the same hits, the same scores."""
+def test_both_stores_give_the_same_scores(
+    opened: Open, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The embedded store is the reference: the same hits, the same scores."""
     chance = random.Random(11)
     texts: dict[str, str | None] = {}
     for number in range(120):
@@ -860,8 +860,10 @@ def test_both_stores_score_alike(opened: Open, tmp_path_factory: pytest.TempPath
 # -- search by line --------------------------------------------------------------
 
 
-def test_documents_that_may_hold_a_text_are_given_with_their_texts(asked: StoredSnapshot) -> None:
-    """All that hold it are among them, in every store; what filters refuse is not."""
+def test_documents_that_may_contain_a_text_are_returned_with_their_texts(
+    asked: StoredSnapshot,
+) -> None:
+    """All that contain it are among them, in every store; filtered documents are not."""
     for need in (EVERYTHING, b"crimson", AllOf((b"engine", b"tea"))):
         numbers = asked.documents_with(need, Filters())
         texts = {

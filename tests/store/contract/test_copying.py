@@ -78,7 +78,7 @@ def moved(source: Path | str, target: Path | str, *names: str) -> list[Copied | 
     return list(copy(IndexLocation(str(source)), IndexLocation(str(target)), names))
 
 
-def test_there_and_back_again_is_the_same(folder: Path, tmp_path: Path, url: str) -> None:
+def test_copying_there_and_back_changes_nothing(folder: Path, tmp_path: Path, url: str) -> None:
     here, back = tmp_path / "here", tmp_path / "back"
     with opened(folder, here) as library:
         library.index()
@@ -108,7 +108,7 @@ def test_there_and_back_again_is_the_same(folder: Path, tmp_path: Path, url: str
     assert again.copied == 0, "what is there is not copied twice"
 
 
-def test_a_zero_in_front_matter_is_copied(folder: Path, tmp_path: Path, url: str) -> None:
+def test_nul_in_front_matter_is_copied(folder: Path, tmp_path: Path, url: str) -> None:
     """Seen to fail with escapes taken as they are: the hashes differed each time."""
     here = tmp_path / "here"
     odd = '---\ntitle: "Odd\\0title"\ntags: ["a\\0b"]\nx: "\\0"\n---\n\nsilver\n'
@@ -122,7 +122,7 @@ def test_a_zero_in_front_matter_is_copied(folder: Path, tmp_path: Path, url: str
         assert {hit.uri for hit in found} >= {"guide.md", "engine.py"}
 
 
-def test_a_copy_made_again_takes_what_changed(folder: Path, tmp_path: Path, url: str) -> None:
+def test_a_second_copy_updates_what_changed(folder: Path, tmp_path: Path, url: str) -> None:
     here = tmp_path / "here"
     with opened(folder, here) as library:
         library.index()
@@ -138,7 +138,7 @@ def test_a_copy_made_again_takes_what_changed(folder: Path, tmp_path: Path, url:
 
 
 @pytest.mark.parametrize("back", [False, True])
-def test_an_interrupted_copy_goes_on_where_it_was(
+def test_an_interrupted_copy_continues(
     folder: Path, tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch, back: bool
 ) -> None:
     source: Path | str = tmp_path / "here"
@@ -168,7 +168,7 @@ def test_an_interrupted_copy_goes_on_where_it_was(
     assert (done.documents, done.copied) == (34, 14)
 
 
-def test_databases_of_documents_move_too(tmp_path: Path, url: str) -> None:
+def test_document_databases_are_copied_too(tmp_path: Path, url: str) -> None:
     data = tmp_path / "data"
     where = {"documents.dir": str(data / "documents"), "index.dir": str(data)}
     with Library.open(tmp_path, settings={**_MODEL, **where}) as library:
@@ -184,7 +184,7 @@ def test_databases_of_documents_move_too(tmp_path: Path, url: str) -> None:
         assert library.find_similar("crimson engine", database="notes")[0] == []
 
 
-def test_places_and_names_are_checked(folder: Path, tmp_path: Path, url: str) -> None:
+def test_addresses_and_names_are_checked(folder: Path, tmp_path: Path, url: str) -> None:
     here = tmp_path / "here"
     with opened(folder, here) as library:
         library.index()
@@ -205,7 +205,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(cli, arguments)
 
 
-def test_the_command_tells_what_it_copied(folder: Path, tmp_path: Path, url: str) -> None:
+def test_the_command_reports_what_it_copied(folder: Path, tmp_path: Path, url: str) -> None:
     here = tmp_path / "here"
     with opened(folder, here) as library:
         library.index()
@@ -269,7 +269,7 @@ def test_a_front_end_shows_a_generation_as_soon_as_it_is_activated(
         assert [hit.uri for hit in front.search("silver").hits] == ["new.md"]
 
 
-def test_an_address_is_refused_where_it_should_not_be(folder: Path) -> None:
+def test_addresses_with_passwords_or_in_project_settings_are_refused(folder: Path) -> None:
     for wrong in (
         "postgresql://me:hunter2@db/x",
         "postgresql://me@db/x?password=hunter2",
@@ -285,7 +285,7 @@ def test_an_address_is_refused_where_it_should_not_be(folder: Path) -> None:
     assert "LOOKFAR_STORE_URL" in raised.value.hint
 
 
-def test_a_server_that_is_gone_is_an_error_with_a_next_step(folder: Path, tmp_path: Path) -> None:
+def test_an_unreachable_server_raises_an_error_with_a_hint(folder: Path, tmp_path: Path) -> None:
     nowhere = f"postgresql://lookfar@/x?host={tmp_path}/nowhere"
     with opened(folder, store__url=nowhere) as library, pytest.raises(StoreUnavailable) as raised:
         library.search("crimson")
@@ -293,7 +293,7 @@ def test_a_server_that_is_gone_is_an_error_with_a_next_step(folder: Path, tmp_pa
     assert get_status(raised.value) == 503, "over HTTP, with a time to try again"
 
 
-def test_two_databases_are_two_worlds(pg: PgServer, url: str) -> None:
+def test_two_databases_share_nothing(pg: PgServer, url: str) -> None:
     with psycopg.connect(url) as raw:
         assert raw.execute("SELECT current_database()").fetchone() == ("moved",)
     assert IndexLocation(url).names() == []

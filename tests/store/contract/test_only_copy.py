@@ -1,4 +1,4 @@
-"""A server that is the only copy of documents: damaged rows are saved from, and never removed."""
+"""A server with the only copy of documents: intact rows are salvaged, and nothing is removed."""
 
 from __future__ import annotations
 
@@ -17,13 +17,11 @@ from store.shelf import Shelf
 TEXTS = {f"{name}.md": f"# {name}\n\nthe words of {name}\n" for name in "abc"}
 
 
-def digest(kept: StoredDocument) -> bytes:
-    return sha256(kept.text.encode()).digest()
+def digest(document: StoredDocument) -> bytes:
+    return sha256(document.text.encode()).digest()
 
 
-def test_what_a_server_is_the_only_copy_of_is_saved_and_not_removed(
-    pg: PgServer, tmp_path: Path
-) -> None:
+def test_an_only_copy_on_a_server_is_salvaged_and_not_removed(pg: PgServer, tmp_path: Path) -> None:
     """Seen to fail when ``set_aside`` did not refuse: it removed every row."""
     store = PostgresStore(Server(pg.url()), "documents/only", tmp_path / "index")
     shelf = Shelf(store)
@@ -40,8 +38,8 @@ def test_what_a_server_is_the_only_copy_of_is_saved_and_not_removed(
     with store.salvage(
         shelf.fingerprint, shelf.embedder.dimensions, digest, about={}, retain=3, why="damaged"
     ) as (session, rescue):
-        for kept in rescue.documents():
-            session.put(shelf.version(kept.uri, kept.text, session))
+        for document in rescue.documents():
+            session.put(shelf.version(document.uri, document.text, session))
         session.activate({})
     assert (rescue.saved, rescue.missing, rescue.lost) == (2, 1, {"b.md"})
     with store.snapshot() as snapshot:
@@ -53,8 +51,8 @@ def test_what_a_server_is_the_only_copy_of_is_saved_and_not_removed(
     assert store.kept_aside == []
 
 
-def test_rows_that_are_gone_from_a_server_are_missed(pg: PgServer, tmp_path: Path) -> None:
-    """Seen to fail without ``refuse_miscount``: the others were exported without a word."""
+def test_missing_rows_on_a_server_are_noticed(pg: PgServer, tmp_path: Path) -> None:
+    """Seen to fail without ``refuse_miscount``: the others were exported without an error."""
     store = PostgresStore(Server(pg.url()), "documents/counted", tmp_path / "index")
     Shelf(store).write(TEXTS)
     with store._changing(0.0) as connection:

@@ -69,7 +69,7 @@ def state(number: int) -> dict[str, str | None]:
 # -- death -------------------------------------------------------------------------
 
 
-def test_a_server_killed_in_the_middle_of_a_write_has_the_generation_before_it(
+def test_a_server_killed_during_a_write_has_the_previous_generation(
     own: PgServer, tmp_path: Path
 ) -> None:
     shelf = Shelf(PostgresStore(Server(own.url()), "killed", tmp_path))
@@ -98,7 +98,7 @@ def test_a_server_killed_in_the_middle_of_a_write_has_the_generation_before_it(
     assert shelf.store.verify() == []
 
 
-def test_what_was_activated_survives_a_kill(own: PgServer, tmp_path: Path) -> None:
+def test_an_activated_generation_survives_a_kill(own: PgServer, tmp_path: Path) -> None:
     shelf = Shelf(PostgresStore(Server(own.url()), "kept", tmp_path))
     for number in range(1, 4):
         shelf.write(state(number))
@@ -118,7 +118,7 @@ def lose(pg: PgServer, besides: str = "") -> int:
     return len(rows)
 
 
-def test_a_reader_that_loses_its_connection_goes_on(pg: PgServer, made: Made) -> None:
+def test_a_reader_that_loses_its_connection_continues(pg: PgServer, made: Made) -> None:
     """Seen to fail when the lost connection was not replaced."""
     shelf = made()
     shelf.write(state(1))
@@ -144,7 +144,7 @@ def test_a_reader_that_loses_its_connection_goes_on(pg: PgServer, made: Made) ->
 
 
 def test_a_snapshot_is_not_continued_in_another_state(pg: PgServer, made: Made) -> None:
-    """Seen to fail when a new connection was taken whatever it showed: generations mixed."""
+    """Seen to fail when any new connection was accepted: generations mixed."""
     shelf, writer = made(), made()
     shelf.write(state(1))
 
@@ -160,8 +160,8 @@ def test_a_snapshot_is_not_continued_in_another_state(pg: PgServer, made: Made) 
     assert shelf.everything() == state(2)
 
 
-def test_a_snapshot_is_not_continued_without_what_was_pruned(pg: PgServer, made: Made) -> None:
-    """Seen to fail while a state was known by its generation alone: an old text was missing."""
+def test_a_snapshot_is_not_continued_after_pruning(pg: PgServer, made: Made) -> None:
+    """Seen to fail while a state was identified by its generation only: an old text was missing."""
     shelf, writer = made(), made()
     for number in (1, 2):
         shelf.write(state(number))
@@ -179,8 +179,8 @@ def test_a_snapshot_is_not_continued_without_what_was_pruned(pg: PgServer, made:
     assert shelf.everything() == state(2)
 
 
-def test_a_front_end_sets_aside_what_it_saw_and_nothing_newer(made: Made) -> None:
-    """Seen to fail while whatever served at the moment of setting aside was taken for it."""
+def test_a_front_end_sets_aside_only_what_it_read(made: Made) -> None:
+    """Seen to fail while it set aside whatever served at that moment."""
     one, other = made(), made()
     one.write(state(1))
     for front in (one, other):
@@ -213,10 +213,10 @@ def test_a_writer_that_loses_its_connection_loses_its_lock(pg: PgServer, made: M
     assert shelf.write(state(4)) > 2
 
 
-def test_connections_are_bounded_and_nobody_waits_for_himself(
+def test_connections_are_bounded_without_deadlock(
     pg: PgServer, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Seen to fail when each connection counted: a question over two collections hung."""
+    """Seen to fail when each connection counted: a search of two collections hung."""
     monkeypatch.setattr(server, "_BORROW_SECONDS", 0.3)
     shared = Server(pg.url(), most=1)
     shelves = [Shelf(PostgresStore(shared, f"{name}{n}", tmp_path)) for n in range(2)]
@@ -240,7 +240,7 @@ def test_connections_are_bounded_and_nobody_waits_for_himself(
     assert shared._idle.qsize() == 1, "what is more than that is closed"
 
 
-def test_a_server_that_is_not_there_is_named_without_its_address(
+def test_an_unreachable_server_is_reported_without_its_address(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PGPASSWORD", "hunter2secret")
@@ -330,7 +330,7 @@ def test_a_replica_serves_reads_and_refuses_writes(own: PgServer, tmp_path: Path
 # -- tenants ------------------------------------------------------------------------------------
 
 
-def test_collections_and_tenants_see_their_own_rows_alone(pg: PgServer, made: Made) -> None:
+def test_collections_and_tenants_see_only_their_own_rows(pg: PgServer, made: Made) -> None:
     pg.execute(
         "DROP ROLE IF EXISTS tenant_two",
         "CREATE ROLE tenant_two LOGIN",
@@ -365,7 +365,7 @@ def test_collections_and_tenants_see_their_own_rows_alone(pg: PgServer, made: Ma
 
 
 @pytest.mark.parametrize("right", ["SUPERUSER", "BYPASSRLS"])
-def test_a_role_that_row_security_does_not_bind_is_refused(
+def test_a_role_that_bypasses_row_level_security_is_refused(
     pg: PgServer, made: Made, right: str
 ) -> None:
     pg.execute("DROP ROLE IF EXISTS unbound", f"CREATE ROLE unbound LOGIN {right}")
@@ -381,7 +381,7 @@ def test_a_role_that_row_security_does_not_bind_is_refused(
 # -- the tables ------------------------------------------------------------------------------------
 
 
-def test_every_table_that_grows_can_be_spread_by_its_collection(pg: PgServer, made: Made) -> None:
+def test_every_growing_table_can_be_distributed_by_collection(pg: PgServer, made: Made) -> None:
     """The rules of Citus: the distribution column is in each unique key, and here comes first."""
     made().write(state(1))
     keys = pg.execute(
@@ -416,7 +416,7 @@ def test_every_table_that_grows_can_be_spread_by_its_collection(pg: PgServer, ma
     assert {table for (table,) in generated} == {"collections"}
 
 
-def test_tables_of_a_newer_version_are_left_alone(pg: PgServer, made: Made) -> None:
+def test_tables_of_a_newer_version_are_refused(pg: PgServer, made: Made) -> None:
     shelf = made()
     shelf.write(state(1))
     pg.execute(f"INSERT INTO lookfar.versions VALUES ({schema.VERSION + 1})")
@@ -428,7 +428,7 @@ def test_tables_of_a_newer_version_are_left_alone(pg: PgServer, made: Made) -> N
     assert made().write(state(2)) == 2
 
 
-def test_a_collection_that_is_gone_leaves_no_row(pg: PgServer, made: Made, name: str) -> None:
+def test_a_deleted_collection_leaves_no_row(pg: PgServer, made: Made, name: str) -> None:
     shelf = made()
     shelf.write(state(1))
     shelf.write(state(2), rebuild=True)
@@ -445,7 +445,7 @@ def test_a_collection_that_is_gone_leaves_no_row(pg: PgServer, made: Made, name:
 # -- statements and lists ------------------------------------------------------------------------
 
 
-def test_marks_are_translated_and_nothing_else() -> None:
+def test_only_placeholders_are_translated() -> None:
     assert translate("SELECT a FROM t WHERE b = ? AND c LIKE '%x'") == (
         "SELECT a FROM t WHERE b = %s AND c LIKE '%%x'"
     )
@@ -453,8 +453,8 @@ def test_marks_are_translated_and_nothing_else() -> None:
     assert translate("a::bigint") == "a::bigint"
 
 
-def test_long_statements_are_translated_and_not_kept() -> None:
-    """Seen to fail with every translation kept."""
+def test_long_statements_are_translated_and_not_cached() -> None:
+    """Seen to fail with every translation cached."""
     before = server._translate_cached.cache_info().currsize
     listed = ",".join(map(str, range(5000)))
     assert translate(f"SELECT ? WHERE a IN ({listed})") == f"SELECT %s WHERE a IN ({listed})"
@@ -463,7 +463,7 @@ def test_long_statements_are_translated_and_not_kept() -> None:
     assert server._translate_cached.cache_info().currsize == min(before + 1, 1024)
 
 
-def test_case_is_that_of_ascii_whatever_the_database_speaks(pg: PgServer, tmp_path: Path) -> None:
+def test_only_ascii_is_case_folded_whatever_the_locale(pg: PgServer, tmp_path: Path) -> None:
     """Seen to fail with the server's ``lower`` of what is asked for: ``Ärger.md`` was not found."""
     try:
         pg.execute(
@@ -491,7 +491,7 @@ def test_case_is_that_of_ascii_whatever_the_database_speaks(pg: PgServer, tmp_pa
         pg.execute("DROP DATABASE spoken WITH (FORCE)", database="postgres")
 
 
-def test_blocks_come_back_as_they_were() -> None:
+def test_blocks_unpack_as_they_were_packed() -> None:
     chance = np.random.default_rng(5)
     for size in (1, 7, postings.MOST, postings.MOST + 1, 10_000):
         keys = np.sort(chance.choice(10**10, size, replace=False)).astype(np.int64)
@@ -514,7 +514,9 @@ def test_lengths_are_rounded_as_the_embedded_index_rounds_them() -> None:
     ]  # fmt: skip
 
 
-def test_common_words_are_not_read_whole(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lists_of_common_terms_are_not_read_whole(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The best are the same, and of lists that cannot change them only some blocks are read.
 
     Seen to fail when reading stopped while what was left could still bring something new.
@@ -570,7 +572,7 @@ def test_many_small_blocks_are_joined(made: Made, pg: PgServer, name: str) -> No
     assert shelf.store.verify() == []
 
 
-def test_many_vectors_have_an_index_that_finds_the_nearest(
+def test_the_index_of_many_vectors_finds_the_nearest(
     made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lookfar.store.postgres.tuning.EXACT_BELOW", 200)
@@ -584,7 +586,7 @@ def test_many_vectors_have_an_index_that_finds_the_nearest(
         assert snapshot.vector_pass().method == "coarse"
         found = snapshot.vector_search(vector, 10, Filters())
         every = snapshot.vector_search(vector, 2000, Filters())
-        assert len(every) == snapshot.counts().chunks, "whoever wants all gets all"
+        assert len(every) == snapshot.counts().chunks, "a request for all returns all"
         least = every[9][1] - 1e-3
         assert sum(score >= least for _, score in found) >= 8, "its graph is made by chance"
         only = snapshot.vector_search(vector, 10, Filters(prefix="30"))
@@ -599,12 +601,12 @@ def test_many_vectors_have_an_index_that_finds_the_nearest(
     shelf.store.delete()
 
 
-def test_vectors_of_an_unfinished_writer_do_not_stand_in_the_way(
+def test_vectors_of_an_uncommitted_writer_do_not_displace_hits(
     made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They lie in the index that puts candidates forward, and nobody sees them yet.
+    """They are in the index that proposes candidates, although no reader sees them yet.
 
-    Seen to fail while fewer candidates than wanted were taken for all there is.
+    Seen to fail while fewer candidates than wanted meant that there were no more.
     """
     monkeypatch.setattr("lookfar.store.postgres.tuning.EXACT_BELOW", 50)
     monkeypatch.setattr(vector_search, "_CANDIDATES", 20)
@@ -651,9 +653,9 @@ def test_damage_on_the_server_is_found(made: Made, pg: PgServer, name: str) -> N
     assert shelf.store.verify() == []
 
 
-def test_what_is_too_long_for_the_server_is_said_so(made: Made) -> None:
-    """Seen to fail when it was told as a server that cannot be reached: whoever tried again did
-    so for ever."""
+def test_a_name_that_is_too_long_for_the_server_is_reported(made: Made) -> None:
+    """Seen to fail when it was reported as an unreachable server, so that clients retried
+    forever."""
     shelf, chance = made(), random.Random(3)
     shelf.write(state(1))
     folder = "".join(chance.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=6000))
@@ -665,7 +667,7 @@ def test_what_is_too_long_for_the_server_is_said_so(made: Made) -> None:
     assert shelf.everything() == state(1)
 
 
-def test_errors_of_the_server_are_typed() -> None:
+def test_server_errors_are_typed() -> None:
     for raised, code in (
         (psycopg.errors.DiskFull(), "DISK_FULL"),
         (psycopg.errors.DataCorrupted(), "INDEX_CORRUPT"),
