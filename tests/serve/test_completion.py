@@ -1,6 +1,6 @@
-"""``lookfar completion``: what a shell is told, and a real bash that uses it.
+"""``lookfar completion``: what it offers, and a real bash that uses it.
 
-Proved by mutation: a path that completes as any text, keys of settings left out, and a script of
+Proved by mutation: a path that completes as any text, missing keys of settings, and a script of
 another program's name each fail here.
 """
 
@@ -20,7 +20,7 @@ from lookfar.serve.cli.main import cli
 
 
 def offered(*words: str) -> list[tuple[str, str]]:
-    """What is offered for the last word, with its type."""
+    """Return the completions of the last word, with their types."""
     *before, last = words
     complete = ShellComplete(cli, {}, "lookfar", "_LOOKFAR_COMPLETE")
     return [(item.value, item.type) for item in complete.get_completions(before, last)]
@@ -31,7 +31,7 @@ def names(*words: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("words", "found"),
+    ("words", "expected"),
     [
         (("sea",), ["search"]),
         (("memory", "re"), ["restore", "read"]),
@@ -43,8 +43,8 @@ def names(*words: str) -> list[str]:
         (("search", "x", "--langu"), ["--language"]),
     ],
 )
-def test_names_and_values_are_offered(words: tuple[str, ...], found: list[str]) -> None:
-    assert sorted(names(*words)) == sorted(found)
+def test_names_and_values_are_offered(words: tuple[str, ...], expected: list[str]) -> None:
+    assert sorted(names(*words)) == sorted(expected)
 
 
 @pytest.mark.parametrize(
@@ -59,11 +59,11 @@ def test_names_and_values_are_offered(words: tuple[str, ...], found: list[str]) 
         (("why", "do"), "file"),
     ],
 )
-def test_folders_and_files_are_left_to_the_shell(words: tuple[str, ...], kind: str) -> None:
+def test_folders_and_files_are_completed_by_the_shell(words: tuple[str, ...], kind: str) -> None:
     assert offered(*words) == [("do", kind)]
 
 
-def test_no_library_is_opened_for_it() -> None:
+def test_completion_opens_no_library() -> None:
     program = "import sys; sys.argv = ['lookfar', 'completion', 'bash']\n"
     program += "from lookfar.serve.entry import main\n"
     program += "try: main()\nexcept SystemExit: pass\n"
@@ -98,15 +98,15 @@ def test_an_unknown_shell_is_refused() -> None:
 
 @pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash")
 @pytest.mark.parametrize(
-    ("words", "found"),
+    ("words", "expected"),
     [
         (["sea"], "search"),
         (["config", "get", "chunk.max"], "chunk.max_tokens"),
         (["index", "han"], "compopt dirnames"),
     ],
 )
-def test_a_real_bash_completes(words: list[str], found: str, handbook: Path) -> None:
-    """The script is sourced, and asked as the key would ask it."""
+def test_a_real_bash_completes(words: list[str], expected: str, handbook: Path) -> None:
+    """Source the script and call it as a key press would."""
     binary = handbook.parent / "bin"
     binary.mkdir()
     command = binary / "lookfar"
@@ -127,4 +127,4 @@ def test_a_real_bash_completes(words: list[str], found: str, handbook: Path) -> 
         env=environment,
     )  # fmt: skip
     assert "-F _lookfar_completion lookfar" in done.stdout
-    assert found in done.stdout.splitlines()
+    assert expected in done.stdout.splitlines()

@@ -1,4 +1,4 @@
-"""The documentation is true: nothing undocumented, no table stale, every example runs."""
+"""The documentation is complete and up to date, and its examples run."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_generated_tables_are_up_to_date(page: str, name: str, content: str) -> 
     assert content == generator.table(name), f"{page}: run python scripts/docs.py"
 
 
-def test_every_kind_of_table_is_there() -> None:
+def test_every_kind_of_table_exists() -> None:
     wanted = {"commands", "settings", "errors", "formats", "languages"}
     wanted |= {f"options {name}" for name in cli.commands}
     wanted |= {f"tools {name}" for name in NAMES if name != ALL}
@@ -66,13 +66,13 @@ def test_every_command_and_option_is_documented(name: str) -> None:
     page = (COMMANDS / f"{name}.md").read_text(encoding="utf-8")
     assert page.startswith(f"# lookfar {name}\n")
     ways = generator.leaves(cli.commands[name])
-    for parameter in [each for way in ways for command in way for each in command.params]:
+    for parameter in [parameter for way in ways for command in way for parameter in command.params]:
         for spelling in parameter.opts if parameter.param_type_name == "option" else ():
             assert re.search(rf"`[^`]*{re.escape(spelling)}\b[^`]*` \|", page), spelling
         assert parameter.param_type_name == "argument" or getattr(parameter, "help", "")
 
 
-def test_no_page_is_for_a_command_that_is_gone() -> None:
+def test_no_page_describes_a_removed_command() -> None:
     assert {page.stem for page in COMMANDS.glob("*.md")} == set(cli.commands)
 
 
@@ -115,16 +115,16 @@ def test_every_example_runs(name: str, tmp_path: Path, monkeypatch: pytest.Monke
     quick = ["--set", "embed.provider=hash"]
     CliRunner().invoke(cli, ["index", "handbook", *quick])
     result = CliRunner().invoke(cli, [*shlex.split(name)[2:], *quick])
-    shown = "".join(content for _, region, content in REGIONS if region == name)
-    assert shown.startswith("```"), "run python scripts/docs.py"
-    assert f"$ {name.removeprefix('run ')}\n" in shown
+    output = "".join(content for _, region, content in REGIONS if region == name)
+    assert output.startswith("```"), "run python scripts/docs.py"
+    assert f"$ {name.removeprefix('run ')}\n" in output
     assert result.exit_code in (0, 3)
-    assert ("error" in shown) == (result.exit_code != 0)
+    assert ("error" in output) == (result.exit_code != 0)
 
 
 def links(page: Path) -> list[str]:
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    text = re.sub(r"`[^`\n]*`", "", text)  # What stands in code is an example.
+    text = re.sub(r"`[^`\n]*`", "", text)  # Code contains examples, not links.
     found = re.findall(r"\]\(([^)\s]+)\)", text)
     return [link for link in found if not link.startswith(("http", "mailto"))]
 
@@ -135,7 +135,7 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_resolve(page: Path) -> None:
     for link in links(page):
         name, _, anchor = link.partition("#")
         target = (page.parent / name).resolve() if name else page
@@ -164,8 +164,8 @@ def test_python_examples_run(block: str, tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
 
 
-def test_the_first_command_finds_its_answer(tmp_path: Path) -> None:
-    """The README's own question, asked of the documentation with the real model."""
+def test_the_first_command_of_the_readme_finds_its_answer(tmp_path: Path) -> None:
+    """Ask the README's question about the documentation with the real model."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     command = readme.split("<!-- first-command -->", 1)[1].split("```")[1].strip()
     asked = shlex.split(command.rpartition("&&")[2])

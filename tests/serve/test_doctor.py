@@ -1,4 +1,4 @@
-"""``lookfar doctor``: what can be wrong is made wrong, told, and mended where it can be."""
+"""``lookfar doctor``: break things, check that they are reported, and fixed where possible."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="modes and sockets of
 
 @pytest.fixture
 def home(handbook: Path, run: Run, tmp_path: Path) -> Path:
-    """The folder of indexes, with one for the handbook."""
+    """The index folder, with an index of the handbook."""
     place = tmp_path / "indexes"
     assert run("index", handbook, "--quiet", "--index-dir", place).exit_code == 0
     return place
@@ -41,13 +41,13 @@ def home(handbook: Path, run: Run, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def examine(handbook: Path, home: Path) -> Callable[..., dict[str, list[Finding]]]:
-    """All findings of a run, by what was checked."""
+    """Run all checks and return the findings by check."""
 
     def examine(*, deep: bool = False, fix: bool = False) -> dict[str, list[Finding]]:
         found: dict[str, list[Finding]] = {}
         subject = Subject(str(handbook), str(home), {"embed.provider": "hash"})
-        for each in run_checks(subject, deep=deep, fix=fix):
-            found.setdefault(each.check, []).append(each)
+        for finding in run_checks(subject, deep=deep, fix=fix):
+            found.setdefault(finding.check, []).append(finding)
         return found
 
     return examine
@@ -57,31 +57,31 @@ Examine = Callable[..., dict[str, list[Finding]]]
 
 
 def states(found: list[Finding]) -> list[str]:
-    return [each.state for each in found]
+    return [finding.state for finding in found]
 
 
 def test_a_healthy_machine(handbook: Path, home: Path, run: Run, ask: Ask) -> None:
     shape = ask("doctor", handbook, "--index-dir", home, "--deep")
     assert list(shape) == ["ok", "counts", "findings"]
     assert list(shape["counts"]) == ["ok", "fixed", "warning", "error"]
-    for each in shape["findings"]:
-        assert list(each) == ["check", "state", "message", "fix", "fixable"]
+    for finding in shape["findings"]:
+        assert list(finding) == ["check", "state", "message", "fix", "fixable"]
     assert shape["ok"] is True, shape
-    assert {each["check"] for each in shape["findings"]} >= EVERYTHING
+    assert {finding["check"] for finding in shape["findings"]} >= EVERYTHING
     result = run("doctor", handbook, "--index-dir", home)
     assert result.exit_code == 0
     assert "ok       python" in result.stdout
     assert "\x1b" not in result.stdout
 
 
-def test_a_damaged_index_is_told_and_mended(handbook: Path, home: Path, run: Run) -> None:
-    """Seen to fail when ``_mended`` did not look again."""
+def test_a_damaged_index_is_reported_and_fixed(handbook: Path, home: Path, run: Run) -> None:
+    """Fails if the check is not repeated after the fix."""
     (path,) = home.glob("handbook-*/epoch-1/vectors.f16")
     data = bytearray(path.read_bytes())
     data[100] ^= 1
     path.write_bytes(data)
     at = ("doctor", handbook, "--index-dir", home)
-    assert run(*at).exit_code == 0  # It opens; only every row tells.
+    assert run(*at).exit_code == 0  # It opens; only --deep notices.
     found = run(*at, "--deep")
     assert found.exit_code == CHECK_FAILED
     assert "--repair" in found.stdout
@@ -109,9 +109,9 @@ def test_a_folder_that_is_not_indexed(handbook: Path, run: Run) -> None:
 
 
 @posix
-def test_indexes_that_others_may_read(home: Path, examine: Examine) -> None:
+def test_indexes_readable_by_others(home: Path, examine: Examine) -> None:
     home.chmod(0o755)
-    assert states(examine()["permissions"]) == ["ok"]  # Each index is private by itself.
+    assert states(examine()["permissions"]) == ["ok"]  # Each index itself is private.
     (index,) = home.iterdir()
     index.chmod(0o755)
     (finding,) = examine()["permissions"]
@@ -119,12 +119,12 @@ def test_indexes_that_others_may_read(home: Path, examine: Examine) -> None:
     assert index.name in finding.message
     assert states(examine(fix=True)["permissions"]) == ["fixed", "ok"]
     assert index.stat().st_mode & 0o077 == 0
-    assert home.stat().st_mode & 0o777 == 0o755, "others may have to do there"
+    assert home.stat().st_mode & 0o777 == 0o755, "others may use this folder"
 
 
 @posix
 def test_the_data_folder_of_an_earlier_version_is_closed(examine: Examine) -> None:
-    """Seen to fail when only the folder that was chosen for indexes was looked at."""
+    """Fails if only the chosen index folder is checked."""
     own = data_dir()
     database = own / "documents" / "notes"
     database.mkdir(parents=True)
@@ -139,10 +139,8 @@ def test_the_data_folder_of_an_earlier_version_is_closed(examine: Examine) -> No
 
 
 @posix
-def test_everything_that_is_kept_is_in_folders_of_its_owner(
-    handbook: Path, run: Run, tmp_path: Path
-) -> None:
-    """Seen to fail when the data folder was made as the umask says."""
+def test_all_stored_data_is_in_private_folders(handbook: Path, run: Run, tmp_path: Path) -> None:
+    """Fails if the data folder is created with the umask's mode."""
     before = os.umask(0o022)
     try:
         assert run("index", handbook, "--quiet").exit_code == 0
@@ -157,10 +155,10 @@ def test_everything_that_is_kept_is_in_folders_of_its_owner(
 
 
 @posix
-def test_what_lies_beside_indexes_stays_as_it_is(
+def test_other_folders_beside_indexes_are_not_changed(
     home: Path, examine: Examine, tmp_path: Path
 ) -> None:
-    """Seen to fail when every folder there was taken for an index, and all were locked up."""
+    """Fails if every folder there counts as an index and is made private."""
     home.chmod(0o755)
     (index,) = home.iterdir()
     beside, elsewhere = home / "photographs", tmp_path / "elsewhere"
@@ -178,7 +176,7 @@ def test_what_lies_beside_indexes_stays_as_it_is(
 
 
 @pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_for_indexes_that_may_not_be_written(home: Path, examine: Examine) -> None:
+def test_an_index_folder_that_is_not_writable(home: Path, examine: Examine) -> None:
     home.chmod(0o500)
     try:
         (finding,) = examine()["permissions"]
@@ -190,7 +188,7 @@ def test_a_folder_for_indexes_that_may_not_be_written(home: Path, examine: Exami
 def test_a_full_disk(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
     for free, state in ((50_000_000, "error"), (500_000_000, "warning"), (50_000_000_000, "ok")):
         usage = type("Usage", (), {"free": free})
-        monkeypatch.setattr(disk_checks.shutil, "disk_usage", lambda _, told=usage: told)
+        monkeypatch.setattr(disk_checks.shutil, "disk_usage", lambda _, result=usage: result)
         assert states(examine()["disk"]) == [state]
 
 
@@ -220,7 +218,7 @@ def test_a_limit_on_watches(
     (finding,) = examine()["watcher"]
     assert finding.state == "warning"
     assert "sysctl fs.inotify.max_user_watches=524288" in finding.fix
-    assert not finding.fixable  # It needs the rights of another.
+    assert not finding.fixable  # It needs root.
     limit.write_text("100000\n")
     assert states(examine()["watcher"]) == ["ok"]
 
@@ -230,8 +228,8 @@ def test_settings_that_are_wrong(handbook: Path, examine: Examine) -> None:
     found = examine()
     assert states(found["settings"]) == ["error"]
     assert "max_tokens" in found["settings"][0].message
-    assert states(found["daemon"]) == ["ok"]  # One failure does not end the rest,
-    assert "index" not in found  # and is told once.
+    assert states(found["daemon"]) == ["ok"]  # One failure does not stop the other checks,
+    assert "index" not in found  # and is reported once.
 
 
 def test_a_folder_that_is_not_there(run: Run, tmp_path: Path) -> None:
@@ -256,7 +254,7 @@ def test_without_git(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @posix
-def test_what_a_dead_daemon_left(examine: Examine) -> None:
+def test_files_left_by_a_dead_daemon(examine: Examine) -> None:
     folder = runtime_folder()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as dead:
         dead.bind(str(folder / "daemon.sock"))
@@ -268,8 +266,8 @@ def test_what_a_dead_daemon_left(examine: Examine) -> None:
 
 
 @posix
-def test_what_a_daemon_that_begins_has_made_stays(examine: Examine) -> None:
-    """Seen to fail when what could not be reached was taken for dead, whoever had the lock."""
+def test_files_of_a_starting_daemon_stay(examine: Examine) -> None:
+    """Fails if an unreachable daemon counts as dead although it has the lock."""
     folder = runtime_folder()
     lock = WriterLock(folder / "daemon.lock")
     lock.acquire()
@@ -283,7 +281,7 @@ def test_what_a_daemon_that_begins_has_made_stays(examine: Examine) -> None:
 
 
 def test_a_client_whose_command_is_gone(own_home: Path, examine: Examine) -> None:
-    """Seen to fail when any word was taken for a program."""
+    """Fails if the program is not looked up."""
     file = own_home / ".claude.json"
     for command, state in (("/nowhere/lookfar", "error"), (sys.executable, "ok")):
         entry = {"command": command, "args": ["mcp"]}
@@ -296,7 +294,7 @@ def test_a_client_whose_command_is_gone(own_home: Path, examine: Examine) -> Non
     assert states(examine()["clients"])[0] == "warning"
 
 
-def test_a_part_that_does_not_load(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_that_does_not_load(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program_checks, "_NATIVE", ("numpy", "no_such_part"))
     (finding,) = examine()["parts"]
     assert finding.state == "error"

@@ -131,9 +131,9 @@ def of(given: dict[str, Any] | str, name: str = "config.json", **more: str) -> M
 
 
 def test_msrl() -> None:
-    found = of(MSRL)
-    assert found.system == "msrl"
-    assert found.project == {
+    migration = of(MSRL)
+    assert migration.system == "msrl"
+    assert migration.project == {
         "preset": "msrl",
         "chunk.max_tokens": 900,
         "chunk.hard_max_tokens": 1100,
@@ -149,7 +149,7 @@ def test_msrl() -> None:
         "watch.enabled": False,
         "watch.debounce_ms": 1000,
     }
-    assert found.own == {
+    assert migration.own == {
         "embed.model": "/models/bge-m3",
         "embed.provider": "onnx",
         "embed.max_tokens": 4096,
@@ -157,29 +157,29 @@ def test_msrl() -> None:
         "embed.batch": 16,
         "serve.log_level": "warning",
     }
-    left = {each.theirs for each in found.unmatched}
+    left = {setting.theirs for setting in migration.unmatched}
     assert left == {
         *("vaultRoot", "embedding.tokenizerPath", "chunking.targetMinTokens"),
         *("sharding.shardCount", "sharding.maxShardsPerQuery", "faiss.maxCachedShards"),
-        *(f"faiss.ivfpq.{each}" for each in MSRL["faiss"]["ivfpq"]),
-        *(f"faiss.hnsw.{each}" for each in MSRL["faiss"]["hnsw"]),
+        *(f"faiss.ivfpq.{key}" for key in MSRL["faiss"]["ivfpq"]),
+        *(f"faiss.hnsw.{key}" for key in MSRL["faiss"]["hnsw"]),
     }
-    assert all(each.note for each in found.unmatched)
+    assert all(setting.note for setting in migration.unmatched)
 
 
 def test_variables_of_msrl() -> None:
     text = "# mine\nexport MSRL_LOG_LEVEL=debug\nMSRL_WATCHER_ENABLED=false\n"
     text += "MSRL_WATCHER_DEBOUNCE_MS='500'\nMSRL_EMBEDDING_THREADS=2\nMSRL_VAULT_ROOT=/v\n"
-    found = of(text, ".env")
-    assert found.project == {"preset": "msrl", "watch.enabled": False, "watch.debounce_ms": 500}
-    assert found.own == {"serve.log_level": "debug", "embed.threads": 2}
-    assert [each.theirs for each in found.unmatched] == ["MSRL_VAULT_ROOT"]
+    migration = of(text, ".env")
+    assert migration.project == {"preset": "msrl", "watch.enabled": False, "watch.debounce_ms": 500}
+    assert migration.own == {"serve.log_level": "debug", "embed.threads": 2}
+    assert [setting.theirs for setting in migration.unmatched] == ["MSRL_VAULT_ROOT"]
 
 
 def test_search_mcp() -> None:
-    found = of(SEARCH_MCP)
-    assert found.system == "search-mcp"
-    assert found.project == {
+    migration = of(SEARCH_MCP)
+    assert migration.system == "search-mcp"
+    assert migration.project == {
         "preset": "search-mcp",
         "sources.include": ["src/**", "docs/**"],
         "sources.exclude": ["**/*.gen.ts"],
@@ -197,8 +197,8 @@ def test_search_mcp() -> None:
         "serve.enhanced_descriptions": True,
         "watch.strategy": "git",
     }
-    assert found.own == {}
-    assert {each.theirs for each in found.unmatched} == {
+    assert migration.own == {}
+    assert {setting.theirs for setting in migration.unmatched} == {
         *("docPatterns", "indexDocs", "chunkingStrategy", "hybridSearch.ftsEngine"),
         *("autoReindex.stalenessThresholdMs", "autoReindex.logActivity"),
     }
@@ -207,9 +207,9 @@ def test_search_mcp() -> None:
 
 
 def test_ragdocs() -> None:
-    found = of(RAGDOCS, "config.toml")
-    assert found.system == "ragdocs"
-    assert found.project == {
+    migration = of(RAGDOCS, "config.toml")
+    assert migration.system == "ragdocs"
+    assert migration.project == {
         "preset": "ragdocs",
         "sources.exclude": ["**/archive/**"],
         "watch.reconcile_seconds": 1800,
@@ -225,7 +225,7 @@ def test_ragdocs() -> None:
         "search.keyword_weight": 0.25,
         "git.diff_lines": 100,
     } | {"memory.recent_days": 14}  # fmt: skip
-    assert found.own == {
+    assert migration.own == {
         "serve.port": 9000,
         "index.dir": "/var/ragdocs",
         "search.rerank": True,
@@ -233,7 +233,7 @@ def test_ragdocs() -> None:
         "embed.provider": "onnx",
         "memory.scope": "user",
     }
-    assert {each.theirs for each in found.unmatched} == {
+    assert {setting.theirs for setting in migration.unmatched} == {
         *("indexing.documents_path", "worker.enabled", "projects"),
     }
 
@@ -248,62 +248,62 @@ def test_document_db() -> None:
         "dbDirectory": "/data/dbs", "dbPath": "./data/vector.db", "chunkSize": 500,
         "chunkOverlap": 50, "defaultTopK": 20, "deleteMode": "hard",
     }  # fmt: skip
-    found = of(given)
-    assert found.system == "document-db"
-    assert found.project == {"preset": "document-db", "search.top_k": 20}
-    assert found.own == {
+    migration = of(given)
+    assert migration.system == "document-db"
+    assert migration.project == {"preset": "document-db", "search.top_k": 20}
+    assert migration.own == {
         "documents.dir": "/data/dbs",
         "documents.chunk_chars": 500,
         "documents.overlap_chars": 50,
     }
-    assert [each.theirs for each in found.unmatched] == ["dbPath", "deleteMode"]
+    assert [setting.theirs for setting in migration.unmatched] == ["dbPath", "deleteMode"]
     key = of("OPENAI_API_KEY=sk-very-secret\n", ".env", system="document-db")
-    assert [each.theirs for each in key.unmatched] == ["OPENAI_API_KEY"]
+    assert [setting.theirs for setting in key.unmatched] == ["OPENAI_API_KEY"]
     assert "sk-very-secret" not in json.dumps(key.as_dict())
 
 
 def test_anvil() -> None:
-    found = of(
+    migration = of(
         {"docs": "./docs", "db": ".anvil/index.db", "maxChunkSize": 4000, "minChunkSize": 80}
     )
-    assert found.system == "anvil"
-    assert found.project == {
+    assert migration.system == "anvil"
+    assert migration.project == {
         "preset": "anvil",
         "chunk.max_tokens": 1000,
         "chunk.hard_max_tokens": 1000,
         "chunk.min_tokens": 20,
     }
-    assert [each.theirs for each in found.unmatched] == ["docs", "db"]
+    assert [setting.theirs for setting in migration.unmatched] == ["docs", "db"]
 
 
 @pytest.mark.parametrize("given", [MSRL, SEARCH_MCP, RAGDOCS])
-def test_what_is_written_is_what_is_meant(given: Any, tmp_path: Path) -> None:
+def test_the_written_file_has_the_intended_values(given: Any, tmp_path: Path) -> None:
     name = "config.toml" if isinstance(given, str) else "config.json"
-    found = of(given, name)
-    (tmp_path / "lookfar.toml").write_text(found.toml)
-    explicit = {key: value for key, value in found.own.items() if key != "embed.provider"}
+    migration = of(given, name)
+    (tmp_path / "lookfar.toml").write_text(migration.toml)
+    explicit = {key: value for key, value in migration.own.items() if key != "embed.provider"}
     resolved = config.as_dict(config.load(tmp_path, explicit, {"HOME": str(tmp_path)}))
-    for key, value in found.project.items():
-        meant = config.check_value(key, value)
-        assert resolved[key] == meant, key
-    assert config.find_problems(found.toml, tmp_path / "lookfar.toml", project=True) == []
+    for key, value in migration.project.items():
+        intended = config.check_value(key, value)
+        assert resolved[key] == intended, key
+    assert config.find_problems(migration.toml, tmp_path / "lookfar.toml", project=True) == []
 
 
-def test_what_a_system_uses_anyway_is_its_preset() -> None:
+def test_preset_values_are_not_repeated() -> None:
     assert of({"chunking": {"targetMaxTokens": 1000}, "watcher": {"enabled": True}}).project == {
         "preset": "msrl"
     }
 
 
-def test_a_value_that_cannot_be_is_said_and_not_written() -> None:
-    found = of({"retrieval": {"defaultTopK": 0, "vectorWeight": "much"}})
-    assert found.project == {"preset": "msrl"}
-    notes = {each.theirs: each.note for each in found.unmatched}
+def test_an_invalid_value_is_reported_and_not_written() -> None:
+    migration = of({"retrieval": {"defaultTopK": 0, "vectorWeight": "much"}})
+    assert migration.project == {"preset": "msrl"}
+    notes = {setting.theirs: setting.note for setting in migration.unmatched}
     assert "from 1 to 1000" in notes["retrieval.defaultTopK"]
     assert "number" in notes["retrieval.vectorWeight"]
 
 
-def test_a_key_that_nobody_documents_is_named() -> None:
+def test_an_undocumented_key_is_reported() -> None:
     (left,) = of({**MSRL["retrieval"], "retrieval": {"turbo": True}}, system="msrl").unmatched[-1:]
     assert (left.theirs, left.value) == ("retrieval.turbo", True)
 
@@ -311,7 +311,7 @@ def test_a_key_that_nobody_documents_is_named() -> None:
 @pytest.mark.parametrize(
     "given", [{}, {"name": "x", "version": 1}, {"defaultTopK": 3, "docs": "."}]
 )
-def test_a_file_of_nobody_is_refused(given: dict[str, Any]) -> None:
+def test_a_file_of_an_unknown_system_is_refused(given: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument, match="which system") as refused:
         of(given)
     assert "--from" in refused.value.hint
@@ -331,22 +331,22 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(cli, ["config", "migrate", *map(str, arguments)])
 
 
-def test_the_command_prints_a_file_and_says_the_rest(tmp_path: Path) -> None:
+def test_the_command_prints_the_file_and_reports_the_rest(tmp_path: Path) -> None:
     file = tmp_path / "config.json"
     file.write_text("// with a comment\n" + json.dumps(MSRL) + "\n")
-    shown = run(file)
-    assert shown.exit_code == 0
-    assert config.find_problems(shown.stdout, Path("lookfar.toml"), project=True) == []
-    assert "max_tokens = 900" in shown.stdout
-    assert "Also run: lookfar config set embed.threads 6" in shown.stderr
-    assert "no counterpart: vaultRoot: " in shown.stderr
+    output = run(file)
+    assert output.exit_code == 0
+    assert config.find_problems(output.stdout, Path("lookfar.toml"), project=True) == []
+    assert "max_tokens = 900" in output.stdout
+    assert "Also run: lookfar config set embed.threads 6" in output.stderr
+    assert "no counterpart: vaultRoot: " in output.stderr
     shape = json.loads(run(file, "--json").stdout)
     assert list(shape) == ["system", "project", "user", "left", "toml", "written"]
-    assert shape["toml"] == shown.stdout
+    assert shape["toml"] == output.stdout
     assert list(shape["left"][0]) == ["key", "value", "why"]
 
 
-def test_the_command_writes_a_file_and_never_over_one(tmp_path: Path) -> None:
+def test_the_command_writes_a_file_and_never_overwrites_one(tmp_path: Path) -> None:
     file = tmp_path / "config.json"
     file.write_text(json.dumps(SEARCH_MCP))
     folder = tmp_path / "project"
@@ -365,7 +365,7 @@ def test_the_command_writes_a_file_and_never_over_one(tmp_path: Path) -> None:
 
 
 def documented(system: str) -> dict[str, str]:
-    """What the page says of each setting of a system: ours, or why there is none."""
+    """Return the table of a system from the page: our setting, or why there is none."""
     page = (DOCS / "migration.md").read_text(encoding="utf-8")
     region = page.split(f"<!-- generated: migration {system} -->")[1].split("<!-- end -->")[0]
     return {
@@ -375,25 +375,25 @@ def documented(system: str) -> dict[str, str]:
 
 
 def leaves(given: Any, before: str = "") -> list[str]:
-    found: list[str] = []
+    migration: list[str] = []
     for key, value in given.items():
         inner = isinstance(value, dict) and f"{before}{key}" != "queryExpansion.customExpansions"
-        found += leaves(value, f"{before}{key}.") if inner else [f"{before}{key}"]
-    return found
+        migration += leaves(value, f"{before}{key}.") if inner else [f"{before}{key}"]
+    return migration
 
 
 def test_every_setting_and_variable_of_msrl_is_documented() -> None:
     rows = documented("msrl")
     wanted = [*leaves(MSRL), *MSRL_VARIABLES]
-    assert [each for each in wanted if each not in rows] == []
+    assert [key for key in wanted if key not in rows] == []
     assert rows["retrieval.bm25Weight"].startswith("`search.keyword_weight`")
     assert rows["MSRL_WATCHER_DEBOUNCE_MS"].startswith("`watch.debounce_ms`")
 
 
 def test_every_setting_of_search_mcp_is_documented() -> None:
     rows = documented("search-mcp")
-    wanted = [each for each in leaves(SEARCH_MCP) if not each.startswith("_")]
-    assert [each for each in wanted if each not in rows] == []
+    wanted = [key for key in leaves(SEARCH_MCP) if not key.startswith("_")]
+    assert [key for key in wanted if key not in rows] == []
     assert rows["indexingStrategy"].startswith("`watch.strategy`")
 
 

@@ -42,21 +42,21 @@ def ways(group: click.Group, above: str = "") -> Iterator[tuple[str, click.Comma
 
 
 EVERY = dict(ways(cli))
-LEAVES = {way: each for way, each in EVERY.items() if not isinstance(each, click.Group)}
+LEAVES = {way: command for way, command in EVERY.items() if not isinstance(command, click.Group)}
 
 
 @pytest.mark.parametrize("name", ASKED_FOR)
-def test_every_command_is_there(name: str) -> None:
+def test_every_command_exists(name: str) -> None:
     assert name in cli.commands
 
 
-def test_snapshots_are_listed_compared_returned_to_and_kept() -> None:
+def test_snapshots_has_its_commands() -> None:
     group = cli.commands["snapshots"]
     assert isinstance(group, click.Group)
     assert {"list", "diff", "rollback", "pin"} <= set(group.commands)
 
 
-def test_memories_are_kept_read_changed_and_put_away() -> None:
+def test_memory_has_its_commands() -> None:
     group = cli.commands["memory"]
     assert isinstance(group, click.Group)
     assert {"list", "add", "read", "edit", "append", "delete", "restore"} <= set(group.commands)
@@ -64,16 +64,16 @@ def test_memories_are_kept_read_changed_and_put_away() -> None:
 
 @pytest.mark.parametrize("way", EVERY)
 def test_every_help_page_has_an_example(way: str) -> None:
-    shown = CliRunner().invoke(cli, [*way.split(), "--help"]).stdout
+    output = CliRunner().invoke(cli, [*way.split(), "--help"]).stdout
     examples = get_examples(EVERY[way])
     assert examples, way
-    assert "Examples:" in shown
-    for each in examples:
-        assert each in shown, "click must not fill the lines anew"
+    assert "Examples:" in output
+    for example in examples:
+        assert example in output, "click must not rewrap the lines"
 
 
 @pytest.mark.parametrize("way", EVERY)
-def test_every_example_is_what_the_commands_take(way: str) -> None:
+def test_every_example_parses(way: str) -> None:
     for example in get_examples(EVERY[way]):
         bare = re.sub(r'^eval "\$\((.*)\)"$', r"\1", example)
         first, *words = shlex.split(bare)
@@ -90,7 +90,7 @@ def test_every_example_is_what_the_commands_take(way: str) -> None:
 
 @pytest.mark.parametrize("way", LEAVES)
 def test_every_command_takes_json_and_verbose(way: str) -> None:
-    options = {name for each in LEAVES[way].params for name in each.opts}
+    options = {name for option in LEAVES[way].params for name in option.opts}
     assert "--verbose" in options
     assert ("--json" in options) == (way not in SPEAKS_OTHERWISE)
 
@@ -103,20 +103,20 @@ ONE_SPELLING = {
 
 
 @pytest.mark.parametrize("way", LEAVES)
-def test_what_is_alike_is_named_alike(way: str) -> None:
-    for each in LEAVES[way].params:
-        if isinstance(each, click.Option):
-            for name in each.opts:
-                assert ONE_SPELLING.get(name, name) in each.opts
+def test_options_are_named_consistently(way: str) -> None:
+    for option in LEAVES[way].params:
+        if isinstance(option, click.Option):
+            for name in option.opts:
+                assert ONE_SPELLING.get(name, name) in option.opts
                 assert re.fullmatch(r"-[a-zA-Z]|--[a-z0-9]+(-[a-z0-9]+)*", name), name
-            assert each.help, f"{way} {each.opts}"
-            assert each.help.endswith((".", ")")), f"{way} {each.opts}: {each.help}"
-            assert "--query" not in each.opts or way == "why"
+            assert option.help, f"{way} {option.opts}"
+            assert option.help.endswith((".", ")")), f"{way} {option.opts}: {option.help}"
+            assert "--query" not in option.opts or way == "why"
 
 
 def test_no_summary_is_cut_off() -> None:
-    shown = CliRunner().invoke(cli, ["--help"], env={"COLUMNS": "80"}).stdout
-    assert "..." not in shown.split("Commands:")[1]
+    output = CliRunner().invoke(cli, ["--help"], env={"COLUMNS": "80"}).stdout
+    assert "..." not in output.split("Commands:")[1]
 
 
 @pytest.mark.parametrize("way", EVERY)
@@ -129,7 +129,7 @@ def test_every_command_has_a_page(way: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"),
+    ("given", "intended"),
     [
         (("serch", "x"), "search"),
         (("memories", "list"), "memory"),
@@ -144,22 +144,22 @@ def test_every_command_has_a_page(way: str) -> None:
         (("search", "x", ".", "--set", "serch.top_k=3"), "search.top_k"),
     ],
 )
-def test_what_is_mistyped_is_recognised(
-    given: tuple[str, ...], meant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_typo_suggests_the_nearest_name(
+    given: tuple[str, ...], intended: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(cli, given)
     assert result.exit_code == 2
-    assert f"Did you mean {meant}?" in result.stderr
+    assert f"Did you mean {intended}?" in result.stderr
 
 
-def test_a_missing_argument_is_shown_by_an_example(run: Run) -> None:
-    shown = run("search").stderr
-    assert "Missing argument 'QUERY'" in shown
-    assert f"For example: {get_examples(cli.commands['search'])[0]}" in shown
+def test_a_missing_argument_shows_an_example(run: Run) -> None:
+    output = run("search").stderr
+    assert "Missing argument 'QUERY'" in output
+    assert f"For example: {get_examples(cli.commands['search'])[0]}" in output
 
 
-def test_an_unknown_command_of_a_group_is_helped_by_that_group() -> None:
+def test_an_unknown_subcommand_refers_to_the_help_of_its_group() -> None:
     result = CliRunner().invoke(cli, ["daemon", "xyzzy"])
     assert "See: lookfar daemon --help" in result.stderr
 
@@ -169,13 +169,13 @@ def test_an_unknown_command_of_a_group_is_helped_by_that_group() -> None:
 
 def kinds() -> list[type[errors.LookfarError]]:
     found = [errors.LookfarError]
-    for each in found:
-        found += [kind for kind in each.__subclasses__() if kind.__module__ == errors.__name__]
+    for error in found:
+        found += [kind for kind in error.__subclasses__() if kind.__module__ == errors.__name__]
     return found
 
 
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.code)
-def test_every_error_has_words_for_people_and_for_developers(
+def test_every_error_has_a_message_and_developer_details(
     kind: type[errors.LookfarError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object, **__: object) -> None:
@@ -185,15 +185,15 @@ def test_every_error_has_words_for_people_and_for_developers(
     plain = CliRunner().invoke(cli, ["status"])
     assert plain.stderr == f"error {kind.code}: It went wrong.\nhint: Do this next.\n"
     assert plain.exit_code == kind.exit_code
-    told = CliRunner().invoke(cli, ["status", "--verbose"])
-    assert f"{kind.code}: EIO at byte 7" in told.stderr
-    assert plain.stderr in told.stderr
+    verbose = CliRunner().invoke(cli, ["status", "--verbose"])
+    assert f"{kind.code}: EIO at byte 7" in verbose.stderr
+    assert plain.stderr in verbose.stderr
     shape = json.loads(CliRunner().invoke(cli, ["status", "--json"]).stdout)["error"]
     assert shape["developer_message"] == f"{kind.code}: EIO at byte 7"
     assert (shape["message"], shape["hint"]) == ("It went wrong.", "Do this next.")
 
 
-def test_search_can_be_kept_to_documentation(
+def test_search_can_be_limited_to_documentation(
     tmp_path: Path, ask: Callable[..., dict[str, Any]]
 ) -> None:
     folder = tmp_path / "project"
@@ -202,8 +202,8 @@ def test_search_can_be_kept_to_documentation(
     (folder / "keys.py").write_text("def rotate_signing_key():\n    return 'rotate signing key'\n")
     found = [hit["uri"] for hit in ask("search", "rotate signing key", folder)["hits"]]
     assert sorted(found) == ["guide.md", "keys.py"]
-    kept = ask("search", "rotate signing key", folder, "--kind", "docs")["hits"]
-    assert [hit["uri"] for hit in kept] == ["guide.md"]
+    docs_only = ask("search", "rotate signing key", folder, "--kind", "docs")["hits"]
+    assert [hit["uri"] for hit in docs_only] == ["guide.md"]
 
 
 def test_reindex_reads_everything_again(
@@ -215,5 +215,5 @@ def test_reindex_reads_everything_again(
     first = ask("index", handbook)
     assert ask("index", handbook)["unchanged"] == first["added"]
     again = ask("reindex", handbook)
-    assert again["added"] == first["added"], "nothing is taken for unchanged"
+    assert again["added"] == first["added"], "no file counts as unchanged"
     assert again["generation"] != first["generation"]

@@ -18,7 +18,7 @@ Run = Callable[..., Result]
 
 @pytest.fixture(autouse=True)
 def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Databases belong to no folder."""
+    """Run in an empty folder: databases do not belong to a folder."""
     folder = tmp_path / "nowhere"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -32,10 +32,12 @@ def test_a_text_is_inserted_found_and_deleted(run: Run, ask: Ask, own_home: Path
     assert (hit["doc_id"], hit["text"]) == (made["doc_id"], "犬は走る。")
     assert (hit["chunk_index"], hit["metadata"]) == (0, {"lang": "ja"})
     assert ask("documents", "find", "犬", "--filter", '{"lang": "en"}')["results"] == []
-    shown = run("documents", "find", "boats").stdout
-    assert "    boats in the harbour\n" in shown
+    output = run("documents", "find", "boats").stdout
+    assert "    boats in the harbour\n" in output
     listed = ask("documents", "list")
-    assert [(each["name"], each["documents"]) for each in listed["databases"]] == [("vectors", 2)]
+    assert [(database["name"], database["documents"]) for database in listed["databases"]] == [
+        ("vectors", 2)
+    ]
     assert own_home in Path(listed["folder"]).parents
     assert "vectors  2 documents, 2 chunks" in run("documents", "list").stdout
     assert ask("documents", "delete", made["doc_id"]) == {"deleted_chunks": 1}
@@ -55,7 +57,7 @@ def test_a_named_database_has_to_be_created(run: Run, ask: Ask) -> None:
     assert run("documents", "find", "x", "--db", "../up").exit_code == 2
 
 
-def test_a_database_is_carried_elsewhere(run: Run, ask: Ask, tmp_path: Path) -> None:
+def test_a_database_is_exported_and_imported(run: Run, ask: Ask, tmp_path: Path) -> None:
     lines = [
         json.dumps({"text": f"text {at} \u2028 日本", "metadata": {"n": at}}) for at in range(5)
     ]
@@ -78,7 +80,7 @@ def test_a_database_is_carried_elsewhere(run: Run, ask: Ask, tmp_path: Path) -> 
     assert ask("documents", "import", file, "--replace")["replaced"] == 1
 
 
-def test_a_long_import_says_how_far_it_is(run: Run, tmp_path: Path) -> None:
+def test_a_long_import_shows_progress(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "in.jsonl"
     lines = (json.dumps({"text": f"text {at}"}) for at in range(1_100))
     file.write_text("\n".join(lines), encoding="utf-8")
@@ -89,7 +91,7 @@ def test_a_long_import_says_how_far_it_is(run: Run, tmp_path: Path) -> None:
     assert run("documents", "import", file, "--quiet").output == ""
 
 
-def test_wrong_input_is_told(run: Run, ask: Ask, tmp_path: Path) -> None:
+def test_wrong_input_is_reported(run: Run, ask: Ask, tmp_path: Path) -> None:
     assert run("documents", "insert", "x", "--metadata", "{").exit_code == 2
     assert run("documents", "insert", "x", "--metadata", "[]").exit_code == 2
     assert run("documents", "import", tmp_path / "none.jsonl").exit_code == 3
@@ -101,8 +103,8 @@ def test_wrong_input_is_told(run: Run, ask: Ask, tmp_path: Path) -> None:
     assert ask("documents", "list")["databases"] == []  # Nothing of it is left behind.
 
 
-def test_bytes_that_are_no_text_are_refused(run: Run, ask: Ask, tmp_path: Path) -> None:
-    """Seen to be stored as question marks."""
+def test_invalid_utf8_is_refused(run: Run, ask: Ask, tmp_path: Path) -> None:
+    """Once, invalid bytes were stored as question marks."""
     file = tmp_path / "in.jsonl"
     file.write_bytes(b'{"text": "a"}\n{"text": "caf\xe9"}\n')
     refused = run("documents", "import", file)
@@ -114,24 +116,24 @@ def test_bytes_that_are_no_text_are_refused(run: Run, ask: Ask, tmp_path: Path) 
     assert ask("documents", "find", "caf")["results"] == []
 
 
-def test_lines_may_begin_with_the_mark_that_some_editors_write(ask: Ask, tmp_path: Path) -> None:
+def test_import_accepts_a_byte_order_mark(ask: Ask, tmp_path: Path) -> None:
     file = tmp_path / "in.jsonl"
     file.write_bytes(b'\xef\xbb\xbf{"text": "a"}\r\n{"text": "b"}\r\n')
     assert ask("documents", "import", file)["added"] == 2
 
 
-def test_what_is_wrong_with_a_line_or_a_name_is_said(run: Run, tmp_path: Path) -> None:
+def test_errors_name_the_bad_line_or_database(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "in.jsonl"
     file.write_text('{"text": 5}', encoding="utf-8")
     assert "text is empty" in run("documents", "import", file).output
     assert run("documents", "create", "").exit_code == 2
 
 
-def test_a_search_of_databases_does_not_tell_of_indexing_the_folder(run: Run) -> None:
+def test_a_search_of_databases_does_not_announce_indexing_the_folder(run: Run) -> None:
     run("documents", "insert", "boats in the harbour")
-    shown = run("search", "boats", "--kind", "documents")
-    assert "boats in the harbour" in shown.stdout
-    assert "indexing it first" not in shown.stderr
+    output = run("search", "boats", "--kind", "documents")
+    assert "boats in the harbour" in output.stdout
+    assert "indexing it first" not in output.stderr
 
 
 def test_texts_and_lines_come_from_stdin(ask: Ask) -> None:
@@ -146,6 +148,6 @@ def test_texts_and_lines_come_from_stdin(ask: Ask) -> None:
 
 
 def test_without_a_command_the_help_is_shown() -> None:
-    shown = CliRunner().invoke(cli, ["documents"]).stdout
+    output = CliRunner().invoke(cli, ["documents"]).stdout
     for command in ("create", "list", "insert", "find", "delete", "import", "export"):
-        assert f"  {command} " in shown
+        assert f"  {command} " in output

@@ -1,4 +1,4 @@
-"""``lookfar delete``: the index goes, and nothing else, and only where somebody agreed.
+"""``lookfar delete`` removes the index and nothing else, and only after confirmation.
 
 Proved by mutation: deleting without asking, deleting the memories or their folder, and leaving a
 daemon to follow what is gone each fail here.
@@ -27,10 +27,10 @@ HASH = ("--set", "embed.provider=hash")
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(each): each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_the_index_goes_and_the_files_stay(handbook: Path, ask: Ask) -> None:
+def test_delete_removes_the_index_and_keeps_the_files(handbook: Path, ask: Ask) -> None:
     place = Path(ask("index", handbook)["index_dir"])
     before = contents(handbook)
     shape = ask("delete", handbook, "--yes")
@@ -40,10 +40,10 @@ def test_the_index_goes_and_the_files_stay(handbook: Path, ask: Ask) -> None:
     assert not place.exists()
     assert contents(handbook) == before
     assert ask("status", handbook)["indexed"] is False
-    assert ask("search", "keys", handbook)["hits"], "the next search indexes it anew"
+    assert ask("search", "keys", handbook)["hits"], "the next search indexes it again"
 
 
-def test_nothing_goes_unless_somebody_agrees(handbook: Path, run: Run, ask: Ask) -> None:
+def test_delete_needs_confirmation(handbook: Path, run: Run, ask: Ask) -> None:
     place = Path(ask("index", handbook)["index_dir"])
     for refused in (run("delete", handbook), run("delete", handbook, "--json")):
         assert refused.exit_code == 2
@@ -57,7 +57,7 @@ def test_nothing_goes_unless_somebody_agrees(handbook: Path, run: Run, ask: Ask)
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a pseudo-terminal")
 @pytest.mark.parametrize(("answer", "code"), [("n\n", 130), ("y\n", 0)])
-def test_a_person_is_asked(
+def test_delete_asks_on_a_terminal(
     handbook: Path, ask: Ask, answer: str, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = Path(ask("index", handbook)["index_dir"])
@@ -68,7 +68,7 @@ def test_a_person_is_asked(
     assert place.exists() == (code != 0)
 
 
-def test_what_was_never_indexed_has_nothing_to_delete(handbook: Path, run: Run) -> None:
+def test_deleting_an_unindexed_folder_is_an_error(handbook: Path, run: Run) -> None:
     result = run("delete", handbook, "--yes")
     assert result.exit_code == 4
     assert "There is no index" in result.stderr
@@ -79,17 +79,17 @@ def test_memories_and_databases_stay(handbook: Path, run: Run, ask: Ask, own_hom
     run("documents", "create", "notes")
     run("documents", "insert", "A text to keep.", "--db", "notes")
     ask("search", "keys", handbook)
-    kept = ask("memory", "list", "--path", handbook)
+    memories = ask("memory", "list", "--path", handbook)
     removed = ask("delete", handbook, "--yes")["removed"]
     assert len(removed) == 2, "of the folder, and of what is remembered of it"
-    assert ask("memory", "list", "--path", handbook) == kept
-    assert len(kept["memories"]) == 1
+    assert ask("memory", "list", "--path", handbook) == memories
+    assert len(memories["memories"]) == 1
     (database,) = ask("documents", "list")["databases"]
     assert (database["name"], database["documents"]) == ("notes", 1)
     assert Path(database["path"]).is_relative_to(own_home)
 
 
-def test_memories_of_the_user_are_not_those_of_one_folder(handbook: Path, ask: Ask) -> None:
+def test_user_memories_survive_deleting_a_folder(handbook: Path, ask: Ask) -> None:
     scope = ("--set", "memory.scope=user")
     ask("memory", "add", "Keys rotate in March.", "--path", handbook, *scope)
     ask("search", "keys", handbook, *scope)
@@ -104,8 +104,8 @@ def test_a_damaged_index_can_be_deleted(handbook: Path, ask: Ask) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the daemon is started by a POSIX session here")
-def test_a_daemon_lets_go_of_the_folder(handbook: Path, process: Process) -> None:
-    """The daemon holds the folder open: it has to stop following what is gone."""
+def test_the_daemon_releases_a_deleted_folder(handbook: Path, process: Process) -> None:
+    """The daemon has the folder open, and must stop watching it."""
     options = {"index_dir": "", "settings": {"embed.provider": "hash"}}
     request = endpoint.make_request("call", [str(handbook)], options)
     connection = endpoint.connect(request, endpoint.daemon_command(SERVICES), timeout=60)
@@ -113,16 +113,16 @@ def test_a_daemon_lets_go_of_the_folder(handbook: Path, process: Process) -> Non
         asked = json.dumps({"method": "statuses", "arguments": {}}).encode() + b"\n"
         connection.socket.sendall(asked)
         connection.socket.recv(1 << 16)
-        found = json.loads(process("search", "keys", handbook, "--json", *HASH).stdout)
-        assert found["hits"]
+        answer = json.loads(process("search", "keys", handbook, "--json", *HASH).stdout)
+        assert answer["hits"]
         shape = json.loads(process("delete", handbook, "--yes", "--json", *HASH).stdout)
         (place,) = shape["removed"]
         assert not Path(place).exists()
         (handbook / "new.md").write_text("# New\n\nA word: xylophone.\n")
         status = json.loads(process("status", handbook, "--json", *HASH).stdout)
-        assert status["indexed"] is False, "nobody made it anew"
-        found = json.loads(process("search", "xylophone", handbook, "--json", *HASH).stdout)
-        assert found["hits"][0]["uri"] == "new.md"
+        assert status["indexed"] is False, "it was not rebuilt"
+        answer = json.loads(process("search", "xylophone", handbook, "--json", *HASH).stdout)
+        assert answer["hits"][0]["uri"] == "new.md"
     finally:
         connection.socket.close()
         endpoint.daemon_stop()

@@ -67,7 +67,7 @@ def contents(root: Path) -> dict[str, bytes]:
 # --- each command -------------------------------------------------------------------------------
 
 
-def test_a_section_is_read_replaced_found_and_taken_back(
+def test_a_section_is_read_replaced_found_and_undone(
     run: Run, ask: Ask, docs: Path, at: tuple[str, str], guide: Callable[[], str]
 ) -> None:
     run("index", docs, "--quiet")
@@ -122,7 +122,7 @@ def test_a_section_is_read_replaced_found_and_taken_back(
 def test_what_each_command_changes(
     run: Run, docs: Path, at: tuple[str, str], arguments: list[str], old: str, new: str
 ) -> None:
-    """And nothing else: that the dry run says before, and undo takes back after."""
+    """Each command changes only this; the dry run shows it first, and undo reverts it."""
     before = contents(docs)
     tried = run("doc", *arguments, *at, "--dry-run")
     assert tried.exit_code == 0, tried.stderr
@@ -155,7 +155,9 @@ def test_a_document_is_created(run: Run, ask: Ask, docs: Path, at: tuple[str, st
     assert path.read_text(encoding="utf-8") == "# Plan\n\nFirst this.\n"
 
 
-def test_rules_are_checked_and_mended(run: Run, ask: Ask, docs: Path, at: tuple[str, str]) -> None:
+def test_headings_are_validated_and_fixed(
+    run: Run, ask: Ask, docs: Path, at: tuple[str, str]
+) -> None:
     found = run("doc", "validate", "guide.md", "broken.md", *at)
     assert found.exit_code == 9
     assert found.stdout.split("\n")[:2] == [
@@ -163,7 +165,10 @@ def test_rules_are_checked_and_mended(run: Run, ask: Ask, docs: Path, at: tuple[
         "broken.md:3: heading-jump: 'Jump' has level 3 after 'Top' of level 1. Make it level 2.",
     ]
     several = ask("doc", "validate", "broken.md", "--single-h1", *at)["documents"]
-    assert [each["rule"] for each in several[0]["violations"]] == ["heading-jump", "multiple-h1"]
+    assert [violation["rule"] for violation in several[0]["violations"]] == [
+        "heading-jump",
+        "multiple-h1",
+    ]
     assert several[0]["ok"] is False
     assert run("doc", "fix", "broken.md", *at).exit_code == 0
     assert (docs / "broken.md").read_text(encoding="utf-8") == "# Top\n\n## Jump\n\n# Second\n"
@@ -173,11 +178,13 @@ def test_rules_are_checked_and_mended(run: Run, ask: Ask, docs: Path, at: tuple[
     assert "take it back" not in same.stderr
 
 
-def test_links_are_told_and_rewritten_when_asked(run: Run, docs: Path, at: tuple[str, str]) -> None:
+def test_broken_links_are_reported_and_rewritten_on_request(
+    run: Run, docs: Path, at: tuple[str, str]
+) -> None:
     run("index", docs, "--quiet")
-    told = run("doc", "rename", "guide.md#Install", "Set up", *at, "--dry-run").stdout
-    assert "link in guide.md:3 to install should be set-up; use --rewrite-links" in told
-    assert "link in other.md:3 to install should be set-up" in told
+    dry_run = run("doc", "rename", "guide.md#Install", "Set up", *at, "--dry-run").stdout
+    assert "link in guide.md:3 to install should be set-up; use --rewrite-links" in dry_run
+    assert "link in other.md:3 to install should be set-up" in dry_run
     would = run("doc", "rename", "guide.md#Install", "Set up", *at, "--rewrite-links", "--dry-run")
     assert "link in other.md:3 to install would become set-up" in would.stdout
     assert "+[how](guide.md#set-up)" in would.stdout
@@ -187,12 +194,12 @@ def test_links_are_told_and_rewritten_when_asked(run: Run, docs: Path, at: tuple
     assert "link in other.md:3 to set-up is broken now" in gone
 
 
-def test_what_can_be_taken_back_is_listed(run: Run, ask: Ask, at: tuple[str, str]) -> None:
+def test_undo_lists_the_edits(run: Run, ask: Ask, at: tuple[str, str]) -> None:
     assert "There is no edit to undo" in run("undo", "--list", *at).stdout
     run("doc", "append", "guide.md", "--text", "One.", *at)
     run("doc", "append", "other.md", "--text", "Two.", *at)
     steps = ask("undo", "--list", *at)["steps"]
-    assert [(each["uris"], each["collection"]) for each in steps] == [
+    assert [(step["uris"], step["collection"]) for step in steps] == [
         (["other.md"], "docs"),
         (["guide.md"], "docs"),
     ]
@@ -202,7 +209,7 @@ def test_what_can_be_taken_back_is_listed(run: Run, ask: Ask, at: tuple[str, str
     ]
 
 
-def test_an_undo_is_tried_first(run: Run, docs: Path, at: tuple[str, str]) -> None:
+def test_undo_has_a_dry_run(run: Run, docs: Path, at: tuple[str, str]) -> None:
     run("doc", "append", "guide.md", "--text", "One.", *at)
     before = contents(docs)
     tried = run("undo", "guide.md", "--dry-run", *at)
@@ -275,7 +282,7 @@ WRONG: list[tuple[list[str], int, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "words"), WRONG, ids=[" ".join(each[0]) for each in WRONG]
+    ("arguments", "code", "words"), WRONG, ids=[" ".join(case[0]) for case in WRONG]
 )
 def test_wrong_commands_are_refused_and_nothing_is_written(
     run: Run,
@@ -300,7 +307,7 @@ def test_wrong_commands_are_refused_and_nothing_is_written(
 @pytest.mark.parametrize(
     ("arguments", "code"), [([], 2), (["guide.md", "--list"], 2), (["guide.md"], 3)]
 )
-def test_wrong_undos_are_refused(
+def test_invalid_undos_are_refused(
     run: Run, at: tuple[str, str], arguments: list[str], code: int
 ) -> None:
     refused = run("undo", *arguments, *at)
@@ -308,7 +315,7 @@ def test_wrong_undos_are_refused(
     assert "hint: " in refused.stderr
 
 
-def test_refusals_are_json_where_that_is_asked_for(ask: Ask, at: tuple[str, str]) -> None:
+def test_refusals_are_json_with_json(ask: Ask, at: tuple[str, str]) -> None:
     error = ask("doc", "append", "guide.md#Instal", "--text", "x", *at)["error"]
     assert (error["code"], error["details"]["candidates"][0]) == ("NOT_FOUND", "Guide > Install")
 
@@ -336,6 +343,6 @@ def test_a_diff_has_colours_on_a_terminal_only(
     plain = process(*given, "--set", "embed.provider=hash")
     assert "\x1b" not in plain.stdout
     assert "+\\x1b[2JMore." in plain.stdout
-    shown = process(*given, "--set", "embed.provider=hash",
+    output = process(*given, "--set", "embed.provider=hash",
                     env={"FORCE_COLOR": "1", "TERM": "xterm"})  # fmt: skip
-    assert "\x1b[32m+\\x1b[2JMore." in shown.stdout
+    assert "\x1b[32m+\\x1b[2JMore." in output.stdout

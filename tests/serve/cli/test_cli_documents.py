@@ -88,9 +88,7 @@ def test_a_document_that_changed_is_read_as_it_is_now(handbook: Path, run: Run) 
         ("security/keys.md:5-3", "INVALID_ARGUMENT", "smaller number first"),
     ],
 )
-def test_targets_that_are_not_there(
-    target: str, code: str, hint: str, handbook: Path, run: Run
-) -> None:
+def test_missing_targets(target: str, code: str, hint: str, handbook: Path, run: Run) -> None:
     result = run("read", target, handbook)
     assert result.exit_code == (2 if code == "INVALID_ARGUMENT" else 3)
     assert f"error {code}: " in result.stderr
@@ -101,7 +99,7 @@ def test_targets_that_are_not_there(
 @pytest.mark.parametrize(
     "target", ["../outside.md", "/etc/passwd", "..", "", "#", ":1-2", "a\0b", "caf\udce9.md"]
 )
-def test_targets_that_reach_out(target: str, handbook: Path, run: Run) -> None:
+def test_targets_outside_the_folder(target: str, handbook: Path, run: Run) -> None:
     (handbook.parent / "outside.md").write_text("secret")
     result = run("read", target, handbook)
     assert result.exit_code in (2, 3)
@@ -132,9 +130,9 @@ def test_an_outline_of_nothing(handbook: Path, run: Run) -> None:
 
 
 def test_status(handbook: Path, run: Run, ask: Ask) -> None:
-    shown = run("status", handbook).stdout
-    assert "documents  4" in shown
-    assert "up to date" in shown
+    output = run("status", handbook).stdout
+    assert "documents  4" in output
+    assert "up to date" in output
     shape = ask("status", handbook)
     assert list(shape) == STATUS_KEYS
     assert (shape["documents"], shape["current"], shape["stale_count"]) == (4, True, 0)

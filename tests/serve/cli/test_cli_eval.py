@@ -35,19 +35,19 @@ MISSED = {"query": "ship a release", "relevant": ["onboarding.md"]}
 
 @pytest.fixture
 def questions(tmp_path: Path) -> Path:
-    return written(tmp_path / "questions.jsonl", *QUESTIONS)
+    return write_questions(tmp_path / "questions.jsonl", *QUESTIONS)
 
 
-def written(path: Path, *lines: dict[str, Any]) -> Path:
-    path.write_text("".join(json.dumps(each) + "\n" for each in lines), encoding="utf-8")
+def write_questions(path: Path, *lines: dict[str, Any]) -> Path:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return path
 
 
 def steady(shape: dict[str, Any]) -> dict[str, Any]:
-    """What no run may change: everything but the times."""
-    for each in shape["results"]:
-        each.pop("latency_ms")
-        for query in each["queries"]:
+    """Return the result without times, which differ between runs."""
+    for result in shape["results"]:
+        result.pop("latency_ms")
+        for query in result["queries"]:
             query.pop("took_ms")
     return shape
 
@@ -64,17 +64,19 @@ def test_judged_questions(handbook: Path, questions: Path, run: Run, ask: Ask) -
     assert (result["mode"], result["k"], result["model"]) == ("keyword", 10, "hash")
     assert result["metrics"]["recall"]["mean"] == 1.0
     assert result["settings"] == {"embed.provider": "hash", "search.mode": "keyword"}
-    assert [each["query"] for each in result["queries"]] == [each["query"] for each in QUESTIONS]
-    assert {name: each["queries"] for name, each in result["categories"].items()} == {
+    assert [question["query"] for question in result["queries"]] == [
+        question["query"] for question in QUESTIONS
+    ]
+    assert {name: category["queries"] for name, category in result["categories"].items()} == {
         "": 2,
         "releases": 1,
         "security": 1,
     }
-    shown = run("eval", questions, handbook).stdout
-    assert shown.startswith("4 questions from questions.jsonl, first 10 answers\n")
+    output = run("eval", questions, handbook).stdout
+    assert output.startswith("4 questions from questions.jsonl, first 10 answers\n")
     for text in ("ndcg@10", "mrr@10", "recall@10", "success@1", "█", "p50 ", "p95 ", "releases"):
-        assert text in shown
-    assert "\x1b" not in shown
+        assert text in output
+    assert "\x1b" not in output
 
 
 def test_the_json_is_the_same_every_time(handbook: Path, questions: Path, ask: Ask) -> None:
@@ -83,23 +85,23 @@ def test_the_json_is_the_same_every_time(handbook: Path, questions: Path, ask: A
 
 
 def test_questions_made_from_the_folder(handbook: Path, tmp_path: Path, ask: Ask) -> None:
-    kept = tmp_path / "made.jsonl"
-    first = ask("eval", handbook, "--known", 6, "--save-queries", kept)
+    saved = tmp_path / "made.jsonl"
+    first = ask("eval", handbook, "--known", 6, "--save-queries", saved)
     assert first["source"] == "made from the folder itself (seed 0)"
     (result,) = first["results"]
     assert len(result["queries"]) == 6
     assert {"heading", "opening"} <= set(result["categories"])
     assert result["missing"] == []
     # What was kept asks the same again.
-    again = ask("eval", kept, handbook)
-    assert [each["mark"] for each in again["results"][0]["queries"]] == [
-        each["mark"] for each in result["queries"]
+    again = ask("eval", saved, handbook)
+    assert [question["mark"] for question in again["results"][0]["queries"]] == [
+        question["mark"] for question in result["queries"]
     ]
     other = ask("eval", handbook, "--known", 6, "--seed", 5)
     assert other["results"][0]["queries"] != result["queries"]
 
 
-def test_this_folder_is_the_default(
+def test_the_current_folder_is_the_default(
     handbook: Path, questions: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(handbook)
@@ -110,13 +112,15 @@ def test_this_folder_is_the_default(
 def test_each_mode(handbook: Path, questions: Path, ask: Ask, run: Run) -> None:
     modes = ("--mode", "hybrid", "--mode", "keyword", "--mode", "vector")
     shape = ask("eval", questions, handbook, *modes)
-    assert [each["mode"] for each in shape["results"]] == ["hybrid", "keyword", "vector"]
-    shown = run("eval", questions, handbook, *modes).stdout
-    assert shown.count("ndcg@10") >= 3
+    assert [result["mode"] for result in shape["results"]] == ["hybrid", "keyword", "vector"]
+    output = run("eval", questions, handbook, *modes).stdout
+    assert output.count("ndcg@10") >= 3
 
 
 def test_k_is_the_depth(handbook: Path, tmp_path: Path, ask: Ask) -> None:
-    file = written(tmp_path / "q.jsonl", {"query": "release", "relevant": ["onboarding.md"]})
+    file = write_questions(
+        tmp_path / "q.jsonl", {"query": "release", "relevant": ["onboarding.md"]}
+    )
     deep = ask("eval", file, handbook, "--mode", "keyword", "-k", 10)["results"][0]
     flat = ask("eval", file, handbook, "--mode", "keyword", "-k", 1)["results"][0]
     assert flat["k"] == 1
@@ -124,10 +128,12 @@ def test_k_is_the_depth(handbook: Path, tmp_path: Path, ask: Ask) -> None:
     assert deep["queries"][0]["rank"] != 1
 
 
-def test_what_is_missing_is_told(handbook: Path, tmp_path: Path, run: Run) -> None:
+def test_documents_missing_from_the_index_are_reported(
+    handbook: Path, tmp_path: Path, run: Run
+) -> None:
     line = {"query": "keys", "relevant": ["security/keys.md", "gone\x1b[31m.md"]}
-    shown = run("eval", written(tmp_path / "q.jsonl", line), handbook).stdout
-    assert "expected, but not in the index: 1 (gone\\x1b[31m.md)" in shown
+    output = run("eval", write_questions(tmp_path / "q.jsonl", line), handbook).stdout
+    assert "expected, but not in the index: 1 (gone\\x1b[31m.md)" in output
 
 
 # --- comparing --------------------------------------------------------------------------------
@@ -136,24 +142,27 @@ def test_what_is_missing_is_told(handbook: Path, tmp_path: Path, run: Run) -> No
 @pytest.mark.parametrize("option", ["--against", "--diff"])
 def test_two_configurations(handbook: Path, questions: Path, ask: Ask, option: str) -> None:
     shape = ask("eval", questions, handbook, option, "search.mode=keyword")
-    assert [each["mode"] for each in shape["results"]] == ["hybrid", "keyword"]
+    assert [result["mode"] for result in shape["results"]] == ["hybrid", "keyword"]
     assert shape["results"][1]["label"] == "against search.mode=keyword"
     assert list(shape["comparison"]) == ["ndcg", "mrr", "recall", "success"]
-    found = shape["comparison"]["ndcg"]
-    assert (found["queries"], found["unpaired"]) == (4, 0)
-    assert found["wins"] + found["losses"] + found["ties"] == 4
+    comparison = shape["comparison"]["ndcg"]
+    assert (comparison["queries"], comparison["unpaired"]) == (4, 0)
+    assert comparison["wins"] + comparison["losses"] + comparison["ties"] == 4
     before, after = (shape["results"][at]["metrics"]["ndcg"]["mean"] for at in (1, 0))
-    assert found["delta"] == pytest.approx(after - before, abs=1e-5)
+    assert comparison["delta"] == pytest.approx(after - before, abs=1e-5)
 
 
-def test_a_configuration_against_itself_is_no_different(
-    handbook: Path, questions: Path, ask: Ask, run: Run
-) -> None:
+def test_a_configuration_equals_itself(handbook: Path, questions: Path, ask: Ask, run: Run) -> None:
     shape = ask("eval", questions, handbook, "--against", "search.mode=hybrid")
-    for each in shape["comparison"].values():
-        assert (each["delta"], each["p"], each["ties"], each["moved"]) == (0.0, 1.0, 4, [])
-    shown = run("eval", questions, handbook, "--against", "search.mode=hybrid").stdout
-    assert "No significant difference (ndcg, p >= 0.05)." in shown
+    for comparison in shape["comparison"].values():
+        assert (comparison["delta"], comparison["p"], comparison["ties"], comparison["moved"]) == (
+            0.0,
+            1.0,
+            4,
+            [],
+        )
+    output = run("eval", questions, handbook, "--against", "search.mode=hybrid").stdout
+    assert "No significant difference (ndcg, p >= 0.05)." in output
 
 
 def test_two_models_leave_the_index_as_it_is(
@@ -166,7 +175,7 @@ def test_two_models_leave_the_index_as_it_is(
         "eval", questions, handbook, "--against", "embed.provider=none",
         "--against", "chunk.max_tokens=64", "--work", work,
     )  # fmt: skip
-    assert [each["model"] for each in shape["results"]] == ["hash", "none"]
+    assert [result["model"] for result in shape["results"]] == ["hash", "none"]
     assert list(work.iterdir())
     after = ask("status", handbook)
     for key in ("generation", "generations", "model", "current", "created_at", "chunks"):
@@ -178,16 +187,19 @@ def test_two_generations(handbook: Path, tmp_path: Path, ask: Ask, run: Run) -> 
     (handbook / "security" / "keys.md").write_text("# Keys\n\nNothing here any more.\n")
     run("index", handbook, "--quiet")
     line = {"query": "hardware module", "relevant": ["security/keys.md"]}
-    file = written(tmp_path / "q.jsonl", line)
+    file = write_questions(tmp_path / "q.jsonl", line)
     given = ("eval", file, handbook, "--mode", "keyword", "-k", 1)
     shape = ask(*given, "--against", "as_of=1")
-    assert [each["generations"] for each in shape["results"]] == [{"handbook": 2}, {"handbook": 1}]
+    assert [result["generations"] for result in shape["results"]] == [
+        {"handbook": 2},
+        {"handbook": 1},
+    ]
     (moved,) = shape["comparison"]["ndcg"]["moved"]
     assert (moved["rank_before"], moved["rank_after"]) == (1, 0)
     turned = ask(*given, "--as-of", 1, "--against", "as-of=2")
     assert turned["comparison"]["ndcg"]["delta"] == -shape["comparison"]["ndcg"]["delta"]
-    shown = run(*given, "--against", "as_of=1").stdout
-    assert "  -1.000     1 -> -  hardware module\n" in shown
+    output = run(*given, "--against", "as_of=1").stdout
+    assert "  -1.000     1 -> -  hardware module\n" in output
 
 
 # --- for CI -----------------------------------------------------------------------------------
@@ -200,7 +212,7 @@ def test_a_target_that_is_met(handbook: Path, questions: Path, run: Run) -> None
 
 
 def test_a_target_that_is_missed(handbook: Path, tmp_path: Path, run: Run, ask: Ask) -> None:
-    file = written(tmp_path / "q.jsonl", MISSED)
+    file = write_questions(tmp_path / "q.jsonl", MISSED)
     given = ("eval", file, handbook, "--mode", "keyword", "-k", 1, "--fail-under", "ndcg=0.8")
     result = run(*given)
     assert result.exit_code == 9
@@ -212,7 +224,7 @@ def test_a_target_that_is_missed(handbook: Path, tmp_path: Path, run: Run, ask: 
 
 @pytest.fixture
 def many(tmp_path: Path) -> Path:
-    """A folder of pages about one thing each, and a question about each."""
+    """A folder of pages on one topic each, and a question about each."""
     folder = tmp_path / "many"
     folder.mkdir()
     things = "anchor bucket candle dagger engine feather girder hammer island jacket".split()
@@ -221,49 +233,49 @@ def many(tmp_path: Path) -> Path:
     for number, thing in enumerate(things):
         (folder / f"{number}.md").write_text(f"# {thing.title()}\n\nAll about one {thing}.\n")
         lines.append({"query": f"one {thing}", "relevant": [f"{number}.md"]})
-    written(tmp_path / "many.jsonl", *lines)
+    write_questions(tmp_path / "many.jsonl", *lines)
     return folder
 
 
 def test_worse_than_a_baseline(many: Path, tmp_path: Path, run: Run, ask: Ask) -> None:
-    kept = tmp_path / "kept.json"
+    saved = tmp_path / "kept.json"
     given = ("eval", tmp_path / "many.jsonl", many, "--mode", "keyword")
-    assert run(*given, "--save", kept).exit_code == 0
-    same = run(*given, "--baseline", kept, "--fail-if-worse")
+    assert run(*given, "--save", saved).exit_code == 0
+    same = run(*given, "--baseline", saved, "--fail-if-worse")
     assert same.exit_code == 0
     for page in many.iterdir():
         page.write_text("# Nothing\n\nNothing is left.\n")
-    worse = run(*given, "--baseline", kept, "--fail-if-worse")
+    worse = run(*given, "--baseline", saved, "--fail-if-worse")
     assert worse.exit_code == 9
     assert "Significantly worse (ndcg, p < 0.05)." in worse.stdout
     assert worse.stderr.splitlines()[-1].startswith("target missed: ndcg fell from 1.0000 to ")
     # Without the flag it is only told.
-    assert run(*given, "--baseline", kept).exit_code == 0
-    found = ask(*given, "--baseline", kept)["comparison"]["success"]
-    assert (found["before"], found["losses"]) == (1.0, 10)
-    assert found["p"] == pytest.approx(2 / 2**10, abs=1e-6)
+    assert run(*given, "--baseline", saved).exit_code == 0
+    comparison = ask(*given, "--baseline", saved)["comparison"]["success"]
+    assert (comparison["before"], comparison["losses"]) == (1.0, 10)
+    assert comparison["p"] == pytest.approx(2 / 2**10, abs=1e-6)
 
 
-def test_better_is_no_failure(many: Path, tmp_path: Path, run: Run) -> None:
+def test_better_than_the_baseline_is_not_a_failure(many: Path, tmp_path: Path, run: Run) -> None:
     text = {page: page.read_text() for page in many.iterdir()}
     for page in many.iterdir():
         page.write_text("# Nothing\n\nNothing is left.\n")
-    kept = tmp_path / "kept.json"
+    saved = tmp_path / "kept.json"
     given = ("eval", tmp_path / "many.jsonl", many, "--mode", "keyword")
-    run(*given, "--save", kept)
+    run(*given, "--save", saved)
     for page, before in text.items():
         page.write_text(before)
-    result = run(*given, "--baseline", kept, "--fail-if-worse")
+    result = run(*given, "--baseline", saved, "--fail-if-worse")
     assert result.exit_code == 0
     assert "Significantly better (ndcg, p < 0.05)." in result.stdout
 
 
 def test_the_deciding_metric_can_be_chosen(many: Path, tmp_path: Path, run: Run) -> None:
-    kept = tmp_path / "kept.json"
+    saved = tmp_path / "kept.json"
     given = ("eval", tmp_path / "many.jsonl", many, "--mode", "keyword")
-    run(*given, "--save", kept)
-    shown = run(*given, "--baseline", kept, "--metric", "recall").stdout
-    assert "No significant difference (recall, p >= 0.05)." in shown
+    run(*given, "--save", saved)
+    output = run(*given, "--baseline", saved, "--metric", "recall").stdout
+    assert "No significant difference (recall, p >= 0.05)." in output
 
 
 # --- files ------------------------------------------------------------------------------------
@@ -346,7 +358,7 @@ def test_a_bad_line_is_named(handbook: Path, tmp_path: Path, run: Run, ask: Ask)
 
 
 def test_questions_about_another_folder(handbook: Path, tmp_path: Path, run: Run) -> None:
-    file = written(tmp_path / "q.jsonl", {"query": "keys", "relevant": ["other.md"]})
+    file = write_questions(tmp_path / "q.jsonl", {"query": "keys", "relevant": ["other.md"]})
     result = run("eval", file, handbook)
     assert result.exit_code == 3
     assert "None of the relevant documents are in the index" in result.stderr
@@ -358,8 +370,8 @@ def test_the_command_knows_every_metric() -> None:
 
 def test_the_command_line_does_not_load_what_measures() -> None:
     program = "import sys, lookfar.serve.cli.main; print(*sys.modules)"
-    shown = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     ).stdout.split()
-    assert "lookfar.serve.cli.eval" in shown
-    assert not {"numpy", "lookfar.library", "lookfar.evaluate"} & set(shown)
+    assert "lookfar.serve.cli.eval" in output
+    assert not {"numpy", "lookfar.library", "lookfar.evaluate"} & set(output)

@@ -49,7 +49,7 @@ def git(folder: Path, *arguments: str, env: dict[str, str] | None = None) -> Non
 
 
 def titles(shape: dict[str, Any]) -> list[str]:
-    return [each["title"] for each in shape["commits"]]
+    return [commit["title"] for commit in shape["commits"]]
 
 
 def test_the_newest_come_first(repository: Path, ask: Ask, run: Run) -> None:
@@ -82,20 +82,22 @@ def test_the_newest_come_first(repository: Path, ask: Ask, run: Run) -> None:
         (("--branch", "elsewhere"), []),
     ],
 )
-def test_what_is_listed_can_be_narrowed(
+def test_history_filters(
     narrowed: tuple[str, ...], found: list[str], repository: Path, ask: Ask
 ) -> None:
     assert titles(ask("history", "--path", repository, *narrowed)) == found
 
 
-def test_a_question_finds_what_happened(repository: Path, ask: Ask, run: Run) -> None:
+def test_history_finds_commits_by_question(repository: Path, ask: Ask, run: Run) -> None:
     shape = ask("history", "drop the cache", "--path", repository, "-n", "2")
     assert shape["query"] == "drop the cache"
     best = shape["commits"][0]
     assert best["title"] == "Drop the cache"
     assert "before the last edit" in best["text"]
     assert best["score"] >= shape["commits"][1]["score"]
-    assert all(each["title"] in each["text"] for each in shape["commits"]), "each with its own"
+    assert all(commit["title"] in commit["text"] for commit in shape["commits"]), (
+        "each with its own"
+    )
     shown = run("history", "drop the cache", "--path", repository, "-n", "1").stdout
     assert "     It answered from before the last edit." in shown
     assert "Committer:" not in shown
@@ -119,5 +121,5 @@ def test_a_folder_without_a_repository_says_so(handbook: Path, run: Run) -> None
 
 
 @pytest.mark.parametrize("wrong", [("--after", "soon"), ("--limit", "0")])
-def test_what_makes_no_sense_is_refused(wrong: tuple[str, ...], repository: Path, run: Run) -> None:
+def test_invalid_options_are_refused(wrong: tuple[str, ...], repository: Path, run: Run) -> None:
     assert run("history", *wrong, "--path", repository).exit_code == 2

@@ -42,7 +42,7 @@ def test_the_report_says_what_was_done(handbook: Path, run: Run) -> None:
     assert "generation 2" in result.stdout
 
 
-def test_without_a_path_this_folder_is_indexed(
+def test_without_a_path_the_current_folder_is_indexed(
     handbook: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Hints of other commands say `lookfar index`, so that has to work as it stands.
@@ -59,11 +59,11 @@ def test_indexes_below_the_folder_are_not_indexed_themselves(
     assert ask("index", handbook, "--index-dir", within)["added"] == 4
     again = ask("index", handbook, "--index-dir", within)
     assert (again["added"], again["changed"], again["unchanged"]) == (0, 0, 4)
-    told = run("why", within / "x" / "collection.json", handbook, "--index-dir", within).stdout
-    assert "denied" in told
+    ruling = run("why", within / "x" / "collection.json", handbook, "--index-dir", within).stdout
+    assert "denied" in ruling
 
 
-def test_the_report_says_how_fast_it_was_when_there_was_enough(tmp_path: Path, run: Run) -> None:
+def test_the_report_shows_throughput_for_large_folders(tmp_path: Path, run: Run) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.md").write_text("# A\n\n" + "a line of words\n" * 10_000)
     assert re.search(r"embedded in [\d.]+ s, [\d.]+ MB/s\n", run("index", tmp_path / "docs").stdout)
@@ -74,11 +74,11 @@ def test_failures_are_named_with_code_and_reason() -> None:
     done = IndexReport(
         "c", "r", 1, 0, 0, 0, 3, 0, failures, {"too_large": 2}, {"too_large": ("x.md",)}, 1.0, 0
     )
-    shown = render.report(done, "d")
-    assert "9 files could not be read:" in shown
-    assert "  0.md\\x1b: IO_ERROR: the disk said no" in shown
-    assert "... and 4 more" in shown
-    assert "2 skipped, larger than sources.max_file_bytes" in shown
+    output = render.report(done, "d")
+    assert "9 files could not be read:" in output
+    assert "  0.md\\x1b: IO_ERROR: the disk said no" in output
+    assert "... and 4 more" in output
+    assert "2 skipped, larger than sources.max_file_bytes" in output
 
 
 def test_the_json_report_is_stable(handbook: Path, ask: Ask) -> None:
@@ -95,13 +95,15 @@ def test_rebuild_reads_everything_again(handbook: Path, ask: Ask) -> None:
     assert ask("index", handbook, "--rebuild")["added"] == 4
 
 
-def test_index_dir_decides_where_the_index_lies(handbook: Path, tmp_path: Path, ask: Ask) -> None:
+def test_index_dir_decides_where_the_index_is_stored(
+    handbook: Path, tmp_path: Path, ask: Ask
+) -> None:
     shape = ask("index", handbook, "--index-dir", tmp_path / "here")
     assert Path(shape["index_dir"]).parent == tmp_path / "here"
     assert not [path for path in handbook.rglob("*") if path.suffix not in (".md", "")]
 
 
-def test_quiet_says_nothing(handbook: Path, run: Run) -> None:
+def test_quiet_prints_nothing(handbook: Path, run: Run) -> None:
     result = run("index", handbook, "--quiet")
     assert (result.exit_code, result.output) == (0, "")
 
@@ -128,7 +130,7 @@ def test_a_file_instead_of_a_folder(handbook: Path, run: Run) -> None:
     assert "is not a folder" in result.stderr
 
 
-def test_what_is_denied_is_shown(handbook: Path, run: Run) -> None:
+def test_skipped_files_are_reported(handbook: Path, run: Run) -> None:
     (handbook / "target").mkdir()
     (handbook / "target" / "index.md").write_text("# Target\n")
     (handbook / ".env").write_text("PASSWORD=x\n")
@@ -158,7 +160,7 @@ def test_an_index_folder_that_cannot_be_made(handbook: Path, tmp_path: Path, run
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
-def test_an_index_folder_that_nobody_may_write(handbook: Path, run: Run) -> None:
+def test_an_unwritable_index_folder(handbook: Path, run: Run) -> None:
     result = run("index", handbook, "--index-dir", "/proc/lookfar")
     assert result.exit_code == 8
     assert "hint: " in result.stderr
@@ -191,7 +193,7 @@ def test_settings_have_the_type_that_they_need(handbook: Path, ask: Ask) -> None
         "search.name_boost=0.1",
         "chunk.max_tokens=300",
     ]
-    arguments = [part for each in given for part in ("--set", each)]
+    arguments = [part for setting in given for part in ("--set", setting)]
     assert ask("index", handbook, *arguments)["added"] == 4
 
 

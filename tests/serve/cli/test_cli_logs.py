@@ -39,7 +39,7 @@ SERVER = (
 
 @pytest.fixture
 def daemon_log() -> Path:
-    path = Path(told("daemon", "--where")["logs"][0]["path"])
+    path = Path(ask_json("daemon", "--where")["logs"][0]["path"])
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(DAEMON)
     return path
@@ -49,16 +49,16 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(cli, ["logs", *map(str, arguments)])
 
 
-def told(*arguments: object) -> Any:
+def ask_json(*arguments: object) -> Any:
     return json.loads(run(*arguments, "--json").stdout)
 
 
-def test_logs_tell_where_they_lie(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = told("--where")["logs"]
-    assert [each["name"] for each in shown] == ["daemon", "server"]
-    assert Path(shown[0]["path"]).is_relative_to(own_home)
-    assert (shown[0]["exists"], shown[0]["bytes"]) == (False, 0)
-    assert shown[1]["path"] == "", "a server logs to its stderr"
+def test_where_shows_the_log_files(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = ask_json("--where")["logs"]
+    assert [log["name"] for log in output] == ["daemon", "server"]
+    assert Path(output[0]["path"]).is_relative_to(own_home)
+    assert (output[0]["exists"], output[0]["bytes"]) == (False, 0)
+    assert output[1]["path"] == "", "a server logs to its stderr"
     assert "nothing logged yet" in run("--where").stdout
     assert "set serve.log_file" in run("--where").stdout
     monkeypatch.setenv("LOOKFAR_SERVE_LOG_FILE", str(own_home / "serve.log"))
@@ -75,8 +75,8 @@ def test_the_last_entries_of_the_daemon(daemon_log: Path) -> None:
         "ValueError: \\x1b[31mred",
     ]
     assert len(lines) == 5
-    shape = told("daemon")["logs"][0]["entries"]
-    assert [each["level"] for each in shape] == ["info", "error", "warning"]
+    shape = ask_json("daemon")["logs"][0]["entries"]
+    assert [entry["level"] for entry in shape] == ["info", "error", "warning"]
     assert shape[1]["message"].endswith("ValueError: \x1b[31mred")
     assert shape[2] == {
         "time": "2026-11-15 20:05:03,000", "level": "warning", "component": "serve.daemon.pool",
@@ -84,36 +84,36 @@ def test_the_last_entries_of_the_daemon(daemon_log: Path) -> None:
     }  # fmt: skip
 
 
-def test_only_what_is_grave_enough(daemon_log: Path) -> None:
+def test_the_level_filters_entries(daemon_log: Path) -> None:
     assert daemon_log.exists()
-    found = told("daemon", "--level", "warning")["logs"][0]["entries"]
-    assert [each["level"] for each in found] == ["error", "warning"]
+    entries = ask_json("daemon", "--level", "warning")["logs"][0]["entries"]
+    assert [entry["level"] for entry in entries] == ["error", "warning"]
 
 
 def test_the_log_of_a_server(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = own_home / "serve.log"
     file.write_text(SERVER)
     monkeypatch.setenv("LOOKFAR_SERVE_LOG_FILE", str(file))
-    found = told("server")["logs"][0]["entries"]
-    assert [each["message"] for each in found] == [
+    entries = ask_json("server")["logs"][0]["entries"]
+    assert [entry["message"] for entry in entries] == [
         *("answered status=200 ms=3.5", "failed\nTraceback\nValueError: no"),
     ]
 
 
-def test_what_was_rotated_away_is_read_where_it_is_needed(daemon_log: Path) -> None:
+def test_rotated_files_are_read_if_needed(daemon_log: Path) -> None:
     Path(f"{daemon_log}.1").write_text("2026-11-14 01:00:00,000 INFO lookfar.daemon: yesterday\n")
-    assert told("daemon", "-n", "9")["logs"][0]["entries"][0]["message"] == "yesterday"
+    assert ask_json("daemon", "-n", "9")["logs"][0]["entries"][0]["message"] == "yesterday"
     assert "yesterday" not in run("daemon", "-n", "2").stdout
 
 
-def test_lines_that_are_no_entry_are_shown_as_they_are() -> None:
-    found = list(parse_entries('no entry\n{"a": 1}\n{broken\n'))
-    assert [each.message for each in found] == ['no entry\n{"a": 1}\n{broken']
+def test_lines_that_are_not_entries_are_shown_unchanged() -> None:
+    entries = list(parse_entries('no entry\n{"a": 1}\n{broken\n'))
+    assert [entry.message for entry in entries] == ['no entry\n{"a": 1}\n{broken']
     assert list(parse_entries("")) == []
 
 
 @pytest.mark.parametrize("lines", ["0", "-3"])
-def test_a_number_that_makes_no_sense(lines: str) -> None:
+def test_an_invalid_number_of_lines(lines: str) -> None:
     assert run("-n", lines).exit_code == 2
 
 
@@ -123,16 +123,16 @@ def test_stderr_cannot_be_followed() -> None:
     assert "lookfar config set serve.log_file" in result.stderr
 
 
-def test_the_same_below_the_daemon(daemon_log: Path) -> None:
-    shown = CliRunner().invoke(cli, ["daemon", "logs", "-n", "1"])
-    assert shown.stdout == run("daemon", "-n", "1").stdout
-    assert str(daemon_log) in shown.stderr
+def test_daemon_logs_shows_the_same(daemon_log: Path) -> None:
+    output = CliRunner().invoke(cli, ["daemon", "logs", "-n", "1"])
+    assert output.stdout == run("daemon", "-n", "1").stdout
+    assert str(daemon_log) in output.stderr
 
 
 # --- following ------------------------------------------------------------------------------------
 
 
-def test_only_whole_lines_are_handed_on(daemon_log: Path) -> None:
+def test_only_complete_lines_are_returned(daemon_log: Path) -> None:
     tail = _Tail(Log("daemon", str(daemon_log)))
     assert tail.read_new() == "", "what was there was shown already"
     with daemon_log.open("a") as file:
@@ -140,7 +140,7 @@ def test_only_whole_lines_are_handed_on(daemon_log: Path) -> None:
         file.flush()
         assert tail.read_new() == ""
         file.write("lf\n")
-    assert [each.message for each in parse_entries(tail.read_new())] == ["half"]
+    assert [entry.message for entry in parse_entries(tail.read_new())] == ["half"]
 
 
 def test_a_rotation_loses_nothing(daemon_log: Path) -> None:
@@ -149,12 +149,12 @@ def test_a_rotation_loses_nothing(daemon_log: Path) -> None:
         file.write("2026-11-15 21:00:00,000 INFO lookfar.daemon: the last\n")
     daemon_log.replace(f"{daemon_log}.1")
     daemon_log.write_text("2026-11-15 21:00:01,000 INFO lookfar.daemon: the first\n")
-    assert [each.message for each in parse_entries(tail.read_new())] == ["the last", "the first"]
+    assert [entry.message for entry in parse_entries(tail.read_new())] == ["the last", "the first"]
     daemon_log.write_text("2026-11-15 21:00:02,000 INFO lookfar.daemon: again\n")
-    assert [each.message for each in parse_entries(tail.read_new())] == ["again"]
+    assert [entry.message for entry in parse_entries(tail.read_new())] == ["again"]
 
 
-def test_a_log_that_begins_later_is_followed_from_its_beginning(tmp_path: Path) -> None:
+def test_a_log_created_later_is_followed_from_its_start(tmp_path: Path) -> None:
     path = tmp_path / "later.log"
     tail = _Tail(Log("daemon", str(path)))
     assert tail.read_new() == ""
@@ -163,7 +163,7 @@ def test_a_log_that_begins_later_is_followed_from_its_beginning(tmp_path: Path) 
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-def test_following_goes_on_until_it_is_interrupted(daemon_log: Path) -> None:
+def test_following_continues_until_interrupted(daemon_log: Path) -> None:
     command = [sys.executable, "-m", "lookfar", "logs", "daemon", "-n", "1", "--follow", "--json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None

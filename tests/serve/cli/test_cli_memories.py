@@ -18,10 +18,10 @@ def at(handbook: Path) -> tuple[str, str]:
     return ("--path", str(handbook))
 
 
-def test_a_memory_lies_in_the_data_folder_and_is_found(
+def test_a_memory_is_stored_in_the_data_folder_and_found(
     run: Run, ask: Ask, handbook: Path, own_home: Path, at: tuple[str, str]
 ) -> None:
-    """By default outside the project, in a folder that its path names."""
+    """By default it is outside the project, in a folder named after the project's path."""
     made = ask(
         "remember", "In March, not in January.", "--title", "Keys rotate", "--type", "plan",
         "--tag", "keys", "--about", "security/keys.md", *at,
@@ -32,7 +32,7 @@ def test_a_memory_lies_in_the_data_folder_and_is_found(
     assert path.parent.parent.name == "memory"
     assert own_home in path.parents
     assert (made["type"], made["tags"], made["author"]) == ("plan", ["keys"], "command line")
-    assert not [each for each in handbook.rglob("*") if "keys-rotate" in each.name]
+    assert not [path for path in handbook.rglob("*") if "keys-rotate" in path.name]
     hits = ask("search", "march january", handbook)["hits"]
     assert (hits[0]["uri"], hits[0]["lane"]) == ("keys-rotate.md", "memory")
     related = run("related", "security/keys.md", handbook).stdout
@@ -46,8 +46,8 @@ def test_a_memory_without_headings_is_shown_by_its_title(
     run: Run, handbook: Path, at: tuple[str, str]
 ) -> None:
     run("remember", "Zebra keys.", "--title", "Stripes", *at)
-    shown = run("search", "zebra", handbook, "-k", "1").stdout
-    assert shown.splitlines()[1].strip() == "Stripes"
+    output = run("search", "zebra", handbook, "-k", "1").stdout
+    assert output.splitlines()[1].strip() == "Stripes"
 
 
 def test_a_stale_memory_is_marked(run: Run, handbook: Path, at: tuple[str, str]) -> None:
@@ -55,18 +55,18 @@ def test_a_stale_memory_is_marked(run: Run, handbook: Path, at: tuple[str, str])
     run("remember", "Zebra keys.", "--about", "security/keys.md", *at)
     assert "STALE" not in run("search", "zebra", handbook).stdout
     (handbook / "security" / "keys.md").write_text("# Keys\n\nGone.\n", encoding="utf-8")
-    shown = run("search", "zebra", handbook).stdout
-    assert "STALE memory: changed since it was written: security/keys.md" in shown
+    output = run("search", "zebra", handbook).stdout
+    assert "STALE memory: changed since it was written: security/keys.md" in output
 
 
-def test_memories_are_listed_changed_and_put_away(run: Run, ask: Ask, at: tuple[str, str]) -> None:
+def test_memories_are_listed_changed_and_deleted(run: Run, ask: Ask, at: tuple[str, str]) -> None:
     run("remember", "One.", "--title", "one", "--tag", "a", *at)
     run("remember", "Two.", "--title", "two", "--type", "journal", *at)
-    assert [each["name"] for each in ask("memory", "list", *at)["memories"]] == [
+    assert [memory["name"] for memory in ask("memory", "list", *at)["memories"]] == [
         "one.md",
         "two.md",
     ]
-    assert [each["name"] for each in ask("memory", "list", "--tag", "a", *at)["memories"]] == [
+    assert [memory["name"] for memory in ask("memory", "list", "--tag", "a", *at)["memories"]] == [
         "one.md"
     ]
     journals = run("memory", "list", "--type", "journal", *at).stdout
@@ -78,7 +78,7 @@ def test_memories_are_listed_changed_and_put_away(run: Run, ask: Ask, at: tuple[
     assert ask("memory", "read", "one", *at)["text"] == "One."
     assert "Deleted two.md" in run("memory", "delete", "two", *at).stdout
     trash = ask("memory", "list", "--trash", *at)["trash"]
-    assert {(each["name"], each["deleted"]) for each in trash} == {
+    assert {(memory["name"], memory["deleted"]) for memory in trash} == {
         ("one.md", False),
         ("two.md", True),
     }
@@ -91,7 +91,7 @@ def test_memories_are_listed_changed_and_put_away(run: Run, ask: Ask, at: tuple[
     assert "total: 1" in run("memory", "stats", *at).stdout
 
 
-def test_wrong_names_end_with_a_code(run: Run, at: tuple[str, str]) -> None:
+def test_wrong_names_have_an_error_code(run: Run, at: tuple[str, str]) -> None:
     missing = run("memory", "read", "nowhere", *at)
     assert missing.exit_code == 3
     assert "error NOT_FOUND" in missing.stderr
@@ -102,7 +102,9 @@ def test_wrong_names_end_with_a_code(run: Run, at: tuple[str, str]) -> None:
     assert run("remember", "x", "--type", "secret", *at).exit_code == 2
 
 
-def test_add_is_remember_and_edit_changes_what_is_named(handbook: Path, ask: Ask, run: Run) -> None:
+def test_add_equals_remember_and_edit_changes_only_what_is_given(
+    handbook: Path, ask: Ask, run: Run
+) -> None:
     at = ("--path", handbook)
     made = ask("memory", "add", "Keys rotate in March.", "--title", "Keys", "--tag", "a", *at)
     short = ask("remember", "Keys rotate in May.", "--title", "May", *at)

@@ -33,8 +33,8 @@ def linked(handbook: Path, run: Run) -> Path:
 
 
 def test_links_with_their_lines(linked: Path, run: Run) -> None:
-    shown = run("related", "start.md", linked, "--kind", "links").stdout.splitlines()
-    assert shown == [
+    output = run("related", "start.md", linked, "--kind", "links").stdout.splitlines()
+    assert output == [
         "start.md  Start",
         "",
         "links to  4",
@@ -50,19 +50,19 @@ def test_links_with_their_lines(linked: Path, run: Run) -> None:
 
 
 def test_all_kinds_are_shown_and_counted(linked: Path, run: Run) -> None:
-    shown = run("related", "security/keys.md", linked, "--limit", 1).stdout
-    assert "linked from  1\n  start.md:9  Start  related, 2 links\n" in shown
-    assert "\nlinks to  0\n" in shown
-    assert "\nsimilar  1\n" in shown
-    assert "\nsame community  1 of " in shown
+    output = run("related", "security/keys.md", linked, "--limit", 1).stdout
+    assert "linked from  1\n  start.md:9  Start  related, 2 links\n" in output
+    assert "\nlinks to  0\n" in output
+    assert "\nsimilar  1\n" in output
+    assert "\nsame community  1 of " in output
 
 
 def test_the_json_shape(linked: Path, ask: Ask) -> None:
     shape = ask("related", "operations/releases.md", linked)
     assert list(shape) == KEYS
-    assert all(list(each) == ENTRY_KEYS for each in shape["entries"])
+    assert all(list(entry) == ENTRY_KEYS for entry in shape["entries"])
     assert list(shape["totals"]) == ["links", "backlinks", "similar", "community"]
-    (back,) = [each for each in shape["entries"] if each["kind"] == "backlinks"]
+    (back,) = [entry for entry in shape["entries"] if entry["kind"] == "backlinks"]
     assert (back["uri"], back["line"], back["anchor"]) == ("start.md", 3, "Ship")
     ghost = ask("related", "start.md#See also", linked, "--kind", "links")["entries"][0]
     assert (ghost["uri"], ghost["target"], ghost["resolved"]) == ("", "Nobody's page", False)
@@ -73,11 +73,11 @@ def test_an_earlier_generation(linked: Path, run: Run, ask: Ask) -> None:
     assert run("index", linked, "--quiet").exit_code == 0
     asked = ("related", "security/keys.md", linked, "--kind", "backlinks")
     assert ask(*asked)["entries"] == []
-    assert [each["uri"] for each in ask(*asked, "--as-of", 1)["entries"]] == ["start.md"]
+    assert [entry["uri"] for entry in ask(*asked, "--as-of", 1)["entries"]] == ["start.md"]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "exit_code", "said"),
+    ("arguments", "exit_code", "message"),
     [
         (("security/key.md",), 3, "Nearest: security/keys.md"),
         (("start.md#Nope",), 3, "has no section 'Nope'"),
@@ -87,12 +87,12 @@ def test_an_earlier_generation(linked: Path, run: Run, ask: Ask) -> None:
     ],
 )
 def test_what_is_refused(
-    arguments: tuple[str, ...], exit_code: int, said: str, linked: Path, run: Run
+    arguments: tuple[str, ...], exit_code: int, message: str, linked: Path, run: Run
 ) -> None:
     target, *more = arguments
     result = run("related", target, linked, *more)
     assert result.exit_code == exit_code
-    assert said in result.stderr
+    assert message in result.stderr
     assert result.stdout == ""
 
 
@@ -103,13 +103,13 @@ def test_a_folder_never_indexed(tmp_path: Path, run: Run) -> None:
     assert "hint: Run: lookfar index" in result.stderr
 
 
-def test_a_hostile_document_does_not_drive_the_terminal(handbook: Path, run: Run) -> None:
+def test_terminal_escapes_in_documents_are_neutralised(handbook: Path, run: Run) -> None:
     """Names, link texts and contexts come from documents."""
     (handbook / "evil.md").write_text(
         "# \x1b[31mred\n\nsee [\x07bell\x1bM](onboarding.md) \x1b[2J\n"
     )
     assert run("index", handbook, "--quiet").exit_code == 0
-    shown = run("related", "onboarding.md", handbook, "--kind", "backlinks").stdout
-    assert "evil.md:3" in shown
-    assert "\x1b" not in shown
-    assert "\x07" not in shown
+    output = run("related", "onboarding.md", handbook, "--kind", "backlinks").stdout
+    assert "evil.md:3" in output
+    assert "\x1b" not in output
+    assert "\x07" not in output

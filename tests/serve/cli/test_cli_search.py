@@ -30,7 +30,7 @@ HIT_TYPES = {
 }  # fmt: skip
 
 
-def test_hits_for_people(handbook: Path, run: Run) -> None:
+def test_hits_as_text(handbook: Path, run: Run) -> None:
     result = run("search", "roll back a release", handbook)
     assert result.exit_code == 0
     first, breadcrumb, *_ = result.stdout.splitlines()
@@ -43,7 +43,7 @@ def test_hits_for_people(handbook: Path, run: Run) -> None:
     assert "\x1b" not in result.stdout
 
 
-def test_a_folder_never_indexed_is_indexed_first_and_said_so(handbook: Path, run: Run) -> None:
+def test_an_unindexed_folder_is_indexed_first_with_a_notice(handbook: Path, run: Run) -> None:
     assert "indexing it first" in run("search", "keys", handbook).stderr
     assert run("search", "keys", handbook).stderr == ""
 
@@ -58,7 +58,7 @@ def test_the_json_shape_is_pinned(handbook: Path, ask: Ask) -> None:
         assert {key: type(value) for key, value in hit.items()} == HIT_TYPES
 
 
-def test_the_explanation_is_there_when_asked_for(handbook: Path, ask: Ask, run: Run) -> None:
+def test_explain_adds_the_explanation(handbook: Path, ask: Ask, run: Run) -> None:
     hit = ask("search", "signing key", handbook, "--explain")["hits"][0]
     assert set(hit) == {*HIT_TYPES, "explanation"}
     assert all(list(part) == ["stage", "value", "note"] for part in hit["explanation"])
@@ -79,7 +79,7 @@ def test_incomplete_answers_say_so(handbook: Path, ask: Ask, run: Run) -> None:
 
 @pytest.mark.parametrize("model", ["hash", "static"])
 def test_every_cited_span_is_in_the_files(handbook: Path, ask: Ask, model: str) -> None:
-    """The promise itself, checked with a reader of our own."""
+    """Check each citation against the file with an independent reader."""
     (handbook / "windows.md").write_bytes(
         b"\xef\xbb\xbf# Windows\r\n\r\nKeys on r\xc3\xa9seau \xe6\xbc\xa2\xe5\xad\x97\r\rend"
     )
@@ -99,7 +99,7 @@ def test_every_cited_span_is_in_the_files(handbook: Path, ask: Ask, model: str) 
         assert hit["state"] == "same"
 
 
-def test_no_hits_is_no_error(handbook: Path, ask: Ask, run: Run) -> None:
+def test_no_hits_is_not_an_error(handbook: Path, ask: Ask, run: Run) -> None:
     arguments = ("search", "zyzzyva", handbook, "--mode", "keyword")
     assert run(*arguments).exit_code == 0
     assert "Nothing found." in run(*arguments).stdout
@@ -108,8 +108,8 @@ def test_no_hits_is_no_error(handbook: Path, ask: Ask, run: Run) -> None:
 
 def test_filters(handbook: Path, ask: Ask) -> None:
     def uris(*options: str) -> set[str]:
-        found = ask("search", "keys release change", handbook, "-k", "50", *options)
-        return {hit["uri"] for hit in found["hits"]}
+        answer = ask("search", "keys release change", handbook, "-k", "50", *options)
+        return {hit["uri"] for hit in answer["hits"]}
 
     assert uris("--prefix", "security/") == {"security/keys.md"}
     assert uris("--glob", "operations/*.md") <= {
@@ -126,11 +126,11 @@ def test_filters(handbook: Path, ask: Ask) -> None:
 
 
 def test_top_k_and_mode(handbook: Path, ask: Ask) -> None:
-    found = ask("search", "release", handbook, "-k", "1", "--mode", "vector")
-    assert (len(found["hits"]), found["mode"]) == (1, "vector")
+    answer = ask("search", "release", handbook, "-k", "1", "--mode", "vector")
+    assert (len(answer["hits"]), answer["mode"]) == (1, "vector")
 
 
-def test_an_earlier_generation_can_be_asked(handbook: Path, ask: Ask, run: Run) -> None:
+def test_an_earlier_generation_can_be_searched(handbook: Path, ask: Ask, run: Run) -> None:
     ask("index", handbook)
     (handbook / "new.md").write_text("# Zyzzyva\n\nzyzzyva\n")
     ask("index", handbook)
@@ -171,7 +171,7 @@ def test_bad_questions(
         (("how", "do", "I", "roll", "back"), '"how do I roll back"'),
     ],
 )
-def test_forgotten_quotes_are_noticed(
+def test_missing_quotes_are_noticed(
     words: tuple[str, ...],
     suggestion: str,
     handbook: Path,
@@ -189,21 +189,23 @@ def test_forgotten_quotes_are_noticed(
 def test_a_wrong_number_of_hits_is_refused_before_anything_is_indexed(
     handbook: Path, run: Run
 ) -> None:
-    """Protects against a minute of indexing before a typo is told."""
+    """A typo must be reported at once, not after a minute of indexing."""
     result = run("search", "keys", handbook, "-k", "0")
     assert "indexing" not in result.stderr
 
 
 def test_an_empty_folder_says_that_it_is_empty(tmp_path: Path, run: Run) -> None:
-    """Protects against "Nothing found." where nothing could be."""
+    """An empty folder must not be reported as "Nothing found."."""
     (tmp_path / "empty").mkdir()
     result = run("search", "keys", tmp_path / "empty")
     assert result.exit_code == 0
     assert "incomplete (no_documents): No files were indexed" in result.stdout
 
 
-def test_a_file_where_the_index_belongs_is_told(handbook: Path, tmp_path: Path, run: Run) -> None:
-    """Protects against a disk that is said to have failed."""
+def test_a_file_in_place_of_the_index_folder_is_reported(
+    handbook: Path, tmp_path: Path, run: Run
+) -> None:
+    """It must not be reported as a disk failure."""
     file = tmp_path / "file"
     file.write_text("mine")
     result = run("search", "keys", handbook, "--index-dir", file)
@@ -215,25 +217,25 @@ def test_a_file_where_the_index_belongs_is_told(handbook: Path, tmp_path: Path, 
 def test_a_long_line_is_cut_around_its_match(tmp_path: Path, run: Run) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.md").write_text("# A\n\n" + "filler " * 300 + "zyzzyva " + "more " * 99)
-    shown = run("search", "zyzzyva", tmp_path / "docs").stdout
-    assert " zyzzyva more" in shown
-    assert max(map(len, shown.splitlines())) < 200
+    output = run("search", "zyzzyva", tmp_path / "docs").stdout
+    assert " zyzzyva more" in output
+    assert max(map(len, output.splitlines())) < 200
 
 
-def test_a_citation_that_no_longer_holds_says_so() -> None:
+def test_a_stale_citation_is_marked() -> None:
     span = Span(0, 5, 1, 1)
     for state, word in (("changed", "CHANGED"), ("gone", "GONE"), ("moved", "moved")):
         hit = Hit("c", "a.md", "", ("A",), span, "", "docs", 1.0, "text\n", False, state, "")
         assert word in render.answer(Answer("q", "hybrid", (hit,), {"c": 1}, 1.0))
 
 
-def test_a_missing_path_is_not_taken_for_a_word(run: Run) -> None:
+def test_a_missing_path_is_not_read_as_a_query_word(run: Run) -> None:
     result = run("search", "keys", "./no/such/folder")
     assert result.exit_code == 3
     assert "quotes" not in result.stderr
 
 
-def test_the_folder_defaults_to_this_one(
+def test_the_folder_defaults_to_the_current_one(
     handbook: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(handbook)
@@ -241,5 +243,5 @@ def test_the_folder_defaults_to_this_one(
 
 
 def test_the_bundled_model_finds_other_words(handbook: Path, ask: Ask) -> None:
-    found = ask("search", "revert a faulty deployment", handbook, model="static")
-    assert found["hits"][0]["uri"] == "operations/releases.md"
+    answer = ask("search", "revert a faulty deployment", handbook, model="static")
+    assert answer["hits"][0]["uri"] == "operations/releases.md"

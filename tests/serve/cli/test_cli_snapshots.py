@@ -39,15 +39,17 @@ def test_the_list(handbook: Path, run: Run, ask: Ask) -> None:
     shape = ask("snapshots", "list", handbook)
     assert list(shape) == ["held", "snapshots"]
     assert shape["held"] is None
-    kept = shape["snapshots"]
-    assert all(list(each) == GENERATION_KEYS for each in kept)
-    assert [each["generation"] for each in kept] == [1, 2, 3]
-    assert [each["active"] for each in kept] == [False, False, True]
-    assert [each["documents"] for each in kept] == [4, 5, 4]
-    changes = [(each["added"], each["changed"], each["removed"]) for each in kept]
+    snapshots = shape["snapshots"]
+    assert all(list(snapshot) == GENERATION_KEYS for snapshot in snapshots)
+    assert [snapshot["generation"] for snapshot in snapshots] == [1, 2, 3]
+    assert [snapshot["active"] for snapshot in snapshots] == [False, False, True]
+    assert [snapshot["documents"] for snapshot in snapshots] == [4, 5, 4]
+    changes = [
+        (snapshot["added"], snapshot["changed"], snapshot["removed"]) for snapshot in snapshots
+    ]
     assert changes == [(4, 0, 0), (1, 1, 0), (0, 0, 1)]
-    assert len({each["content"] for each in kept}) == 3
-    assert {each["model"] for each in kept} == {ask("status", handbook)["model"]}
+    assert len({snapshot["content"] for snapshot in snapshots}) == 3
+    assert {snapshot["model"] for snapshot in snapshots} == {ask("status", handbook)["model"]}
     lines = run("snapshots", "list", handbook).stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["3", "2", "1"]
     assert re.fullmatch(
@@ -86,9 +88,7 @@ def test_a_diff(handbook: Path, run: Run, ask: Ask) -> None:
     ]
 
 
-def test_a_roll_back_is_held_until_the_folder_is_indexed(
-    handbook: Path, run: Run, ask: Ask
-) -> None:
+def test_a_rollback_is_held_until_the_folder_is_indexed(handbook: Path, run: Run, ask: Ask) -> None:
     """Seen to fail when the check before a search neither looked at the hold nor was refused
 
     by the store for it.
@@ -104,7 +104,7 @@ def test_a_roll_back_is_held_until_the_folder_is_indexed(
         answer = words(ask, query, handbook)
         assert answer["generation"] == 1
         assert {hit["uri"] for hit in answer["hits"]} == uris
-        (held,) = (each for each in answer["incomplete"] if each["reason"] == "held")
+        (held,) = (note for note in answer["incomplete"] if note["reason"] == "held")
         assert "held at generation 1" in held["detail"]
         assert "lookfar index" in held["detail"]
     assert ask("status", handbook)["held"] == 1
@@ -118,25 +118,25 @@ def test_a_roll_back_is_held_until_the_folder_is_indexed(
     assert [hit["uri"] for hit in answer["hits"]] == ["late.md"]
     assert answer["incomplete"] == []
     assert ask("status", handbook)["held"] is None
-    numbers = [each["generation"] for each in ask("snapshots", "list", handbook)["snapshots"]]
+    numbers = [
+        snapshot["generation"] for snapshot in ask("snapshots", "list", handbook)["snapshots"]
+    ]
     assert numbers == [1, 4]
 
 
-def test_the_way_forward(handbook: Path, run: Run, ask: Ask) -> None:
+def test_rolling_forward_releases_the_hold(handbook: Path, run: Run, ask: Ask) -> None:
     run("snapshots", "rollback", 1, handbook)
     shape = ask("snapshots", "rollback", 2, handbook)
     assert list(shape) == ["held", "snapshot"]
     assert (shape["held"], shape["snapshot"]["generation"]) == (2, 2)
     assert shape["snapshot"]["active"]
-    shown = run("snapshots", "rollback", 3, handbook).stdout
-    assert "held" not in shown
+    output = run("snapshots", "rollback", 3, handbook).stdout
+    assert "held" not in output
     answer = words(ask, "zebra", handbook)
     assert (answer["generation"], answer["incomplete"]) == (3, [])
 
 
-def test_indexing_what_already_is_as_it_was_lets_go_without_a_new_generation(
-    handbook: Path, run: Run, ask: Ask
-) -> None:
+def test_indexing_without_changes_releases_the_hold(handbook: Path, run: Run, ask: Ask) -> None:
     run("snapshots", "rollback", 2, handbook)
     (handbook / "onboarding.md").write_text("# Other\n\nnarwhal\n")
     run("snapshots", "rollback", 3, handbook)
@@ -147,8 +147,8 @@ def test_indexing_what_already_is_as_it_was_lets_go_without_a_new_generation(
     assert ask("index", handbook)["generation"] == 4
 
 
-def test_old_text_comes_from_the_store_and_says_so(handbook: Path, ask: Ask) -> None:
-    """Text, span and hash are of one generation, and the state tells how the disk differs."""
+def test_old_text_comes_from_the_store_and_is_marked(handbook: Path, ask: Ask) -> None:
+    """Text, span and hash are of one generation; the state shows how the file differs."""
     (changed,) = words(ask, "rotate 90 days", handbook, "--as-of", 1, "-k", 1)["hits"]
     assert "every 90 days" in changed["text"]
     assert changed["state"] == "changed"
@@ -161,10 +161,10 @@ def test_old_text_comes_from_the_store_and_says_so(handbook: Path, ask: Ask) -> 
 
 
 @pytest.mark.parametrize("how", ["held", "as_of"])
-def test_a_generation_of_another_model_is_not_asked_with_this_one(
+def test_a_generation_of_another_model_is_not_searched_with_this_one(
     how: str, handbook: Path, run: Run
 ) -> None:
-    """Seen to fail without the check: the question's vector met those of another model."""
+    """Without the check, the query vector was compared with vectors of another model."""
     apart = ("--index-dir", handbook.parent / "apart")
     run("index", handbook, *apart, model="none")
     (handbook / "late.md").write_text("# Late\n\nwalrus\n")
@@ -195,8 +195,8 @@ def test_pins_and_pruning(handbook: Path, run: Run, ask: Ask) -> None:
         "kept": [1, 3],
     }
     assert "is not pinned" in run("snapshots", "unpin", 1, handbook).stdout
-    shown = run("snapshots", "prune", handbook, "--keep", 1).stdout
-    assert shown == "1 generation and 2 document versions removed\nstored: 3\n"
+    output = run("snapshots", "prune", handbook, "--keep", 1).stdout
+    assert output == "1 generation and 2 document versions removed\nstored: 3\n"
     assert run("snapshots", "prune", handbook).stdout.startswith("0 generations and 0 document")
     assert run("snapshots", "prune", handbook, "--keep", 0).exit_code == 2
 
@@ -222,7 +222,7 @@ def test_unknown_generations(command: tuple[object, ...], handbook: Path, run: R
     assert result.stdout == ""
 
 
-def test_names_that_are_not_there(handbook: Path, tmp_path: Path, run: Run) -> None:
+def test_missing_names(handbook: Path, tmp_path: Path, run: Run) -> None:
     result = run("snapshots", "rolback", 1, handbook)
     assert result.exit_code == 2
     assert "Did you mean rollback?" in result.stderr
@@ -233,7 +233,7 @@ def test_names_that_are_not_there(handbook: Path, tmp_path: Path, run: Run) -> N
 
 
 def test_the_group_alone_shows_its_commands(process: Callable[..., Any]) -> None:
-    shown = process("snapshots")
-    assert shown.returncode == 0
+    output = process("snapshots")
+    assert output.returncode == 0
     for name in ("list", "diff", "rollback", "pin", "unpin", "prune"):
-        assert f"\n  {name} " in shown.stdout
+        assert f"\n  {name} " in output.stdout

@@ -36,7 +36,7 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9]")
 def on_terminal(
     *arguments: object, env: dict[str, str] | None = None, typed: str = ""
 ) -> tuple[int, str]:
-    """Run the command on a terminal of its own, type what is wanted, and give all it wrote."""
+    """Run the command on its own terminal, type the input, and return all output."""
     pty = pytest.importorskip("pty")
     pid, master = pty.fork()
     if pid == 0:
@@ -44,7 +44,7 @@ def on_terminal(
         command = [sys.executable, "-m", "lookfar", *map(str, arguments)]
         os.execve(sys.executable, command, environment)
     os.write(master, typed.encode())
-    shown = b""
+    output = b""
     while True:
         try:
             more = os.read(master, 65536)
@@ -52,9 +52,9 @@ def on_terminal(
             break
         if not more:
             break
-        shown += more
+        output += more
     os.close(master)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), shown.decode("utf-8", "replace")
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), output.decode("utf-8", "replace")
 
 
 def test_help_and_version(process: Process) -> None:
@@ -63,13 +63,13 @@ def test_help_and_version(process: Process) -> None:
     assert re.fullmatch(r"lookfar \d+\.\d+\.\d+\n", process("--version").stdout)
 
 
-def test_help_needs_nothing_heavy() -> None:
+def test_help_imports_nothing_heavy() -> None:
     program = "import sys, lookfar.serve.cli.main; print(*sys.modules)"
-    shown = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     ).stdout.split()
     heavy = {"numpy", "tantivy", "tokenizers", "rich", "sqlite3", "yaml", "lookfar.library"}
-    assert heavy & set(shown) == set()
+    assert heavy & set(output) == set()
 
 
 def test_a_mistyped_command_is_recognised(run: Run) -> None:
@@ -86,14 +86,14 @@ def test_a_mistyped_option_is_recognised(run: Run) -> None:
     assert "Did you mean --top-k?" in result.stderr
 
 
-def test_an_option_before_its_command_is_told_where_to_go(run: Run) -> None:
+def test_an_option_before_its_command_gets_a_hint(run: Run) -> None:
     assert "after the command" in run("--verbose", "search", "x").stderr
 
 
 @pytest.mark.parametrize(
     "arguments", [("index", ""), ("search", "x", ""), ("status", ""), ("status", "--index-dir", "")]
 )
-def test_an_empty_folder_name_is_not_this_folder(
+def test_an_empty_folder_name_is_not_the_current_folder(
     arguments: tuple[str, ...], run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -120,7 +120,7 @@ def test_errors_are_one_json_object(arguments: tuple[str, ...], run: Run) -> Non
     assert result.exit_code == 2 + (arguments[0] == "index")
 
 
-def test_verbose_shows_what_a_developer_needs(tmp_path: Path, run: Run) -> None:
+def test_verbose_shows_developer_details(tmp_path: Path, run: Run) -> None:
     plain = run("index", tmp_path / "absent")
     verbose = run("index", tmp_path / "absent", "--verbose")
     assert "Traceback" not in plain.output
@@ -133,7 +133,7 @@ def broken(*_: object, **__: object) -> None:
     raise RuntimeError("the inside of the machine")
 
 
-def test_the_unexpected_is_told_without_a_trace(
+def test_an_unexpected_error_is_reported_without_a_trace(
     handbook: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lookfar.library.Library.search", broken)
@@ -151,7 +151,7 @@ def interrupted(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_an_interrupt_says_that_the_index_is_intact(
+def test_an_interrupt_reports_that_the_index_is_intact(
     handbook: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lookfar.collections.folder.Folder.index", interrupted)
@@ -182,7 +182,7 @@ def test_a_real_interrupt(tmp_path: Path, own_home: Path) -> None:
 
 
 def test_an_interrupt_while_starting_leaves_no_trace() -> None:
-    """Somebody may be quicker than our imports. Proved by mutation: without the guard, a trace."""
+    """Ctrl-C may come during our imports; without the guard, this printed a stack trace."""
     program = "import builtins, sys; from lookfar.serve.entry import main\n"
     program += "def stop(*_, **__): raise KeyboardInterrupt\n"
     program += "sys.argv = ['lookfar', 'status']; builtins.__import__ = stop\n"
@@ -196,7 +196,7 @@ def test_an_interrupt_while_starting_leaves_no_trace() -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
 @pytest.mark.parametrize("command", ["read big.md {folder}", "search words {folder} -k 900 --json"])
-def test_a_reader_that_leaves_is_no_error(command: str, tmp_path: Path) -> None:
+def test_a_closed_pipe_is_not_an_error(command: str, tmp_path: Path) -> None:
     folder = tmp_path / "docs"
     folder.mkdir()
     (folder / "big.md").write_text("# Big\n\n" + "".join(f"words {n}\n\n" for n in range(60_000)))
@@ -216,20 +216,20 @@ def test_a_reader_that_leaves_is_no_error(command: str, tmp_path: Path) -> None:
 @pytest.mark.skipif(os.name == "nt", reason="needs a pseudo-terminal")
 class TestOnATerminal:
     def test_colours_and_highlights(self, handbook: Path) -> None:
-        code, shown = on_terminal("search", "signing key", handbook, *HASH)
+        code, output = on_terminal("search", "signing key", handbook, *HASH)
         assert code == 0
-        assert "\x1b[1;33mSigning\x1b[0m" in shown or "\x1b[1;33msigning\x1b[0m" in shown
+        assert "\x1b[1;33mSigning\x1b[0m" in output or "\x1b[1;33msigning\x1b[0m" in output
 
     def test_no_color(self, handbook: Path) -> None:
         on_terminal("index", handbook, *HASH)
-        _, shown = on_terminal("search", "signing key", handbook, *HASH, env={"NO_COLOR": "1"})
-        assert not re.search(r"\x1b\[[0-9;]*3[0-9]", shown)
+        _, output = on_terminal("search", "signing key", handbook, *HASH, env={"NO_COLOR": "1"})
+        assert not re.search(r"\x1b\[[0-9;]*3[0-9]", output)
 
     def test_a_bar_shows_progress(self, handbook: Path) -> None:
-        _, shown = on_terminal("index", handbook, *HASH)
-        assert "Indexing handbook" in shown
-        assert "4 of 4 files" in shown
-        assert "MB/s" in shown
+        _, output = on_terminal("index", handbook, *HASH)
+        assert "Indexing handbook" in output
+        assert "4 of 4 files" in output
+        assert "MB/s" in output
 
     def test_the_bar_shows_rate_and_time_left(self, tmp_path: Path) -> None:
         """Also of a folder that takes long enough to be waited for, and of a rebuild."""
@@ -238,50 +238,50 @@ class TestOnATerminal:
         for number in range(300):
             (folder / f"{number}.md").write_text(f"# Page {number}\n\n" + "many words\n" * 200)
         for command in ("index", "reindex"):
-            _, shown = on_terminal(command, folder, "--set", "index.workers=1", *HASH)
-            assert re.search(r"[\d,]+ of 300 files", shown)
-            assert re.search(r"\d+\.\d MB/s", shown)
-            assert re.search(r"\d:\d\d:\d\d", shown), "the time left"
-            assert "\u2501" in shown, "the bar itself"
-            assert COLOUR.search(shown)
+            _, output = on_terminal(command, folder, "--set", "index.workers=1", *HASH)
+            assert re.search(r"[\d,]+ of 300 files", output)
+            assert re.search(r"\d+\.\d MB/s", output)
+            assert re.search(r"\d:\d\d:\d\d", output), "the time left"
+            assert "\u2501" in output, "the bar itself"
+            assert COLOUR.search(output)
 
     def test_an_import_shows_rate_and_time_left(self, tmp_path: Path) -> None:
         file = tmp_path / "many.jsonl"
         file.write_text("".join(f'{{"text": "text number {n}"}}\n' for n in range(1500)))
-        code, shown = on_terminal("documents", "import", file, "--db", "notes", *HASH)
-        assert code == 0, shown
-        assert "Reading documents" in shown
-        assert re.search(r"[\d,]+/s", shown)
-        assert "1,500 added" in shown
+        code, output = on_terminal("documents", "import", file, "--db", "notes", *HASH)
+        assert code == 0, output
+        assert "Reading documents" in output
+        assert re.search(r"[\d,]+/s", output)
+        assert "1,500 added" in output
 
     def test_a_question_is_answered_with_breadcrumbs(self, handbook: Path) -> None:
-        _, shown = on_terminal("search", "signing key", handbook, *HASH)
-        assert "\x1b[32m   Keys" in shown, "where it stands"
-        assert re.search(r"\x1b\[1;36msecurity/keys\.md:\d+-\d+", shown)
+        _, output = on_terminal("search", "signing key", handbook, *HASH)
+        assert "\x1b[32m   Keys" in output, "its heading"
+        assert re.search(r"\x1b\[1;36msecurity/keys\.md:\d+-\d+", output)
 
     def test_an_error_is_coloured(self, tmp_path: Path) -> None:
-        _, shown = on_terminal("index", tmp_path / "absent")
-        assert "\x1b[31m\x1b[1merror ROOT_NOT_FOUND:\x1b[0m" in shown
-        assert "\x1b[36mhint:\x1b[0m" in shown
+        _, output = on_terminal("index", tmp_path / "absent")
+        assert "\x1b[31m\x1b[1merror ROOT_NOT_FOUND:\x1b[0m" in output
+        assert "\x1b[36mhint:\x1b[0m" in output
         _, plain = on_terminal("index", tmp_path / "absent", env={"NO_COLOR": "1"})
         assert "\x1b" not in plain
 
     def test_a_table_has_heads_for_people_alone(self, process: Process) -> None:
-        _, shown = on_terminal("config", "show", "search.top_k")
-        assert re.search(r"key .*value .*from", shown)
-        assert COLOUR.search(shown)
+        _, output = on_terminal("config", "show", "search.top_k")
+        assert re.search(r"key .*value .*from", output)
+        assert COLOUR.search(output)
         piped = process("config", "show", "search.top_k").stdout
         assert piped == "search.top_k  10  default\n"
 
     def test_a_person_is_asked_before_an_index_goes(self, handbook: Path) -> None:
         on_terminal("index", handbook, "--quiet", *HASH)
-        code, shown = on_terminal("delete", handbook, *HASH, typed="n\n")
+        code, output = on_terminal("delete", handbook, *HASH, typed="n\n")
         assert code == 130
-        assert "Its files stay." in shown
-        assert "Removed" not in shown
-        code, shown = on_terminal("delete", handbook, *HASH, typed="y\n")
+        assert "Its files stay." in output
+        assert "Removed" not in output
+        code, output = on_terminal("delete", handbook, *HASH, typed="y\n")
         assert code == 0
-        assert "Removed" in shown
+        assert "Removed" in output
 
     @pytest.mark.parametrize(
         "command", [("search", "keys"), ("read", "evil.md"), ("outline", "evil.md"), ("status",)]
@@ -293,21 +293,21 @@ class TestOnATerminal:
         folder.mkdir()
         (folder / "evil.md").write_text(HOSTILE)
         on_terminal("index", folder, "--quiet", *HASH)
-        code, shown = on_terminal(*command, folder, *HASH)
-        assert code == 0, shown
+        code, output = on_terminal(*command, folder, *HASH)
+        assert code == 0, output
         # What remains of escapes are the colours that we set ourselves.
-        assert not re.search(r"\x1b(?!\[[0-9;]*m)", shown)
-        assert "\x1b[31mred" not in shown
-        assert not re.search("[\x07\x08\x7f\x9b\u202e]", shown)
+        assert not re.search(r"\x1b(?!\[[0-9;]*m)", output)
+        assert "\x1b[31mred" not in output
+        assert not re.search("[\x07\x08\x7f\x9b\u202e]", output)
 
 
 def test_a_pipe_gets_no_colours_and_no_control_characters(tmp_path: Path, process: Process) -> None:
     folder = tmp_path / "evil"
     folder.mkdir()
     (folder / "evil.md").write_text(HOSTILE)
-    shown = process("search", "keys", folder, *HASH).stdout
-    assert "\\x1b[2J" in shown
-    assert not re.search("[\x1b\x07\x08\x7f\x9b\u202e]", shown)
+    output = process("search", "keys", folder, *HASH).stdout
+    assert "\\x1b[2J" in output
+    assert not re.search("[\x1b\x07\x08\x7f\x9b\u202e]", output)
     as_json = process("search", "keys", folder, "--json", *HASH).stdout
     assert not re.search("[\x1b\x07\x08\x7f\x9b\u202e]", as_json)
     assert json.loads(as_json)["hits"][0]["text"] == HOSTILE, "escaped, not altered"
@@ -339,13 +339,13 @@ def test_colours_can_be_forced_and_forbidden(handbook: Path, process: Process) -
         assert bool(COLOUR.search(failed)) is coloured, env
 
 
-def test_error_messages_are_made_safe_too(run: Run) -> None:
+def test_error_messages_are_escaped(run: Run) -> None:
     result = run("index", "no\x1b[31msuch\nfolder")
     assert "\x1b" not in result.stderr
     assert result.stderr.count("\n") == 2
 
 
-def test_a_terminal_that_speaks_little(tmp_path: Path, process: Process) -> None:
+def test_a_terminal_without_unicode(tmp_path: Path, process: Process) -> None:
     folder = tmp_path / "docs"
     folder.mkdir()
     (folder / "a.md").write_text("# Schlüssel 漢字\n\nkeys\n", encoding="utf-8")
@@ -357,13 +357,13 @@ def test_a_terminal_that_speaks_little(tmp_path: Path, process: Process) -> None
     assert json.loads(as_json)["hits"][0]["title"] == "Schlüssel 漢字"
 
 
-def test_names_stay_on_their_line() -> None:
+def test_names_are_escaped_to_one_line() -> None:
     assert safe_name("a\nb\tc\x1b") == "a\\x0ab\\x09c\\x1b"
     assert safe_text("a\nb\tc\x1b\r") == "a\nb\tc\\x1b\\x0d"
     assert safe_name("漢字 é \u200f") == "漢字 é \u200f"
     assert json.loads(safe_json({"a": "\x9b\ud800漢"})) == {"a": "\x9b\ud800漢"}
 
 
-def test_every_way_to_end_has_an_exit_code_of_its_own_kind() -> None:
+def test_every_kind_of_ending_has_its_own_exit_code() -> None:
     assert LookfarError.exit_code == 1
     assert exits.INTERRUPTED == 130

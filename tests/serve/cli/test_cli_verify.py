@@ -43,8 +43,10 @@ def test_a_sound_index(handbook: Path, run: Run, ask: Ask) -> None:
     )
 
 
-def test_damage_is_told_and_left_alone(handbook: Path, run: Run, ask: Ask, damaged: Path) -> None:
-    """Seen to fail when the exit code was always 0."""
+def test_damage_is_reported_and_not_changed(
+    handbook: Path, run: Run, ask: Ask, damaged: Path
+) -> None:
+    """Fails if the exit code is always 0."""
     for _ in range(2):
         result = run("verify", handbook, "--index-dir", damaged)
         assert result.exit_code == CHECK_FAILED
@@ -59,7 +61,7 @@ def test_damage_is_told_and_left_alone(handbook: Path, run: Run, ask: Ask, damag
     assert problem == {"artefact": "vectors", "detail": "row 0 differs from what was written"}
 
 
-def test_repair_makes_it_sound(handbook: Path, run: Run, ask: Ask, damaged: Path) -> None:
+def test_repair_fixes_the_index(handbook: Path, run: Run, ask: Ask, damaged: Path) -> None:
     shape = ask("verify", handbook, "--repair", "--index-dir", damaged)
     (only,) = shape["collections"]
     assert shape["sound"] is True
@@ -70,7 +72,7 @@ def test_repair_makes_it_sound(handbook: Path, run: Run, ask: Ask, damaged: Path
     assert (result.exit_code, result.stdout) == (0, "sound    handbook\n")
 
 
-def test_a_repair_says_what_it_mended(handbook: Path, run: Run, damaged: Path) -> None:
+def test_a_repair_reports_what_it_fixed(handbook: Path, run: Run, damaged: Path) -> None:
     result = run("verify", handbook, "--repair", "--index-dir", damaged)
     assert result.exit_code == 0
     assert result.stdout.splitlines()[0] == "repaired handbook: 1 problem repaired"

@@ -36,7 +36,7 @@ def watching(*arguments: object) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_it_tells_each_pass_and_leaves_when_asked(handbook: Path, how: signal.Signals) -> None:
+def test_watch_reports_each_pass_and_stops_on_a_signal(handbook: Path, how: signal.Signals) -> None:
     with watching(handbook) as process:
         assert process.stderr is not None
         assert process.stderr.readline().startswith("watching ")
@@ -63,7 +63,7 @@ def test_with_json_each_pass_is_an_object_on_a_line(handbook: Path) -> None:
     assert process.returncode == 0
 
 
-def test_a_pause_out_of_range_is_refused(handbook: Path) -> None:
+def test_an_invalid_debounce_is_refused(handbook: Path) -> None:
     with watching(handbook, "--debounce-ms", 5) as process:
         _, err = process.communicate(timeout=20)
     assert process.returncode == 2

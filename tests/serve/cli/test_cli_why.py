@@ -51,8 +51,8 @@ def test_the_json_shape_of_a_ruling(project: Path, run: Run, ask: Ask) -> None:
     assert ask("why", "./src/own.gen.py", project)["indexed"] is True
 
 
-def test_a_ruling_for_people(project: Path, run: Run) -> None:
-    """The verdict, the reason, and the rule with its place."""
+def test_a_ruling_as_text(project: Path, run: Run) -> None:
+    """It shows the verdict, the reason, and the rule with its position."""
     out = run("why", "src/a.gen.py", project)
     assert out.exit_code == 0
     assert out.stdout.splitlines() == [
@@ -78,29 +78,29 @@ def test_commands_take_names_of_definitions(project: Path, run: Run, ask: Ask) -
     tree = run("outline", "src/shelf.py", project).stdout.splitlines()
     assert tree[1:] == ["1  class Shelf", "4    def put(self, book)  method"]
     assert ask("outline", "src/shelf.py", project)["sections"][1]["kind"] == "method"
-    found = ask("related", "Shelf.put", project)
-    assert found["totals"]["definitions"] == 1
-    mentions = [(e["uri"], e["line"]) for e in found["entries"] if e["kind"] == "mentions"]
+    related = ask("related", "Shelf.put", project)
+    assert related["totals"]["definitions"] == 1
+    mentions = [(e["uri"], e["line"]) for e in related["entries"] if e["kind"] == "mentions"]
     assert mentions == [("src/use.py", 1)]
-    shown = run("related", "Shelf.put", project, "--kind", "mentions").stdout
-    assert "src/use.py:1" in shown
-    assert "shelf.put(1)" in shown
+    output = run("related", "Shelf.put", project, "--kind", "mentions").stdout
+    assert "src/use.py:1" in output
+    assert "shelf.put(1)" in output
 
 
 def test_why_a_document_is_not_among_the_hits(project: Path, run: Run, ask: Ask) -> None:
-    """The verdict with rank and score; what is ignored is told by its rule all the same."""
+    """The verdict has rank and score; for an ignored file, the rule is still shown."""
     assert run("index", project).exit_code == 0
     shape = ask("why", "src/shelf.py", project, "--query", "Shelf put")
     assert shape["verdict"] == "shown"
     assert shape["rank"] >= 1
-    assert {each["stage"] for each in shape["explanation"]} >= {"definition"}
+    assert {step["stage"] for step in shape["explanation"]} >= {"definition"}
     ignored = ask("why", "src/a.gen.py", project, "--query", "Shelf put")
     assert ignored["admitted"] is False
-    told = run("why", "src/shelf.py", project, "--query", "Shelf put").output
-    assert told.startswith("src/shelf.py  shown\nIt is hit ")
+    output = run("why", "src/shelf.py", project, "--query", "Shelf put").output
+    assert output.startswith("src/shelf.py  shown\nIt is hit ")
 
 
-def test_a_query_sees_what_a_search_would_index_first(project: Path, ask: Ask) -> None:
-    """Caught: of a document that was new, only the rules were told, though a search found it."""
+def test_query_indexes_new_files_first(project: Path, ask: Ask) -> None:
+    """For a new document, only the rules were shown although a search found it."""
     (project / "new.md").write_text("# New\n\nA zebra on the shelf.\n", encoding="utf-8")
     assert ask("why", "new.md", project, "--query", "zebra")["verdict"] == "shown"

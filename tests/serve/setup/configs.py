@@ -161,7 +161,7 @@ SAMPLES: Final = {
     "continue": PLAIN,
     "junie": PLAIN,
 }
-"""By client, a file that somebody has."""
+"""A sample settings file for each client."""
 
 LINUX: Final = {
     "claude-code": ".claude.json",
@@ -183,7 +183,7 @@ LINUX: Final = {
     "continue": ".continue/mcpServers/lookfar.json",
     "junie": ".junie/mcp/mcp.json",
 }
-"""Where it lies below a home on Linux."""
+"""Its path below the home folder on Linux."""
 
 APPLE: Final = {
     "claude-desktop": "Library/Application Support/Claude/claude_desktop_config.json",

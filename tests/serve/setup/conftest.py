@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from lookfar.serve.cli.main import cli
 
 Setup = Callable[..., Result]
-Told = Callable[..., dict[str, Any]]
+Report = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def nothing_installed(own_home: Path, project: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.fixture
 def setup() -> Setup:
-    """Run ``lookfar setup`` without an index and without the question at the end."""
+    """Run ``lookfar setup`` without indexing and without the test search."""
 
     def run(*arguments: object, answers: str = "", index: bool = False) -> Result:
         given = [*map(str, arguments), *([] if index else ["--no-index"])]
@@ -48,8 +48,8 @@ def setup() -> Setup:
 
 
 @pytest.fixture
-def told(setup: Setup) -> Told:
-    """The object that it prints with ``--json --yes``."""
+def report(setup: Setup) -> Report:
+    """Run ``lookfar setup --json --yes`` and return the object."""
 
     def run(*arguments: object, **more: Any) -> dict[str, Any]:
         result = setup(*arguments, "--yes", "--json", **more)

@@ -13,7 +13,7 @@ def is_one_insertion(old: str, new: str) -> bool:
 
 
 def only_inserted(old: str, new: str) -> bool:
-    """Whether ``new`` is ``old`` with one text put in, and perhaps a comma before it."""
+    """Return whether ``new`` is ``old`` with one insertion, and perhaps a comma before it."""
     if is_one_insertion(old, new):
         return True
     at = 0

@@ -17,7 +17,7 @@ from lookfar.serve.setup.machine import Machine, find_launcher
 from serve.setup.configs import LINUX, SAMPLES
 
 Setup = Callable[..., Result]
-Told = Callable[..., dict[str, Any]]
+Report = Callable[..., dict[str, Any]]
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the paths are those of Linux")
 
@@ -38,7 +38,7 @@ def codex(own_home: Path) -> Path:
     return path
 
 
-def test_it_finds_clients_and_configures_those_chosen(
+def test_setup_finds_clients_and_configures_the_confirmed_ones(
     cursor: Path, codex: Path, setup: Setup
 ) -> None:
     result = setup(answers="y\nn\n")
@@ -53,13 +53,13 @@ def test_it_finds_clients_and_configures_those_chosen(
     assert codex.read_text(encoding="utf-8") == SAMPLES["codex"]
 
 
-def test_only_the_client_that_was_named(cursor: Path, codex: Path, told: Told) -> None:
-    shape = told("--client", "codex", "--client", "codex")
+def test_only_the_client_that_was_named(cursor: Path, codex: Path, report: Report) -> None:
+    shape = report("--client", "codex", "--client", "codex")
     assert [(step["client"], step["state"]) for step in shape["changes"]] == [("codex", "added")]
     assert cursor.read_text(encoding="utf-8") == SAMPLES["cursor"]
-    undone = told("--undo", "--client", "cursor")
+    undone = report("--undo", "--client", "cursor")
     assert undone["changes"] == []
-    assert told("--undo", "--client", "codex")["changes"][0]["state"] == "restored"
+    assert report("--undo", "--client", "codex")["changes"][0]["state"] == "restored"
     assert codex.read_text(encoding="utf-8") == SAMPLES["codex"]
 
 
@@ -70,16 +70,16 @@ def test_a_dry_run_changes_nothing(cursor: Path, own_home: Path, setup: Setup) -
     assert "+++ " in result.stdout
     assert "+## Searching this project" in result.stdout
     assert cursor.read_text(encoding="utf-8") == SAMPLES["cursor"]
-    assert [each.name for each in own_home.iterdir()] == [".cursor"]
+    assert [path.name for path in own_home.iterdir()] == [".cursor"]
     assert not Path("AGENTS.md").exists()
 
 
-def test_an_undo_is_shown_and_asked_for(cursor: Path, setup: Setup) -> None:
+def test_undo_shows_a_diff_and_asks(cursor: Path, setup: Setup) -> None:
     setup("--yes")
     after = cursor.read_text(encoding="utf-8")
-    shown = setup("--undo", "--dry-run")
-    assert '-        "lookfar": {' in shown.stdout
-    assert "Cursor: would be changed" in shown.stdout
+    output = setup("--undo", "--dry-run")
+    assert '-        "lookfar": {' in output.stdout
+    assert "Cursor: would be changed" in output.stdout
     declined = setup("--undo", answers="n\n")
     assert "Undo this in Cursor? [Y/n]" in declined.stderr
     assert cursor.read_text(encoding="utf-8") == after
@@ -88,7 +88,7 @@ def test_an_undo_is_shown_and_asked_for(cursor: Path, setup: Setup) -> None:
     assert "There is nothing to undo." in setup("--undo", "--yes").stdout
 
 
-def test_nobody_to_ask_is_no_agreement(cursor: Path, setup: Setup) -> None:
+def test_without_a_terminal_confirmation_is_required(cursor: Path, setup: Setup) -> None:
     for arguments in ([], ["--json"]):
         result = setup(*arguments)
         assert result.exit_code == 2
@@ -105,33 +105,35 @@ def test_no_client_at_all(setup: Setup) -> None:
     assert "claude-code" in result.stderr
 
 
-def test_a_client_that_nobody_knows(setup: Setup) -> None:
+def test_an_unknown_client(setup: Setup) -> None:
     result = setup("--client", "curser", "--yes")
     assert result.exit_code == 2
     assert "Did you mean cursor?" in result.stderr
     assert "Known clients: claude-code" in setup("--client", "emacs-of-old", "--yes").stderr
 
 
-def test_a_project_by_another_name_is_the_same(project: Path, tmp_path: Path, told: Told) -> None:
+def test_a_symlinked_project_is_the_same_project(
+    project: Path, tmp_path: Path, report: Report
+) -> None:
     (tmp_path / "link").symlink_to(project)
-    told(tmp_path / "link", "--client", "cursor", "--scope", "project")
+    report(tmp_path / "link", "--client", "cursor", "--scope", "project")
     assert (project / ".cursor" / "mcp.json").exists()
-    assert told("--undo")["changes"][0]["state"] == "restored"
+    assert report("--undo")["changes"][0]["state"] == "restored"
     assert not (project / ".cursor").exists()
 
 
-def test_a_folder_whose_name_is_no_text(own_home: Path, tmp_path: Path, told: Told) -> None:
+def test_a_folder_name_that_is_not_unicode(own_home: Path, tmp_path: Path, report: Report) -> None:
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
     folder.mkdir()
-    shape = told(folder, "--client", "junie", "--client", "gemini")
+    shape = report(folder, "--client", "junie", "--client", "gemini")
     assert shape["exit_code"] == 2
     assert [step["state"] for step in shape["changes"]] == ["failed", "added"]
     assert not (own_home / LINUX["junie"]).exists()
 
 
-def test_a_guide_that_cannot_be_read_is_told(project: Path, told: Told) -> None:
+def test_an_unreadable_guide_is_reported(project: Path, report: Report) -> None:
     (project / "CLAUDE.md").mkdir()
-    shape = told("--client", "claude-code", "--client", "codex", "--snippet")
+    shape = report("--client", "claude-code", "--client", "codex", "--snippet")
     assert [step["state"] for step in shape["changes"]] == ["added", "added", "failed", "added"]
     assert markdown.has((project / "AGENTS.md").read_text(encoding="utf-8"))
 
@@ -149,7 +151,7 @@ def test_a_client_without_a_file_in_projects(setup: Setup, cursor: Path) -> None
     assert cursor.read_text(encoding="utf-8") == SAMPLES["cursor"]
 
 
-def test_at_home_there_is_no_project_to_name(
+def test_the_home_folder_is_not_a_project(
     own_home: Path, codex: Path, setup: Setup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(own_home)
@@ -170,8 +172,8 @@ def test_options_that_contradict_each_other(arguments: tuple[str, ...], setup: S
     assert setup(*arguments, "--yes").exit_code == 2
 
 
-def test_the_object_for_scripts(cursor: Path, project: Path, told: Told) -> None:
-    shape = told()
+def test_the_json_object(cursor: Path, project: Path, report: Report) -> None:
+    shape = report()
     (step,) = shape["changes"]
     assert shape["project"] == str(project)
     assert shape["command"] == [str(Path(sys.executable).parent / "lookfar"), "mcp"]
@@ -188,43 +190,41 @@ def test_the_object_for_scripts(cursor: Path, project: Path, told: Told) -> None
     assert any("lookfar" in line for line in step["diff"])
 
 
-# --- what agents are told ---------------------------------------------------------------------
+# --- snippets ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("text", [None, "# Rules\n\nBe kind.\n", "# Rules", "# Rules\r\n\r\n"])
-def test_the_snippet_comes_once_and_goes(
-    text: str | None, codex: Path, project: Path, told: Told
+def test_the_snippet_is_added_once_and_removed(
+    text: str | None, codex: Path, project: Path, report: Report
 ) -> None:
     path = project / "AGENTS.md"
     if text is not None:
         path.write_bytes(text.encode())
-    assert [step["state"] for step in told("--snippet")["changes"]] == ["added", "added"]
+    assert [step["state"] for step in report("--snippet")["changes"]] == ["added", "added"]
     after = path.read_bytes()
     assert after.startswith((text or "").encode())
     assert after.count(b"## Searching this project") == 1
     assert not text or "\r\n" not in text or after.count(b"\n") == after.count(b"\r\n")
-    assert [step["state"] for step in told("--snippet")["changes"]] == ["unchanged", "unchanged"]
+    assert [step["state"] for step in report("--snippet")["changes"]] == ["unchanged", "unchanged"]
     assert path.read_bytes() == after
-    assert told("--undo")["exit_code"] == 0
+    assert report("--undo")["exit_code"] == 0
     assert (path.read_bytes() if path.exists() else None) == (text.encode() if text else text)
     assert codex.read_text(encoding="utf-8") == SAMPLES["codex"]
 
 
-def test_an_older_snippet_is_renewed_where_it_stands(
-    codex: Path, project: Path, told: Told
-) -> None:
+def test_an_older_snippet_is_updated_in_place(codex: Path, project: Path, report: Report) -> None:
     path = project / "AGENTS.md"
     path.write_text(f"# A\n\n{markdown.BEGIN}\nold\n{markdown.END}\n\n# B\n", encoding="utf-8")
-    assert told("--snippet")["changes"][1]["state"] == "updated"
+    assert report("--snippet")["changes"][1]["state"] == "updated"
     after = path.read_text(encoding="utf-8")
     assert after.startswith("# A\n\n<!-- lookfar: begin -->\n## Searching")
     assert after.endswith("<!-- lookfar: end -->\n\n# B\n")
     path.write_text(after + "more\n", encoding="utf-8")
-    assert [step["state"] for step in told("--undo")["changes"]] == ["restored", "removed"]
+    assert [step["state"] for step in report("--undo")["changes"]] == ["restored", "removed"]
     assert path.read_text(encoding="utf-8") == "# A\n\n\n# B\nmore\n"
 
 
-def test_half_a_snippet_is_left_alone(codex: Path, project: Path, setup: Setup) -> None:
+def test_half_a_snippet_is_not_changed(codex: Path, project: Path, setup: Setup) -> None:
     path = project / "AGENTS.md"
     path.write_text(f"{markdown.BEGIN}\nold\n", encoding="utf-8")
     result = setup("--yes", "--snippet")
@@ -233,7 +233,7 @@ def test_half_a_snippet_is_left_alone(codex: Path, project: Path, setup: Setup) 
     assert path.read_text(encoding="utf-8") == f"{markdown.BEGIN}\nold\n"
 
 
-def test_the_snippet_needs_a_yes_of_its_own(codex: Path, project: Path, setup: Setup) -> None:
+def test_the_snippet_needs_its_own_confirmation(codex: Path, project: Path, setup: Setup) -> None:
     setup("--yes")
     assert not (project / "AGENTS.md").exists()
     asked = setup(answers="\n")
@@ -244,43 +244,45 @@ def test_the_snippet_needs_a_yes_of_its_own(codex: Path, project: Path, setup: S
     assert markdown.has((project / "AGENTS.md").read_text(encoding="utf-8"))
 
 
-def test_each_client_is_told_in_its_own_file(project: Path, told: Told) -> None:
+def test_each_client_gets_the_snippet_in_its_own_file(project: Path, report: Report) -> None:
     named = ("--client", "claude-code", "--client", "gemini", "--client", "codex")
-    told(*named, "--client", "claude-desktop", "--snippet")
+    report(*named, "--client", "claude-desktop", "--snippet")
     for name in ("CLAUDE.md", "GEMINI.md", "AGENTS.md"):
         assert markdown.has((project / name).read_text(encoding="utf-8"))
-    told("--undo")
+    report("--undo")
     assert sorted(os.listdir(project)) == ["guide.md", "package.json"]
 
 
-def test_who_reads_agents_md_through_another_file_is_told_once(project: Path, told: Told) -> None:
+def test_a_file_that_includes_agents_md_gets_no_second_snippet(
+    project: Path, report: Report
+) -> None:
     (project / "CLAUDE.md").write_text("@AGENTS.md\n", encoding="utf-8")
     (project / "GEMINI.md").symlink_to("AGENTS.md")
-    shape = told("--client", "claude-code", "--client", "gemini", "--snippet")
+    shape = report("--client", "claude-code", "--client", "gemini", "--snippet")
     assert [step["client"] for step in shape["changes"]] == ["claude-code", "gemini", "snippet"]
     assert (project / "CLAUDE.md").read_text(encoding="utf-8") == "@AGENTS.md\n"
     text = (project / "AGENTS.md").read_text(encoding="utf-8")
     assert text.count(markdown.BEGIN) == 1
 
 
-def test_a_skill_instead(project: Path, told: Told) -> None:
+def test_a_skill_instead(project: Path, report: Report) -> None:
     named = ("--client", "claude-code", "--client", "codex")
-    told(*named, "--skill")
+    report(*named, "--skill")
     for folder in (".claude", ".agents"):
         text = (project / folder / "skills" / "lookfar" / "SKILL.md").read_text(encoding="utf-8")
         assert text.startswith("---\nname: lookfar\ndescription: ")
         assert text.count(markdown.BEGIN) == 1
     assert not (project / "CLAUDE.md").exists()
-    assert {step["state"] for step in told(*named, "--skill")["changes"]} == {"unchanged"}
-    told("--undo")
+    assert {step["state"] for step in report(*named, "--skill")["changes"]} == {"unchanged"}
+    report("--undo")
     assert sorted(os.listdir(project)) == ["guide.md", "package.json"]
 
 
-def test_a_skill_of_somebody_else_is_left_alone(project: Path, told: Told) -> None:
+def test_a_foreign_skill_is_not_changed(project: Path, report: Report) -> None:
     path = project / ".agents" / "skills" / "lookfar" / "SKILL.md"
     path.parent.mkdir(parents=True)
     path.write_text("---\nname: lookfar\n---\nmine\n", encoding="utf-8")
-    shape = told("--client", "codex", "--skill")
+    shape = report("--client", "codex", "--skill")
     assert shape["exit_code"] == 2
     assert path.read_text(encoding="utf-8").endswith("mine\n")
 
@@ -318,7 +320,7 @@ def test_what_uvx_runs_is_started_by_uvx(tmp_path: Path) -> None:
     assert find_launcher(machine, python) == (python, "-m", "lookfar")
 
 
-def test_on_windows_a_program_has_its_ending(tmp_path: Path) -> None:
+def test_on_windows_a_program_has_its_extension(tmp_path: Path) -> None:
     ours = program(tmp_path / "Scripts" / "lookfar.exe")
     machine = Machine("win32", {"PATH": ""})
     assert find_launcher(machine, str(ours.parent / "python.exe")) == (str(ours),)
@@ -328,7 +330,7 @@ def test_on_windows_a_program_has_its_ending(tmp_path: Path) -> None:
 
 
 def on_terminal(answers: bytes, *arguments: str, **variables: str) -> tuple[int, str]:
-    """Run the command on a terminal of its own, where somebody types ``answers``."""
+    """Run the command on its own terminal and type ``answers``."""
     import pty
 
     pid, master = pty.fork()
@@ -337,7 +339,7 @@ def on_terminal(answers: bytes, *arguments: str, **variables: str) -> tuple[int,
         command = [sys.executable, "-m", "lookfar", "setup", "--no-index", *arguments]
         os.execve(sys.executable, command, environment)
     os.write(master, answers)
-    shown = b""
+    output = b""
     while True:
         try:
             more = os.read(master, 65536)
@@ -345,20 +347,20 @@ def on_terminal(answers: bytes, *arguments: str, **variables: str) -> tuple[int,
             break
         if not more:
             break
-        shown += more
+        output += more
     os.close(master)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), shown.decode("utf-8", "replace")
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), output.decode("utf-8", "replace")
 
 
 def test_a_terminal_shows_colours_and_asks(cursor: Path) -> None:
-    code, shown = on_terminal(b"y\nn\n")
-    assert code == 0, shown
-    assert "\x1b[32m+" in shown
-    assert "Change the settings of Cursor?" in shown
+    code, output = on_terminal(b"y\nn\n")
+    assert code == 0, output
+    assert "\x1b[32m+" in output
+    assert "Change the settings of Cursor?" in output
     assert "lookfar" in cursor.read_text(encoding="utf-8")
-    code, shown = on_terminal(b"n\n", "--undo", NO_COLOR="1")
-    assert code == 0, shown
-    assert "\x1b[31m" not in shown
+    code, output = on_terminal(b"n\n", "--undo", NO_COLOR="1")
+    assert code == 0, output
+    assert "\x1b[31m" not in output
     assert "lookfar" in cursor.read_text(encoding="utf-8")
 
 

@@ -24,7 +24,7 @@ from serve.setup.configs import APPLE, KEYS, LINUX, PROJECT, SAMPLES, WINDOWS
 from serve.setup.insertions import only_inserted
 
 Setup = Callable[..., Result]
-Told = Callable[..., dict[str, Any]]
+Report = Callable[..., dict[str, Any]]
 LAUNCH = str(Path(sys.executable).parent / "lookfar")
 BOM = b"\xef\xbb\xbf"
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the paths are t
 
 
 def values(client: str, raw: bytes) -> dict[str, Any]:
-    """All that a file says, as its client reads it."""
+    """Parse a file as its client does."""
     text = raw.removeprefix(BOM).decode()
     if client == "codex":
         return tomllib.loads(text)
@@ -48,7 +48,7 @@ def servers(client: str, raw: bytes) -> dict[str, Any]:
 
 
 def expected(client: str, project: Path) -> dict[str, Any]:
-    """The entry, spelled out by hand for each client."""
+    """Return the expected entry of a client."""
     words = ["mcp"]
     if client in ("cursor", "vscode", "vscode-insiders"):
         words.append("${workspaceFolder}")
@@ -66,14 +66,14 @@ def expected(client: str, project: Path) -> dict[str, Any]:
     return special.get(client, plain)
 
 
-def written(path: Path, raw: bytes) -> Path:
+def write_file(path: Path, raw: bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(raw)
     return path
 
 
 def snapshot(folder: Path) -> dict[str, bytes | None]:
-    """Every file and folder below a home, but our own data."""
+    """List every file and folder below a home, except our own data."""
     return {
         str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
         for path in sorted(folder.rglob("*"))
@@ -82,8 +82,8 @@ def snapshot(folder: Path) -> dict[str, bytes | None]:
 
 
 def test_every_client_has_its_samples() -> None:
-    assert set(SAMPLES) == set(LINUX) == set(BY_NAME) == {each.name for each in CLIENTS}
-    assert set(PROJECT) == {each.name for each in CLIENTS if each.project}
+    assert set(SAMPLES) == set(LINUX) == set(BY_NAME) == {client.name for client in CLIENTS}
+    assert set(PROJECT) == {client.name for client in CLIENTS if client.project}
 
 
 MANNERS: dict[str, Callable[[str], bytes]] = {
@@ -97,10 +97,10 @@ MANNERS: dict[str, Callable[[str], bytes]] = {
 @pytest.mark.parametrize("manner", MANNERS)
 @pytest.mark.parametrize("client", SAMPLES)
 def test_apply_apply_again_and_undo(
-    client: str, manner: str, own_home: Path, project: Path, setup: Setup, told: Told
+    client: str, manner: str, own_home: Path, project: Path, setup: Setup, report: Report
 ) -> None:
     original = MANNERS[manner](SAMPLES[client])
-    path = written(own_home / LINUX[client], original)
+    path = write_file(own_home / LINUX[client], original)
     path.chmod(0o640)
     before = snapshot(own_home)
 
@@ -117,64 +117,64 @@ def test_apply_apply_again_and_undo(
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert only_inserted(original.decode(), after.decode())
 
-    again = told("--client", client)
+    again = report("--client", client)
     assert [step["state"] for step in again["changes"]] == ["unchanged"]
     assert path.read_bytes() == after
 
-    undone = told("--undo")
+    undone = report("--undo")
     assert [step["state"] for step in undone["changes"]] == ["restored"]
     assert snapshot(own_home) == before
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
-    assert told("--undo")["changes"] == []
+    assert report("--undo")["changes"] == []
 
 
 @pytest.mark.parametrize("raw", [None, b"", b"\n", b"{}"], ids=["missing", "empty", "blank", "{}"])
 @pytest.mark.parametrize("client", SAMPLES)
 def test_a_file_without_servers(
-    client: str, raw: bytes | None, own_home: Path, project: Path, told: Told
+    client: str, raw: bytes | None, own_home: Path, project: Path, report: Report
 ) -> None:
     raw = b"# none\n" if raw == b"{}" and client == "codex" else raw
     path = own_home / LINUX[client]
     if raw is not None:
-        written(path, raw)
+        write_file(path, raw)
     before = snapshot(own_home)
-    assert told("--client", client)["changes"][0]["state"] == "added"
+    assert report("--client", client)["changes"][0]["state"] == "added"
     after = path.read_bytes()
     assert values(client, after) == {
         KEYS.get(client, "mcpServers"): {"lookfar": expected(client, project)}
     }
     assert client == "codex" or json.loads(after)
-    assert told("--client", client)["changes"][0]["state"] == "unchanged"
+    assert report("--client", client)["changes"][0]["state"] == "unchanged"
     assert path.read_bytes() == after
-    assert told("--undo")["changes"][0]["state"] == "restored"
+    assert report("--undo")["changes"][0]["state"] == "restored"
     assert snapshot(own_home) == before, "folders that were made are gone, too"
 
 
 @pytest.mark.parametrize("client", PROJECT)
 def test_in_the_project(
-    client: str, own_home: Path, project: Path, told: Told, tmp_path: Path
+    client: str, own_home: Path, project: Path, report: Report, tmp_path: Path
 ) -> None:
-    path = written(project / PROJECT[client], SAMPLES[client].encode())
-    shape = told("--client", client, "--scope", "project")
+    path = write_file(project / PROJECT[client], SAMPLES[client].encode())
+    shape = report("--client", client, "--scope", "project")
     assert [step["path"] for step in shape["changes"]] == [str(path)]
     assert servers(client, path.read_bytes())["lookfar"] == expected(client, project)
     assert not (own_home / LINUX[client]).exists()
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    assert told("--undo", elsewhere)["changes"] == [], "another project's file stays"
-    assert told("--undo", "--scope", "user")["changes"] == []
-    assert told("--undo")["changes"][0]["state"] == "restored"
+    assert report("--undo", elsewhere)["changes"] == [], "another project's file stays"
+    assert report("--undo", "--scope", "user")["changes"] == []
+    assert report("--undo")["changes"][0]["state"] == "restored"
     assert path.read_bytes() == SAMPLES[client].encode()
 
 
 @pytest.mark.parametrize("client", SAMPLES)
-def test_what_is_broken_is_left_alone_and_the_others_are_served(
-    client: str, own_home: Path, setup: Setup, told: Told
+def test_a_broken_file_is_not_changed_and_others_are_set_up(
+    client: str, own_home: Path, setup: Setup, report: Report
 ) -> None:
     other = "gemini" if client != "gemini" else "junie"
-    good = written(own_home / LINUX[other], SAMPLES[other].encode())
+    good = write_file(own_home / LINUX[other], SAMPLES[other].encode())
     broken = SAMPLES[client].encode().replace(b"args", b'args"oops', 1) + b"\n}{ [broken"
-    path = written(own_home / LINUX[client], broken)
+    path = write_file(own_home / LINUX[client], broken)
     result = setup("--client", client, "--client", other, "--yes")
     assert result.exit_code == 2
     assert "error INVALID_CONFIG" in result.stderr
@@ -183,70 +183,72 @@ def test_what_is_broken_is_left_alone_and_the_others_are_served(
     assert "hint: Fix the file" in result.stderr
     assert path.read_bytes() == broken
     assert b"lookfar" in good.read_bytes()
-    failed = told("--client", client)
+    failed = report("--client", client)
     assert failed["exit_code"] == 2
     assert failed["changes"][0]["error"]["code"] == "INVALID_CONFIG"
 
 
 @pytest.mark.parametrize("client", SAMPLES)
-def test_what_is_read_only_stays_as_it_is(client: str, own_home: Path, told: Told) -> None:
-    path = written(own_home / LINUX[client], SAMPLES[client].encode())
+def test_a_read_only_file_is_not_changed(client: str, own_home: Path, report: Report) -> None:
+    path = write_file(own_home / LINUX[client], SAMPLES[client].encode())
     path.chmod(0o444)
-    shape = told("--client", client)
+    shape = report("--client", client)
     assert shape["exit_code"] == 8
     assert shape["changes"][0]["error"]["code"] == "PERMISSION_DENIED"
     assert path.read_bytes() == SAMPLES[client].encode()
-    assert told("--undo")["changes"] == []
+    assert report("--undo")["changes"] == []
 
 
 @pytest.mark.parametrize("client", SAMPLES)
 def test_a_link_stays_a_link_and_its_target_is_edited(
-    client: str, own_home: Path, tmp_path: Path, told: Told
+    client: str, own_home: Path, tmp_path: Path, report: Report
 ) -> None:
-    kept = written(tmp_path / "dotfiles" / client, SAMPLES[client].encode())
+    original = write_file(tmp_path / "dotfiles" / client, SAMPLES[client].encode())
     link = own_home / LINUX[client]
     link.parent.mkdir(parents=True, exist_ok=True)
-    link.symlink_to(kept)
-    assert told("--client", client)["changes"][0]["state"] == "added"
+    link.symlink_to(original)
+    assert report("--client", client)["changes"][0]["state"] == "added"
     assert link.is_symlink()
-    assert "lookfar" in servers(client, kept.read_bytes())
-    assert sorted(os.listdir(kept.parent)) == [client]
-    assert told("--undo")["changes"][0]["state"] == "restored"
+    assert "lookfar" in servers(client, original.read_bytes())
+    assert sorted(os.listdir(original.parent)) == [client]
+    assert report("--undo")["changes"][0]["state"] == "restored"
     assert link.is_symlink()
-    assert kept.read_bytes() == SAMPLES[client].encode()
+    assert original.read_bytes() == SAMPLES[client].encode()
 
 
-def test_a_link_into_nothing_gets_its_file(own_home: Path, tmp_path: Path, told: Told) -> None:
+def test_a_dangling_link_gets_its_file(own_home: Path, tmp_path: Path, report: Report) -> None:
     link = own_home / LINUX["cursor"]
     link.parent.mkdir(parents=True)
     link.symlink_to(tmp_path / "later" / "mcp.json")
-    assert told("--client", "cursor")["changes"][0]["state"] == "added"
+    assert report("--client", "cursor")["changes"][0]["state"] == "added"
     assert "lookfar" in servers("cursor", (tmp_path / "later" / "mcp.json").read_bytes())
-    assert told("--undo")["changes"][0]["state"] == "restored"
+    assert report("--undo")["changes"][0]["state"] == "restored"
     assert link.is_symlink()
     assert not (tmp_path / "later").exists()
 
 
 @pytest.mark.parametrize("client", SAMPLES)
-def test_what_changed_since_loses_our_entry_alone(client: str, own_home: Path, told: Told) -> None:
-    path = written(own_home / LINUX[client], SAMPLES[client].encode())
-    told("--client", client)
+def test_undo_of_a_changed_file_removes_only_our_entry(
+    client: str, own_home: Path, report: Report
+) -> None:
+    path = write_file(own_home / LINUX[client], SAMPLES[client].encode())
+    report("--client", client)
     text = path.read_text(encoding="utf-8")
     mark = "# later\n" if client == "codex" else "// later\n"
     path.write_text(mark + text, encoding="utf-8")
-    undone = told("--undo")["changes"][0]
+    undone = report("--undo")["changes"][0]
     assert undone["state"] == "removed"
     assert "changed since" in undone["note"]
-    kept = Path(undone["note"].partition("The original is in ")[2])
-    assert kept.read_bytes() == SAMPLES[client].encode()
+    original = Path(undone["note"].partition("The original is in ")[2])
+    assert original.read_bytes() == SAMPLES[client].encode()
     left = path.read_text(encoding="utf-8")
     assert left.startswith(mark)
     assert left == mark + SAMPLES[client]
-    assert told("--undo")["changes"] == []
+    assert report("--undo")["changes"] == []
 
 
-def test_an_entry_of_ones_own_keeps_its_options_and_comments(
-    own_home: Path, project: Path, told: Told
+def test_an_existing_entry_keeps_its_options_and_comments(
+    own_home: Path, project: Path, report: Report
 ) -> None:
     text = """{
   "mcpServers": {
@@ -259,74 +261,74 @@ def test_an_entry_of_ones_own_keeps_its_options_and_comments(
   }
 }
 """
-    path = written(own_home / LINUX["windsurf"], text.encode())
-    assert told("--client", "windsurf")["changes"][0]["state"] == "updated"
+    path = write_file(own_home / LINUX["windsurf"], text.encode())
+    assert report("--client", "windsurf")["changes"][0]["state"] == "updated"
     after = path.read_text(encoding="utf-8")
     args = json.dumps(["mcp", "--toolset", "msrl", str(project)])
     wanted = text.replace('"command": "lookfar"', f'"command": {json.dumps(LAUNCH)}')
     assert after == wanted.replace('["mcp", "--toolset", "msrl"]', args)
-    assert told("--client", "windsurf")["changes"][0]["state"] == "unchanged"
-    assert told("--undo")["changes"][0]["state"] == "restored"
+    assert report("--client", "windsurf")["changes"][0]["state"] == "unchanged"
+    assert report("--undo")["changes"][0]["state"] == "restored"
     assert path.read_text(encoding="utf-8") == text
 
 
-def test_a_second_project_joins_the_first(
-    own_home: Path, project: Path, tmp_path: Path, told: Told
+def test_a_second_project_is_added_to_the_first(
+    own_home: Path, project: Path, tmp_path: Path, report: Report
 ) -> None:
     second = tmp_path / "work" / "lighthouse"
     second.mkdir()
-    path = written(own_home / LINUX["claude-desktop"], SAMPLES["claude-desktop"].encode())
-    told("--client", "claude-desktop")
-    assert told(second, "--client", "claude-desktop")["changes"][0]["state"] == "updated"
+    path = write_file(own_home / LINUX["claude-desktop"], SAMPLES["claude-desktop"].encode())
+    report("--client", "claude-desktop")
+    assert report(second, "--client", "claude-desktop")["changes"][0]["state"] == "updated"
     entry = servers("claude-desktop", path.read_bytes())["lookfar"]
     assert entry["args"] == ["mcp", str(project), str(second)]
-    assert told("--undo")["changes"][0]["state"] == "restored"
+    assert report("--undo")["changes"][0]["state"] == "restored"
     assert path.read_bytes() == SAMPLES["claude-desktop"].encode(), "the bytes before the first"
 
 
-def test_a_file_that_was_made_and_brought_up_to_date_is_gone_again(
-    own_home: Path, tmp_path: Path, told: Told
+def test_undo_removes_a_file_that_setup_created_and_updated(
+    own_home: Path, tmp_path: Path, report: Report
 ) -> None:
     before = snapshot(own_home)
-    told("--client", "claude-desktop")
-    assert told(tmp_path, "--client", "claude-desktop")["changes"][0]["state"] == "updated"
-    assert told("--undo")["changes"][0]["state"] == "restored"
+    report("--client", "claude-desktop")
+    assert report(tmp_path, "--client", "claude-desktop")["changes"][0]["state"] == "updated"
+    assert report("--undo")["changes"][0]["state"] == "restored"
     assert snapshot(own_home) == before
 
 
-def test_set_up_again_after_somebody_else_wrote(own_home: Path, told: Told) -> None:
-    path = written(own_home / LINUX["gemini"], SAMPLES["gemini"].encode())
-    told("--client", "gemini")
+def test_setting_up_again_after_a_change(own_home: Path, report: Report) -> None:
+    path = write_file(own_home / LINUX["gemini"], SAMPLES["gemini"].encode())
+    report("--client", "gemini")
     changed = path.read_text(encoding="utf-8").replace("GitHub", "Dracula").replace(LAUNCH, "old")
     path.write_text(changed, encoding="utf-8")
-    assert told("--client", "gemini")["changes"][0]["state"] == "updated"
-    assert told("--undo")["changes"][0]["state"] == "restored"
+    assert report("--client", "gemini")["changes"][0]["state"] == "updated"
+    assert report("--undo")["changes"][0]["state"] == "restored"
     assert path.read_text(encoding="utf-8") == SAMPLES["gemini"].replace("GitHub", "Dracula")
 
 
-def test_a_server_elsewhere_is_somebodys_choice(own_home: Path, told: Told) -> None:
+def test_a_remote_server_is_not_changed(own_home: Path, report: Report) -> None:
     text = '{"mcpServers": {"lookfar": {"url": "http://127.0.0.1:8377/mcp"}}}'
-    path = written(own_home / LINUX["cursor"], text.encode())
-    assert told("--client", "cursor")["changes"][0]["state"] == "kept"
+    path = write_file(own_home / LINUX["cursor"], text.encode())
+    assert report("--client", "cursor")["changes"][0]["state"] == "kept"
     assert path.read_text(encoding="utf-8") == text
 
 
-def test_what_somebody_switched_off_stays_off(own_home: Path, told: Told) -> None:
+def test_a_disabled_entry_stays_disabled(own_home: Path, report: Report) -> None:
     text = '{"mcp": {"lookfar": {"type": "local", "command": ["x", "mcp"], "enabled": false}}}'
-    path = written(own_home / LINUX["opencode"], text.encode())
-    assert told("--client", "opencode")["changes"][0]["state"] == "updated"
+    path = write_file(own_home / LINUX["opencode"], text.encode())
+    assert report("--client", "opencode")["changes"][0]["state"] == "updated"
     assert path.read_text(encoding="utf-8") == text.replace('"x"', json.dumps(LAUNCH))
 
 
-def test_servers_of_the_newer_opencode(own_home: Path, project: Path, told: Told) -> None:
+def test_servers_of_the_newer_opencode(own_home: Path, project: Path, report: Report) -> None:
     text = '{"mcp": {"servers": {"a": {"type": "local", "command": ["a"]}}}}'
-    path = written(own_home / ".config/opencode/opencode.jsonc", text.encode())
-    told("--client", "opencode")
+    path = write_file(own_home / ".config/opencode/opencode.jsonc", text.encode())
+    report("--client", "opencode")
     found = values("opencode", path.read_bytes())["mcp"]["servers"]
     assert found["lookfar"] == expected("opencode", project)
-    assert told("--client", "opencode")["changes"][0]["state"] == "unchanged"
+    assert report("--client", "opencode")["changes"][0]["state"] == "unchanged"
     path.write_bytes(b"\n" + path.read_bytes())
-    assert told("--undo")["changes"][0]["state"] == "removed"
+    assert report("--undo")["changes"][0]["state"] == "removed"
     assert path.read_text(encoding="utf-8") == "\n" + text
 
 
@@ -338,17 +340,17 @@ def test_servers_of_the_newer_opencode(own_home: Path, project: Path, told: Told
         ('{"mcpServers": {}}'.encode("utf-16"), "it is not UTF-8"),
     ],
 )
-def test_what_has_no_place_for_servers_is_refused(
+def test_a_file_without_room_for_servers_is_refused(
     raw: bytes, why: str, own_home: Path, setup: Setup
 ) -> None:
-    path = written(own_home / LINUX["cursor"], raw)
+    path = write_file(own_home / LINUX["cursor"], raw)
     result = setup("--client", "cursor", "--yes")
     assert result.exit_code == 2
     assert why in result.stderr
     assert path.read_bytes() == raw
 
 
-def test_what_is_no_file_is_not_read(own_home: Path, setup: Setup) -> None:
+def test_what_is_not_a_regular_file_is_not_read(own_home: Path, setup: Setup) -> None:
     path = own_home / LINUX["cursor"]
     path.parent.mkdir(parents=True)
     os.mkfifo(path)
@@ -360,16 +362,16 @@ def test_what_is_no_file_is_not_read(own_home: Path, setup: Setup) -> None:
     assert path.is_symlink()
 
 
-def test_a_file_of_several_names_is_not_parted(own_home: Path, setup: Setup) -> None:
-    path = written(own_home / LINUX["cursor"], b"{}")
+def test_a_hard_linked_file_is_refused(own_home: Path, setup: Setup) -> None:
+    path = write_file(own_home / LINUX["cursor"], b"{}")
     os.link(path, own_home / "other")
     assert "several names" in setup("--client", "cursor", "--yes").stderr
     assert path.samefile(own_home / "other")
     assert path.read_bytes() == b"{}"
 
 
-def test_what_changed_while_somebody_thought_is_not_overwritten(tmp_path: Path) -> None:
-    path = written(tmp_path / "x" / "mcp.json", b"{}")
+def test_a_file_changed_before_confirmation_is_not_overwritten(tmp_path: Path) -> None:
+    path = write_file(tmp_path / "x" / "mcp.json", b"{}")
     backups = Backups(tmp_path / "kept")
     target = Target("cursor", "Cursor", "user", path, "json", ("mcpServers", "lookfar"))
     with pytest.raises(Conflict):
@@ -392,10 +394,10 @@ def test_what_changed_while_somebody_thought_is_not_overwritten(tmp_path: Path) 
     assert backups.list_records() == [record], "it can still be taken back"
 
 
-def test_what_appears_at_the_last_moment_is_not_overwritten(
+def test_a_file_created_at_the_last_moment_is_not_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = written(tmp_path / "x" / "mcp.json", b"theirs")
+    path = write_file(tmp_path / "x" / "mcp.json", b"theirs")
     target = Target("cursor", "Cursor", "user", path, "json", ("mcpServers", "lookfar"))
     monkeypatch.setattr(edits, "read", lambda _: None)  # As seen just before it appeared.
     with pytest.raises(Conflict):
@@ -404,7 +406,7 @@ def test_what_appears_at_the_last_moment_is_not_overwritten(
     assert os.listdir(path.parent) == ["mcp.json"]
 
 
-def test_a_file_of_ours_that_somebody_fills_is_not_removed(tmp_path: Path) -> None:
+def test_a_created_file_that_was_changed_is_not_removed(tmp_path: Path) -> None:
     path = tmp_path / "x" / "mcp.json"
     backups = Backups(tmp_path / "kept")
     target = Target("cursor", "Cursor", "user", path, "json", ("mcpServers", "lookfar"))
@@ -417,27 +419,27 @@ def test_a_file_of_ours_that_somebody_fills_is_not_removed(tmp_path: Path) -> No
     assert path.read_bytes() == b'{"mine": 1}'
 
 
-def test_a_damaged_backup_is_not_written_anywhere(own_home: Path, told: Told) -> None:
-    path = written(own_home / LINUX["cursor"], b"{}")
-    told("--client", "cursor")
+def test_a_damaged_backup_is_not_restored(own_home: Path, report: Report) -> None:
+    path = write_file(own_home / LINUX["cursor"], b"{}")
+    report("--client", "cursor")
     after = path.read_bytes()
     (backup,) = (own_home / ".local/share/lookfar/setup").rglob("original")
     assert backup.read_bytes() == b"{}"
     assert stat.S_IMODE(backup.parent.stat().st_mode) == 0o700
     backup.write_bytes(b"[]")
-    undone = told("--undo")
+    undone = report("--undo")
     assert undone["exit_code"] == 6
     assert undone["changes"][0]["error"]["code"] == "INDEX_CORRUPT"
     assert path.read_bytes() == after
 
 
-def test_a_file_that_is_gone_is_forgotten(own_home: Path, told: Told) -> None:
-    path = written(own_home / LINUX["cursor"], b"{}")
-    told("--client", "cursor")
+def test_the_record_of_a_deleted_file_is_dropped(own_home: Path, report: Report) -> None:
+    path = write_file(own_home / LINUX["cursor"], b"{}")
+    report("--client", "cursor")
     path.unlink()
-    assert told("--undo")["changes"][0]["state"] == "forgotten"
+    assert report("--undo")["changes"][0]["state"] == "forgotten"
     assert not path.exists()
-    assert told("--undo")["changes"] == []
+    assert report("--undo")["changes"] == []
 
 
 # --- where files lie --------------------------------------------------------------------------
@@ -446,13 +448,15 @@ def test_a_file_that_is_gone_is_forgotten(own_home: Path, told: Told) -> None:
 @pytest.mark.parametrize(
     ("system", "places"), [("linux", LINUX), ("darwin", APPLE), ("win32", WINDOWS)]
 )
-def test_the_places_of_each_system(system: str, places: dict[str, str], tmp_path: Path) -> None:
+def test_the_settings_folders_of_each_system(
+    system: str, places: dict[str, str], tmp_path: Path
+) -> None:
     machine = Machine(system, {"HOME": str(tmp_path), "USERPROFILE": str(tmp_path)})
     for name, place in places.items():
         assert BY_NAME[name].config_path(machine, "user", None) == tmp_path / place
 
 
-def test_variables_that_move_settings(tmp_path: Path) -> None:
+def test_environment_variables_that_move_settings(tmp_path: Path) -> None:
     env = {
         "HOME": str(tmp_path),
         "XDG_CONFIG_HOME": str(tmp_path / "conf"),
@@ -469,23 +473,23 @@ def test_variables_that_move_settings(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("client", SAMPLES)
-def test_a_client_is_found_by_its_signs(client: str, own_home: Path, told: Told) -> None:
+def test_a_client_is_found_by_its_signs(client: str, own_home: Path, report: Report) -> None:
     record = BY_NAME[client]
     machine = Machine.here()
     assert not record.is_installed(machine)
-    written(own_home / LINUX[client], SAMPLES[client].encode())
+    write_file(own_home / LINUX[client], SAMPLES[client].encode())
     assert record.is_installed(machine)
-    found = [step["client"] for step in told("--dry-run")["changes"]]
+    found = [step["client"] for step in report("--dry-run")["changes"]]
     assert client in found
     inside = {"cline": {"vscode"}, "roo": {"vscode"}}
     assert set(found) == {client} | inside.get(client, set())
 
 
-@pytest.mark.parametrize("client", [each.name for each in CLIENTS if each.programs])
+@pytest.mark.parametrize("client", [client.name for client in CLIENTS if client.programs])
 def test_a_client_is_found_by_its_program(client: str, own_home: Path) -> None:
     record = BY_NAME[client]
     for name in record.programs:
-        program = written(own_home.parent / "programs" / name, b"#!/bin/sh\n")
+        program = write_file(own_home.parent / "programs" / name, b"#!/bin/sh\n")
         assert not record.is_installed(Machine.here()), "not a program yet"
         program.chmod(0o755)
         assert record.is_installed(Machine.here())
@@ -495,12 +499,12 @@ def test_a_client_is_found_by_its_program(client: str, own_home: Path) -> None:
 # --- what is shown ----------------------------------------------------------------------------
 
 
-def test_secrets_around_our_lines_are_not_repeated(own_home: Path, setup: Setup) -> None:
-    written(own_home / LINUX["claude-code"], SAMPLES["claude-code"].encode())
-    shown = setup("--client", "claude-code", "--dry-run").stdout
-    assert '+    "lookfar": {' in shown
-    assert "PLAYWRIGHT_TOKEN" in shown
-    assert "do-not-repeat" not in shown
+def test_secrets_around_our_lines_are_masked(own_home: Path, setup: Setup) -> None:
+    write_file(own_home / LINUX["claude-code"], SAMPLES["claude-code"].encode())
+    output = setup("--client", "claude-code", "--dry-run").stdout
+    assert '+    "lookfar": {' in output
+    assert "PLAYWRIGHT_TOKEN" in output
+    assert "do-not-repeat" not in output
 
 
 SECRETS = {
@@ -543,41 +547,41 @@ env = { A = "SECRET-2", B = 'SECRET-3' }
 
 
 @pytest.mark.parametrize("case", SECRETS)
-def test_secrets_in_lines_that_change_are_not_repeated(
-    case: str, own_home: Path, setup: Setup, told: Told
+def test_secrets_in_changed_lines_are_masked(
+    case: str, own_home: Path, setup: Setup, report: Report
 ) -> None:
     """Nor in the object, nor when the entry goes. Seen to fail when only the lines around ours
     were masked, and when the lines were masked one by one.
     """
     client, text = SECRETS[case]
-    path = written(own_home / LINUX[client], text.encode())
-    shown = setup("--client", client, "--dry-run").stdout
-    assert "+" in shown
-    assert "SECRET" not in shown
-    [change] = told("--client", client)["changes"]
+    path = write_file(own_home / LINUX[client], text.encode())
+    output = setup("--client", client, "--dry-run").stdout
+    assert "+" in output
+    assert "SECRET" not in output
+    [change] = report("--client", client)["changes"]
     assert "SECRET" not in "".join(change["diff"])
     assert any(line.startswith("+") and "lookfar" in line for line in change["diff"])
     assert path.read_text().count("SECRET") == text.count("SECRET"), "the file keeps them"
-    [change] = told("--client", client, "--undo")["changes"]
+    [change] = report("--client", client, "--undo")["changes"]
     assert "SECRET" not in "".join(change["diff"])
 
 
-def test_our_own_lines_are_shown_as_they_are(own_home: Path, told: Told) -> None:
-    """Seen to fail when every value of a text was masked."""
-    [change] = told("--client", "claude-code", "--dry-run")["changes"]
+def test_our_own_lines_are_not_masked(own_home: Path, report: Report) -> None:
+    """Fails if every string value is masked."""
+    [change] = report("--client", "claude-code", "--dry-run")["changes"]
     assert f'+      "command": "{LAUNCH}",' in change["diff"]
     assert not any('"..."' in line for line in change["diff"])
 
 
-def test_of_an_endless_line_only_what_differs_is_shown(own_home: Path, told: Told) -> None:
+def test_only_the_difference_of_a_very_long_line_is_shown(own_home: Path, report: Report) -> None:
     long = '{"a":"' + "x" * 5000 + '","mcpServers":{"b":{}}}'
-    written(own_home / LINUX["claude-code"], long.encode())
-    diff = told("--client", "claude-code", "--dry-run")["changes"][0]["diff"]
+    write_file(own_home / LINUX["claude-code"], long.encode())
+    diff = report("--client", "claude-code", "--dry-run")["changes"][0]["diff"]
     assert len("".join(diff)) < 1000
     assert any(line.startswith("+") and '"lookfar": {' in line for line in diff)
 
 
-def test_edits_tell_what_is_there() -> None:
+def test_find_entry_returns_our_entry() -> None:
     target = Target("x", "X", "user", Path("x"), "json", ("s", "k"))
     assert edits.find_entry(target, '{"s": {"k": {"a": 1}}}') == {"a": 1}
     assert not edits.has_entry(target, '{"s": 3}')

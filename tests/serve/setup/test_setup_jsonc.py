@@ -34,8 +34,8 @@ ENTRY = {"command": "/bin/lookfar", "args": ["mcp", "ä"], "env": {}}
 
 
 @st.composite
-def written(draw: st.DrawFn, value: Any) -> str:
-    """A value as somebody may have written it."""
+def formatted(draw: st.DrawFn, value: Any) -> str:
+    """Format a value in any of the ways a person might."""
 
     def between() -> str:
         return draw(TRIVIA)
@@ -44,12 +44,12 @@ def written(draw: st.DrawFn, value: Any) -> str:
         if isinstance(value, dict):
             rows = [
                 f"{between()}{json.dumps(key, ensure_ascii=draw(st.booleans()))}{between()}:"
-                f"{between()}{write(each)}{between()}"
-                for key, each in value.items()
+                f"{between()}{write(item)}{between()}"
+                for key, item in value.items()
             ]
             return "{" + joined(rows) + "}"
         if isinstance(value, list):
-            return "[" + joined([between() + write(each) + between() for each in value]) + "]"
+            return "[" + joined([between() + write(item) + between() for item in value]) + "]"
         return json.dumps(value, ensure_ascii=draw(st.booleans()))
 
     def joined(rows: list[str]) -> str:
@@ -62,7 +62,7 @@ def written(draw: st.DrawFn, value: Any) -> str:
 @st.composite
 def documents(draw: st.DrawFn) -> tuple[dict[str, Any], str]:
     value = draw(OBJECTS)
-    return value, draw(written(value))
+    return value, draw(formatted(value))
 
 
 def merged(value: Any, path: tuple[str, ...], new: Any) -> Any:
@@ -73,7 +73,7 @@ def merged(value: Any, path: tuple[str, ...], new: Any) -> Any:
 
 @examples
 @given(documents())
-def test_what_was_written_is_read(document: tuple[dict[str, Any], str]) -> None:
+def test_formatted_values_are_parsed(document: tuple[dict[str, Any], str]) -> None:
     value, text = document
     node = jsonc.parse(text)
     assert node is not None
@@ -87,7 +87,7 @@ def test_what_was_written_is_read(document: tuple[dict[str, Any], str]) -> None:
 @example(({"a": 1}, '{"a": 1, // one\n}'), ("lookfar",))
 @example(({"a": 1}, '{"a":1/* }*/ }'), ("lookfar",))
 @example(({"a": 1}, '{"a":1// }\r }'), ("lookfar",))
-def test_a_new_member_is_put_in_and_nothing_else_moves(
+def test_a_new_member_is_inserted_and_nothing_else_changes(
     document: tuple[dict[str, Any], str], path: tuple[str, ...]
 ) -> None:
     value, text = document
@@ -109,7 +109,7 @@ def test_a_new_member_is_put_in_and_nothing_else_moves(
 
 @examples
 @given(documents(), VALUES)
-def test_a_member_that_is_there_gets_its_value_and_no_more(
+def test_an_existing_member_changes_only_its_value(
     document: tuple[dict[str, Any], str], new: Any
 ) -> None:
     value, text = document
@@ -128,12 +128,12 @@ def test_a_member_that_is_there_gets_its_value_and_no_more(
 
 def comments(text: str) -> list[str]:
     strings_or_comments = re.compile(r'"(?:[^"\\\r\n]|\\.)*"|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
-    return [each for each in strings_or_comments.findall(text) if each.startswith("/")]
+    return [comment for comment in strings_or_comments.findall(text) if comment.startswith("/")]
 
 
 @examples
 @given(documents(), st.integers(0, 3))
-def test_a_member_is_taken_out_and_every_comment_around_it_stays(
+def test_a_member_is_removed_and_comments_around_it_stay(
     document: tuple[dict[str, Any], str], number: int
 ) -> None:
     value, text = document
@@ -147,17 +147,17 @@ def test_a_member_is_taken_out_and_every_comment_around_it_stays(
     after = jsonc.drop(text, (key,))
     left = jsonc.parse(after)
     assert left is not None
-    assert left.value == {each: value[each] for each in value if each != key}
+    assert left.value == {name: value[name] for name in value if name != key}
     inside = comments(text[member.start : member.node.end])
-    kept = comments(text)
-    for each in inside:
-        kept.remove(each)
-    assert sorted(comments(after)) == sorted(kept)
+    remaining = comments(text)
+    for comment in inside:
+        remaining.remove(comment)
+    assert sorted(comments(after)) == sorted(remaining)
 
 
 @examples
 @given(documents(), st.sampled_from([("mcpServers", "lookfar"), ("lookfar",)]))
-def test_what_was_put_in_comes_out_again(
+def test_an_inserted_member_can_be_removed(
     document: tuple[dict[str, Any], str], path: tuple[str, ...]
 ) -> None:
     value, text = document
@@ -196,7 +196,7 @@ def test_what_was_put_in_comes_out_again(
         ),
     ],
 )
-def test_it_is_written_in_the_manner_of_the_file(before: str, after: str) -> None:
+def test_an_insertion_follows_the_style_of_the_file(before: str, after: str) -> None:
     assert jsonc.put(before, ("s", "k"), {"c": 1}) == after
 
 
@@ -212,19 +212,19 @@ def test_it_is_written_in_the_manner_of_the_file(before: str, after: str) -> Non
         '{\r\n  "s": {\r\n    "a": 1  \r\n  }\r\n}',
     ],
 )
-def test_in_a_tidy_file_the_very_same_text_comes_back(text: str) -> None:
+def test_inserting_and_removing_restores_a_tidy_file(text: str) -> None:
     put = jsonc.put(text, ("s", "lookfar"), ENTRY)
     assert put != text
     assert jsonc.drop(put, ("s", "lookfar")) == text
 
 
-def test_of_two_members_of_one_name_the_last_counts_and_all_are_taken_out() -> None:
+def test_of_duplicate_members_the_last_counts_and_all_are_removed() -> None:
     text = '{"k": 1, "a": 2, "k": 3}'
     assert jsonc.put(text, ("k",), 4) == '{"k": 1, "a": 2, "k": 4}'
     assert jsonc.drop(text, ("k",)) == '{ "a": 2}'
 
 
-def test_a_line_comment_above_swallows_nothing() -> None:
+def test_a_removal_never_extends_a_line_comment() -> None:
     assert jsonc.drop('{// c\n"k": 1, "b": 2}', ("k",)) == '{// c\n "b": 2}'
     assert jsonc.drop('{// c\n"k": 1}', ("k",)) == "{// c\n}"
     assert jsonc.drop('{// c\r"k": 1}', ("k",)) == "{// c\r}"
@@ -253,17 +253,17 @@ def test_true_is_not_one() -> None:
         ("[1, 2", "line 1, column 6"),
     ],
 )
-def test_what_is_broken_is_refused_with_its_place(text: str, place: str) -> None:
+def test_invalid_json_is_refused_with_its_position(text: str, place: str) -> None:
     with pytest.raises(Malformed, match=place):
         jsonc.put(text, ("k",), 1)
 
 
-def test_what_is_nested_without_end_is_refused() -> None:
+def test_too_deep_nesting_is_refused() -> None:
     with pytest.raises(Malformed, match="too deeply"):
         jsonc.parse('{"a":' * 100_000)
 
 
-def test_a_list_at_the_top_is_no_place_for_a_member() -> None:
+def test_a_top_level_list_is_refused() -> None:
     with pytest.raises(Malformed, match="the file is not an object"):
         jsonc.put("[]", ("k",), 1)
     assert jsonc.drop("[]", ("k",)) == "[]"

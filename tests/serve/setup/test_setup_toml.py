@@ -28,7 +28,7 @@ PLAIN = {
 
 
 @pytest.mark.parametrize("text", PLAIN.values(), ids=PLAIN)
-def test_a_table_is_added_once_and_goes_again(text: str) -> None:
+def test_a_table_is_added_once_and_removed(text: str) -> None:
     after = toml_text.put(text, PATH, ENTRY)
     assert after.startswith(text)
     found = tomllib.loads(after)
@@ -62,14 +62,14 @@ OURS = {
 
 
 @pytest.mark.parametrize("text", OURS.values(), ids=OURS)
-def test_a_table_that_is_there_is_brought_up_to_date(text: str) -> None:
+def test_an_existing_table_is_updated(text: str) -> None:
     before = tomllib.loads(text)
     after = toml_text.put(text, PATH, ENTRY)
     wanted = {**before["mcp_servers"], "lookfar": {**before["mcp_servers"]["lookfar"], **ENTRY}}
     assert tomllib.loads(after) == {**before, "mcp_servers": wanted}
     for line in text.splitlines():
         _, hash_, comment = line.partition("#")
-        # What stands inside of a value goes with it.
+        # A comment inside a value is removed with it.
         assert "inside" in comment or hash_ + comment in after
     assert toml_text.put(after, PATH, ENTRY) == after
     gone = tomllib.loads(toml_text.drop(after, PATH))
@@ -98,11 +98,11 @@ def test_what_cannot_be_edited_safely_is_refused(text: str) -> None:
         toml_text.put(text, PATH, ENTRY)
 
 
-def test_what_cannot_be_taken_out_safely_is_refused() -> None:
+def test_what_cannot_be_removed_safely_is_refused() -> None:
     with pytest.raises(Malformed, match="the way this file is written"):
         toml_text.drop('mcp_servers = { lookfar = { command = "a" } }\n', PATH)
 
 
-def test_nothing_of_ours_is_nothing_to_take_out() -> None:
+def test_removing_a_missing_table_changes_nothing() -> None:
     for text in ("", "a = 1\n", "mcp_servers = 3\n", '[mcp_servers.a]\ncommand = "a"\n'):
         assert toml_text.drop(text, PATH) == text

@@ -17,14 +17,14 @@ from serve.processes import end_all, marked_processes
 from serve.setup.configs import LINUX
 
 Setup = Callable[..., Result]
-Told = Callable[..., dict[str, Any]]
+Report = Callable[..., dict[str, Any]]
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the paths are those of Linux")
 
 
 @pytest.fixture(autouse=True)
 def own_daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What a session starts is ended with the test."""
+    """Stop the daemon that a trial starts."""
     runtime = tempfile.mkdtemp(prefix="lf")  # Short: the names of sockets must be.
     monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
     monkeypatch.setenv("LOOKFAR_INDEX_WORKERS", "1")
@@ -33,9 +33,9 @@ def own_daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     shutil.rmtree(runtime, ignore_errors=True)
 
 
-def test_the_written_commands_answer(own_home: Path, project: Path, told: Told) -> None:
+def test_the_written_commands_answer(own_home: Path, project: Path, report: Report) -> None:
     named = [word for name in ("codex", "cursor", "zed") for word in ("--client", name)]
-    shape = told(*named, index=True)
+    shape = report(*named, index=True)
     assert shape["exit_code"] == 0, shape
     assert shape["index"]["added"] == 2
     assert [trial["ok"] for trial in shape["trials"]] == [True, True], "each command once"
@@ -49,7 +49,7 @@ def test_the_written_commands_answer(own_home: Path, project: Path, told: Told) 
         assert trial["first"].startswith("guide.md:")
 
 
-def test_people_are_told_how_it_went(own_home: Path, setup: Setup) -> None:
+def test_the_result_of_the_trial_is_printed(own_home: Path, setup: Setup) -> None:
     text = '{"mcpServers": {"lookfar": {"command": "x", "args": ["mcp", "--no-daemon"]}}}'
     for name, key in (("gemini", "mcpServers"), ("zed", "context_servers")):
         path = own_home / LINUX[name]
@@ -65,7 +65,7 @@ def test_people_are_told_how_it_went(own_home: Path, setup: Setup) -> None:
     assert marked_processes(f"HOME={own_home}") == [], "it was asked without a daemon"
 
 
-def test_a_command_that_fails_is_told(own_home: Path, setup: Setup) -> None:
+def test_a_failing_command_is_reported(own_home: Path, setup: Setup) -> None:
     text = '{"mcpServers": {"lookfar": {"command": "x", "args": ["mcp", "--no-such-option"]}}}'
     path = own_home / LINUX["gemini"]
     path.parent.mkdir(parents=True)
@@ -77,40 +77,40 @@ def test_a_command_that_fails_is_told(own_home: Path, setup: Setup) -> None:
     assert "hint: Run it by hand to see more: " in result.stderr
 
 
-def test_an_index_that_fails_is_told_and_nothing_is_asked(
-    own_home: Path, told: Told, monkeypatch: pytest.MonkeyPatch
+def test_failed_indexing_is_reported_and_skips_the_trial(
+    own_home: Path, report: Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOOKFAR_EMBED_PROVIDER", "static")
     monkeypatch.setenv("LOOKFAR_EMBED_MODEL", str(own_home / "no-model"))
-    shape = told("--client", "gemini", index=True)
+    shape = report("--client", "gemini", index=True)
     assert shape["exit_code"] == 7
     assert shape["trials"] == []
     assert [step["state"] for step in shape["changes"]] == ["added", "failed"]
     assert shape["changes"][1]["error"]["code"] == "MODEL_UNAVAILABLE"
 
 
-def test_what_cannot_be_started(project: Path) -> None:
+def test_a_command_that_cannot_be_started(project: Path) -> None:
     trial = run_trial(["/no/such/lookfar", "mcp"], {}, project, "x")
     assert not trial.ok
     assert "/no/such/lookfar cannot be started" in trial.problem
     assert "lookfar setup" in trial.hint
 
 
-def test_what_never_answers(project: Path) -> None:
+def test_a_server_that_never_answers(project: Path) -> None:
     silent = [sys.executable, "-c", "import sys; sys.stdin.read()"]
     trial = run_trial(silent, {}, project, "x", seconds=1.0)
     assert not trial.ok
     assert "did not answer within 1 s" in trial.problem
 
 
-def test_what_ends_with_a_word(project: Path) -> None:
+def test_a_server_that_ends_with_a_message(project: Path) -> None:
     dying = [sys.executable, "-c", "import sys; sys.exit('the disk is full')"]
     trial = run_trial(dying, {}, project, "x", seconds=60.0)
     assert not trial.ok
     assert trial.problem == "The server ended: the disk is full"
 
 
-def test_a_search_that_fails_is_no_success(own_home: Path) -> None:
+def test_a_failed_search_is_a_failed_trial(own_home: Path) -> None:
     words = [sys.executable, "-m", "lookfar", "mcp", "--no-daemon"]
     env = {"LOOKFAR_EMBED_PROVIDER": "hash", "HOME": str(own_home)}
     trial = run_trial(words, env, own_home, "x")
@@ -118,7 +118,7 @@ def test_a_search_that_fails_is_no_success(own_home: Path) -> None:
     assert "project" in trial.problem, "a home is none"
 
 
-def test_a_toolset_without_search_is_somebodys_choice(project: Path) -> None:
+def test_a_toolset_without_search_passes(project: Path) -> None:
     words = [sys.executable, "-m", "lookfar", "mcp", "--no-daemon", "--toolset", "msrl"]
     trial = run_trial(words, {"LOOKFAR_EMBED_PROVIDER": "hash"}, project, "x")
     assert trial.ok, trial.problem

@@ -255,7 +255,7 @@ def check(file: str | None, project: bool, path: str, as_json: bool) -> int:
 @path_option
 @output_options
 def migrate(file: str, system: str | None, write_file: bool, path: str, as_json: bool) -> None:
-    """Convert the configuration of another system to our settings.
+    """Convert the configuration of another system to Lookfar's settings.
 
     FILE is a configuration of Anvil, MSRL, ragdocs, Document DB or Search MCP, or a .env file
     with their variables. Settings that only your own file may contain are printed as commands;

@@ -1,6 +1,6 @@
 """``lookfar eval``: measure how well questions are answered, and compare configurations.
 
-For CI, the exit code tells whether a target was missed. Options that contradict each other are
+For CI, exit code 9 means that a target was missed. Options that contradict each other are
 refused before anything is measured.
 """
 
@@ -98,7 +98,7 @@ def eval_(ctx: click.Context, /, files: tuple[str, ...], as_json: bool, **option
         work = options["work"] or stack.enter_context(_temporary_folder())
         runner = _Runner(paths, options, Path(work))
         questions, source = runner.load_questions(file, configurations[0])
-        results = [runner.measure(each, questions) for each in configurations]
+        results = [runner.measure(item, questions) for item in configurations]
         before = baseline or (runner.measure(other, questions) if other else None)
     comparisons = _compare(results[0], before)
     failures = _find_failures(results[0], comparisons, limits, options)

@@ -32,9 +32,14 @@ if TYPE_CHECKING:
 @click.argument("query", default="")
 @click.option("--limit", "-n", type=int, default=20, metavar="N", help="At most N commits (20).")
 @click.option(
-    "--author", default="", metavar="TEXT", help="Only commits whose author's name or email has it."
+    "--author",
+    default="",
+    metavar="TEXT",
+    help="Only commits by authors whose name or email has this.",
 )
-@click.option("--touches", default="", metavar="GLOB", help="Only commits that change such paths.")
+@click.option(
+    "--touches", default="", metavar="GLOB", help="Only commits that change matching paths."
+)
 @click.option("--branch", default="", metavar="NAME", help="Only commits on this branch or tag.")
 @click.option("--after", default="", metavar="DATE", help="Only commits of this day or later.")
 @click.option("--before", default="", metavar="DATE", help="Only commits before this day.")

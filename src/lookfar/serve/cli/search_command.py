@@ -102,9 +102,14 @@ _OUTSIDE_FOLDERS: Final = frozenset(("commits", "documents", "memory"))
 @click.option("--after", default="", metavar="DATE", help="Only what changed on this day or later.")
 @click.option("--before", default="", metavar="DATE", help="Only what changed before this day.")
 @click.option(
-    "--author", default="", metavar="TEXT", help="Only commits whose author's name or email has it."
+    "--author",
+    default="",
+    metavar="TEXT",
+    help="Only commits by authors whose name or email has this.",
 )
-@click.option("--touches", default="", metavar="GLOB", help="Only commits that change such paths.")
+@click.option(
+    "--touches", default="", metavar="GLOB", help="Only commits that change matching paths."
+)
 @click.option("--branch", default="", metavar="NAME", help="Only commits on this branch or tag.")
 @click.option("--as-of", type=int, metavar="N", help="Search an earlier generation of the index.")
 @click.option(

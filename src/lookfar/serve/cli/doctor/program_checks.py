@@ -74,7 +74,7 @@ def _list_grammars() -> tuple[list[str], Callable[[str], object]]:
     from lookfar.text.parse.grammars import load_parser
     from lookfar.text.parse.languages import LANGUAGES
 
-    return sorted({each.grammar for each in LANGUAGES if each.grammar}), load_parser
+    return sorted({language.grammar for language in LANGUAGES if language.grammar}), load_parser
 
 
 def _try_all(names: list[str] | tuple[str, ...], load: Callable[[str], object]) -> dict[str, str]:
