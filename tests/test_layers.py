@@ -27,6 +27,8 @@ CONTRACTS = {
     "sources": "Within sources, folders build on git and secrets, those on confinement and globs",
     "edit": "Within edit, the editor and the memories are on top, and the files on disk below",
     "store": "Within store, the two databases are siblings above one catalogue",
+    "collections": "Within collections, folders are above kinds, and those above what they share",
+    "library": "Within library, the facade hands members to searching, reading and editing",
     "pure": "Parsing and chunking touch nothing outside their arguments",
     "sqlite": "SQLite is spoken in the store only",
     "subprocess": "Programs are run by git_history, worker and endpoint only",
@@ -74,6 +76,8 @@ def make_package(parent: Path, modules: dict[str, str]) -> None:
         "index",
         "embed",
         "edit",
+        "collections",
+        "library",
         "model",
         "config",
     )
@@ -81,6 +85,9 @@ def make_package(parent: Path, modules: dict[str, str]) -> None:
     files |= {"__init__.py": "", "errors.py": ""}
     files |= {
         "config/loading.py": "",
+        "collections/folder.py": "",
+        "collections/reading.py": "",
+        "library/searching.py": "",
         "evaluate/measure.py": "",
         "store/ground/database.py": "import sqlite3\n",
         "sources/git/history.py": "import subprocess\n",
@@ -98,7 +105,7 @@ def make_package(parent: Path, modules: dict[str, str]) -> None:
 
 
 def test_allowed_imports_pass(tmp_path: Path) -> None:
-    make_package(tmp_path, {"library.py": "import lookfar.retrieve, lookfar.store\n"})
+    make_package(tmp_path, {"library/facade.py": "import lookfar.retrieve, lookfar.store\n"})
     result = lint_imports(tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
 
@@ -142,6 +149,11 @@ BROKEN = [
     ("edit", "edit/rules.py", "def f(): import lookfar.edit.memories"),
     ("edit", "edit/memories.py", "import lookfar.edit.editor"),
     ("edit", "edit/editor.py", "import lookfar.edit.memories"),
+    ("collections", "collections/files.py", "import lookfar.collections.folder"),
+    ("collections", "collections/collection.py", "import lookfar.collections.reading"),
+    ("collections", "collections/shelf.py", ""),
+    ("library", "library/members.py", "import lookfar.library.searching"),
+    ("library", "library/shelf.py", ""),
     ("pure", "text/parse/markdown.py", "import pathlib"),
     ("pure", "text/parse/links.py", "import os.path"),
     ("pure", "text/chunk/headings.py", "import time"),
@@ -150,7 +162,7 @@ BROKEN = [
     ("subprocess", "sources/folder/walk.py", "import subprocess"),
     ("subprocess", "serve/daemon/process.py", "from subprocess import run"),
     ("faces", "index/build.py", "import rich.progress"),
-    ("faces", "library.py", "import click"),
+    ("faces", "library/facade.py", "import click"),
     ("faces", "store/keywords/tantivy_index.py", "import mcp"),
     ("faces", "retrieve/answer/pack.py", "import starlette.routing"),
 ]

@@ -88,8 +88,7 @@ def test_databases_need_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("USERPROFILE", str(home))
     env = {"HOME": str(home), "XDG_DATA_HOME": str(tmp_path / "data")}
     chosen = {**env, "LOOKFAR_SERVE_TOOLSET": "document-db"}
-    (root,) = resolve_roots(ClientRequest("mcp", str(home), env=chosen))
-    assert Path(root).is_relative_to(tmp_path / "data")
-    assert not any(Path(root).iterdir())
+    assert resolve_roots(ClientRequest("mcp", str(home), env=chosen)) == []
+    assert not (tmp_path / "data").exists()
     with pytest.raises(LookfarError, match="No project"):
         resolve_roots(ClientRequest("mcp", str(home), env=env))

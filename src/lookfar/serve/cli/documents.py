@@ -17,9 +17,9 @@ from lookfar.serve.cli.options import (
     clean_text,
     examples,
     library_options,
-    open_library,
     quiet_option,
 )
+from lookfar.serve.daemon.session_options import parse_settings
 from lookfar.serve.show import json_shapes, progress
 from lookfar.serve.show.printable import safe_name, safe_text
 
@@ -35,8 +35,10 @@ def _db_option(command: Any) -> Any:
 
 
 def _open(options: dict[str, Any]) -> AbstractContextManager[Library]:
-    """Open the current folder's library: databases belong to the user, not to a folder."""
-    return open_library(".", options)
+    """Open the databases with the settings of the current folder."""
+    from lookfar.library import Library
+
+    return Library.open_databases(".", settings=parse_settings(options["settings"]))
 
 
 @examples(

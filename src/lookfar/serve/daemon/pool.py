@@ -19,6 +19,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lookfar import config
+from lookfar.collections.databases import Databases
 from lookfar.collections.folder import Folder
 from lookfar.errors import LookfarError
 from lookfar.library import Library
@@ -36,9 +38,10 @@ CLOSE_SECONDS = 600.0
 
 @dataclass(slots=True, eq=False)
 class _Shared:
-    """An open folder and its users."""
+    """An open folder with the databases that use its model, or databases alone; and its users."""
 
-    folder: Folder
+    folder: Folder | None
+    databases: Databases
     key: Any
     users: int = 0
     used: float = field(default_factory=time.monotonic)
@@ -49,7 +52,25 @@ class _Shared:
     @property
     def busy(self) -> bool:
         """Whether a call is running, or an indexing pass that outlived the call that began it."""
-        return bool(self.calls or self.folder.building_since)
+        building = (self.folder and self.folder.building_since) or self.databases.building_since
+        return bool(self.calls or building)
+
+    @property
+    def awake(self) -> bool:
+        """Whether a model is loaded."""
+        return bool(self.folder and self.folder.awake) or self.databases.awake
+
+    def rest(self) -> None:
+        """Release the models and open index files."""
+        self.databases.rest()
+        if self.folder is not None:
+            self.folder.rest()
+
+    def close(self) -> None:
+        """Close the databases and the folder."""
+        self.databases.close()
+        if self.folder is not None:
+            self.folder.close()
 
 
 class Pool:
@@ -76,20 +97,26 @@ class Pool:
         write: bool = False,
         changes: Changes | None = None,
     ) -> Iterator[Session]:
-        """Open the folders of one session; ``changes`` is notified when their documents change."""
+        """Open the folders of one session, or databases alone if there are no ``paths``.
+
+        ``changes`` is notified when documents of the folders change.
+        """
         used: list[_Shared] = []
         try:
             for path in paths:
                 folder = Folder.open(path, index_dir=index_dir, settings=settings, environ=environ)
-                shared = self._acquire(folder)
+                shared = self._acquire_folder(folder)
                 if shared not in used:
                     used.append(shared)
                 else:
                     self._release(shared)
-            library = Library([shared.folder for shared in used])
+            if not paths:
+                used.append(self._acquire_databases(config.load(None, settings, environ)))
+            folders = [shared.folder for shared in used if shared.folder is not None]
+            library = Library(folders, used[0].databases)
             listeners = [
                 (shared, (changes, name))
-                for name, shared in zip(library.collections, used, strict=True)
+                for name, shared in zip(library.collections, used, strict=False)
                 if changes is not None
             ]
             for shared, listener in listeners:
@@ -103,15 +130,23 @@ class Pool:
             for shared in used:
                 self._release(shared)
 
-    def _acquire(self, folder: Folder) -> _Shared:
-        key = (folder.root.path, folder.settings)
+    def _acquire_folder(self, folder: Folder) -> _Shared:
+        databases = Databases(lambda: folder.settings, lambda: folder.embedder)
+        shared = self._acquire(_Shared(folder, databases, (folder.root.path, folder.settings)))
+        if shared.folder is folder:
+            folder.passes.on_activated.append(
+                lambda older, newer: self._notify(folder, shared.listeners, older, newer)
+            )
+        self._watch(shared)
+        return shared
+
+    def _acquire_databases(self, settings: config.Settings) -> _Shared:
+        return self._acquire(_Shared(None, Databases(lambda: settings), ("databases", settings)))
+
+    def _acquire(self, opened: _Shared) -> _Shared:
+        """Return what other sessions have open under the same key, or ``opened``."""
         with self._lock:
-            shared = self._shared.get(key)
-            if shared is None:
-                shared = self._shared[key] = _Shared(folder, key)
-                folder.passes.on_activated.append(
-                    lambda older, newer: self._notify(shared, older, newer)
-                )
+            shared = self._shared.setdefault(opened.key, opened)
             shared.users += 1
             shared.used = time.monotonic()
             if self._tender is None:
@@ -119,7 +154,6 @@ class Pool:
                     target=self._run_tender, name="lookfar-pool", daemon=True
                 )
                 self._tender.start()
-        self._watch(shared)
         return shared
 
     def _release(self, shared: _Shared) -> None:
@@ -147,23 +181,27 @@ class Pool:
     def _watch(self, shared: _Shared) -> None:
         """Start the file watcher once there is an index, unless watching was turned off."""
         folder = shared.folder
-        if folder.settings.watch.enabled and folder.watch_wanted is None and folder.indexed:
+        if folder is None or not folder.settings.watch.enabled:
+            return
+        if folder.watch_wanted is None and folder.indexed:
             try:
                 folder.watch()
             except LookfarError:
                 _log.exception("cannot watch %s", folder.root.path)
 
-    def _notify(self, shared: _Shared, older: int, newer: int) -> None:
+    def _notify(
+        self, folder: Folder, listeners: list[tuple[Changes, str]], older: int, newer: int
+    ) -> None:
         """Notify the listeners of a folder about a new generation."""
-        if not shared.listeners:
+        if not listeners:
             return
         try:
-            diff = shared.folder.generations.diff(older, newer) if older else None
+            diff = folder.generations.diff(older, newer) if older else None
         except LookfarError:  # The older generation was pruned, so the changes are unknown.
             diff = None
         changed = [*diff.added, *diff.removed, *(c.uri for c in diff.changed)] if diff else []
         listed = diff is None or bool(diff.added or diff.removed)
-        for changes, name in list(shared.listeners):
+        for changes, name in list(listeners):
             changes.notify([format_address(name, uri) for uri in changed], listed=listed)
 
     @property
@@ -191,7 +229,7 @@ class Pool:
             awake = [
                 shared
                 for shared in idle
-                if shared not in leaving and (not shared.resting or shared.folder.awake)
+                if shared not in leaving and (not shared.resting or shared.awake)
             ]
             resting = [shared for shared in awake if now - shared.used >= self._rest_seconds]
             for shared in leaving:
@@ -199,9 +237,9 @@ class Pool:
             # Inside the lock: a call that begins now waits, and then loads what it needs again.
             for shared in resting:
                 shared.resting = True
-                shared.folder.rest()
+                shared.rest()
         for shared in leaving:
-            shared.folder.close()
+            shared.close()
         if leaving or resting:
             _trim_memory()
 
@@ -211,7 +249,7 @@ class Pool:
         with self._lock:
             remaining, self._shared = list(self._shared.values()), {}
         for shared in remaining:
-            shared.folder.close()
+            shared.close()
 
 
 def _trim_memory() -> None:

@@ -33,8 +33,7 @@ from lookfar.serve.daemon.project import ProjectNotDetected, project_root
 from lookfar.serve.mcp.changes import Changes
 from lookfar.serve.mcp.server import Results, internal_error, make_server
 from lookfar.serve.tools.tool import Session, Tool, offered
-from lookfar.serve.toolsets import tools_of
-from lookfar.store.ground.files import make_folder
+from lookfar.serve.toolsets import OWN_DATA, tools_of
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -112,14 +111,15 @@ class Offer:
 
 
 def resolve_roots(request: ClientRequest) -> list[str]:
-    """Return the folders a client asked for, or the project that contains its working directory."""
+    """Return the folders a client asked for, or the project that contains its working directory.
+
+    None for a client that uses databases alone, which belong to no project.
+    """
     if request.paths:
         return [str(Path(request.cwd, path)) for path in request.paths]
     root = project_root(request.cwd)
-    if root is None and load_request_settings(request, None).serve.toolset == ("document-db",):
-        # Databases belong to no project. An empty folder gives access to nothing else.
-        root = config.data_dir(request.env) / "no-project"
-        make_folder(root)
+    if root is None and frozenset(load_request_settings(request).serve.toolset) == OWN_DATA:
+        return []
     if root is None:
         raise ProjectNotDetected(
             f"No project was found in {request.cwd!r} or its parent folders.",
@@ -128,7 +128,7 @@ def resolve_roots(request: ClientRequest) -> list[str]:
     return [str(root)]
 
 
-def load_request_settings(request: ClientRequest, root: str | None) -> config.Settings:
+def load_request_settings(request: ClientRequest, root: str | None = None) -> config.Settings:
     """Load the settings of a request for one folder."""
     return config.load(Path(root) if root else None, read_overrides(request), request.env)
 
@@ -195,7 +195,7 @@ async def _run_in_thread(work: Callable[[], T], *, abandon: bool = False) -> T:
 def _prepare(request: ClientRequest) -> tuple[list[str], Offer]:
     """Return the folders of a session and what it offers."""
     roots = resolve_roots(request)
-    return roots, Offer.from_settings(load_request_settings(request, roots[0]).serve)
+    return roots, Offer.from_settings(load_request_settings(request, *roots[:1]).serve)
 
 
 def _fallback_offer(request: ClientRequest) -> Offer:

@@ -170,7 +170,7 @@ class _Connection(H11Protocol):
 def listen(request: ClientRequest, on_ready: Callable[[str], None]) -> None:
     """Serve until Ctrl-C; ``on_ready`` gets the address once the server accepts connections."""
     roots = resolve_roots(request)
-    settings = load_request_settings(request, roots[0]).serve
+    settings = load_request_settings(request, *roots[:1]).serve
     offer = Offer.from_settings(settings)
     tokens = Tokens(config.tokens_file(settings, request.env), config.read_tokens(request.env))
     if not tokens.needed and not _is_loopback(settings.host):

@@ -243,7 +243,7 @@ def _graph(session: Session, given: GraphInput, call: Call) -> Result:
         most=given.most,
         around=given.around,
         community=given.community if given.community >= 0 else None,
-        collection=given.collection or library.collections[0],
+        collection=given.collection or next(iter(library.collections), ""),
     )
     data = {
         "collection": graph.collection,
@@ -271,7 +271,7 @@ class CollectionInput(Input):
 
 def _generations(session: Session, given: CollectionInput, _: Call) -> Result:
     library = session.library
-    name = given.collection or library.collections[0]
+    name = given.collection or next(iter(library.collections), "")
     snapshots = library.snapshots(collection=name) if library.folder(name).indexed else ()
     return Result(
         {"collection": name, **json_shapes.snapshots(snapshots, library.folder(name).held)}, ""
@@ -286,7 +286,7 @@ class DiffInput(Input):
 
 def _diff(session: Session, given: DiffInput, _: Call) -> Result:
     library = session.library
-    name = given.collection or library.collections[0]
+    name = given.collection or next(iter(library.collections), "")
     diff = library.diff(given.older, given.newer, collection=name)
     return Result({"collection": name, **json_shapes.diff(diff)}, "")
 
@@ -299,7 +299,7 @@ class RollBackInput(Input):
 
 def _roll_back(session: Session, given: RollBackInput, call: Call) -> Result:
     library = session.library
-    name = given.collection or library.collections[0]
+    name = given.collection or next(iter(library.collections), "")
     if not given.confirm and not call.confirm(
         f"Answer from generation {given.generation} of {name} until it is indexed again?"
     ):
