@@ -19,7 +19,7 @@ from lookfar.index.strategies import (
     Work,
     checked_debounce,
     checked_strategy,
-    head_of,
+    read_head,
 )
 from lookfar.ports import Batch
 from lookfar.sources.confine import Root
@@ -113,22 +113,22 @@ def git(folder: Path, *arguments: str) -> None:
 
 def test_the_head_moves_with_commits_and_checkouts_only(tmp_path: Path) -> None:
     root = Root.open(tmp_path)
-    nowhere = head_of(root)
+    nowhere = read_head(root)
     git(tmp_path, "init", "-b", "main")
     (tmp_path / "a.md").write_text("one")
-    heads = [nowhere, head_of(root)]
+    heads = [nowhere, read_head(root)]
     git(tmp_path, "add", ".")
-    assert head_of(root) == heads[-1]
+    assert read_head(root) == heads[-1]
     git(tmp_path, "commit", "-m", "one")
-    heads.append(head_of(root))
+    heads.append(read_head(root))
     git(tmp_path, "pack-refs", "--all")
-    heads.append(head_of(root))
+    heads.append(read_head(root))
     git(tmp_path, "checkout", "-b", "other")
-    heads.append(head_of(root))
+    heads.append(read_head(root))
     (tmp_path / "a.md").write_text("two")
-    assert head_of(root) == heads[-1]
+    assert read_head(root) == heads[-1]
     git(tmp_path, "commit", "-am", "two")
-    heads.append(head_of(root))
+    heads.append(read_head(root))
     assert len(set(heads)) == len(heads)
 
 
@@ -143,23 +143,23 @@ def test_the_head_of_a_worktree_lies_elsewhere(tmp_path: Path) -> None:
     git(main, "worktree", "add", "-b", "side", str(tree))
     assert (tree / ".git").is_file()
     here, there = Root.open(tree), Root.open(main)
-    heads, unmoved = [head_of(here)], head_of(there)
+    heads, unmoved = [read_head(here)], read_head(there)
     (tree / "a.md").write_text("two")
     git(tree, "commit", "-am", "two")
-    heads.append(head_of(here))
+    heads.append(read_head(here))
     git(tree, "checkout", "--detach")
-    heads.append(head_of(here))
+    heads.append(read_head(here))
     git(tree, "checkout", "side")
-    assert head_of(here) == heads[1]
+    assert read_head(here) == heads[1]
     git(main, "pack-refs", "--all")
-    heads.append(head_of(here))
+    heads.append(read_head(here))
     (tree / "a.md").write_text("three")
     git(tree, "commit", "-am", "three")
-    heads.append(head_of(here))
+    heads.append(read_head(here))
     assert len(set(heads)) == len(heads)
     git(main, "checkout", "-b", "more")
-    assert head_of(here) == heads[-1], "each worktree stands where it stands"
-    assert head_of(there) != unmoved
+    assert read_head(here) == heads[-1], "each worktree stands where it stands"
+    assert read_head(there) != unmoved
 
 
 def test_a_root_inside_a_repository_has_its_head(
@@ -170,32 +170,32 @@ def test_a_root_inside_a_repository_has_its_head(
     docs.mkdir(parents=True)
     (docs / "a.md").write_text("one")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    nowhere = head_of(Root.open(docs))
+    nowhere = read_head(Root.open(docs))
     git(tmp_path, "init")
-    assert head_of(Root.open(docs)) == nowhere, "this repository lies above the home"
+    assert read_head(Root.open(docs)) == nowhere, "this repository lies above the home"
     project = tmp_path / "home" / "project"
     git(project, "init")
-    heads = [nowhere, head_of(Root.open(docs))]
+    heads = [nowhere, read_head(Root.open(docs))]
     git(project, "add", ".")
     git(project, "commit", "-m", "one")
-    heads.append(head_of(Root.open(docs)))
+    heads.append(read_head(Root.open(docs)))
     assert len(set(heads)) == len(heads)
 
 
 def test_no_head_is_waited_for(tmp_path: Path) -> None:
     """A pipe, a loop, a folder or nonsense in its place is no head."""
-    nowhere = head_of(Root.open(tmp_path))
+    nowhere = read_head(Root.open(tmp_path))
     (tmp_path / ".git").mkdir()
     os.mkfifo(tmp_path / ".git" / "HEAD")
-    assert head_of(Root.open(tmp_path)) == nowhere
+    assert read_head(Root.open(tmp_path)) == nowhere
     (tmp_path / ".git" / "HEAD").unlink()
     (tmp_path / ".git" / "HEAD").mkdir()
-    assert head_of(Root.open(tmp_path)) == nowhere
+    assert read_head(Root.open(tmp_path)) == nowhere
     (tmp_path / ".git" / "HEAD").rmdir()
     (tmp_path / ".git").rmdir()
     for wrong in (b"gitdir: .git", b"gitdir: \0", b"gitdir: /nowhere/at/all", b"\xff\xfe", b""):
         (tmp_path / ".git").write_bytes(wrong)
-        assert head_of(Root.open(tmp_path)) == nowhere
+        assert read_head(Root.open(tmp_path)) == nowhere
 
 
 SAVER = """

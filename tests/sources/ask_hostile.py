@@ -22,7 +22,7 @@ from lookfar import Filters
 from lookfar.collections.commits import Commits
 from lookfar.collections.reading import titles
 from lookfar.errors import LookfarError
-from lookfar.index.strategies import head_of
+from lookfar.index.strategies import read_head
 from lookfar.library import Library
 from lookfar.serve.cli.doctor.findings import Subject
 from lookfar.serve.cli.doctor.index_checks import check_git
@@ -47,7 +47,7 @@ def questions(library: Library, root: str, commit: str) -> Iterator[Callable[[],
     yield lambda: library.search(WORDS, filters=Filters(branch="main"))
     yield lambda: library.search(WORDS, filters=Filters(touches="*"))
     yield lambda: list(findings(library, root))
-    yield lambda: head_of(Root.open(root))
+    yield lambda: read_head(Root.open(root))
     yield lambda: repr(load_outer_ignores(root))
     yield lambda: library.listed()
 

@@ -1,1 +1,1 @@
-"""What a library holds: each kind of collection keeps itself true to its source."""
+"""The kinds of collections: folders, commits, memories and databases of documents."""

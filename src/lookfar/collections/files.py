@@ -376,7 +376,7 @@ class Files(Collection):
         return None if screened.refused else screened.text
 
     def read_current(self, snapshot: Snapshot, uri: str) -> tuple[Document, bool]:
-        """Parse a document from the disk, and tell whether it is what was indexed."""
+        """Parse a document from the disk, and return whether it is what was indexed."""
         row = snapshot.document(uri)
         text = self.source(uri) if row else None
         parse = parser_for(uri)

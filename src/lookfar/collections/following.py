@@ -124,7 +124,7 @@ class FolderFollowing(Following):
                 strategies.Dirty(folder.store.folder),
                 folder.catch_up,
                 strategy=name,
-                head=partial(strategies.head_of, folder.root),
+                head=partial(strategies.read_head, folder.root),
                 reconcile_seconds=chosen.reconcile_seconds,
                 on_pass=on_pass,
             )

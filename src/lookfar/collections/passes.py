@@ -1,6 +1,6 @@
 """Run one indexing pass at a time over a collection, and report its progress and failure.
 
-Waiting calls are told how far the pass has come, and give up when their caller was cancelled.
+Waiting calls get its progress, and give up when their caller was cancelled.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Passes:
     ) -> IndexReport:
         """Run a pass and record its outcome. The caller holds ``lock``.
 
-        ``write`` is told how long it may wait for writers in other processes.
+        ``write`` gets the seconds that it may wait for writers in other processes.
         """
         self.began = timestamp()
         try:

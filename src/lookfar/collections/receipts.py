@@ -1,8 +1,7 @@
-"""How much reading Lookfar saved: answers given, their tokens, and those of the files they cite.
+"""Count the tokens of answers and of the files they cite, to show how much reading was saved.
 
-Takes: a receipt for each answer. Gives: their sum, over all processes that answer from one index.
-Refuses: to cost an answer anything; receipts are kept in memory and written now and then, and what
-cannot be written is kept for later.
+Receipts of all processes that use one index are added up. They are kept in memory and written now
+and then, so that they never delay or fail an answer.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from lookfar.store.ground.records import pack_record, unpack_record
 
 RECEIPTS_FILE: Final = "receipts.json"
 RECEIPTS_LOCK: Final = "receipts.lock"
-_SECONDS: Final = 10.0
-"""Between two writes."""
+_WRITE_SECONDS: Final = 10.0
+"""Seconds between two writes."""
 
 
 class ReceiptBook:
@@ -30,31 +29,31 @@ class ReceiptBook:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._unwritten = Receipts()
-        self._due = time.monotonic() + _SECONDS
+        self._due = time.monotonic() + _WRITE_SECONDS
         self._lock = Lock()
 
     def add(self, tokens: int, document_tokens: int) -> None:
-        """Record an answer of so many tokens from files of so many."""
+        """Record an answer: its tokens, and those of the files it cites."""
         with self._lock:
             self._unwritten += Receipts(1, tokens, document_tokens)
             if time.monotonic() >= self._due:
                 self._write()
 
     def total(self) -> Receipts:
-        """All receipts, written or not."""
+        """Return the sum of all receipts, written or not."""
         with self._lock:
             return self._read() + self._unwritten
 
     def close(self) -> None:
-        """Write what is not written yet."""
+        """Write the remaining receipts."""
         with self._lock:
             self._write()
 
     def _write(self) -> None:
-        self._due = time.monotonic() + _SECONDS
+        self._due = time.monotonic() + _WRITE_SECONDS
         if not self._unwritten.answers or not self._folder.is_dir():
             return
-        # A sum is a convenience: a full or read-only disk, or another writer, must not fail a call.
+        # Statistics must not fail a call, for example if the disk is full or read-only.
         with suppress(LookfarError):
             lock = files.WriterLock(self._folder / RECEIPTS_LOCK)
             lock.acquire()

@@ -1,8 +1,7 @@
-"""ULIDs: names of 26 letters and digits that sort by the time at which they were given.
+"""ULIDs: 26-character names that sort by creation time.
 
-Takes: nothing, or 16 bytes. Gives: 48 bits of time in milliseconds and 80 random bits, in
-Crockford's base 32; within a process each is greater than the one before it. Refuses: a text
-that is no ULID.
+48 bits of time in milliseconds and 80 random bits, in Crockford's base 32. Within a process each
+one is greater than the one before.
 """
 
 from __future__ import annotations
@@ -16,35 +15,35 @@ from typing import Final
 
 _ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _VALUE: Final = {letter: value for value, letter in enumerate(_ALPHABET)}
-# The first digit stands for three bits only: 26 digits of five bits would be two too many.
+# The first digit has three bits only: 26 digits of five bits would be two too many.
 _ULID: Final = re.compile(f"[0-7][{_ALPHABET}]{{25}}")
 _RANDOM_BITS: Final = 80
 _MOST_MILLISECONDS: Final = (1 << 48) - 1
 
-_giving = threading.Lock()
+_lock = threading.Lock()
 _last = 0
 
 
 def new() -> str:
-    """A ULID that nobody else has, greater than every one given before by this process."""
+    """Return a new ULID, greater than every earlier one of this process."""
     global _last
     moment = min(time.time_ns() // 1_000_000, _MOST_MILLISECONDS)
-    drawn = (moment << _RANDOM_BITS) | secrets.randbits(_RANDOM_BITS)
-    with _giving:
-        # In the same millisecond, or where the clock went back, the next number.
-        _last = drawn if drawn > _last else _last + 1
+    candidate = (moment << _RANDOM_BITS) | secrets.randbits(_RANDOM_BITS)
+    with _lock:
+        # Count up within a millisecond, and if the clock went back.
+        _last = candidate if candidate > _last else _last + 1
         return encode(_last.to_bytes(16, "big"))
 
 
 def derived(owner: str, *parts: str) -> str:
-    """A ULID with the time of another one, and the rest from what it names: always the same."""
+    """Return a ULID with the time of ``owner`` and a hash of ``parts``: always the same."""
     moment = decode(owner)[:6] if owner else bytes(6)
-    told = "\x1f".join((owner, *parts)).encode("utf-8", "surrogatepass")
-    return encode(moment + sha256(told).digest()[:10])
+    content = "\x1f".join((owner, *parts)).encode("utf-8", "surrogatepass")
+    return encode(moment + sha256(content).digest()[:10])
 
 
 def is_ulid(text: str) -> bool:
-    """Whether a text is a ULID as it is written here: in capitals."""
+    """Return whether a text is a ULID in capitals."""
     return _ULID.fullmatch(text) is not None
 
 
@@ -62,5 +61,5 @@ def decode(text: str) -> bytes:
 
 
 def moment_of(text: str) -> int:
-    """The time in a ULID, in milliseconds since 1970."""
+    """Return the time in a ULID, in milliseconds since 1970."""
     return int.from_bytes(decode(text)[:6], "big")

@@ -1,8 +1,6 @@
-"""Is the index true to the disk right now? And if not, can it be made so at once?
+"""Compare the index with the disk for a query, and update a few changed files first.
 
-Takes: a build to run and the last walk. Gives: what is stale after doing what is
-quick. Refuses: to make a question wait for more than a few files, and to stay
-silent about what it left.
+A query never waits for more than a few files; what stays stale becomes a note in the answer.
 """
 
 from __future__ import annotations
@@ -27,11 +25,11 @@ _FEW_BYTES = 2_000_000
 _MOST_NAMED = 100
 
 MOST_CHECKED = 5_000
-"""Documents above which a question does not wait for a look at the disk."""
+"""Documents above which a query is not delayed by a comparison with the disk."""
 
 UNCHECKED = Incomplete(
     "unchecked",
-    "this folder is too large to compare with the disk at every question; run: lookfar index",
+    "this folder is too large to compare with the disk for every query; run: lookfar index",
 )
 
 
@@ -41,8 +39,8 @@ NOT_THIS_TIME = Incomplete(
 )
 UNPROVED = Incomplete(
     "unchecked",
-    "the folder is followed and nothing is known to wait, but here nobody can tell that every"
-    " change was noticed; run: lookfar index",
+    "this system cannot confirm that the file watcher saw every change; to be sure, run:"
+    " lookfar index",
 )
 FOLLOWING = Incomplete(
     "stale", "many files changed since the last indexing; they are being compared with the disk"
@@ -51,18 +49,18 @@ FOLLOWING = Incomplete(
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """What a check found, and the walk to hand to the next one."""
+    """The stale files, and the walk that speeds up the next check."""
 
     stale: tuple[str, ...]
     walk: Walk
 
     def notes(self) -> list[Incomplete]:
-        """What an answer has to admit."""
+        """Return the notes for the answer."""
         return stale_notes(self.stale)
 
 
 def stale_notes(uris: Sequence[str]) -> list[Incomplete]:
-    """The note that names what an answer does not know yet."""
+    """Return a note that names the stale files."""
     if not uris:
         return []
     detail = f"{how_many(len(uris), 'file')} changed since the last indexing"
@@ -72,7 +70,7 @@ def stale_notes(uris: Sequence[str]) -> list[Incomplete]:
 def differences(
     walked: Walk, known: Mapping[str, Known], left_out: Mapping[str, LeftOut]
 ) -> tuple[Changes, tuple[str, ...]]:
-    """The changes between disk and store, and the URIs they concern."""
+    """Return the changes between disk and store, and the stale URIs."""
     changes = compare(walked, known, left_out)
     return changes, tuple(find_stale(changes, walked, known, left_out))
 
@@ -86,12 +84,11 @@ def ensure(
     before: Walk | None,
     most: int = FEW_FILES,
 ) -> Freshness:
-    """Compare the disk with the store, and bring a few changed files up to date first."""
+    """Compare the disk with the store, and index the changes with ``update`` if they are few."""
     walked = walk(root, policy, before=before)
     changes, moved = differences(walked, known, left_out)
     if moved and len(moved) <= most and changes.bytes <= _FEW_BYTES:
-        # Someone else may be writing, or nobody can, or the model is away: answer from what
-        # there is, and say so.
+        # If the index cannot be updated now, answer from it as it is, with a note.
         with suppress(IndexBusy, IOFailed, ModelUnavailable):
             update(walked)
             moved = ()

@@ -1,11 +1,7 @@
-"""The one who keeps a collection true while a program runs: watch, collect, index, again.
+"""Keep the index of a collection up to date in the background: watch, collect, index, repeat.
 
-Takes: a watcher, a dirty set and the function that indexes. Gives: an index that
-follows the disk, the promise that ``drain`` makes good on, and a state that says
-how it goes. Refuses: to die: whatever the function raises is remembered, and the
-work is tried again later, ever more patiently.
-
-One thread does all passes. Everybody else only leaves word and waits.
+One thread runs all passes; other threads only post requests and wait. A pass that fails is
+retried later, with growing pauses, and its error is part of the state.
 """
 
 from __future__ import annotations
@@ -32,10 +28,10 @@ from lookfar.model import Watching
 if TYPE_CHECKING:
     from lookfar.ports import Watcher
 
-_LOOK_AFTER_HEALTHY: Final = 5.0
-_LOOK_AFTER_SICK: Final = 0.5
-_LOOK_AT_HEAD: Final = 1.0
-"""Seconds between looks at git's head, which may lie where nothing is watched."""
+_TEND_HEALTHY: Final = 5.0
+_TEND_UNHEALTHY: Final = 0.5
+_CHECK_HEAD: Final = 1.0
+"""Seconds between checks of git's head, which may be in a folder that is not watched."""
 _FENCE: Final = 0.25
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 60.0
@@ -43,7 +39,7 @@ _LONGEST_PAUSE: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One attempt to index what was dirty."""
+    """One attempt to index what changed."""
 
     work: Work
     seconds: float
@@ -66,7 +62,7 @@ class Keeper:
         on_pass: Callable[[Pass], None] | None = None,
         first_pause: float = _FIRST_PAUSE,
     ) -> None:
-        """``update`` indexes the work it is given; ``head`` says where git stands."""
+        """``update`` indexes the work it is given; ``head`` identifies the current git commit."""
         self._watcher = watcher
         self._dirty = dirty
         self._update = update
@@ -75,26 +71,26 @@ class Keeper:
         self._reconcile_seconds = reconcile_seconds
         self._on_pass = on_pass or (lambda _: None)
         self._first_pause = first_pause
-        self._word = Condition()
-        self._handing_over = Lock()
-        """Held while names go from watcher to dirty set: nobody may find them in neither."""
+        self._condition = Condition()
+        self._handover = Lock()
+        """Held while names move from the watcher to the dirty set; a reader must find them."""
         self._thread: Thread | None = None
         self._stopping = False
         self._occasions: set[Occasion] = set()
         self._woken = False
-        self._asked = self._answered = self._clean = 0
-        """Tickets: given out, dealt with, and dealt with so that nothing was left."""
+        self._requested = self._handled = self._clean = 0
+        """Ticket numbers: issued, handled, and handled with nothing left to index."""
         self._failures = 0
         self._retry_at = 0.0
         self._reconcile_at = 0.0
         self._compared = False
         self._state = Watching(strategy=strategy)
 
-    # -- its life ------------------------------------------------------------
+    # -- start and stop ------------------------------------------------------
 
     def start(self) -> None:
-        """Begin; a keeper that runs already goes on."""
-        with self._word:
+        """Start the thread unless it is running."""
+        with self._condition:
             if self._thread is not None:
                 return
             self._stopping = False
@@ -103,37 +99,37 @@ class Keeper:
             self._thread.start()
 
     def stop(self) -> None:
-        """End after the pass that is under way, and keep what is dirty for the next time."""
-        with self._word:
+        """Stop after the running pass, and save what is still to be indexed."""
+        with self._condition:
             thread, self._stopping = self._thread, True
-            self._word.notify_all()
+            self._condition.notify_all()
         if thread is None or thread is current_thread():
             return
         thread.join()
         self._watcher.stop()
-        with self._word:
+        with self._condition:
             self._thread = None
-            self._word.notify_all()
+            self._condition.notify_all()
 
     def switch(self, strategy: Strategy) -> None:
-        """Go on with another strategy; what is dirty stays so until it is due."""
-        with self._word:
+        """Change the strategy; collected changes wait until they are due under it."""
+        with self._condition:
             if strategy == "git" != self._strategy:
                 self._dirty.head = self._head()
             self._strategy = strategy
             self._occasions.add("change")
-            self._word.notify_all()
+            self._condition.notify_all()
 
     @property
     def strategy(self) -> Strategy:
         return self._strategy
 
     def state(self) -> Watching:
-        """How it goes."""
-        with self._handing_over:
+        """Return the state of the keeper and its watcher."""
+        with self._handover:
             queued = self._dirty.names() | self._watcher.peek().uris
             everything = self._dirty.everything or self._watcher.peek().everything
-        with self._word:
+        with self._condition:
             return replace(
                 self._state,
                 running=self._thread is not None and self._thread.is_alive(),
@@ -144,35 +140,35 @@ class Keeper:
                 everything=everything,
             )
 
-    # -- for those who wait ------------------------------------------------------
+    # -- for waiting threads -----------------------------------------------------
 
     def pending(self, timeout: float = 0.25) -> frozenset[str] | None:
-        """The names that are not indexed yet; None where names do not say it.
+        """Return the names that are not indexed yet; None if they are unknown.
 
-        Empty means: every write that ended before this call is indexed.
+        Empty means that every write that ended before this call is indexed.
         """
         if not self._compared or not self._watcher.fence(timeout) or not self._alive():
             return None
-        with self._handing_over:
+        with self._handover:
             batch = self._watcher.peek()
             if batch.everything or self._dirty.everything:
                 return None
             return self._dirty.names() | documents_among(batch.uris)
 
     def drain(self, timeout: float, occasion: Occasion = "request") -> bool:
-        """Index what changed so far, now; False if that failed or took longer than ``timeout``."""
+        """Index what changed so far; return False if that failed or took too long."""
         deadline = time.monotonic() + timeout
         self._watcher.fence(timeout)
-        with self._word:
-            self._asked += 1
-            ticket = self._asked
+        with self._condition:
+            self._requested += 1
+            ticket = self._requested
             self._occasions.add(occasion)
-            self._word.notify_all()
-            while self._answered < ticket:
+            self._condition.notify_all()
+            while self._handled < ticket:
                 left = deadline - time.monotonic()
                 if left <= 0 or not self._alive():
                     return False
-                self._word.wait(left)
+                self._condition.wait(left)
             return self._clean >= ticket
 
     def _alive(self) -> bool:
@@ -180,46 +176,49 @@ class Keeper:
         return thread is not None and thread.is_alive()
 
     def _wake(self) -> None:
-        with self._word:
+        with self._condition:
             self._woken = True
-            self._word.notify_all()
+            self._condition.notify_all()
 
     # -- the thread ----------------------------------------------------------
 
     def _run(self) -> None:
         self._guarded(self._begin)
         while True:
-            with self._word:
+            with self._condition:
                 if self._stopping:
                     break
-                asked, self._woken = self._asked, False
+                ticket, self._woken = self._requested, False
                 occasions, self._occasions = self._occasions, set()
-            self._guarded(lambda: self._turn(occasions, at_once=asked > self._answered))  # noqa: B023
-            with self._word:
-                self._answered = asked
-                self._clean = self._clean if self._dirty else asked
-                self._word.notify_all()
-                if not self._called(asked):
-                    self._word.wait(self._pause())
-        with self._handing_over:
+            self._guarded(lambda: self._turn(occasions, at_once=ticket > self._handled))  # noqa: B023
+            with self._condition:
+                self._handled = ticket
+                self._clean = self._clean if self._dirty else ticket
+                self._condition.notify_all()
+                if not self._has_request(ticket):
+                    self._condition.wait(self._pause())
+        with self._handover:
             self._dirty.add_batch(self._watcher.take())
         self._save()
 
-    def _called(self, asked: int) -> bool:
-        return bool(self._stopping or self._woken or self._asked > asked or self._occasions)
+    def _has_request(self, ticket: int) -> bool:
+        return bool(self._stopping or self._woken or self._requested > ticket or self._occasions)
 
     def _begin(self) -> None:
-        """What happened before is unknown: compare everything, unless git says when."""
+        """Start the watcher, and have everything compared, because earlier changes are unknown.
+
+        With the strategy git, only if the head has moved since.
+        """
         self._watcher.start(self._wake)
         self._reconcile_at = time.monotonic() + (self._reconcile_seconds or float("inf"))
-        left = self._dirty.load()
+        restored = self._dirty.load()
         self._occasions.add("start")
-        if self._strategy != "git" or not left or self._dirty.head != self._head():
+        if self._strategy != "git" or not restored or self._dirty.head != self._head():
             self._dirty.add(everything=True)
             self._occasions.add("commit")
 
     def _turn(self, occasions: set[Occasion], *, at_once: bool) -> None:
-        """Look after the watcher, collect what is due, and index it if this is the occasion."""
+        """Tend the watcher, collect changes, and index them if an occasion makes them due."""
         was_healthy = self._watcher.healthy
         self._watcher.tend()
         now = time.monotonic()
@@ -232,14 +231,14 @@ class Keeper:
             occasions.add("reconcile")
         moved = self._strategy == "git" and self._head() != self._dirty.head
         if moved and self._watcher.ready_in() is None and not self._watcher.fence(_FENCE):
-            self._dirty.add(everything=True)  # Nobody can say what was written before it moved.
+            self._dirty.add(everything=True)  # The changes before the move are unknown.
         due = self._watcher.ready_in()
         if due is not None and (at_once or due <= 0):
-            with self._handing_over:
+            with self._handover:
                 if self._dirty.add_batch(self._watcher.take()):
                     occasions.add("change")
             due = None
-        if moved and due is None:  # Else someone is still writing, and the rest is yet to come.
+        if moved and due is None:  # Otherwise files are still being written.
             occasions.add("commit")
         if "change" in occasions:
             self._save()
@@ -265,12 +264,12 @@ class Keeper:
             result = self._update(work)
         except Exception as error:
             self._dirty.put_back()
-            self._failed(Pass(work, time.perf_counter() - started, error=_said(error)))
+            self._record_failure(Pass(work, time.perf_counter() - started, error=_describe(error)))
             return
         self._dirty.done()
         self._dirty.head = head
         self._compared |= work.only is None
-        with self._word:
+        with self._condition:
             self._failures = 0
             self._state = replace(
                 self._state,
@@ -281,8 +280,8 @@ class Keeper:
         self._save()
         self._on_pass(Pass(work, time.perf_counter() - started, result))
 
-    def _failed(self, attempt: Pass) -> None:
-        with self._word:
+    def _record_failure(self, attempt: Pass) -> None:
+        with self._condition:
             self._failures += 1
             pause = min(_LONGEST_PAUSE, self._first_pause * 2 ** min(self._failures - 1, 20))
             self._retry_at = time.monotonic() + pause
@@ -290,12 +289,12 @@ class Keeper:
         self._on_pass(attempt)
 
     def _pause(self) -> float:
-        """How long nothing can become due by itself."""
+        """Return the seconds until something may become due without a request."""
         now = time.monotonic()
-        until = now + (_LOOK_AFTER_HEALTHY if self._watcher.healthy else _LOOK_AFTER_SICK)
+        until = now + (_TEND_HEALTHY if self._watcher.healthy else _TEND_UNHEALTHY)
         until = min(until, self._reconcile_at)
         if self._strategy == "git":
-            until = min(until, now + _LOOK_AT_HEAD)
+            until = min(until, now + _CHECK_HEAD)
         if self._failures and self._strategy != "lazy":
             until = min(until, self._retry_at)
         due = self._watcher.ready_in()
@@ -304,7 +303,7 @@ class Keeper:
         return max(0.0, until - now)
 
     def _save(self) -> None:
-        """Realtime forgets nothing that its start would not find again, so it writes nothing."""
+        """Save the dirty set, except for realtime, which compares everything when it starts."""
         if self._strategy != "realtime":
             self._guarded(self._dirty.save)
 
@@ -312,11 +311,11 @@ class Keeper:
         try:
             step()
         except Exception as error:
-            with self._word:
-                self._state = replace(self._state, last_error=_said(error))
+            with self._condition:
+                self._state = replace(self._state, last_error=_describe(error))
 
 
-def _said(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     error = as_out_of_memory(error) or error
     if isinstance(error, LookfarError):
         return f"{error.code}: {error.message}"

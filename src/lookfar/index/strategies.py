@@ -1,12 +1,10 @@
-"""When changes are indexed, and what waits until then.
+"""Decide when changes are indexed, and keep the set of changes that wait until then.
 
-Takes: batches of hints. Gives: the dirty set, and for each strategy which
-occasions make it due. Refuses: to forget: the set is on disk before anyone
-relies on it, and a file that is damaged means "compare everything".
+The set is saved before anything relies on it; a damaged file means "compare everything".
 
 ============  ==============================================================
-``realtime``  indexes a change as soon as its writer pauses
-``lazy``      collects, and indexes when a question is asked
+``realtime``  indexes a change as soon as no more writes follow
+``lazy``      collects, and indexes before a query is answered
 ``git``       collects, and indexes when a commit or checkout moves the head
 ============  ==============================================================
 """
@@ -38,7 +36,7 @@ Occasion = Literal["change", "start", "reconcile", "search", "commit", "request"
 STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
 DIRTY_FILE: Final = "dirty.json"
 SEEN_FILE: Final = "seen.json"
-"""Where the branches stood when a pass over them last found nothing new."""
+"""The stamp of the branches when a pass last found nothing new."""
 DEBOUNCE_MS: Final = (250, 30_000)
 
 DUE: Final[Mapping[Strategy, frozenset[Occasion]]] = {
@@ -46,7 +44,7 @@ DUE: Final[Mapping[Strategy, frozenset[Occasion]]] = {
     "lazy": frozenset(("search", "request")),
     "git": frozenset(("commit", "request")),
 }
-"""The occasions on which each strategy indexes what is dirty."""
+"""The occasions on which each strategy indexes the collected changes."""
 
 _FORMAT: Final = 1
 _REF_TABLES: Final = "reftable/tables.list"
@@ -55,7 +53,7 @@ _NO_HEAD: Final = "none"
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a pass has to look at."""
+    """What a pass has to compare."""
 
     only: frozenset[str] | None
     """URIs, and folders that end in ``/``; None for everything."""
@@ -64,7 +62,7 @@ class Work:
 def checked_strategy(name: str) -> Strategy:
     if name not in STRATEGIES:
         raise InvalidArgument(
-            f"There is no indexing strategy {name!r}.",
+            f"Unknown indexing strategy: {name!r}.",
             hint=f"Choose one of: {', '.join(STRATEGIES)}.",
         )
     return name
@@ -74,29 +72,29 @@ def checked_debounce(milliseconds: int) -> int:
     low, high = DEBOUNCE_MS
     if not low <= milliseconds <= high:
         raise InvalidArgument(
-            f"A pause of {milliseconds} ms is not possible.",
+            f"debounce_ms is {milliseconds}.",
             hint=f"Give a number of milliseconds from {low} to {high}.",
         )
     return milliseconds
 
 
 def documents_among(uris: Iterable[str]) -> frozenset[str]:
-    """The names of files that some parser could read, and of folders."""
-    return frozenset(each for each in uris if each.endswith("/") or detect_format(each))
+    """Return the names of folders, and of files that have a parser."""
+    return frozenset(uri for uri in uris if uri.endswith("/") or detect_format(uri))
 
 
 class Dirty:
-    """The names that wait to be indexed. Safe to share between threads."""
+    """The names of changed files that are not indexed yet. May be shared by threads."""
 
     def __init__(self, folder: Path) -> None:
-        """``folder`` is the collection's; nothing is read or written yet."""
+        """Use the index folder of a collection; nothing is read or written yet."""
         self._path = folder / DIRTY_FILE
         self._lock = Lock()
         self._uris: set[str] = set()
         self._everything = False
         self._taken: Work | None = None
         self.head = ""
-        """Where the repository stood when the set was last indexed; empty when unknown."""
+        """The head of the repository when the set was last indexed; empty if unknown."""
 
     def __len__(self) -> int:
         return len(self.names())
@@ -106,19 +104,19 @@ class Dirty:
 
     @property
     def everything(self) -> bool:
-        """Whether names do not say what changed."""
+        """Whether anything may have changed, so that names are not enough."""
         with self._lock:
-            taken = self._taken is not None and self._taken.only is None
-            return self._everything or taken
+            in_progress = self._taken is not None and self._taken.only is None
+            return self._everything or in_progress
 
     def names(self) -> frozenset[str]:
-        """All that waits or is being indexed, by name."""
+        """Return the names that wait or are being indexed."""
         with self._lock:
             taken = self._taken.only if self._taken else None
             return drop_nested(self._uris | (taken or frozenset()))
 
     def add(self, uris: Iterable[str] = (), *, everything: bool = False) -> bool:
-        """Add names of files that could be documents; True when one was new."""
+        """Add names of files that have a parser; return whether one was new."""
         with self._lock:
             return self._add(uris, everything)
 
@@ -135,7 +133,7 @@ class Dirty:
         return self.add(batch.uris, everything=batch.everything)
 
     def take(self) -> Work | None:
-        """What there is to do; it stays known, and on disk, until ``done``."""
+        """Return what to index; it stays in the set, and on disk, until ``done``."""
         with self._lock:
             if self._taken is None and (self._uris or self._everything):
                 self._taken = Work(None if self._everything else drop_nested(self._uris))
@@ -144,22 +142,22 @@ class Dirty:
             return self._taken
 
     def done(self) -> None:
-        """What was taken is indexed."""
+        """Forget what was taken, because it is indexed."""
         with self._lock:
             self._taken = None
 
     def put_back(self) -> None:
-        """What was taken could not be indexed."""
+        """Return what was taken to the set, because it could not be indexed."""
         with self._lock:
-            # At once, or somebody who looks in between finds nothing to do.
-            taken, self._taken = self._taken, None
-            if taken is not None:
-                self._add(taken.only or (), taken.only is None)
+            # In one step, so that no reader finds the set empty in between.
+            work, self._taken = self._taken, None
+            if work is not None:
+                self._add(work.only or (), work.only is None)
 
-    # -- over restarts ---------------------------------------------------------
+    # -- persistence -----------------------------------------------------------
 
     def save(self) -> None:
-        """Write the set down; a typed error where the disk refuses."""
+        """Save the set."""
         state = {
             "format": _FORMAT,
             "head": self.head,
@@ -167,13 +165,13 @@ class Dirty:
             "uris": sorted(self.names()),
         }
         files.make_folder(self._path.parent)
-        # Several processes may follow one folder, and none of them holds the writer lock here.
+        # Several processes may follow one folder, and none holds the writer lock here.
         files.write_shared(self._path, pack_record(state))
 
     def load(self) -> bool:
-        """Add what an earlier process left; False where nothing was left.
+        """Add what an earlier process saved; return False if there is nothing.
 
-        What cannot be understood means everything.
+        An unreadable file means "everything".
         """
         try:
             state = unpack_record(self._path.read_bytes())
@@ -191,32 +189,32 @@ class Dirty:
         return True
 
 
-# -- where git stands ------------------------------------------------------------
+# -- git's head ------------------------------------------------------------------
 
 
-def head_of(root: Root) -> str:
-    """Where the repository around ``root`` stands: changes with every commit and checkout.
+def read_head(root: Root) -> str:
+    """Return a hash that changes with every commit and checkout of the repository of ``root``.
 
-    That repository may have its top folder above the root, or be a worktree whose head
-    is elsewhere. What is read there is only ever compared, never shown.
+    The repository may begin above the root, or be a worktree whose head is elsewhere. What is
+    read there is only compared, never shown.
     """
     repository = find_repository(root.path)
     head = peek_line(repository.own, "HEAD") if repository and repository.own else ""
     if repository is None or not head:
         return _NO_HEAD
-    seen = [head]
+    parts = [head]
     if head.startswith("ref: "):
         name = head.removeprefix("ref: ")
         line = peek_line(repository.own, name) or peek_line(repository.git_dir, name)
         shared = Path(repository.git_dir)
-        # Where there is none, git has packed it, or keeps all of them in tables.
-        seen += [line] if line else map(_stamp, (shared / "packed-refs", shared / _REF_TABLES))
-    return sha256("\n".join(seen).encode()).hexdigest()[:16]
+        # Without a file of its own, the ref is packed or in a reftable.
+        parts += [line] if line else map(_stamp, (shared / "packed-refs", shared / _REF_TABLES))
+    return sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
 def _stamp(path: Path) -> str:
     try:
-        seen = path.lstat()
+        info = path.lstat()
     except (OSError, ValueError):
         return ""
-    return f"{seen.st_mtime_ns} {seen.st_size} {seen.st_ino}"
+    return f"{info.st_mtime_ns} {info.st_size} {info.st_ino}"

@@ -178,7 +178,7 @@ def retry_healed(
         try:
             return ask(), healed
         except IndexCorrupt as damage:
-            damaged = next((each for each in candidates if each.contains(damage)), None)
+            damaged = next((h for h in candidates if h.contains(damage)), None)
             if damaged is None:
                 raise
             candidates.remove(damaged)

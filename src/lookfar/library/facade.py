@@ -209,8 +209,8 @@ class Library:
 
     def status(self, *, collection: str = "", check: bool = True) -> Status:
         """Return what is indexed; with ``check``, compare the disk with it."""
-        found = self._members.find(collection)
-        return found.status(collection=collection or self.collection, check=check)
+        member = self._members.find(collection)
+        return member.status(collection=collection or self.collection, check=check)
 
     def statuses(self) -> tuple[Status, ...]:
         """Return the status of every folder, of indexed histories and memories, and of
@@ -418,10 +418,10 @@ class Library:
         on_progress: OnProgress | None = None,
     ) -> Page:
         """Return a document as it is indexed, with its chunks, now or in a generation."""
-        found = self._members.find(collection)
+        member = self._members.find(collection)
         name = collection or self.collection
         return collection_reading.read_page(
-            found, uri, as_of=as_of, name=name, on_progress=on_progress
+            member, uri, as_of=as_of, name=name, on_progress=on_progress
         )
 
     def pages(
@@ -632,9 +632,9 @@ class Library:
         self, keep: int | None = None, *, collection: str = "", wait_seconds: float = 0.0
     ) -> Pruned:
         """Keep the newest ``keep`` generations (by the settings), the pinned and the active."""
-        found = self._members.find(collection)
-        most = found.settings.index.retain_generations if keep is None else keep
-        return found.generations.prune(most, wait_seconds=wait_seconds)
+        member = self._members.find(collection)
+        most = member.settings.index.retain_generations if keep is None else keep
+        return member.generations.prune(most, wait_seconds=wait_seconds)
 
     # -- closing -----------------------------------------------------------------
 

@@ -63,11 +63,13 @@ def resolve(members: Members, target: str, collection: str) -> tuple[str, str | 
         members.refresh_memories(name)
         return name, wanted
     if members.is_companion_name(collection):
-        found = None if members.is_database_name(collection) else members.find(collection)
-        if found is not None and is_history(found):
-            return collection, _expand_hash(found, target)
-        if found is not None and is_memories(found):
-            found.refresh()
+        if members.is_database_name(collection):
+            return collection, target
+        companion = members.find(collection)
+        if is_history(companion):
+            return collection, _expand_hash(companion, target)
+        if is_memories(companion):
+            companion.refresh()
         return collection, target
     if not collection and _HASH.match(target):
         for name, commits in members.histories(look=False).items():

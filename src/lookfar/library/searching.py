@@ -300,24 +300,24 @@ def grep(
         with ExitStack() as stack:
             plans = dict.fromkeys(selected, plan)
             sources, notes = open_sources(members, selected, plans, scope, stack, on_progress)
-            found = grep(sources, matcher, window, _check_cancelled(on_progress))
-            if not found.matches and sources:
+            result = grep(sources, matcher, window, _check_cancelled(on_progress))
+            if not result.matches and sources:
                 notes += explain_empty(members, scope.filters, sources)
             generations = {source.collection: source.snapshot.generation for source in sources}
-            return found, notes, generations
+            return result, notes, generations
 
-    (found, notes, generations), healed = retry_healed(answer, selected, on_progress)
+    (result, notes, generations), healed = retry_healed(answer, selected, on_progress)
     return Matches(
         pattern=pattern,
         mode="regex" if regex else "literal",
         case=matcher.case,
-        files=tuple(found.files),
-        matches=found.matches,
-        matched_files=found.matched_files,
+        files=tuple(result.files),
+        matches=result.matches,
+        matched_files=result.matched_files,
         offset=offset,
         generations=generations,
         took_ms=(time.perf_counter() - started) * 1000,
-        incomplete=(*healed, *notes, *found.notes),
+        incomplete=(*healed, *notes, *result.notes),
     )
 
 

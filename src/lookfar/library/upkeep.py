@@ -24,8 +24,8 @@ def list_statuses(members: Members) -> tuple[Status, ...]:
     histories = members.histories(look=False)
     refused = {name for name, commits in histories.items() if commits.refusal() is not None}
     companions: dict[str, Collection] = {**histories, **members.memories()}
-    shown = {n: c for n, c in companions.items() if c.indexed or n in refused}
-    collections = {**members.folders, **shown}
+    reported = {n: c for n, c in companions.items() if c.indexed or n in refused}
+    collections = {**members.folders, **reported}
     return tuple(collection.status(collection=name) for name, collection in collections.items())
 
 
