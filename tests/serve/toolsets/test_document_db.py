@@ -15,6 +15,7 @@ from lookfar import config
 from lookfar.collections import ulids
 from lookfar.errors import InvalidConfig
 from lookfar.library import Library
+from lookfar.library.members import Members
 from lookfar.serve.daemon.services import Offer
 from lookfar.serve.tools.tool import Tool
 from lookfar.serve.toolsets import tools_of
@@ -150,7 +151,7 @@ def test_the_number_of_results_is_a_setting(
     assert len(ask("find_similar_documents", text="boat")) == 10
     assert len(ask("find_similar_documents", text="boat", top_k=11)) == 11
     changed = config.load(None, {"search.top_k": 3}).search
-    monkeypatch.setattr(type(library), "settings", _Changed(library.settings, changed))
+    monkeypatch.setattr(Members, "settings", _Changed(library.settings, changed))
     assert len(ask("find_similar_documents", text="boat")) == 3
     assert len(ask("find_similar_documents", text="boat", top_k=10)) == 10
 
