@@ -1,9 +1,9 @@
-"""Damage a database of inserted documents in one place, and report what came of it.
+"""Damage a database of inserted documents in one place and report the result.
 
-Takes: a folder to work in, a seed, a number of documents, a number of trials, and of how many
-trials one is repaired in full. Gives: one line of JSON per trial on stdout. Refuses: to count an
-answer as right that lacks a document, a text, a distance or a word of metadata. The program behind
-``test_database_damage``; each trial is a process of its own, as in ``spoil.py``.
+This is the program behind ``test_database_damage``. Arguments: a folder to work in, a seed, a
+number of documents, a number of trials, and of how many trials one is repaired in full. Prints one
+line of JSON per trial; each has a process of its own, as in ``spoil.py``. An answer that lacks a
+document, a text, a distance or a word of metadata counts as wrong.
 """
 
 from __future__ import annotations

@@ -43,12 +43,13 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="trials are fork
 
 
 def tried(count: int, home: Path) -> list[dict[str, Any]]:
-    """What became of each trial; in memory where the system has such a disk."""
+    """Return the result of each trial; run in memory where the system has such a disk."""
     shared = Path("/dev/shm")
     named = f"lookfar-damage-{count}-{os.getpid()}"
     folder = shared / named if os.access(shared, os.W_OK) else home / "w"
     environ = {name: value for name, value in os.environ.items() if not name.startswith("LOOKFAR_")}
-    environ |= {"HOME": str(home), "RUST_BACKTRACE": "0"}
+    paths = filter(None, (str(SPOIL.parents[1]), environ.get("PYTHONPATH")))
+    environ |= {"HOME": str(home), "RUST_BACKTRACE": "0", "PYTHONPATH": os.pathsep.join(paths)}
     trials, repaired = SIZES[count]
     try:
         done = subprocess.run(
