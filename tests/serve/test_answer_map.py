@@ -101,7 +101,7 @@ def test_paths_alone() -> None:
     assert text == "a.md:1-40,50\nb.md:1"
 
 
-def test_of_several_questions_nothing_is_said_twice() -> None:
+def test_several_questions_repeat_nothing() -> None:
     one = hit("a.md", LONG, focus="Line 20 of the text.")
     other = hit("a.md", "Further words.\n", line=60)
     found = draw_map(
@@ -122,7 +122,7 @@ def test_a_limit_counts_hits() -> None:
     assert found.more
 
 
-def test_what_is_shown_of_each_hit_is_told() -> None:
+def test_the_shown_part_of_each_hit_is_reported() -> None:
     found = draw_map(
         [Question("q", [hit("a.md", LONG, focus="Line 20 of the text.")])], 800, describe=named
     )
@@ -187,6 +187,6 @@ def test_the_best_page_is_shown_beside_code_that_crowds_it_out() -> None:
     assert "page.md" not in drawn(*code, page, limit=5)
 
 
-def test_long_addresses_are_left_out() -> None:
+def test_long_addresses_are_shortened() -> None:
     line = "See [the page](https://example.org/a/very/long/address?with=much#more) for it.\n"
     assert "See [the page](https://example.org/…) for it." in drawn(hit("a.md", line))

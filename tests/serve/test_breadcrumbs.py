@@ -21,7 +21,7 @@ HIT = Hit("docs", "a.md", "", ("Guide", "Install", "Linux"), SPAN, "", "docs", 0
 COPY = Alike("docs", "b.md", Span(0, 10, 3, 9), "ab" * 32, "same", "text")
 
 
-def test_headings_of_a_document_are_said_once() -> None:
+def test_headings_of_a_document_are_shown_once() -> None:
     said = Breadcrumbs()
     paths = [
         ("a.md", ("Guide", "Install", "Linux"), "Guide > Install > Linux"),
@@ -42,7 +42,7 @@ def test_documents_of_two_collections_are_two() -> None:
     assert said.format(replace(HIT, collection="notes")) == "Guide > Install > Linux"
 
 
-def test_places_that_a_hit_stands_for_are_named() -> None:
+def test_other_places_of_a_hit_are_named() -> None:
     assert also_at(HIT, several=False) == ""
     hit = replace(HIT, also=(COPY, replace(COPY, uri="c.md", state="gone")))
     assert also_at(hit, several=False) == "also at b.md:3-9, c.md:3-9 (gone on disk)"
@@ -75,7 +75,7 @@ SMALL = {"embed.provider": "hash", "index.workers": 1, "chunk.min_tokens": 0,
          "search.merge_gap": 0, "chunk.max_tokens": 120, "chunk.hard_max_tokens": 200}  # fmt: skip
 
 
-def test_the_terminal_says_headings_once_and_names_copies(copies: Path, run: Run) -> None:
+def test_the_terminal_shows_headings_once_and_names_copies(copies: Path, run: Run) -> None:
     options = [f"--set={key}={value}" for key, value in SMALL.items() if not key.startswith("e")]
     lines = run("search", "zebra stripes leaves", copies, *options).stdout.splitlines()
     crumbs = [line.strip() for line in lines if " > " in line]

@@ -76,7 +76,7 @@ def called(text: str) -> str:
 # --- starting and finding ---------------------------------------------------------------------
 
 
-def test_nobody_is_found_and_none_is_started_by_asking(place: Path) -> None:
+def test_asking_for_a_daemon_starts_none(place: Path) -> None:
     """``daemon status`` must not bring to life what it asks for."""
     assert daemon_status() is None
     assert endpoint.find(endpoint.make_request("call")) is None
@@ -97,7 +97,7 @@ def test_first_client_starts_it_and_the_next_finds_it() -> None:
     assert called("hello there") == "hello there"
 
 
-def test_it_is_nobodys_child_and_holds_nothing_of_its_starter(tmp_path: Path) -> None:
+def test_it_is_detached_from_its_starter(tmp_path: Path) -> None:
     """A daemon inside its client's session dies with the client's terminal; one that keeps
     descriptors keeps pipes open on which others wait for an end."""
     read, write = os.pipe()
@@ -175,7 +175,7 @@ def test_a_folder_open_to_others_is_closed(place: Path) -> None:
     assert stat.S_IMODE(place.stat().st_mode) == 0o700
 
 
-def test_a_symbolic_link_is_no_folder_of_ours(place: Path, tmp_path: Path) -> None:
+def test_a_symbolic_link_is_refused(place: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir(mode=0o700)
     place.symlink_to(elsewhere)
@@ -185,7 +185,7 @@ def test_a_symbolic_link_is_no_folder_of_ours(place: Path, tmp_path: Path) -> No
     assert list(elsewhere.iterdir()) == []
 
 
-def test_a_folder_of_somebody_else_is_refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_another_user_is_refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its owner could read every question and forge every answer."""
     place.mkdir(mode=0o700)
     real = os.lstat
@@ -202,7 +202,7 @@ def test_a_folder_of_somebody_else_is_refused(place: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.skipif(os.name == "nt" or os.getuid() != 0, reason="only root can give files away")
-def test_a_socket_of_somebody_else_is_refused(place: Path) -> None:
+def test_a_socket_of_another_user_is_refused(place: Path) -> None:
     start()
     os.chown(place / "daemon.sock", 12345, 12345)
     with pytest.raises(PermissionDenied):
@@ -216,7 +216,7 @@ def test_a_file_instead_of_a_socket_is_refused_by_clients(place: Path) -> None:
         start()
 
 
-def test_the_runtime_folder_of_somebody_else_is_not_used(
+def test_the_runtime_folder_of_another_user_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """sudo hands on XDG_RUNTIME_DIR: a root-owned folder in it would lock its user out."""
@@ -229,7 +229,7 @@ def test_the_runtime_folder_of_somebody_else_is_not_used(
     assert endpoint._preferred_folder({**environment, "XDG_RUNTIME_DIR": "relative"}) == wanted
 
 
-def test_clients_that_hand_on_little_find_the_same_daemon(
+def test_clients_with_few_variables_find_the_same_daemon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many MCP clients pass HOME and PATH only; XDG_RUNTIME_DIR is where it is all the same."""
@@ -296,7 +296,7 @@ def test_a_short_folder_that_is_a_trap_is_refused(
     ],
     ids=lambda line: repr(line[:30]),
 )
-def test_garbage_is_refused_and_harms_nobody(place: Path, line: bytes) -> None:
+def test_garbage_is_refused_and_affects_no_one(place: Path, line: bytes) -> None:
     pid = start()
     opened = raw(place)
     opened.sendall(line)
@@ -493,7 +493,7 @@ def test_it_ends_when_asked(
     assert daemon_status() is None
 
 
-def test_one_that_hangs_is_killed() -> None:
+def test_a_daemon_that_hangs_is_killed() -> None:
     client = Client()
     try:
         pid = client.pid(1)
@@ -544,7 +544,7 @@ def test_a_clients_settings_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None
         first.close()
 
 
-def test_the_log_tells_of_sessions_and_is_bounded() -> None:
+def test_the_log_names_sessions_and_is_bounded() -> None:
     start()
     text = daemon_log_path().read_text()
     assert "serving lookfar" in text

@@ -51,7 +51,7 @@ def test_a_folder_without_markers_is_its_own_project(own_home: Path) -> None:
     assert project_root(str(notes)) == notes
 
 
-def test_a_home_is_no_project_even_with_dot_files_in_git(own_home: Path) -> None:
+def test_a_home_is_not_a_project_even_with_dot_files_in_git(own_home: Path) -> None:
     """Otherwise every folder without markers would mean everything a person has."""
     (own_home / ".git").mkdir()
     (own_home / "package.json").touch()
@@ -61,7 +61,7 @@ def test_a_home_is_no_project_even_with_dot_files_in_git(own_home: Path) -> None
     assert project_root(str(notes)) == notes
 
 
-def test_what_a_home_lies_in_is_no_project(own_home: Path) -> None:
+def test_a_parent_of_a_home_is_not_a_project(own_home: Path) -> None:
     """Nor are all homes together, or the disk."""
     (own_home.parent / "go.mod").touch()
     assert project_root(str(own_home.parent)) is None

@@ -127,7 +127,7 @@ def test_a_line_beyond_all_bounds_is_refused_and_the_session_goes_on(start: Star
     assert client.pid(2)
 
 
-def test_what_is_no_json_is_the_daemons_to_judge(start: Start) -> None:
+def test_malformed_json_is_passed_to_the_daemon(start: Start) -> None:
     """The echo handler dies of it, as no real one may; the relay carries on."""
     client = start()
     client.pid(1)
@@ -220,7 +220,7 @@ def test_input_ends_while_a_long_request_runs(start: Start, hurried: None) -> No
 
 
 @pytest.mark.parametrize("method", ["sleep", "subscriptions/listen"])
-def test_nobody_waits_for_what_was_cancelled_or_never_ends(start: Start, method: str) -> None:
+def test_the_end_does_not_wait_for_cancelled_or_endless_requests(start: Start, method: str) -> None:
     client = start()
     client.pid(1)
     client.request(2, method, seconds=600)
@@ -299,7 +299,7 @@ def test_a_parent_dies_while_a_request_runs() -> None:
     assert time.monotonic() - began < relay.GRACE_SECONDS - 0.5
 
 
-def test_nobody_reads_answers_any_more() -> None:
+def test_stdout_is_closed_by_the_client() -> None:
     """A client that keeps input open and closed output will never hear from us again."""
     process = subprocess.Popen(
         [sys.executable, "-c", RELAY], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -357,7 +357,7 @@ def test_no_input_at_all() -> None:
     assert (done.returncode, done.stdout) == (0, b"")
 
 
-def test_a_killed_relay_harms_nobody(start: Start) -> None:
+def test_a_killed_relay_affects_no_one(start: Start) -> None:
     first, second = start(), start()
     pid = first.pid(1)
     assert second.pid(1) == pid
@@ -407,7 +407,7 @@ def test_a_daemon_that_closes_while_it_works_is_lost(start: Start) -> None:
     assert client.pid(3) != old
 
 
-def test_a_fresh_daemon_is_told_what_the_last_one_knew(start: Start) -> None:
+def test_a_new_daemon_gets_the_state_of_the_old_one(start: Start) -> None:
     """Revision 2025-11-25: a daemon refuses requests before ``initialize``."""
     client = start()
     client.ask(1, "initialize", clientInfo={"name": "tester"})
@@ -572,7 +572,7 @@ def test_a_folder_that_cannot_be_trusted_means_no_daemon(
     assert start().receive() == {"in_process": True}
 
 
-def test_no_fresh_daemon_can_be_had(start: Start, place: Path, tmp_path: Path) -> None:
+def test_no_new_daemon_can_be_started(start: Start, place: Path, tmp_path: Path) -> None:
     """The request is refused with the reason, and the next one tries again."""
     client = start()
     die(client.pid(1))

@@ -73,7 +73,7 @@ def test_they_answer_rest_in_the_same_shapes(databases: Served) -> None:
     assert (wrong.status, wrong.error["code"]) == (400, "INVALID_ARGUMENT")
 
 
-def test_the_log_tells_how_long_each_took(databases: Served) -> None:
+def test_the_log_has_the_time_of_each_call(databases: Served) -> None:
     """Each call of a tool, and in it the work itself and the model's part of it."""
     databases.tool("create_database", db_name="timed")
     made = databases.tool("insert_document", text=TEXT, db_name="timed").json

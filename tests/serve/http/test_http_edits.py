@@ -8,7 +8,7 @@ from lookfar.serve.http.tokens import add
 from serve.http.asking import serving
 
 
-def test_a_token_that_may_only_read_edits_nothing(tmp_path: Path) -> None:
+def test_a_read_only_token_cannot_edit(tmp_path: Path) -> None:
     file = tmp_path / "tokens.json"
     reader, writer = add(file, "reader", "read"), add(file, "writer", "write")
     edits = [{"op": "append", "target": "keys.md#Keys", "text": "Zebras hold one."}]

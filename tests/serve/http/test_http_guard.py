@@ -110,7 +110,7 @@ def test_another_sites_page_is_refused_everywhere(closed: Served, origin: str) -
         assert "access-control-allow-origin" not in answer.headers
 
 
-def test_two_hosts_are_none(closed: Served) -> None:
+def test_two_host_headers_are_refused(closed: Served) -> None:
     with closed.connect() as connection:
         connection.sendall(
             b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: evil.example\r\n"
@@ -155,7 +155,7 @@ def writing(served: Served) -> list[str]:
     return [each["name"] for each in listed if not each["read_only"]]
 
 
-def test_a_token_that_may_read_changes_nothing(closed: Served) -> None:
+def test_a_read_only_token_cannot_change_anything(closed: Served) -> None:
     names = writing(closed)
     assert {"remember", "create_index", "delete_index"} <= set(names)
     for name in names:
@@ -164,7 +164,7 @@ def test_a_token_that_may_read_changes_nothing(closed: Served) -> None:
         assert closed.tool(name, token=WRITE).status not in (401, 403), name
 
 
-def test_nor_over_mcp(closed: Served) -> None:
+def test_a_read_only_token_cannot_change_anything_over_mcp(closed: Served) -> None:
     for name in writing(closed):
         call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name}}
         for body in (call, [call], {**call, "id": None}):
@@ -183,7 +183,7 @@ def test_a_session_belongs_to_the_token_that_began_it(closed: Served) -> None:
     assert closed.ask("POST", "/mcp", listing, session, token=WRITE).status == 200
 
 
-def test_what_may_be_read_is_read(closed: Served) -> None:
+def test_a_read_only_token_can_read(closed: Served) -> None:
     answer = closed.tool("search", token=READ, query="key")
     assert answer.status == 200
     assert answer.json["hits"]
@@ -201,7 +201,7 @@ def test_a_body_that_is_too_large_is_refused_everywhere(closed: Served) -> None:
         assert method == "HEAD" or answer.error["code"] == "BODY_TOO_LARGE"
 
 
-def test_also_when_it_does_not_say_how_large_it_is(closed: Served) -> None:
+def test_a_large_body_without_a_length_is_refused(closed: Served) -> None:
     for method, path in places(closed):
         chunks = iter([b"x" * 1000] * 5)
         answer = closed.ask(
@@ -210,7 +210,7 @@ def test_also_when_it_does_not_say_how_large_it_is(closed: Served) -> None:
         assert answer.status == 413, (method, path)
 
 
-def test_a_body_of_the_largest_size_is_taken(closed: Served) -> None:
+def test_a_body_of_the_maximum_size_is_accepted(closed: Served) -> None:
     body = json.dumps({"query": "key"}).encode()
     padded = body + b" " * (MOST - len(body))
     json_type = {"Content-Type": "application/json"}
@@ -221,7 +221,7 @@ def test_a_body_of_the_largest_size_is_taken(closed: Served) -> None:
 
 
 @pytest.mark.parametrize("path", ["/tools/search", "/query_documents_stream", "/mcp", "/nothing"])
-def test_a_body_that_does_not_come_is_not_waited_for(closed: Served, path: str) -> None:
+def test_a_missing_body_times_out(closed: Served, path: str) -> None:
     began = time.monotonic()
     with closed.connect() as connection:
         head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {WRITE}\r\n"
@@ -232,7 +232,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(closed: Served, path: str) 
     assert time.monotonic() - began < DEADLINE / 2
 
 
-def test_a_body_that_trickles_is_not_waited_for(closed: Served) -> None:
+def test_a_slow_body_times_out(closed: Served) -> None:
     with closed.connect() as connection:
         head = f"POST /tools/search HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {READ}\r\n"
         connection.sendall(head.encode() + b"Content-Length: 1000\r\n\r\n")
@@ -248,7 +248,7 @@ def test_a_body_that_trickles_is_not_waited_for(closed: Served) -> None:
     assert received.startswith(b"HTTP/1.1 408")
 
 
-def test_a_refused_client_that_trickles_is_let_go(closed: Served) -> None:
+def test_a_refused_slow_client_is_disconnected(closed: Served) -> None:
     """Without a token there is no patience either."""
     with closed.connect() as connection:
         connection.sendall(
@@ -317,7 +317,7 @@ def added(tmp_path: Path) -> Iterator[Served]:
         yield Served(port, None, tmp_path, tmp_path)  # type: ignore[arg-type]
 
 
-def test_a_route_that_is_added_is_guarded_without_doing_anything(added: Served) -> None:
+def test_a_new_route_is_guarded(added: Served) -> None:
     assert added.ask("GET", "/late", token=WRITE).body == b"here"
     assert added.ask("GET", "/late").status == 401
     assert added.ask("GET", "/late", token=READ).status == 401
@@ -326,19 +326,19 @@ def test_a_route_that_is_added_is_guarded_without_doing_anything(added: Served) 
     assert added.ask("POST", "/late", token=WRITE, raw=b"x" * (MOST + 1)).status == 413
 
 
-def test_what_breaks_inside_tells_nothing(added: Served) -> None:
+def test_an_internal_error_reveals_nothing(added: Served) -> None:
     answer = added.ask("GET", "/broken", token=WRITE)
     assert (answer.status, answer.error["code"]) == (500, "INTERNAL")
     assert WRITE.encode() not in answer.body
     assert b"RuntimeError" not in answer.body
 
 
-def test_what_takes_too_long_is_given_up(added: Served) -> None:
+def test_a_slow_response_times_out(added: Served) -> None:
     answer = added.ask("GET", "/endless", token=WRITE)
     assert (answer.status, answer.error["code"]) == (504, "TIMED_OUT")
 
 
-def test_no_more_are_answered_at_once_than_may_be(added: Served) -> None:
+def test_concurrent_requests_are_limited(added: Served) -> None:
     answers: list[Any] = []
     threads = [
         threading.Thread(target=lambda: answers.append(added.ask("GET", "/endless", token=WRITE)))
@@ -356,7 +356,7 @@ def test_no_more_are_answered_at_once_than_may_be(added: Served) -> None:
     assert added.ask("GET", "/late", token=WRITE).status == 200
 
 
-def test_a_page_of_an_admitted_site_may_ask(added: Served) -> None:
+def test_a_page_of_an_allowed_site_is_accepted(added: Served) -> None:
     site = {"Origin": "https://app.example"}
     asks = {**site, "Access-Control-Request-Method": "POST"}
     allowed = added.ask("OPTIONS", "/late", headers=asks)
@@ -373,7 +373,7 @@ def test_a_page_of_an_admitted_site_may_ask(added: Served) -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
-def test_what_others_can_reach_does_not_start_without_a_token(tmp_path: Path, host: str) -> None:
+def test_a_public_address_needs_a_token(tmp_path: Path, host: str) -> None:
     """Seen to fail when no address asked for a token."""
     result = CliRunner().invoke(cli, ["serve", str(tmp_path), "--host", host, "--port", "0"])
     assert result.exit_code == 2
@@ -381,7 +381,7 @@ def test_what_others_can_reach_does_not_start_without_a_token(tmp_path: Path, ho
     assert "lookfar tokens add" in result.stderr
 
 
-def test_with_a_token_it_does(tmp_path: Path) -> None:
+def test_a_public_address_starts_with_a_token(tmp_path: Path) -> None:
     with serving(tmp_path, "--host", "0.0.0.0", env={"LOOKFAR_TOKENS": f"write:{WRITE}"}) as served:
         assert served.ask("GET", "/health").status == 401
         assert served.ask("GET", "/health", token=WRITE).status == 200
@@ -390,7 +390,7 @@ def test_with_a_token_it_does(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="all of 127.0.0.0/8 is this machine")
-def test_a_page_that_was_opened_by_an_address_may_ask(tmp_path: Path) -> None:
+def test_a_page_opened_by_address_is_accepted(tmp_path: Path) -> None:
     """Where the server listens at all addresses, its own is the one the connection came in by.
 
     Seen to fail when Origin was compared with the configured names alone, and, the other way
@@ -425,18 +425,18 @@ def test_a_page_that_was_opened_by_an_address_may_ask(tmp_path: Path) -> None:
         ("::ffff:192.0.2.7", "192.0.2.7"), ("", "127.0.0.1"), (None, "127.0.0.1"),
     ],
 )  # fmt: skip
-def test_the_name_of_an_address(address: str | None, name: str) -> None:
+def test_addresses_are_formatted_like_hosts(address: str | None, name: str) -> None:
     """Seen to fail when a mapped address, as sockets for both families have, kept its dress."""
     assert _format_address(address) == name
 
 
-def test_further_names_can_be_given(tmp_path: Path) -> None:
+def test_more_host_names_can_be_configured(tmp_path: Path) -> None:
     with serving(tmp_path, env={"LOOKFAR_SERVE_HOSTS": "files.example"}) as served:
         for host, status in (("files.example", 200), ("Files.Example:80", 200), ("x.example", 421)):
             assert served.ask("GET", "/health", headers={"Host": host}).status == status
 
 
-def test_a_client_that_asks_too_often_is_told_to_wait(tmp_path: Path) -> None:
+def test_a_client_above_its_rate_must_wait(tmp_path: Path) -> None:
     with serving(tmp_path, "--set", "serve.requests_per_second=5") as served:
         answers = [served.ask("GET", "/health") for _ in range(40)]
         refused = [each for each in answers if each.status == 429]
@@ -485,7 +485,7 @@ def test_buckets_do_not_grow_without_bound() -> None:
         ("a:1:2", "a:1"), ("", ""), (":80", ""), ("a:", ""),
     ],
 )  # fmt: skip
-def test_the_name_of_a_host(host: str, name: str) -> None:
+def test_the_host_is_parsed(host: str, name: str) -> None:
     assert _parse_host(host) == name
 
 
@@ -506,7 +506,7 @@ def test_a_websocket_is_closed() -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="counts descriptors")
-def test_connections_that_say_nothing_are_closed(tmp_path: Path) -> None:
+def test_silent_connections_are_closed(tmp_path: Path) -> None:
     """A head that never ends holds a connection for a while, and not for ever."""
     program = (
         "import sys; from lookfar.serve.http import listen; listen._Connection.head_seconds = 0.5;"
@@ -529,7 +529,7 @@ def test_connections_that_say_nothing_are_closed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("more", [40_000, 1 << 24])
-def test_a_client_that_never_reads_is_cut(more: int) -> None:
+def test_a_client_that_never_reads_is_disconnected(more: int) -> None:
     """Seen to fail without the limit, and, with what is little, when only a full buffer counted."""
     held: list[Any] = []
 
@@ -561,7 +561,7 @@ def test_a_client_that_never_reads_is_cut(more: int) -> None:
             eventually(lambda: held and not held[0].connections, "the connection is cut")
 
 
-def test_a_client_that_reads_slowly_is_not_cut() -> None:
+def test_a_slow_reader_is_not_disconnected() -> None:
     """Seen to fail when the limit held for the whole of what waits."""
     waiting, ends = [3000], []
 

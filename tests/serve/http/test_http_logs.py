@@ -35,7 +35,7 @@ def test_a_request_is_one_line_with_its_id_route_status_and_time(open_server: Se
     assert line["time"].endswith("+00:00")
 
 
-def test_a_call_of_a_tool_says_how_long_it_took(open_server: Served) -> None:
+def test_a_tool_call_is_logged_with_its_time(open_server: Served) -> None:
     open_server.ask("POST", "/tools/search", {"query": "key"}, {"X-Request-Id": "call-1"})
     line = open_server.logged(request_id="call-1", tool="search")
     assert line["component"] == "tools"
@@ -43,7 +43,7 @@ def test_a_call_of_a_tool_says_how_long_it_took(open_server: Served) -> None:
     assert "arguments" not in line
 
 
-def test_so_does_one_over_mcp(open_server: Served) -> None:
+def test_a_tool_call_over_mcp_is_logged_with_its_time(open_server: Served) -> None:
     call = {
         "jsonrpc": "2.0",
         "id": 1,
@@ -101,7 +101,7 @@ def test_no_secret_is_in_any_log(open_server: Served) -> None:
     assert SECRET.encode() not in open_server.ask("GET", "/metrics").body
 
 
-def test_words_of_questions_are_logged_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_arguments_are_logged_only_if_configured(tmp_path: Path) -> None:
     file = tmp_path / "logs" / "serve.log"
     with serving(tmp_path, "--log-file", file, "--set", "serve.log_arguments=true") as served:
         served.tool("search", query="signing key")
@@ -146,7 +146,7 @@ def test_an_exception_is_one_line_too() -> None:
     assert "ValueError: line one\nline two" in shape["exception"]
 
 
-def test_a_log_that_nobody_reads_does_not_stop_the_server(tmp_path: Path) -> None:
+def test_an_unread_log_does_not_block_the_server(tmp_path: Path) -> None:
     """A pipe holds 64 KiB; several times that is logged here."""
     home = tmp_path / "home"
     docs = write_documents(tmp_path / "docs")
@@ -176,7 +176,7 @@ def test_a_log_that_nobody_reads_does_not_stop_the_server(tmp_path: Path) -> Non
 # --- figures ------------------------------------------------------------------------------------
 
 
-def test_figures_count_requests_calls_and_refusals(open_server: Served) -> None:
+def test_metrics_count_requests_calls_and_refusals(open_server: Served) -> None:
     open_server.tool("search", query="key")
     open_server.ask("GET", "/health", headers={"Host": "evil.example"})
     answer = open_server.ask("GET", "/metrics")
@@ -205,7 +205,7 @@ def test_a_histogram_adds_up() -> None:
     assert 'lookfar_tool_seconds_count{tool="find"} 5' in lines
 
 
-def test_there_are_none_unless_they_are_asked_for(tmp_path: Path) -> None:
+def test_metrics_are_off_by_default(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         assert served.ask("GET", "/metrics").status == 404
         assert "/metrics" not in served.ask("GET", "/openapi.json").json["paths"]
@@ -263,7 +263,7 @@ def test_traces_without_their_packages_say_what_to_install(
     assert "pip install 'lookfar[otel]'" in result.stderr
 
 
-def test_none_of_it_is_imported_unless_it_is_asked_for() -> None:
+def test_tracing_is_not_imported_by_default() -> None:
     """Neither the packages for traces nor anything of ours that needs them."""
     code = (
         "import sys, lookfar.serve.http.listen;"

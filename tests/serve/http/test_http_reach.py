@@ -96,7 +96,7 @@ def test_nothing_else_is_shown_or_named(
         assert word not in said(answer)
 
 
-def test_other_doors_are_the_same(served: Served, keys: dict[str, str]) -> None:
+def test_other_routes_have_the_same_limits(served: Served, keys: dict[str, str]) -> None:
     shown = served.ask("GET", "/status", token=keys["docs"])
     assert "docs" in said(shown)
     assert "secret" not in said(shown)
@@ -129,7 +129,7 @@ def test_a_token_for_what_is_not_served_is_refused(served: Served, keys: dict[st
     assert (answer.status, answer.error["code"]) == (404, "NOT_FOUND")
 
 
-def test_what_a_token_reaches_is_kept(tmp_path: Path) -> None:
+def test_the_collections_of_a_token_are_stored(tmp_path: Path) -> None:
     file = tmp_path / "place" / "tokens.json"
     token = add(file, "one", "write", ["docs", "notes@documents"])
     owner = Tokens(file).owner(token)
@@ -233,7 +233,7 @@ def test_going_back_needs_a_token_that_may_write_there(
     assert (held("docs"), held("secret")) == (first, None)
 
 
-def test_listeners_are_told_of_what_they_reach(served: Served, keys: dict[str, str]) -> None:
+def test_listeners_get_events_for_their_collections(served: Served, keys: dict[str, str]) -> None:
     for key, names in (("all", ["docs", "secret"]), ("docs", ["docs"])):
         answer = served.ask("GET", "/api/events", token=keys[key])
         ((_, state),) = events(answer.body)
@@ -253,7 +253,7 @@ def begun(served: Served, token: str) -> dict[str, str]:
     return session
 
 
-def test_changes_elsewhere_are_not_told(served: Served, keys: dict[str, str]) -> None:
+def test_changes_in_other_collections_are_not_sent(served: Served, keys: dict[str, str]) -> None:
     """Seen to fail when any address could be subscribed to."""
     for key, collection, refused in (
         ("docs", "secret", True),
@@ -271,7 +271,7 @@ def test_changes_elsewhere_are_not_told(served: Served, keys: dict[str, str]) ->
         assert ('"error"' in answer.body.decode()) is refused, answer.body
 
 
-def test_nor_are_they_in_the_newer_era(served: Served, keys: dict[str, str]) -> None:
+def test_nor_with_the_newer_protocol(served: Served, keys: dict[str, str]) -> None:
     named = "io.modelcontextprotocol"
     era = "2026-07-28"
     asked = {

@@ -116,7 +116,9 @@ def test_errors_have_one_shape_and_their_status(
         (b'{"query": "key"}', "application/json; charset=utf-8", 200),
     ],
 )
-def test_only_sound_json_is_taken(open_server: Served, raw: bytes, kind: str, status: int) -> None:
+def test_only_valid_json_is_accepted(
+    open_server: Served, raw: bytes, kind: str, status: int
+) -> None:
     answer = open_server.ask("POST", "/tools/search", headers={"Content-Type": kind}, raw=raw)
     assert answer.status == status
     if status != 200:
@@ -135,14 +137,14 @@ def test_a_tool_that_must_be_confirmed_says_how(open_server: Served) -> None:
     assert "confirm" in answer.error["hint"]
 
 
-def test_what_writes_files_is_not_offered_without_being_allowed(open_server: Served) -> None:
+def test_tools_that_write_are_offered_only_with_write(open_server: Served) -> None:
     """Seen to fail when tools that write were offered to everybody."""
     refused = open_server.tool("remember", text="a")
     assert refused.status == 404
     assert "--write" in refused.error["hint"]
 
 
-def test_a_request_id_is_given_back_or_made(open_server: Served) -> None:
+def test_a_request_id_is_returned_or_created(open_server: Served) -> None:
     own = open_server.ask("GET", "/health", headers={"X-Request-Id": "abc-123"})
     assert own.headers["x-request-id"] == "abc-123"
     for bad in ("a b", "x" * 200, 'a"b'):
@@ -152,7 +154,7 @@ def test_a_request_id_is_given_back_or_made(open_server: Served) -> None:
     assert first != second
 
 
-def test_what_is_no_http_is_refused_in_the_same_shape(open_server: Served) -> None:
+def test_a_request_that_is_not_http_is_refused(open_server: Served) -> None:
     with open_server.connect() as connection:
         connection.sendall(b"NONSENSE\r\n\r\n")
         answer = connection.makefile("rb").read()
@@ -161,7 +163,7 @@ def test_what_is_no_http_is_refused_in_the_same_shape(open_server: Served) -> No
     assert json.loads(body)["error"]["code"] == "INVALID_ARGUMENT"
 
 
-def test_pages_have_to_be_let_to_ask_even_for_nothing(open_server: Served) -> None:
+def test_a_page_needs_permission_even_without_a_body(open_server: Served) -> None:
     """Seen to fail when a body that is empty needed no type: any page of this machine may send
     that, as browsers ask for leave only for types such as JSON's."""
     page = {"Origin": "http://localhost:3000"}

@@ -104,7 +104,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield served
 
 
-def test_work_for_a_client_that_left_is_given_up(large: Served) -> None:
+def test_a_stream_stops_when_its_client_leaves(large: Served) -> None:
     """The pass that a first question starts ends at its next step."""
     connection = open_stream(large)
     received = b""
@@ -119,7 +119,7 @@ def test_work_for_a_client_that_left_is_given_up(large: Served) -> None:
     assert large.ask("GET", "/health").status == 200
 
 
-def test_so_is_work_for_a_plain_request(large: Served) -> None:
+def test_a_plain_request_stops_when_its_client_leaves(large: Served) -> None:
     body = b'{"query": "harbour"}'
     with large.connect() as connection:
         connection.sendall(
@@ -132,7 +132,7 @@ def test_so_is_work_for_a_plain_request(large: Served) -> None:
     assert large.logged(component="http", request_id="left")["status"] == 499
 
 
-def test_and_the_next_one_gets_its_answer(large: Served) -> None:
+def test_the_next_request_is_answered(large: Served) -> None:
     answer = large.ask("POST", "/query_documents_stream", {"query": "harbour 77"})
     told = events(answer.body)
     assert told[-1][0] == "result"

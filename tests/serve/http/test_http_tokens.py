@@ -43,7 +43,7 @@ def test_a_token_is_kept_as_a_hash_that_only_its_owner_reads(file: Path) -> None
         assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
 
 
-def test_whose_a_token_is(file: Path) -> None:
+def test_a_token_has_an_owner(file: Path) -> None:
     reader, writer = add(file, "reader", "read"), add(file, "writer", "write")
     tokens = Tokens(file, ["e" * 16, "write:" + "f" * 16])
     known = {
@@ -77,7 +77,7 @@ def test_every_token_is_compared(file: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert len(compared) == 6
 
 
-def test_tokens_hold_from_when_they_are_made_until_they_are_removed(file: Path) -> None:
+def test_tokens_are_valid_until_they_are_removed(file: Path) -> None:
     tokens = Tokens(file)
     assert not tokens.needed
     old = add(file, "old", "read")
@@ -94,7 +94,7 @@ def test_tokens_hold_from_when_they_are_made_until_they_are_removed(file: Path) 
     assert tokens.needed  # A server that asked for tokens does not stop asking.
 
 
-def test_a_file_that_is_spoiled_lets_nobody_in(file: Path) -> None:
+def test_a_damaged_token_file_authorizes_no_one(file: Path) -> None:
     token = add(file, "a", "read")
     tokens = Tokens(file)
     file.write_text("{", encoding="utf-8")
@@ -113,7 +113,7 @@ def test_a_file_that_is_spoiled_lets_nobody_in(file: Path) -> None:
         '{"tokens": [{"name": "a", "scope": "read", "sha256": "%s", "x": 1}]}' % ("0" * 64),
     ],
 )
-def test_a_file_that_is_no_list_of_tokens_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_malformed_token_file_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "tokens.json"
     path.write_text(text, encoding="utf-8")
     path.chmod(0o600)
@@ -223,7 +223,7 @@ def to_the_end(connection: socket.socket) -> None:
         heard += part
 
 
-def test_whoever_listens_hears_no_more_when_the_token_goes(tmp_path: Path) -> None:
+def test_a_stream_ends_when_its_token_is_removed(tmp_path: Path) -> None:
     """On the page's stream and on MCP's. Seen to fail when a token was looked at only when a
     request came, and when the end was an error: then the stream is cut off in its middle.
     """
@@ -259,7 +259,7 @@ def test_whoever_listens_hears_no_more_when_the_token_goes(tmp_path: Path) -> No
         assert served.ask("GET", "/health", token=new).status == 200
 
 
-def test_whoever_listens_without_a_token_hears_no_more_once_one_is_needed(tmp_path: Path) -> None:
+def test_a_stream_ends_when_a_token_becomes_required(tmp_path: Path) -> None:
     """Seen to fail when only streams that came with a token were looked at."""
     file = tmp_path / "tokens.json"
     given = ("--set", f"serve.tokens_file={file}")

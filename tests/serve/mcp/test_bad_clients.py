@@ -169,7 +169,7 @@ def session_of(pool: Pool, root: Path, settings: dict[str, Any]) -> Iterator[Ses
 # --- those that do not read ---------------------------------------------------------------------
 
 
-def test_a_subscriber_that_does_not_read_holds_nobody_up(
+def test_a_subscriber_that_does_not_read_blocks_no_one(
     connect: Connect,
     pool: Pool,
     docs: Path,
@@ -348,7 +348,7 @@ def test_http_clients_that_leave_take_no_thread_with_them(
     assert suspected == []
 
 
-def test_a_command_that_leaves_is_not_worked_for(
+def test_a_call_stops_when_the_command_exits(
     connect: Connect, pool: Pool, docs: Path, settings: dict[str, Any]
 ) -> None:
     """Seen to fail when only what could not be written to it told that it had left: whoever waits
@@ -410,7 +410,7 @@ def test_a_session_on_a_disk_that_hangs_stops_no_other(
 # --- those that do not answer -------------------------------------------------------------------
 
 
-def test_a_question_that_nobody_answers_is_not_waited_for(
+def test_an_unanswered_confirmation_times_out(
     portal: BlockingPortal,
     pool: Pool,
     docs: Path,

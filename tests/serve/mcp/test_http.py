@@ -89,7 +89,7 @@ def test_the_table_of_tools_is_shown(web: tuple[str, Path]) -> None:
     ]
 
 
-def test_a_sign_of_life(web: tuple[str, Path]) -> None:
+def test_health_is_reported(web: tuple[str, Path]) -> None:
     status, body = ask(web, "GET", "/health", {})
     assert status == 200
     assert json.loads(body) == {"status": "ok", "name": "lookfar", "version": __version__}

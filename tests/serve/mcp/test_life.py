@@ -142,7 +142,7 @@ def begun(place: Home, root: Path) -> Client:
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_a_build_tells_how_far_it_is(
+def test_a_build_reports_progress(
     portal: BlockingPortal, home: Home, large: Path, tmp_path: Path, era: str
 ) -> None:
     """The protocol demands that progress grows; two folders must not begin twice."""
@@ -345,7 +345,7 @@ def test_where_there_is_no_project_each_call_says_so(portal: BlockingPortal, pla
         assert "lookfar mcp PATH" in refusal["hint"]
 
 
-def test_a_setting_that_is_wrong_is_told_in_each_call(
+def test_an_invalid_setting_is_reported_in_each_call(
     portal: BlockingPortal, place: Home, docs: Path
 ) -> None:
     (docs / "lookfar.toml").write_text("[chunk]\nmax_token = 5\n", encoding="utf-8")
@@ -389,7 +389,7 @@ def test_a_toolset_is_served_over_stdio_until_its_input_ends(
 # --- the command line and the daemon ------------------------------------------------------------
 
 
-def test_the_daemon_is_looked_after(portal: BlockingPortal, place: Home, docs: Path) -> None:
+def test_the_daemon_commands_work(portal: BlockingPortal, place: Home, docs: Path) -> None:
     command("daemon", "stop")
     assert status() == {"running": False}
     assert "The daemon is not running." in command("daemon", "status").stdout
@@ -523,7 +523,7 @@ def test_two_sessions_share_a_folder(home: Home, docs: Path, made: MakePool) -> 
             assert four.library.collections == one.library.collections
 
 
-def test_a_folder_that_nobody_asks_is_put_to_rest_and_wakes(
+def test_an_idle_folder_releases_its_model_and_loads_it_again(
     home: Home, docs: Path, made: MakePool
 ) -> None:
     """A daemon that idles with ten projects open must not hold ten models."""

@@ -84,7 +84,7 @@ def test_a_cursor_alone_continues(local: Agent) -> None:
     assert said(both) == said(second)
 
 
-def test_a_cursor_of_nobody_says_what_to_do(local: Agent) -> None:
+def test_an_unknown_cursor_says_what_to_do(local: Agent) -> None:
     refusal = local.refused("search", cursor="search-2-0-0123456789ab")
     assert refusal["code"] == "INVALID_ARGUMENT"
     assert "arguments" in refusal["hint"]

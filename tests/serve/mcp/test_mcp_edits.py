@@ -208,9 +208,7 @@ def test_a_client_that_shows_text_alone_gets_the_hash(
     assert (docs / "keys.md").read_text(encoding="utf-8").endswith("And one more.\n")
 
 
-def test_the_hash_is_no_noise_for_those_who_only_read(
-    portal: BlockingPortal, home: Home, docs: Path
-) -> None:
+def test_read_only_clients_get_no_hash(portal: BlockingPortal, home: Home, docs: Path) -> None:
     with served(portal, home, docs, write=False) as agent:
         assert "sha256" not in said(agent.call("read", target="keys.md"))
 
@@ -277,7 +275,7 @@ def test_where_one_is_refused_none_is_made(agent: Agent) -> None:
     assert contents(agent.root) == before
 
 
-def test_a_dry_run_tells_all_and_writes_nothing(agent: Agent) -> None:
+def test_a_dry_run_reports_everything_and_writes_nothing(agent: Agent) -> None:
     rename = {"op": "rename", "target": "guide.md#Install", "heading": "Set up"}
     agent.write("keys.md", "# Keys\n\nSee [this](guide.md#install).\n")
     before = contents(agent.root)
@@ -306,7 +304,7 @@ def test_links_are_rewritten_where_that_is_asked_for(agent: Agent) -> None:
     assert b"(guide.md#install)" in contents(agent.root)["keys.md"]
 
 
-def test_a_broken_rule_is_told(agent: Agent) -> None:
+def test_a_broken_rule_is_reported(agent: Agent) -> None:
     text = "See below.\n\n#### Deep\n\nFar too deep."
     result = edit(agent, {"op": "replace", "target": "guide.md#Upgrade", "text": text})
     [violation] = data(result)["violations"]

@@ -63,7 +63,7 @@ def test_documents_are_listed_page_by_page(
 
 
 @pytest.mark.parametrize("cursor", ["x", "-1", "1.5", "٣", "9" * 5000])
-def test_what_is_no_cursor_of_a_list_is_refused(local: Agent, cursor: str) -> None:
+def test_an_invalid_list_cursor_is_refused(local: Agent, cursor: str) -> None:
     error = local.error(lambda: local.client.list_resources(cursor=cursor))
     assert error.code == types.INVALID_PARAMS
 
@@ -216,7 +216,7 @@ def edit(agent: Agent, uri: str, at: int) -> None:
 
 @pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")
 @pytest.mark.parametrize("transport", ["memory", "daemon"])
-def test_a_change_is_told_in_the_older_era(
+def test_a_change_is_sent_with_the_older_protocol(
     portal: BlockingPortal, home: Home, docs: Path, transport: str
 ) -> None:
     opened = (
@@ -245,7 +245,7 @@ def test_a_change_is_told_in_the_older_era(
 
 
 @pytest.mark.parametrize("transport", ["memory", "daemon"])
-def test_a_change_is_told_in_the_newer_era(
+def test_a_change_is_sent_with_the_newer_protocol(
     portal: BlockingPortal, home: Home, docs: Path, transport: str
 ) -> None:
     opened = (
@@ -294,7 +294,7 @@ def test_a_change_is_told_in_the_newer_era(
 
 
 @pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")
-def test_a_change_is_told_over_http(
+def test_a_change_is_sent_over_http(
     portal: BlockingPortal, home: Home, web: tuple[str, Path]
 ) -> None:
     server, root = web

@@ -54,7 +54,7 @@ def test_the_tools_are_listed(agent: Agent) -> None:
         assert tool.input_schema["additionalProperties"] is False
 
 
-def test_who_serves_is_told(agent: Agent) -> None:
+def test_the_server_names_itself(agent: Agent) -> None:
     if agent.modern:
         assert agent.client.protocol_version == "2026-07-28"
         return
@@ -64,7 +64,7 @@ def test_who_serves_is_told(agent: Agent) -> None:
     assert "never an instruction" in (agent.client.instructions or "")
 
 
-def test_a_hit_says_where_its_text_stands(agent: Agent) -> None:
+def test_a_hit_has_the_place_of_its_text(agent: Agent) -> None:
     """A program finds the text by its index, a model reads it with its provenance."""
     result = agent.call("search", query="signing key rotates", top_k=3, detail="passages")
     hit = data(result)["hits"][0]
@@ -120,7 +120,7 @@ def test_read_takes_a_document_a_section_or_lines(agent: Agent) -> None:
         assert links(result) == []
 
 
-def test_related_tells_links_both_ways_and_ghosts(agent: Agent) -> None:
+def test_related_lists_links_both_ways_and_missing_targets(agent: Agent) -> None:
     agent.call("search", query="anything")
     result = agent.call("related", target="guide.md", kinds=["links", "backlinks"])
     entries = {(each["kind"], each["uri"] or each["target"]) for each in data(result)["entries"]}
@@ -132,7 +132,7 @@ def test_related_tells_links_both_ways_and_ghosts(agent: Agent) -> None:
     assert data(agent.call("related", target="guide.md", kinds=["similar"], limit=1))["entries"]
 
 
-def test_status_tells_what_is_indexed(agent: Agent) -> None:
+def test_status_reports_what_is_indexed(agent: Agent) -> None:
     agent.call("search", query="anything")
     result = agent.call("status")
     [state] = data(result)["collections"]
@@ -142,7 +142,7 @@ def test_status_tells_what_is_indexed(agent: Agent) -> None:
     assert said(result).startswith(f"{agent.collection}: ")
 
 
-def test_explain_tells_how_a_score_came_about(agent: Agent) -> None:
+def test_explain_lists_the_parts_of_a_score(agent: Agent) -> None:
     plain = data(agent.call("search", query="signing key", top_k=1))
     assert "explanation" not in plain["hits"][0]
     result = agent.call("search", query="signing key", top_k=1, explain=True)
@@ -244,7 +244,7 @@ def test_a_tiny_budget_gives_a_little_and_says_that_there_is_more(agent: Agent, 
     assert found["cursor"] or tool == "search"
 
 
-def test_what_is_no_cursor_is_refused(agent: Agent) -> None:
+def test_an_invalid_cursor_is_refused(agent: Agent) -> None:
     for bad in ("garbage", "W10", "search-0-0-0", "search-1-1-123456789abc-", "ünï", "W" * 5000):
         refusal = agent.refused("search", query="lantern", cursor=bad)
         assert refusal["code"] == "INVALID_ARGUMENT", bad
@@ -615,7 +615,7 @@ def test_structured_results_hold_every_text_as_data(
 @pytest.mark.parametrize(
     ("name", "results"), [("tester", "text"), ("claude-code", "auto"), ("Codex CLI", "auto")]
 )
-def test_who_would_not_see_the_texts_gets_nothing_else(
+def test_clients_that_hide_text_get_only_text(
     portal: BlockingPortal, home: Home, docs: Path, era: str, name: str, results: Any
 ) -> None:
     """These clients show a model the structured content alone, where there is any."""

@@ -59,7 +59,7 @@ def judged(page: Page, axe: str) -> list[str]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_view_keeps_anybody_out(
+def test_every_view_is_accessible(
     browser: Chrome, site: Served, axe: str, pictures: Path, scheme: str
 ) -> None:
     faults: dict[str, list[str]] = {}
@@ -88,7 +88,7 @@ def test_no_view_keeps_anybody_out(
     assert kept >= {f"{name}-{scheme}.png" for name in VIEWS}
 
 
-def test_the_judge_can_find_something(browser: Chrome, site: Served, axe: str) -> None:
+def test_the_accessibility_check_finds_problems(browser: Chrome, site: Served, axe: str) -> None:
     """A field without a name and grey on grey are what it is there for."""
     with browser.page() as page:
         page.open(f"{site.address}/#/graph")

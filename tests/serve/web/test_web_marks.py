@@ -40,7 +40,7 @@ def test_the_window_holds_the_most_marks_and_cuts_between_words() -> None:
     assert best_window("x" * 500, [], 120) == (0, 120)
 
 
-def test_what_can_be_narrowed_by_is_counted_below_the_folder() -> None:
+def test_facets_are_counted_below_the_folder() -> None:
     found = [
         FacetValues("docs", "a/b/one.md", "markdown", 0, ("x", "y")),
         FacetValues("docs", "a/b/two.md", "markdown", 0, ("x",)),

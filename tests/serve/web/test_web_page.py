@@ -74,7 +74,7 @@ def test_the_first_view_is_here_with_few_bytes(page: Page, site: Served) -> None
 # --- search -------------------------------------------------------------------------------------
 
 
-def test_results_come_while_somebody_types(page: Page, site: Served) -> None:
+def test_results_come_while_typing(page: Page, site: Served) -> None:
     page.open(site.address)
     page.wait("document.querySelector('.start .lead')")
     assert "documents" in page.text(".start .lead")
@@ -200,7 +200,7 @@ def test_outline_and_backlinks_lead_on(page: Page, site: Served) -> None:
     page.wait("document.querySelector('.sheet h1').innerText === 'Lamp'")
 
 
-def test_a_document_that_is_not_there_is_said_to_be(page: Page, site: Served) -> None:
+def test_a_missing_document_is_reported(page: Page, site: Served) -> None:
     page.open(f"{site.address}/#/read?u=sea/harbor.md")
     page.wait("document.querySelector('.problem')")
     assert "sea/harbour.md" in page.text(".problem")
@@ -561,7 +561,7 @@ def test_everything_can_be_done_with_the_keyboard(page: Page, site: Served) -> N
     )
 
 
-def test_keys_are_letters_where_somebody_writes(page: Page, site: Served) -> None:
+def test_shortcuts_are_off_in_text_fields(page: Page, site: Served) -> None:
     page.open(site.address)
     page.wait("document.querySelector('.start .lead')")
     page.press("/")
@@ -581,7 +581,7 @@ def brightness(colour: str) -> float:
     return sum(map(int, re.findall(r"\d+", colour)[:3])) / 765
 
 
-def test_light_and_dark_follow_the_system_until_somebody_chooses(page: Page, site: Served) -> None:
+def test_the_theme_follows_the_system_until_one_is_chosen(page: Page, site: Served) -> None:
     page.open(site.address)
     assert brightness(page.eval(PAPER)) > 0.9
     page.prefer("dark")

@@ -125,7 +125,7 @@ def test_the_page_needs_no_token_and_what_it_asks_for_does(closed: Served) -> No
     assert closed.ask("GET", "/api/events", token=READ).status == 200
 
 
-def test_going_back_needs_leave_a_yes_and_our_own_page(closed: Served) -> None:
+def test_rollback_needs_permission_confirmation_and_our_own_page(closed: Served) -> None:
     body = {"generation": 1, "confirm": True}
     own = closed.address
 
@@ -213,7 +213,7 @@ def test_the_overview_counts_every_document(site: Served) -> None:
     assert shape["recent"][0]["uri"] == "sea/fog.md"
 
 
-def test_events_tell_the_state_once_or_until_the_listener_leaves(site: Served) -> None:
+def test_events_report_the_state_once_or_until_the_listener_leaves(site: Served) -> None:
     [(name, state)] = events(site.ask("GET", "/api/events").body)
     assert name == "state"
     assert state["collections"][0]["documents"] == len(TEXTS) + 3
