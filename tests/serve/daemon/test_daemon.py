@@ -549,7 +549,7 @@ def test_the_log_names_sessions_and_is_bounded() -> None:
     text = daemon_log_path().read_text()
     assert "serving lookfar" in text
     log = daemon_log_path()
-    eventually(lambda: "session 1 (call) begins" in log.read_text(), "it is written")
+    eventually(lambda: "session 1 (call) started" in log.read_text(), "it is written")
     from lookfar.serve.daemon import process
 
     assert 0 < process._LOG_BYTES * (process._LOG_FILES + 1) <= 10_000_000

@@ -534,9 +534,9 @@ def test_a_daemon_that_dies_while_a_line_is_sent(capfd: pytest.CaptureFixture[st
 
         def sendall(self, *_: Any) -> None:
             if self.noticed:
-                session._lose(self)  # the other thread was quicker
+                session._handle_lost_daemon(self)  # the other thread was quicker
             else:
-                threading.Timer(0.2, session._lose, [self]).start()
+                threading.Timer(0.2, session._handle_lost_daemon, [self]).start()
             raise BrokenPipeError
 
     line, requests = b'{"id": 1, "method": "where"}\n', {"1": 1}
