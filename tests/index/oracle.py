@@ -26,7 +26,7 @@ _BOTH = {"body": 1.0, "code": 1.0}
 
 
 def _step(number: int) -> int:
-    """A length as one byte keeps it: exact when small, then ever more coarsely."""
+    """A length as stored in one byte: exact when small, then increasingly coarse."""
     bits, shift = number & 7, (number >> 3) - 1
     return bits if shift < 0 else (bits | 8) << shift
 
@@ -35,7 +35,7 @@ _LENGTHS = [*range(24), *(24 + _step(number) for number in range(232))]
 
 
 def check_answers(library: Library, words: tuple[str, ...], *, ranking: bool) -> None:
-    """Words, pairs of words, ranking and nearness, each against what the texts say."""
+    """Check words, pairs of words, ranking and nearness against the texts."""
     embedder = library.folder().embedder
     with library.folder().store.snapshot() as snapshot:
         places = [place for uri in snapshot.uris() for place in snapshot.chunks(uri)]
@@ -57,7 +57,7 @@ def check_answers(library: Library, words: tuple[str, ...], *, ranking: bool) ->
 
 
 def _check_ranking(snapshot: Any, places: Any, terms: Any, words: tuple[str, ...]) -> None:
-    """BM25 over whole documents; an entry for each stands beside those of its chunks."""
+    """Compute BM25 over whole documents, each of which has an entry besides its chunks."""
     pages: dict[int, list[str]] = {}
     for place in places:
         pages.setdefault(place.document, []).extend(terms[place.key])

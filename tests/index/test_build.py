@@ -1,4 +1,4 @@
-"""One pass over a real folder: what is added, changed, removed, kept, left out and reported."""
+"""One pass over a real folder: what is added, changed, removed, kept, skipped and reported."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def uris(library: Library) -> list[str]:
         return snapshot.uris()
 
 
-def test_files_are_added_changed_removed_and_left(library: Library, root: Path) -> None:
+def test_files_are_added_changed_and_removed(library: Library, root: Path) -> None:
     write(root, a="alpha\n", b="beta\n", c="gamma\n")
     assert counts(library.index()) == (3, 0, 0, 0)
     write(root, b="beta two\n", d="delta\n")
@@ -67,7 +67,7 @@ def test_files_are_added_changed_removed_and_left(library: Library, root: Path) 
     assert library.status().generation == 2
 
 
-def test_the_same_bytes_under_a_new_stamp_make_no_generation(library: Library, root: Path) -> None:
+def test_touching_a_file_makes_no_new_generation(library: Library, root: Path) -> None:
     """Seen to fail when ``Unchanged`` did not touch: the file was read again each time."""
     write(root, a="alpha\n")
     library.index()
@@ -141,8 +141,8 @@ def as_nobody(public: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_what_may_not_be_read_is_kept_and_reported(public: Path) -> None:
-    """A closed folder and a closed file: neither is taken for deleted, both are admitted.
+def test_an_unreadable_file_keeps_its_version_and_is_reported(public: Path) -> None:
+    """An unreadable folder and an unreadable file are reported and not treated as deleted.
 
     Seen to fail when closed folders were in the report but not in the answers.
     """
@@ -165,7 +165,7 @@ def test_what_may_not_be_read_is_kept_and_reported(public: Path) -> None:
     assert (failed, notes, stale) == ("[] 0", "[]", "()")
 
 
-def test_a_root_that_is_gone_is_an_error_and_the_index_stays(library: Library, root: Path) -> None:
+def test_a_missing_root_is_an_error_and_the_index_stays(library: Library, root: Path) -> None:
     write(root, a="alpha\n")
     library.index()
     root.rename(root.with_name("moved"))
@@ -196,7 +196,7 @@ def test_a_file_that_vanishes_between_walk_and_reading_is_reported_then_removed(
     with monkeypatch.context() as patched:
         patched.setattr(Preparer, "run", vanish)
         report = library.index()
-    assert [(each.uri, each.code) for each in report.failures] == [
+    assert [(failure.uri, failure.code) for failure in report.failures] == [
         ("b.md", "GONE"),
         ("new.md", "GONE"),
     ]
@@ -206,7 +206,7 @@ def test_a_file_that_vanishes_between_walk_and_reading_is_reported_then_removed(
     assert library.status().failures == ()
 
 
-def test_what_is_no_text_stays_out_by_name(library: Library, root: Path) -> None:
+def test_files_that_are_not_text_are_skipped_with_a_reason(library: Library, root: Path) -> None:
     write(root, good="alpha\n")
     (root / "binary.md").write_bytes(b"alpha\0beta")
     (root / "large.md").write_bytes(b"alpha " * 400_000)
@@ -220,8 +220,8 @@ def test_what_is_no_text_stays_out_by_name(library: Library, root: Path) -> None
     assert library.index().skipped == report.skipped
 
 
-def test_what_stays_out_is_not_looked_at_again_and_again(library: Library, root: Path) -> None:
-    """Forty files without text must not make every answer stale, nor every question write.
+def test_skipped_files_are_not_read_again(library: Library, root: Path) -> None:
+    """Forty skipped files must not make every answer stale or every query write.
 
     Seen to fail when the store did not remember what it had left out.
     """
@@ -260,7 +260,7 @@ def test_front_matter_of_any_type_is_stored(library: Library, root: Path) -> Non
     assert library.index().failures == ()
 
 
-def test_one_hostile_file_does_not_stop_the_rest(
+def test_one_bad_file_does_not_stop_the_others(
     library: Library, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(root, a="alpha\n", bad="alpha\n", c="alpha\n")
@@ -279,7 +279,7 @@ def test_one_hostile_file_does_not_stop_the_rest(
     assert (note.reason, note.uris) == ("failed", ("bad.md",))
 
 
-def test_too_many_files_are_refused_and_nothing_is_lost(root: Path, tmp_path: Path) -> None:
+def test_too_many_files_are_refused_and_the_index_stays(root: Path, tmp_path: Path) -> None:
     write(root, a="alpha\n")
     index = tmp_path / "index"
     with Library.open(root, index_dir=index, settings={"embed.provider": "hash"}) as library:
@@ -328,9 +328,7 @@ def test_only_contents_without_a_vector_are_embedded(library: Library, root: Pat
 # --- two at once ------------------------------------------------------------------------------
 
 
-def test_a_writer_that_waited_does_not_undo_what_the_other_stored(
-    root: Path, tmp_path: Path
-) -> None:
+def test_a_writer_that_waited_keeps_what_the_other_stored(root: Path, tmp_path: Path) -> None:
     """Seen to fail when the walk was made before the lock was held: the new file was removed."""
     write(root, a="alpha\n")
     settings = {"embed.provider": "hash", "index.workers": 1}
@@ -353,7 +351,7 @@ def test_a_writer_that_waited_does_not_undo_what_the_other_stored(
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_clone_embeds_nothing_that_the_first_one_did(
+def test_a_clone_reuses_all_vectors_of_the_first_index(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
     """In this process and in workers alike; seen to fail when workers knew no siblings."""

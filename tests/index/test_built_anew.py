@@ -44,7 +44,7 @@ def library(root: Path, tmp_path: Path) -> Iterator[Library]:
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Builds in the background wait for it, like those of a large folder; questions do not."""
+    """Hold up background builds, as if the folder were large; queries are not held up."""
     opened = threading.Event()
     build: Callable[..., None] = Folder._index_in_background
 
@@ -60,11 +60,11 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 
 
 def spoil(library: Library) -> None:
-    """Nobody reads a catalogue again of which nothing is left."""
+    """Overwrite the catalogue completely."""
     store = library.folder().store
     store.close()
-    for each in store.folder.glob("epoch-*/catalogue.db*"):
-        each.write_bytes(b"no database" * 1000) if each.suffix == ".db" else each.unlink()
+    for path in store.folder.glob("epoch-*/catalogue.db*"):
+        path.write_bytes(b"no database" * 1000) if path.suffix == ".db" else path.unlink()
 
 
 def asked(library: Library, **how: Any) -> tuple[set[str], list[str]]:
@@ -72,13 +72,15 @@ def asked(library: Library, **how: Any) -> tuple[set[str], list[str]]:
     return {hit.uri for hit in answer.hits}, [note.reason for note in answer.incomplete]
 
 
-def test_a_small_folder_is_built_anew_before_the_answer(library: Library) -> None:
+def test_a_small_folder_is_rebuilt_before_the_answer(library: Library) -> None:
     spoil(library)
     assert asked(library) == ({"guide.md"}, ["healed"])
     assert asked(library) == ({"guide.md"}, [])
 
 
-def test_a_question_is_told_and_does_not_wait(library: Library, gate: threading.Event) -> None:
+def test_a_query_reports_the_rebuild_and_does_not_wait(
+    library: Library, gate: threading.Event
+) -> None:
     spoil(library)
     for _ in range(3):
         with pytest.raises(IndexBusy, match="is being rebuilt") as told:
@@ -97,7 +99,9 @@ def test_a_question_is_told_and_does_not_wait(library: Library, gate: threading.
     assert library.verify() == []
 
 
-def test_what_is_sound_answers_meanwhile(library: Library, gate: threading.Event) -> None:
+def test_intact_collections_answer_during_a_rebuild(
+    library: Library, gate: threading.Event
+) -> None:
     spoil(library)
     found, notes = asked(library, memories=True)
     assert {uri.startswith("a-quagga") for uri in found} == {True}
@@ -111,7 +115,7 @@ def test_what_is_sound_answers_meanwhile(library: Library, gate: threading.Event
     assert notes == []
 
 
-def test_a_question_between_the_damage_and_the_build_does_not_build_itself(
+def test_a_query_before_the_rebuild_starts_does_not_rebuild(
     library: Library, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seen to fail (it waited for a build of its own) when it only looked whether one had begun."""
@@ -137,10 +141,10 @@ def test_a_question_between_the_damage_and_the_build_does_not_build_itself(
     with pytest.raises(IndexBusy, match="is being rebuilt"):
         library.outline("guide.md")
     other.join(DEADLINE)
-    assert [each[:45] for each in told] == ["The index was damaged and is being rebuilt."]
+    assert [message[:45] for message in told] == ["The index was damaged and is being rebuilt."]
 
 
-def test_questions_that_meet_the_damage_together_build_once(
+def test_concurrent_queries_rebuild_once(
     library: Library, gate: threading.Event, root: Path
 ) -> None:
     spoil(library)
@@ -168,14 +172,14 @@ def test_questions_that_meet_the_damage_together_build_once(
     assert library.snapshots()[0].number == 1
 
 
-def test_a_check_waits_until_all_is_repaired(library: Library) -> None:
+def test_verify_waits_for_the_repair(library: Library) -> None:
     spoil(library)
-    found = next(each for each in library.verified(repair=True) if each.collection == "docs")
+    found = next(report for report in library.verified(repair=True) if report.collection == "docs")
     assert found.found
     assert found.repaired
 
 
-def test_without_a_server_a_question_builds_it_itself(root: Path, tmp_path: Path) -> None:
+def test_without_a_server_a_query_rebuilds(root: Path, tmp_path: Path) -> None:
     with Library.open(root, index_dir=tmp_path / "index", settings=HASH) as library:
         library.index()
         spoil(library)

@@ -1,4 +1,4 @@
-"""Whatever happened to a folder, its index equals one that is made from scratch."""
+"""Whatever happened to a folder, its index equals a fresh one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Another model: a new index beside the old one, which answers until it is there; and back."""
+"""Changing the model builds a new index while the old one serves; and changing back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAGES = 12
 
 
 class Model(HashedEmbedder):
-    """One that can be told apart, that can be held up, and that can fail."""
+    """An embedder with a name that can be delayed and can fail."""
 
     def __init__(self, dimensions: int) -> None:
         super().__init__(dimensions)
@@ -55,7 +55,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def use(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Which model libraries open from now on."""
+    """Set the model that libraries open from now on."""
     models: list[Model] = []
 
     def choose(dimensions: int) -> Model:
@@ -78,7 +78,7 @@ def rows(library: Library) -> tuple[str, Any]:
         return str(snapshot.manifest()["model_fingerprint"]), np.array(snapshot._vectors.rows)
 
 
-def test_going_back_to_a_model_embeds_nothing(root: Path, tmp_path: Path, use: Any) -> None:
+def test_returning_to_a_model_embeds_nothing(root: Path, tmp_path: Path, use: Any) -> None:
     """Seen to fail without ``_keep_vectors``."""
     first = use(32)
     with opened(root, tmp_path) as library:
@@ -137,8 +137,8 @@ def test_only_the_last_few_models_are_kept(root: Path, tmp_path: Path, use: Any)
     assert not place.exists()
 
 
-def test_kept_vectors_that_are_damaged_are_made_again(root: Path, tmp_path: Path, use: Any) -> None:
-    """Seen to fail without the checksums in ``Siblings._from``."""
+def test_damaged_kept_vectors_are_made_again(root: Path, tmp_path: Path, use: Any) -> None:
+    """Seen to fail without the checksums in ``Siblings._read_vectors``."""
     for dimensions in (32, 48):
         use(dimensions)
         with opened(root, tmp_path) as library:
@@ -155,7 +155,7 @@ def test_kept_vectors_that_are_damaged_are_made_again(root: Path, tmp_path: Path
     assert len(again.embedded) == 1
 
 
-def test_what_is_kept_holds_no_text(root: Path, tmp_path: Path, use: Any) -> None:
+def test_kept_vectors_contain_no_text(root: Path, tmp_path: Path, use: Any) -> None:
     for dimensions in (32, 48):
         use(dimensions)
         with opened(root, tmp_path) as library:
@@ -203,7 +203,9 @@ def test_the_old_index_answers_while_the_new_one_is_built(
         assert rows(library)[1].shape == (PAGES, 48)
 
 
-def test_a_model_that_is_away_leaves_the_old_index(root: Path, tmp_path: Path, use: Any) -> None:
+def test_an_unavailable_model_leaves_the_old_index_serving(
+    root: Path, tmp_path: Path, use: Any
+) -> None:
     use(32)
     with opened(root, tmp_path) as library:
         library.index()
@@ -220,7 +222,7 @@ def test_a_model_that_is_away_leaves_the_old_index(root: Path, tmp_path: Path, u
         assert library.search("word3").generation == 2
 
 
-def test_the_first_question_after_a_change_is_put_to_the_new_model(
+def test_the_first_query_after_a_change_uses_the_new_model(
     repository: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use: Any
 ) -> None:
     """Seen to fail where the question was made ready before the settings were read again, and

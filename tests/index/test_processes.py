@@ -1,4 +1,4 @@
-"""Many processes on one folder, and processes that die: one writer, sound answers, the same ones.
+"""Many processes on one folder, and processes that die: one writer, equal and valid answers.
 
 ``RELIABILITY_TRIALS=full`` tries chance often; the default keeps this quick.
 """
@@ -57,7 +57,7 @@ INDEX = """
 """
 
 
-def test_eight_processes_start_on_one_folder(root: Path, tmp_path: Path) -> None:
+def test_eight_processes_open_one_folder_at_once(root: Path, tmp_path: Path) -> None:
     """Half of them search and half index: one builds, all answer the same, none complains.
 
     Seen to fail when the writer lock was not taken.
@@ -113,10 +113,10 @@ UPDATE = """
 
 
 @pytest.mark.parametrize("rebuild", [False, True], ids=["update", "rebuild"])
-def test_after_kill_9_at_any_moment_of_a_pass_the_next_start_is_sound(
+def test_after_kill_9_during_a_pass_the_next_start_is_intact(
     root: Path, tmp_path: Path, rebuild: bool
 ) -> None:
-    """One generation is shown, whole; the next pass completes and equals one from scratch.
+    """One complete generation is visible; the next pass completes it and equals a fresh index.
 
     Seen to fail, in one of a hundred trials, when deletions that a dead writer had written
     down and not committed were in the way of the next commit.
@@ -163,7 +163,7 @@ def test_after_kill_9_at_any_moment_of_a_pass_the_next_start_is_sound(
     assert killed
 
 
-def test_a_check_keeps_the_locks_of_readers(root: Path, tmp_path: Path) -> None:
+def test_verify_keeps_the_locks_of_readers(root: Path, tmp_path: Path) -> None:
     """Closing any descriptor of a database gives up all locks that a process has on it. Another
     process then takes itself for the last one, and removes the log that readers here still use.
 

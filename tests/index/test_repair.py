@@ -92,7 +92,7 @@ def spoil(library: Library, what: str) -> None:
 
 def told(library: Library) -> list[tuple[str, str]]:
     questions = ("zebra3 text", "load a path", "giraffe", "code_7")
-    return [(hit.uri, hit.text) for each in questions for hit in library.search(each).hits]
+    return [(hit.uri, hit.text) for question in questions for hit in library.search(question).hits]
 
 
 DERIVED = (
@@ -159,7 +159,9 @@ def test_only_damaged_documents_are_read_again(library: Library, statement: str)
     assert done.found
     assert done.repaired, done.left
     assert told(library) == before
-    assert {each.number for each in kept} <= {each.number for each in library.snapshots()}
+    assert {generation.number for generation in kept} <= {
+        snapshot.number for snapshot in library.snapshots()
+    }
     (early,) = library.search("zebra2", mode="keyword", as_of=1).hits[:1]
     assert early.uri == "2.md"
     assert library.verify() == []
@@ -190,7 +192,9 @@ def test_a_text_that_a_search_finds_damaged_is_read_again(library: Library) -> N
     page = library.page("7.md")
     assert "zebra7" in page.text
     assert told(library) == before
-    assert {each.number for each in kept} <= {each.number for each in library.snapshots()}
+    assert {generation.number for generation in kept} <= {
+        snapshot.number for snapshot in library.snapshots()
+    }
 
 
 def test_an_unexpected_error_is_checked_for_damage(library: Library) -> None:
@@ -302,7 +306,9 @@ def test_a_database_is_repaired_without_a_source(library: Library, what: str) ->
         shutil.rmtree(place / what)
     else:
         (database.index_dir / what).write_bytes(b"epocX-1")
-    done = {each.collection: each for each in library.verified(repair=True)}["notes@documents"]
+    done = {report.collection: report for report in library.verified(repair=True)}[
+        "notes@documents"
+    ]
     assert done.found
     assert done.repaired
     assert list(database.entries()) == before
@@ -320,7 +326,9 @@ def test_documents_without_a_source_are_left_as_they_are(library: Library) -> No
     with (place / "catalogue.db").open("r+b") as file:
         file.truncate(6000)
     size = (place / "catalogue.db").stat().st_size
-    done = {each.collection: each for each in library.verified(repair=True)}["notes@documents"]
+    done = {report.collection: report for report in library.verified(repair=True)}[
+        "notes@documents"
+    ]
     assert done.left
     assert not done.repaired
     assert (place / "catalogue.db").stat().st_size == size

@@ -1,4 +1,4 @@
-"""A build of a new epoch that is interrupted goes on where its last checkpoint left it."""
+"""An interrupted build of a new epoch resumes at its last checkpoint."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def start(
 
 
 def killed(child: subprocess.Popen[str], checkpoints: int, pause: float = 0.0) -> int:
-    """Kill a build after some checkpoints; how many chunks it had surely embedded by then."""
+    """Kill a build after some checkpoints; return how many chunks it had embedded at least."""
     assert child.stdout is not None
     assert child.stdout.readline() == "ready\n"
     lines = [child.stdout.readline() for _ in range(checkpoints)]
@@ -103,14 +103,14 @@ def epochs(library: Library) -> list[str]:
 
 
 def resumed(library: Library) -> int:
-    """How many documents the serving generation took over from an unfinished build."""
+    """Return how many documents the serving generation took over from an unfinished build."""
     with library.folder().store.snapshot() as snapshot:
         return int(snapshot.manifest()["resumed"])
 
 
 @pytest.mark.parametrize("how", ["first", "replacing", "processes"])
-def test_after_kill_9_at_any_moment_a_build_goes_on(root: Path, tmp_path: Path, how: str) -> None:
-    """It embeds what was not embedded yet and no more, and the result is that of one go.
+def test_after_kill_9_a_build_resumes(root: Path, tmp_path: Path, how: str) -> None:
+    """It embeds only what is missing, and the result equals an uninterrupted build.
 
     Meanwhile nobody sees the unfinished epoch: there is no index, or the old one serves.
     Seen to fail when the unfinished epoch was removed, when checkpoints did not record
@@ -152,8 +152,8 @@ def test_after_kill_9_at_any_moment_a_build_goes_on(root: Path, tmp_path: Path, 
     assert saved > 0
 
 
-def test_a_build_that_is_killed_again_and_again_still_ends(root: Path, tmp_path: Path) -> None:
-    """Every attempt goes on from the one before it, which had gone on itself."""
+def test_a_build_killed_repeatedly_still_finishes(root: Path, tmp_path: Path) -> None:
+    """Every attempt resumes the one before it, which had resumed itself."""
     expected, total = scratch(root, tmp_path / "scratch", SETTINGS)
     for checkpoints in (3, 6, 9, 12):  # Files this new are looked at again, hence ever more.
         killed(start(root, tmp_path / "index", SETTINGS), checkpoints)
@@ -165,7 +165,7 @@ def test_a_build_that_is_killed_again_and_again_still_ends(root: Path, tmp_path:
         assert library.verify() == []
 
 
-def test_what_changed_since_the_checkpoint_is_not_trusted(root: Path, tmp_path: Path) -> None:
+def test_files_changed_since_the_checkpoint_are_read_again(root: Path, tmp_path: Path) -> None:
     """Seen to fail when a resumed session put a second live version of the same file."""
     killed(start(root, tmp_path / "index", SETTINGS), 5)
     (root / "00.md").write_text("# Changed\n\namber ember amber\n")
@@ -216,7 +216,7 @@ def behind_keywords(epoch: Path) -> None:
 @pytest.mark.parametrize(
     "damage", [cut_vectors, change_vectors, spoil_catalogue, lose_keywords, behind_keywords]
 )
-def test_an_unsound_leftover_is_not_gone_on_with(
+def test_a_damaged_leftover_is_not_resumed(
     root: Path, tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
     """Seen to fail when only the fingerprint was compared."""
@@ -238,7 +238,7 @@ def test_an_unsound_leftover_is_not_gone_on_with(
 def test_leftovers_of_another_recipe_are_removed_by_the_next_writer(
     root: Path, tmp_path: Path, next_settings: dict[str, Any]
 ) -> None:
-    """An update of the old epoch, and a build with yet another recipe: neither mixes."""
+    """Neither an update of the old epoch nor a build with other settings mixes with it."""
     index = tmp_path / "index"
     with Library.open(root, index_dir=index, settings=SETTINGS) as library:
         library.index()
@@ -253,8 +253,8 @@ def test_leftovers_of_another_recipe_are_removed_by_the_next_writer(
         assert resumed(library) == 0
 
 
-def test_a_rebuild_trusts_no_leftover(root: Path, tmp_path: Path) -> None:
-    """Whoever asks for a rebuild wants everything read; a killed one leaves nothing behind.
+def test_a_rebuild_ignores_leftovers(root: Path, tmp_path: Path) -> None:
+    """A rebuild reads everything; a killed rebuild leaves nothing behind.
 
     Seen to fail when the leftover of a rebuild was left alone by the updates after it.
     """
@@ -292,10 +292,10 @@ def stop_after(checkpoints: int, error: BaseException, patched: pytest.MonkeyPat
     ("error", "kept"),
     [(KeyboardInterrupt(), 20), (RuntimeError("unforeseen"), 20), (DiskFull("full", hint=""), 0)],
 )
-def test_interrupted_by_an_error(
+def test_an_error_keeps_the_last_checkpoint(
     library: Library, root: Path, error: BaseException, kept: int
 ) -> None:
-    """Ctrl-C costs what came after the last checkpoint; a full disk gets its space back."""
+    """Ctrl-C loses what follows the last checkpoint; on a full disk the space is freed."""
     with pytest.MonkeyPatch.context() as patched:
         stop_after(5, error, patched)
         with pytest.raises(type(error)):
@@ -307,10 +307,10 @@ def test_interrupted_by_an_error(
     assert library.verify() == []
 
 
-def test_a_finished_epoch_that_nobody_pointed_at_is_taken_as_it_is(
+def test_a_finished_epoch_without_a_pointer_is_used(
     library: Library, root: Path, tmp_path: Path
 ) -> None:
-    """Dead between activation and the pointer: nothing is embedded again, no number is lost."""
+    """After a crash between activation and pointer, nothing is embedded again."""
     expected, _ = scratch(root, tmp_path / "scratch", SETTINGS)
 
     def die(*_: object) -> None:
@@ -323,13 +323,13 @@ def test_a_finished_epoch_that_nobody_pointed_at_is_taken_as_it_is(
     assert not library.indexed
     report = library.index()
     assert (report.chunks_embedded, report.unchanged, report.generation) == (0, FILES, 1)
-    assert [each.number for each in library.snapshots()] == [1]
+    assert [snapshot.number for snapshot in library.snapshots()] == [1]
     assert visible_state(library) == expected
     assert library.verify() == []
 
 
-def test_an_epoch_that_has_served_is_no_leftover(library: Library, root: Path) -> None:
-    """Its pointer is lost, but its dead versions must not come back to life."""
+def test_an_epoch_that_has_served_is_not_a_leftover(library: Library, root: Path) -> None:
+    """Its pointer is lost, but its dead versions must not become live again."""
     library.index()
     (root / "00.md").write_text("# Anew\n\nbirch birch\n")
     library.index()
@@ -339,8 +339,8 @@ def test_an_epoch_that_has_served_is_no_leftover(library: Library, root: Path) -
     assert library.verify() == []
 
 
-def test_checkpoints_keep_to_their_share_of_the_time() -> None:
-    """A slow disk makes them rarer, a quick one not too frequent."""
+def test_checkpoints_take_a_bounded_share_of_the_time() -> None:
+    """Checkpoints are rarer on a slow disk and not too frequent on a fast one."""
     now = [100.0]
     checkpoints = CheckpointTimer(clock=lambda: now[0])
     made: list[float] = []

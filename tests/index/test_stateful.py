@@ -1,4 +1,4 @@
-"""Hypothesis plays with a real folder, real processes and kills; the index stays true to it.
+"""Hypothesis plays with a real folder, real processes and kills; the index stays up to date.
 
 Passes are killed at a fault point, generations are rolled back to, libraries closed and opened.
 After each pass the index has the texts of the disk and equals one made from scratch, and the
@@ -137,7 +137,7 @@ class Folder(RuleBasedStateMachine):
         at=st.integers(1, 16), how=st.sampled_from(["kill", "EIO", "full"]), name=NAMES, text=TEXTS
     )
     def fail_a_pass(self, at: int, how: str, name: str, text: str) -> None:
-        """At a fault point of a pass that has something to do."""
+        """Kill a pass with work to do at a fault point."""
         self.path(name).write_text(text)
         self.library.close()
         child = os.fork()
@@ -184,7 +184,7 @@ class Folder(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 5))
     def roll_back(self, which: int) -> None:
-        """To any kept generation; it is shown as it was until somebody indexes again."""
+        """Roll back to any kept generation, which serves unchanged until the next indexing."""
         kept = self.library.status(check=False).generations
         number = kept[which % len(kept)]
         self.library.roll_back(number)
@@ -197,7 +197,7 @@ class Folder(RuleBasedStateMachine):
         self.reconcile()
 
     def remember(self, texts: dict[str, str | None]) -> None:
-        """Every generation that is kept still says what it said when it was made."""
+        """Every kept generation is unchanged."""
         status = self.library.status(check=False)
         self.seen[status.generation] = texts
         for number in status.generations:
@@ -211,7 +211,7 @@ class Folder(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("steps", [amount(25, 50)])
-def test_the_index_equals_one_made_from_scratch(steps: int) -> None:
+def test_the_index_equals_a_fresh_one(steps: int) -> None:
     examples = amount(16, 100)
     Folder.cut = 0
     run_state_machine_as_test(

@@ -1,6 +1,6 @@
-"""Storms of changes, lost events, wrong clocks, and file systems that tell nothing.
+"""Storms of changes, lost events, wrong clocks, and file systems without events.
 
-Events are hints: whatever was missed, one comparison with the disk sets it right. Seen to fail
+Events are hints: one comparison with the disk corrects whatever was missed. Seen to fail
 with a keeper that dropped its batches.
 """
 
@@ -65,7 +65,7 @@ def indexed(library: Library) -> dict[str, str]:
 
 
 def peak_mib() -> float:
-    """The most memory that this process ever had."""
+    """Return the peak memory of this process."""
     [line] = [
         line
         for line in Path("/proc/self/status").read_text().splitlines()
@@ -104,7 +104,7 @@ def test_after_a_storm_one_comparison_converges(root: Path, tmp_path: Path) -> N
 
 
 def spell(root: Path, chance: random.Random, number: int) -> None:
-    """One thing that an editor, a person or git does, and that watchers are known to lose."""
+    """Make one change, as an editor, a person or git does, that watchers are known to lose."""
     files = sorted(path for path in root.rglob("*.md") if path.is_file())
     folders = sorted(path for path in root.rglob("*") if path.is_dir())
     some = chance.choice(files) if files else root / "x.md"
@@ -142,9 +142,7 @@ def spell(root: Path, chance: random.Random, number: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(SPELLS))
-def test_whatever_editors_and_git_do_the_index_follows(
-    root: Path, tmp_path: Path, seed: int
-) -> None:
+def test_the_index_follows_editors_and_git(root: Path, tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     with opened(root, tmp_path) as library:
         library.index()
@@ -161,7 +159,7 @@ def test_whatever_editors_and_git_do_the_index_follows(
 
 @pytest.fixture
 def deaf(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No event ever comes, and no fence is passed, as over a network."""
+    """A watcher without events and fences, as on a network file system."""
     taken = FolderWatcher.take
 
     def take(self: FolderWatcher) -> Batch:
@@ -173,7 +171,7 @@ def deaf(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("deaf")
-def test_where_no_event_ever_comes_one_comparison_converges(root: Path, tmp_path: Path) -> None:
+def test_without_events_one_comparison_converges(root: Path, tmp_path: Path) -> None:
     chance = random.Random(7)
     rounds = amount(3, 30)
     with opened(root, tmp_path) as library:
@@ -207,7 +205,7 @@ def test_a_wrong_clock_changes_nothing(tmp_path: Path, monkeypatch: pytest.Monke
 def answers(
     place: Path, skew: int, rounds: int, monkeypatch: pytest.MonkeyPatch
 ) -> list[tuple[str, str, float]]:
-    """What is found after a history of changes under a clock that is ``skew`` seconds off."""
+    """Return what is found after a history of changes with a clock ``skew`` seconds off."""
     chance, root = random.Random(11), place / "root"
     root.mkdir(parents=True)
     for number in range(20):

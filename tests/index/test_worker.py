@@ -45,7 +45,7 @@ def recipe(root: Path) -> Recipe:
 
 
 def requests_of(recipe: Recipe, size: int = 4) -> list[list[Request]]:
-    """Every file, as if every third had been stored before with the bytes it has."""
+    """Request every file; every third is already stored with the same bytes."""
     found = [
         Request(file, None if at % 3 < 2 else content_hash(recipe.root.read(file.uri, 10_000)[0]))
         for at, file in enumerate(walk(recipe.root, Policy()).files)
@@ -68,7 +68,7 @@ def children() -> list[int]:
     return found
 
 
-def test_a_pool_gives_what_one_process_gives_in_the_same_order(recipe: Recipe) -> None:
+def test_a_pool_returns_the_same_outcomes_in_the_same_order(recipe: Recipe) -> None:
     """Seen to fail when the batch that was asked for last came first, and when the child ran as
 
     ``__main__``: then the parent could not read its ``Unchanged``.
@@ -111,7 +111,7 @@ worker.main()
 
 @pytest.fixture
 def poisoned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers that are the real ones but for a parser that dies on one file."""
+    """Real workers, except for a parser that crashes on one file."""
     script = tmp_path / "poisoned.py"
     script.write_text(POISON)
     popen = subprocess.Popen
@@ -123,9 +123,7 @@ def poisoned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker.subprocess, "Popen", start)
 
 
-def test_a_file_that_kills_its_worker_is_reported_and_no_other(
-    recipe: Recipe, poisoned: None
-) -> None:
+def test_only_the_file_that_crashes_its_worker_is_reported(recipe: Recipe, poisoned: None) -> None:
     """Seen to fail when a crash failed the whole batch."""
     batches = requests_of(recipe)
     pool = WorkerPool(recipe, 2)
@@ -134,11 +132,11 @@ def test_a_file_that_kills_its_worker_is_reported_and_no_other(
     finally:
         pool.close()
     assert [each.uri for each in outcomes] == [r.file.uri for batch in batches for r in batch]
-    failed = {each.uri: each.code for each in outcomes if isinstance(each, Failure)}
+    failed = {outcome.uri: outcome.code for outcome in outcomes if isinstance(outcome, Failure)}
     assert failed == {"13.md": "WORKER_CRASHED", "21.md": "PARSE_FAILED", "gone.md": "GONE"}
 
 
-def test_a_worker_killed_for_memory_ends_the_pass_and_no_file_is_blamed(
+def test_a_worker_killed_for_memory_ends_the_pass(
     recipe: Recipe, poisoned: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seen to fail when it was reported as WORKER_CRASHED of the file."""
@@ -154,7 +152,7 @@ def test_a_worker_killed_for_memory_ends_the_pass_and_no_file_is_blamed(
     assert children() == []
 
 
-def test_a_worker_killed_for_another_reason_is_the_files_fault(
+def test_a_worker_killed_otherwise_blames_its_file(
     recipe: Recipe, poisoned: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seen to fail when every kill was taken for one for memory."""
@@ -164,7 +162,7 @@ def test_a_worker_killed_for_another_reason_is_the_files_fault(
         outcomes = [each for batch in pool.run(requests_of(recipe)) for each in batch]
     finally:
         pool.close()
-    failed = {each.uri: each.code for each in outcomes if isinstance(each, Failure)}
+    failed = {outcome.uri: outcome.code for outcome in outcomes if isinstance(outcome, Failure)}
     assert failed["13.md"] == "WORKER_CRASHED"
 
 
@@ -189,12 +187,12 @@ def test_workers_killed_from_outside_are_replaced(recipe: Recipe) -> None:
         stop.set()
         shooting.join()
         pool.close()
-    assert [each.uri for each in outcomes] == [r.file.uri for batch in batches for r in batch]
+    assert [outcome.uri for outcome in outcomes] == [r.file.uri for batch in batches for r in batch]
     assert sum(isinstance(each, Version | Unchanged) for each in outcomes) >= 38
     assert children() == []
 
 
-def test_half_a_frame_is_an_end_and_not_garbage() -> None:
+def test_a_truncated_frame_is_end_of_file() -> None:
     read, write = os.pipe()
     os.write(write, (100).to_bytes(8, "little") + b"only a few")
     os.close(write)
@@ -202,7 +200,7 @@ def test_half_a_frame_is_an_end_and_not_garbage() -> None:
         worker._receive(pipe)
 
 
-def test_workers_that_always_die_are_given_up(recipe: Recipe, tmp_path: Path) -> None:
+def test_workers_that_always_crash_end_the_pass(recipe: Recipe, tmp_path: Path) -> None:
     script = tmp_path / "dead.py"
     script.write_text("raise SystemExit(3)")
     popen = subprocess.Popen
@@ -222,7 +220,7 @@ def test_workers_that_always_die_are_given_up(recipe: Recipe, tmp_path: Path) ->
     assert "index.workers" in raised.value.hint
 
 
-def test_errors_of_a_worker_come_back_typed(recipe: Recipe, tmp_path: Path) -> None:
+def test_worker_errors_stay_typed(recipe: Recipe, tmp_path: Path) -> None:
     """Seen to fail when errors could not be pickled, and when a worker died of its first one."""
     bad = tmp_path / "catalogue.db"
     bad.write_bytes(b"no database " * 100)
@@ -236,9 +234,9 @@ def test_errors_of_a_worker_come_back_typed(recipe: Recipe, tmp_path: Path) -> N
     assert raised.value.details["path"] == str(bad)
 
 
-def test_every_error_survives_the_way_between_processes() -> None:
+def test_every_error_can_be_pickled() -> None:
     def kinds(of: type[LookfarError]) -> list[type[LookfarError]]:
-        return [of, *(each for below in of.__subclasses__() for each in kinds(below))]
+        return [of, *(kind for below in of.__subclasses__() for kind in kinds(below))]
 
     for kind in kinds(LookfarError):
         error = kind("what", hint="next", developer="why", details={"path": "/x"})
@@ -247,7 +245,7 @@ def test_every_error_survives_the_way_between_processes() -> None:
         assert again.as_dict() == error.as_dict()
 
 
-def test_closing_in_the_middle_leaves_no_process(recipe: Recipe) -> None:
+def test_closing_midway_leaves_no_process(recipe: Recipe) -> None:
     pool = WorkerPool(recipe, 2)
     results = pool.run(requests_of(recipe, 1))
     next(results)
@@ -256,7 +254,7 @@ def test_closing_in_the_middle_leaves_no_process(recipe: Recipe) -> None:
     assert children() == []
 
 
-def test_workers_leave_when_their_parent_is_killed(recipe: Recipe, root: Path) -> None:
+def test_workers_exit_when_their_parent_is_killed(recipe: Recipe, root: Path) -> None:
     """Seen to fail when a worker ignored the end of its input."""
     code = f"""
         import sys, time

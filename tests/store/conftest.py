@@ -14,7 +14,7 @@ from store.shelf import Elsewhere, Shelf, python
 
 @pytest.fixture
 def elsewhere() -> Elsewhere:
-    """Run some lines in another process; its output and exit status."""
+    """Run some lines in another process; return its output and exit status."""
 
     def run(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -33,7 +33,7 @@ def shelf(tmp_path: Path) -> Iterator[Shelf]:
 
 @pytest.fixture
 def small_disk() -> Iterator[Path]:
-    """A disk of 2 MiB that a test may fill or make read-only, and every user can reach."""
+    """A disk of 2 MiB that a test may fill or make read-only, reachable by every user."""
     with tempfile.TemporaryDirectory() as name:
         disk = Path(name)
         disk.chmod(0o755)

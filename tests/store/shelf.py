@@ -31,7 +31,7 @@ SOURCE = Path(lookfar.errors.__file__).parents[1]
 
 
 class Shelf:
-    """One collection: ``write`` makes a generation of URIs and texts, ``None`` removes."""
+    """One collection: ``write`` makes a generation from URIs and texts; ``None`` removes a URI."""
 
     def __init__(self, kept: Path | Store, retain: int = 3, fingerprint: str = "one") -> None:
         self.embedder = HashedEmbedder()
@@ -78,7 +78,7 @@ class Shelf:
             return session.activate({})
 
     def found(self, query: str, limit: int = 50, **filters: object) -> list[str]:
-        """URIs by words, each as often as it has chunks in the answer."""
+        """Return Return Return URIs by words, each as often as it has chunks in the answer."""
         with self.store.snapshot() as snapshot:
             return [place.uri for place, _ in words(snapshot, query, limit, **filters)]
 
@@ -110,14 +110,14 @@ def pages(
 
 
 def rows_of(shelf: Shelf, statement: str) -> list[tuple[object, ...]]:
-    """What the catalogue of the serving epoch answers."""
+    """Query the catalogue of the serving epoch."""
     name = (shelf.store.folder / "CURRENT").read_text()
     with closing(sqlite3.connect(shelf.store.folder / name / "catalogue.db")) as connection:
         return connection.execute(statement).fetchall()
 
 
 def change_row(shelf: Shelf, statement: str, values: Sequence[object] = ()) -> None:
-    """Damage or pin something behind the store's back."""
+    """Change a row without the store's knowledge."""
     name = (shelf.store.folder / "CURRENT").read_text()
     with closing(sqlite3.connect(shelf.store.folder / name / "catalogue.db")) as connection:
         connection.execute(statement, values)

@@ -1,4 +1,4 @@
-"""Text to terms: what is kept whole, what is kept in parts, and what meets what."""
+"""Text to terms: wholes, parts, and which forms match."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_terms(text: str, terms: str) -> None:
         ("C++", "modern C++, C", {"c++"}),
     ],
 )
-def test_query_and_index_meet(query: str, indexed: str, shared: set[str]) -> None:
+def test_query_terms_match_index_terms(query: str, indexed: str, shared: set[str]) -> None:
     assert set(terms_of(query)) & set(terms_of(indexed)) == shared
 
 
@@ -133,7 +133,7 @@ def test_query_and_index_meet(query: str, indexed: str, shared: set[str]) -> Non
         "database databases",
     ],
 )
-def test_forms_of_a_word_meet(forms: str) -> None:
+def test_forms_of_a_word_share_a_stem(forms: str) -> None:
     assert len({stem(form) for form in forms.split()}) == 1
 
 
@@ -142,7 +142,7 @@ def test_forms_of_a_word_meet(forms: str) -> None:
     ["is", "us", "this", "css", "dns", "aws", "string", "thing", "bring", "need", "speed", "red",
      "sing", "embed", "index", "https", "being"],
 )  # fmt: skip
-def test_words_that_only_look_inflected_stay(word: str) -> None:
+def test_words_that_only_look_inflected_stay_unchanged(word: str) -> None:
     assert stem(word) == word
 
 
@@ -172,12 +172,12 @@ def test_terms_are_clean_and_repeatable(text: str) -> None:
 
 @examples
 @given(st.text(alphabet="abAB12_-. '"), st.sampled_from(["é", "漢", "→"]))
-def test_a_foreign_neighbour_changes_no_term(text: str, neighbour: str) -> None:
-    """The quick path for ASCII and the other one agree."""
+def test_text_in_another_script_changes_no_term(text: str, neighbour: str) -> None:
+    """The fast path for ASCII agrees with the general one."""
     assert analyse(f"{text} {neighbour}").split() == [*analyse(text).split(), *terms_of(neighbour)]
 
 
-def test_cjk_is_noticed() -> None:
+def test_cjk_is_detected() -> None:
     assert has_cjk("abc 漢")
     assert has_cjk("カ")
     assert not has_cjk("abc é")

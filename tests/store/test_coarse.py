@@ -1,4 +1,4 @@
-"""A coarse pass over bits before the exact one: quick, and hardly ever another answer."""
+"""A coarse pass over bits before the exact one: fast, and hardly ever a different result."""
 
 from __future__ import annotations
 
@@ -67,9 +67,7 @@ def recall(file: VectorFile, rows: NDArray[np.float16], queries: NDArray[np.floa
     return sum(found) / (10 * len(queries))
 
 
-def test_what_puts_everything_forward_is_exact(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_proposing_every_row_is_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Protects against a coarse pass that loses rows, or scores and orders them otherwise."""
     rows = leaning(3 * SEGMENT + 50)
     file = written(tmp_path, rows)
@@ -82,10 +80,10 @@ def test_what_puts_everything_forward_is_exact(
         assert scores.tolist() == exactly.tolist()
 
 
-def test_the_nearest_are_hardly_ever_missed(
+def test_the_coarse_pass_hardly_misses_the_nearest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Protects against bits that say little: of numbers that all lie on one side of zero."""
+    """Protects against bits that say little, of numbers that are all on one side of zero."""
     monkeypatch.setattr(vector_file, "_PROPOSED", ((0, 250),))
     rows = leaning(12 * SEGMENT, lean=4.0)
     file = written(tmp_path, rows)
@@ -97,7 +95,7 @@ def test_the_nearest_are_hardly_ever_missed(
 def test_segments_about_different_things_are_compared_fairly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Protects against counting bits alike in segments whose means lie far apart."""
+    """Protects against comparing bit counts of segments with very different means."""
     monkeypatch.setattr(vector_file, "_PROPOSED", ((0, 250),))
     chance = np.random.default_rng(8)
     parts = []
@@ -181,14 +179,14 @@ def test_appending_makes_bits_of_whole_segments_only(tmp_path: Path) -> None:
     assert not file.extend_coarse(2 * SEGMENT - 1)
     file.append(2 * SEGMENT - 1, rows[2 * SEGMENT - 1 :].tobytes())
     assert file.extend_coarse(len(rows))
-    assert [each.first for each in file.coarse.segments(len(rows))] == [
+    assert [segment.first for segment in file.coarse.segments(len(rows))] == [
         number * SEGMENT for number in range(4)
     ]
     assert file.coarse.path.read_bytes().startswith(before)
 
 
 def test_few_rows_have_no_bits(tmp_path: Path) -> None:
-    """Protects against a file that nobody needs."""
+    """Protects against a file without use."""
     file = written(tmp_path, leaning(2 * SEGMENT), above=2 * SEGMENT)
     assert not file.coarse.path.exists()
 
@@ -212,7 +210,7 @@ def test_blank_rows_have_blank_bits_and_are_out_of_the_mean(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("how", ["missing", "cut", "flipped", "another header", "empty"])
-def test_what_is_missing_or_damaged_is_scanned_and_made_again(
+def test_missing_or_damaged_bits_are_scanned_and_remade(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """Protects against wrong answers, and against a process that dies of a cut file."""
@@ -243,7 +241,7 @@ def test_what_is_missing_or_damaged_is_scanned_and_made_again(
     assert again.coarse.damage(rows) == []
 
 
-def test_a_reader_follows_a_file_that_was_made_anew(tmp_path: Path) -> None:
+def test_a_reader_follows_a_replaced_file(tmp_path: Path) -> None:
     """Protects against the bits of a file that is gone, with what was erased still in them."""
     rows = leaning(2 * SEGMENT)
     writer = written(tmp_path, rows)
@@ -255,7 +253,7 @@ def test_a_reader_follows_a_file_that_was_made_anew(tmp_path: Path) -> None:
     assert not reader.coarse.segments(len(rows))[0].planes[:, 5].any()
 
 
-def test_bits_of_other_rows_are_noticed(tmp_path: Path) -> None:
+def test_bits_of_other_rows_are_reported(tmp_path: Path) -> None:
     """Protects against a sound checksum over bits that belong to nothing here."""
     rows = leaning(2 * SEGMENT)
     file = written(tmp_path, rows)
@@ -265,12 +263,12 @@ def test_bits_of_other_rows_are_noticed(tmp_path: Path) -> None:
     ]
 
 
-def test_segments_that_no_commit_has_named_are_dropped(tmp_path: Path) -> None:
+def test_uncommitted_segments_are_dropped(tmp_path: Path) -> None:
     """Protects against the bits of a writer that died, over rows that the next one wrote."""
     rows = leaning(3 * SEGMENT)
     file = written(tmp_path, rows)
     committed = 2 * SEGMENT + 7
-    assert [each.first for each in file.coarse.segments(committed)] == [0, SEGMENT]
+    assert [segment.first for segment in file.coarse.segments(committed)] == [0, SEGMENT]
     file.coarse.forget(committed)
     others = leaning(SEGMENT, seed=21)
     file.append(2 * SEGMENT + 7, others[7:].tobytes())
@@ -278,7 +276,7 @@ def test_segments_that_no_commit_has_named_are_dropped(tmp_path: Path) -> None:
     assert file.coarse.damage(file.rows(3 * SEGMENT)) == []
 
 
-def test_a_reader_sees_only_what_it_knows_while_rows_are_appended(tmp_path: Path) -> None:
+def test_a_reader_ignores_rows_appended_later(tmp_path: Path) -> None:
     """Protects against a torn segment, and against rows beyond a snapshot."""
     rows = leaning(12 * SEGMENT)
     writer = written(tmp_path, rows[:SEGMENT])
@@ -311,7 +309,9 @@ def test_a_reader_sees_only_what_it_knows_while_rows_are_appended(tmp_path: Path
     assert wrong == []
 
 
-def test_the_recall_of_stored_rows_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_recall_of_stored_rows_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Protects against a figure that is always perfect."""
     rows = leaning(8 * SEGMENT)
     file = written(tmp_path, rows)
@@ -365,7 +365,7 @@ def test_a_collection_makes_and_keeps_bits(many: Shelf) -> None:
     assert many.store.verify() == []
 
 
-def test_bits_that_are_gone_come_back_with_the_next_writing(many: Shelf) -> None:
+def test_missing_bits_are_written_by_the_next_writer(many: Shelf) -> None:
     """Protects against an index that stays slow for good."""
     many.write(texts(0, 600))
     bits = epoch_folder(many) / "vectors.bits"
@@ -376,16 +376,16 @@ def test_bits_that_are_gone_come_back_with_the_next_writing(many: Shelf) -> None
     assert bits.read_bytes() == sound
 
 
-def test_verify_tells_of_damaged_bits(many: Shelf) -> None:
+def test_verify_reports_damaged_bits(many: Shelf) -> None:
     """Protects against a damage that only costs time, and so is never seen."""
     many.write(texts(0, 600))
     bits = epoch_folder(many) / "vectors.bits"
     sound = bits.read_bytes()
     bits.write_bytes(sound[:-3] + bytes([sound[-3] ^ 1]) + sound[-2:])
-    assert [each.artefact for each in many.store.verify()] == ["vectors"]
+    assert [problem.artefact for problem in many.store.verify()] == ["vectors"]
 
 
-def test_bits_that_were_forgotten_are_no_damage(tmp_path: Path) -> None:
+def test_dropped_bits_are_not_damage(tmp_path: Path) -> None:
     """Protects against an alarm until the next writing, after a repair that took them back."""
     rows = leaning(2 * SEGMENT)
     file = written(tmp_path, rows)
@@ -396,10 +396,10 @@ def test_bits_that_were_forgotten_are_no_damage(tmp_path: Path) -> None:
     assert len(file.coarse.segments(len(rows))) == 2
 
 
-def test_a_segment_that_is_being_written_is_no_damage(
+def test_a_segment_being_written_is_not_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Protects against an alarm whenever a check meets a writer; seen to fail with one look."""
+    """Protects against an alarm whenever a check meets a writer; seen to fail with one check."""
     rows = leaning(2 * SEGMENT)
     file = written(tmp_path, rows)
     sound = file.coarse.path.read_bytes()
@@ -423,7 +423,7 @@ def test_a_wide_filter_keeps_the_answer_full(many: Shelf, monkeypatch: pytest.Mo
         assert snapshot._epoch.owners._last > 0
 
 
-def test_what_is_erased_leaves_no_bits(many: Shelf) -> None:
+def test_erased_vectors_leave_no_bits(many: Shelf) -> None:
     """Protects against a vector that can be told from the bits of it that stayed."""
     many.write(texts(0, 600))
     with many.store.snapshot() as snapshot:
@@ -434,11 +434,13 @@ def test_what_is_erased_leaves_no_bits(many: Shelf) -> None:
     many.store.erase(["a/1.md"], lambda _: ([""] * len(NAMES), [[""] * len(FIELDS)]), {}, retain=1)
     again = CoarseFile(bits.path, many.embedder.dimensions).segments(600)
     assert not again[row // SEGMENT].planes[:, row % SEGMENT].any()
-    assert [each.detail for each in many.store.verify() if each.artefact == "vectors"] == []
+    assert [
+        problem.detail for problem in many.store.verify() if problem.artefact == "vectors"
+    ] == []
 
 
-def test_owners_follow_what_is_written(many: Shelf) -> None:
-    """Protects against marks of a state before."""
+def test_owners_include_new_chunks(many: Shelf) -> None:
+    """Protects against owners from an earlier state."""
     many.write(texts(0, 30))
     owners = Owners()
     with many.store.snapshot() as snapshot:
@@ -451,10 +453,10 @@ def test_owners_follow_what_is_written(many: Shelf) -> None:
         assert np.flatnonzero(marked).tolist() == [3, place.vector]
 
 
-def test_the_setting_reaches_the_store_and_the_status_tells(
+def test_the_setting_reaches_the_store_and_the_status(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Protects against a setting that nobody reads, and a figure that nobody sees."""
+    """Protects against a setting without effect and a measurement that is not shown."""
     from lookfar.library import Library
     from lookfar.serve.show import json_shapes, render
 
@@ -483,7 +485,7 @@ def proposed(file: CoarseFile, rows: NDArray[np.float16], count: int = 40) -> li
     return [file.propose(query, found, count).tolist() for query in rows[::90].astype(np.float32)]
 
 
-def test_a_segment_that_another_process_forgot_is_not_used(tmp_path: Path) -> None:
+def test_a_segment_dropped_by_another_process_is_not_used(tmp_path: Path) -> None:
     """Protects against proposals out of one segment only, while the numbers of the others are
     zeros. Seen to fail when what was once found sound was not looked at again.
     """
@@ -493,7 +495,7 @@ def test_a_segment_that_another_process_forgot_is_not_used(tmp_path: Path) -> No
     before = reader.segments(len(rows))
     right = proposed(reader, rows)
     mender.forget(SEGMENT)
-    assert [each.first for each in reader.segments(len(rows))] == [0]
+    assert [segment.first for segment in reader.segments(len(rows))] == [0]
     mender.forget(0)
     assert reader.segments(len(rows)) == []
     assert all(each.spread and each.mean.any() for each in before), "what a question has begun with"
@@ -502,7 +504,7 @@ def test_a_segment_that_another_process_forgot_is_not_used(tmp_path: Path) -> No
     assert proposed(reader, rows) == right
 
 
-def test_a_segment_that_another_process_wrote_anew_is_read_anew(tmp_path: Path) -> None:
+def test_a_segment_rewritten_by_another_process_is_reread(tmp_path: Path) -> None:
     """Protects against the mean of rows that were erased. Seen to fail with a head that was not
     compared: the copy of the old mean stayed.
     """

@@ -1,4 +1,4 @@
-"""Epochs: another model or chunking is built beside the serving index and takes over at once."""
+"""Epochs: another model or chunking is built next to the serving index and then takes over."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_generation_numbers_only_grow(shelf: Shelf) -> None:
     assert [shelf.write({"a.md": f"{n}\n"}) for n in range(3)] == [1, 2, 3]
     assert shelf.write({"a.md": "x\n"}, rebuild=True) == 4
     assert other(shelf).write({"a.md": "y\n"}) == 5
-    assert [each.number for each in shelf.store.generations()] == [5]
+    assert [generation.number for generation in shelf.store.generations()] == [5]
 
 
 @pytest.mark.parametrize("rebuild", [True, False])

@@ -1,4 +1,4 @@
-"""All or nothing: exceptions, deaths between two commits, and kill -9 at any moment."""
+"""All or nothing: exceptions, crashes between two commits, and kill -9 at any moment."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ AFTER = {"a.md": BEFORE["a.md"], "b.md": UPDATE["b.md"], "d.md": UPDATE["d.md"]}
 
 @pytest.fixture
 def rebuilt(tmp_path: Path) -> dict[str, object]:
-    """What an index made from scratch shows after the update."""
+    """Return what a fresh index shows after the update."""
     fresh = Shelf(tmp_path / "fresh")
     fresh.write(AFTER)  # type: ignore[arg-type]
     found = visible_state(fresh)

@@ -1,4 +1,4 @@
-"""Damage is found by ``verify``, and on use is an error with a next step, never an empty answer."""
+"""``verify`` finds damage; in use it is an error with a hint, never an empty answer."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def flip(path: Path, at: int, bit: int = 3) -> None:
 
 
 def put(path: Path, data: bytes | bytearray) -> None:
-    """Other bytes under a name; not in place, as a reader may still have the old ones mapped."""
+    """Replace a file; not in place, because a reader may still map the old one."""
     beside = path.with_name(f"{path.name}.new")
     beside.write_bytes(data)
     os.replace(beside, path)
 
 
 def use(shelf: Shelf) -> int:
-    """Every way to read; gives the number of chunks found."""
+    """Read in every way; return the number of chunks found."""
     again = Shelf(shelf.store.folder)
     try:
         with again.store.snapshot() as snapshot:
@@ -70,7 +70,7 @@ def use(shelf: Shelf) -> int:
         again.store.close()
 
 
-def test_a_sound_index_has_no_problems(full: Shelf) -> None:
+def test_an_intact_index_has_no_problems(full: Shelf) -> None:
     assert full.store.verify() == []
     assert use(full) > 0
 
@@ -235,12 +235,12 @@ def test_truncating_the_vector_file_under_a_reader_is_damage_and_not_a_crash(ful
 
 
 def other_name(told: Any) -> None:
-    (body,) = (each for each in told["schema"] if each["name"] == "body")
+    (body,) = (field for field in told["schema"] if field["name"] == "body")
     body["name"] = "bodx"
 
 
 def other_record(told: Any) -> None:
-    (body,) = (each for each in told["schema"] if each["name"] == "body")
+    (body,) = (field for field in told["schema"] if field["name"] == "body")
     body["options"]["indexing"]["record"] = "freq"
 
 
@@ -273,7 +273,7 @@ def test_the_list_of_managed_files_may_be_incomplete_but_must_be_a_list(full: Sh
     put(path, json.dumps(json.loads(path.read_bytes())[:1]).encode())
     assert full.store.verify() == []
     put(path, b'{"a": 1}')
-    assert any(".managed.json" in each.detail for each in full.store.verify())
+    assert any(".managed.json" in problem.detail for problem in full.store.verify())
 
 
 def test_keyword_files_are_checked_before_they_are_mapped(full: Shelf) -> None:

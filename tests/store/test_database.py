@@ -23,7 +23,7 @@ from lookfar.store.sqlite.store import CollectionStore
 from store.shelf import Elsewhere, Shelf, change_row, epoch_folder, python
 
 
-def test_a_file_that_is_no_database_is_reported_as_damage(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_damage(tmp_path: Path) -> None:
     path = tmp_path / "catalogue.db"
     path.write_bytes(b"not a database, " * 100)
     with pytest.raises(IndexCorrupt) as raised:
@@ -52,7 +52,7 @@ def test_an_index_of_a_newer_lookfar_is_refused_and_left_alone(shelf: Shelf) -> 
         CollectionStore(shelf.store.folder).fingerprint()
 
 
-def test_a_connection_that_comes_back_after_the_end_is_closed(shelf: Shelf) -> None:
+def test_a_connection_returned_after_close_is_closed(shelf: Shelf) -> None:
     """Protects against a descriptor that a slow reader leaves behind; seen to fail when only
     those were closed that lay idle."""
     shelf.write({"a.md": "text\n"})
@@ -74,7 +74,7 @@ def test_a_connection_that_comes_back_after_the_end_is_closed(shelf: Shelf) -> N
         (sqlite3.SQLITE_NOTADB, IndexCorrupt),
     ],
 )
-def test_sqlite_s_codes_are_typed(tmp_path: Path, code: int, kind: type[LookfarError]) -> None:
+def test_sqlite_errors_are_typed(tmp_path: Path, code: int, kind: type[LookfarError]) -> None:
     """Seen to fail when messages were searched for words: an I/O error was called damage."""
     error = sqlite3.OperationalError("whatever the message says")
     error.sqlite_errorcode = code
@@ -84,16 +84,14 @@ def test_sqlite_s_codes_are_typed(tmp_path: Path, code: int, kind: type[LookfarE
     assert raised.value.hint
 
 
-def test_mistakes_of_our_own_are_not_called_damage(tmp_path: Path) -> None:
+def test_programming_errors_are_not_reported_as_damage(tmp_path: Path) -> None:
     connection = sqlite3.connect(":memory:")
     connection.close()
     with pytest.raises(sqlite3.ProgrammingError), database.typed_errors(tmp_path):
         connection.execute("SELECT 1")
 
 
-def test_a_catalogue_that_may_not_be_written_is_read_and_not_written(
-    shelf: Shelf, small_disk: Path
-) -> None:
+def test_a_read_only_catalogue_can_be_read(shelf: Shelf, small_disk: Path) -> None:
     there = Shelf(small_disk / "index")
     there.write({"a.md": "some text\n"})
     there.store.close()
@@ -106,7 +104,7 @@ def test_a_catalogue_that_may_not_be_written_is_read_and_not_written(
     assert raised.value.hint
 
 
-def test_what_a_killed_writer_left_in_the_log_is_read_from_a_read_only_disk(
+def test_the_log_of_a_killed_writer_is_read_on_a_read_only_disk(
     small_disk: Path, elsewhere: Elsewhere
 ) -> None:
     """Seen to fail when readers opened catalogues as immutable: the newest commit was missing."""
@@ -132,7 +130,7 @@ def test_what_a_killed_writer_left_in_the_log_is_read_from_a_read_only_disk(
     again.store.close()
 
 
-def test_many_processes_open_a_cold_index_at_once(shelf: Shelf) -> None:
+def test_many_processes_open_an_index_at_once(shelf: Shelf) -> None:
     """Forty cold starts. Not seen to fail without the retries in ``connect``: what they are for
 
     happened twice in 480 starts elsewhere, too seldom for a quick test to wait for.
@@ -174,7 +172,7 @@ class Apples(sqlite3.Connection):
         self.execute("PRAGMA synchronous=NORMAL")
 
 
-def test_a_commit_is_on_the_disk_whatever_sqlite_takes_for_enough(
+def test_a_commit_is_synced_whatever_the_sqlite_default(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Protects against a generation that is lost with the power after it was reported. Seen to

@@ -19,7 +19,7 @@ DEADLINE = 20.0
 
 @pytest.fixture
 def store(tmp_path: Path) -> CollectionStore:
-    """An index of one document, with all that a store may leave beside it."""
+    """An index of one document, with every file that a store may leave next to it."""
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.md").write_text("A.\n", encoding="utf-8")
     chosen = {"embed.provider": "hash"}
@@ -33,8 +33,8 @@ def store(tmp_path: Path) -> CollectionStore:
     return CollectionStore(folder)
 
 
-def test_everything_of_an_index_goes(store: CollectionStore) -> None:
-    """Nothing is left that takes space or would be read as an index later."""
+def test_delete_removes_the_whole_index(store: CollectionStore) -> None:
+    """Nothing is left that takes space or could be read as an index later."""
     assert store.exists
     store.delete(("dirty.json",))
     assert not store.folder.exists()
@@ -42,16 +42,16 @@ def test_everything_of_an_index_goes(store: CollectionStore) -> None:
     store.delete()  # What is gone is fine.
 
 
-def test_what_is_not_of_an_index_stays(store: CollectionStore) -> None:
-    """A folder that somebody chose for indexes may hold files that nobody may lose."""
+def test_delete_keeps_foreign_files(store: CollectionStore) -> None:
+    """A folder that a user chose for indexes may contain other files, which must stay."""
     mine = store.folder / "epoch-notes.md"
     mine.write_text("Mine.\n", encoding="utf-8")
     store.delete()
     assert {path.name for path in store.folder.iterdir()} == {"epoch-notes.md", "dirty.json"}
 
 
-def test_a_writer_is_not_robbed(store: CollectionStore) -> None:
-    """And whoever is refused learns since when the writer is at it."""
+def test_delete_is_refused_while_another_process_writes(store: CollectionStore) -> None:
+    """The error says since when the other process has been writing."""
     lock = WriterLock(store.folder / "writer.lock")
     lock.acquire()
     with lock:
@@ -66,8 +66,8 @@ def test_a_writer_is_not_robbed(store: CollectionStore) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be removed there")
-def test_a_lock_that_was_deleted_meanwhile_is_nobodys(tmp_path: Path) -> None:
-    """Who waited on the file of a deleted index must not write beside who holds the new one."""
+def test_a_deleted_lock_file_is_not_trusted(tmp_path: Path) -> None:
+    """A process that waited for a deleted lock file must not write next to a new holder."""
     path = tmp_path / "writer.lock"
     first, second, third = (WriterLock(path) for _ in range(3))
     first.acquire()

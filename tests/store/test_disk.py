@@ -19,7 +19,7 @@ SMALL = {f"{n}.md": f"# Page {n}\n\ncommon word{n}\n" for n in range(10)}
 
 
 def large(seed: int, count: int = 300) -> dict[str, str | None]:
-    """Text that does not compress away."""
+    """Text that does not compress well."""
     chance = random.Random(seed)
     return {
         f"large{n}.md": " ".join(f"{chance.getrandbits(64):x}" for _ in range(400)) + "\n"
@@ -52,7 +52,7 @@ def test_a_full_disk_is_typed_and_the_old_generation_serves(
     shelf.store.close()
 
 
-def test_a_first_build_on_a_full_disk_leaves_no_index_and_its_space(small_disk: Path) -> None:
+def test_a_failed_first_build_frees_its_space(small_disk: Path) -> None:
     shelf = Shelf(small_disk / "index")
     with pytest.raises(IOFailed):
         shelf.write(large(2))
@@ -65,7 +65,7 @@ def test_a_first_build_on_a_full_disk_leaves_no_index_and_its_space(small_disk: 
 
 @pytest.mark.parametrize("fill", range(0, 1_900_000, 130_000))
 def test_wherever_the_disk_fills_up_the_error_is_typed(small_disk: Path, fill: int) -> None:
-    """The disk is filled to another level each time, so another write is the first to fail."""
+    """The disk is filled to another level each time, so that another write fails first."""
     shelf = Shelf(small_disk / "index")
     shelf.write(SMALL)
     (small_disk / "ballast").write_bytes(b"x" * fill)
@@ -104,9 +104,7 @@ LIMITED = """
 
 
 @pytest.mark.parametrize("limit", [100_000, 200_000, 300_000])
-def test_a_file_that_may_not_grow_is_typed_too(
-    tmp_path: Path, elsewhere: Elsewhere, limit: int
-) -> None:
+def test_a_file_size_limit_is_typed_too(tmp_path: Path, elsewhere: Elsewhere, limit: int) -> None:
     done = elsewhere(LIMITED, tmp_path / "index", limit)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() in ("IO_ERROR", "DISK_FULL")
@@ -136,7 +134,7 @@ FRESH = """
 
 
 def fill_up(disk: Path) -> None:
-    """Leave no byte."""
+    """Fill the disk completely."""
     with (disk / "ballast").open("wb", buffering=0) as ballast:
         for size in (65_536, 1):
             with suppress(OSError):
@@ -144,9 +142,7 @@ def fill_up(disk: Path) -> None:
                     ballast.write(b"x" * size)
 
 
-def test_a_fresh_process_reads_what_is_on_a_full_disk(
-    small_disk: Path, elsewhere: Elsewhere
-) -> None:
+def test_a_new_process_reads_on_a_full_disk(small_disk: Path, elsewhere: Elsewhere) -> None:
     """SQLite wants room for its ``-shm`` file even to read.
 
     Seen to fail when only a read-only disk was read without one: IO_ERROR, "the disk failed"."""
@@ -179,7 +175,7 @@ DIES = """
 """
 
 
-def test_what_a_killed_writer_left_in_its_log_is_read_on_a_full_disk(
+def test_the_log_of_a_killed_writer_is_read_on_a_full_disk(
     small_disk: Path, elsewhere: Elsewhere
 ) -> None:
     """Its ``-shm`` file is there to be used."""
@@ -196,7 +192,7 @@ def test_what_a_killed_writer_left_in_its_log_is_read_on_a_full_disk(
     assert told["code"] == "DISK_FULL", told["developer"]
 
 
-def test_a_log_without_its_shared_memory_on_a_full_disk_says_so(small_disk: Path) -> None:
+def test_a_log_without_shared_memory_on_a_full_disk_is_reported(small_disk: Path) -> None:
     """Seen to fail when the log was passed over: the state before it was served."""
     shelf = Shelf(small_disk / "index")
     shelf.write(SMALL)
@@ -219,8 +215,8 @@ def test_a_log_without_its_shared_memory_on_a_full_disk_says_so(small_disk: Path
     again.store.close()
 
 
-def test_a_fresh_process_reads_where_no_file_may_grow(tmp_path: Path, elsewhere: Elsewhere) -> None:
-    """The same without a disk of its own, for those who may not mount one."""
+def test_a_new_process_reads_where_files_cannot_grow(tmp_path: Path, elsewhere: Elsewhere) -> None:
+    """The same without a separate disk, for users who may not mount one."""
     shelf = Shelf(tmp_path / "index")
     shelf.write(SMALL)
     shelf.store.close()
@@ -247,9 +243,7 @@ WITHOUT_ROOM = """
 """
 
 
-def test_without_room_for_temporary_files_nothing_is_called_damaged(
-    tmp_path: Path, elsewhere: Elsewhere
-) -> None:
+def test_a_full_temporary_folder_is_not_damage(tmp_path: Path, elsewhere: Elsewhere) -> None:
     """Seen to fail when ``verify`` took tantivy's failure to write for one of the index."""
     shelf = Shelf(tmp_path / "index")
     shelf.write(SMALL)
@@ -324,7 +318,7 @@ def open_to_all(folder: Path) -> None:
         path.chmod(0o755 if path.is_dir() else 0o644)
 
 
-def test_a_user_who_may_only_read_sees_what_the_owner_writes(small_disk: Path) -> None:
+def test_a_read_only_user_sees_what_the_owner_writes(small_disk: Path) -> None:
     """Seen to fail when a connection that sees no changes was kept for the next question."""
     if os.getuid():
         pytest.skip("only root can become somebody else")

@@ -1,4 +1,4 @@
-"""Erasing for good: every version, every file, and what a death in the middle leaves to do."""
+"""Permanent erasure: every version, every file, and finishing after a crash."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def traces(shelf: Shelf, word: str = SECRET) -> list[str]:
 
 @pytest.fixture
 def filled(shelf: Shelf) -> Shelf:
-    """Two versions of one document in two generations, with others beside them."""
+    """Two versions of one document in two generations, and other documents."""
     shelf.write({"a.md": f"# {SECRET} first\n\nfirst text\n", "b.md": "# B\n\ncrimson text\n"})
     shelf.write({"a.md": f"# {SECRET} second\n\nsecond text\n", "c.md": "# C\n\ncrimson tea\n"})
     shelf.write({"d.md": "# D\n\ncrimson sea\n"})
@@ -76,7 +76,7 @@ def test_row_numbers_of_erased_vectors_are_not_reused(filled: Shelf) -> None:
 
 
 def test_traces_are_removed_after_a_crash(filled: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first step alone keeps it from every answer; the next writer finishes."""
+    """The first step alone hides it from every answer; the next writer finishes."""
 
     def die(*_: object) -> None:
         raise KeyboardInterrupt
@@ -121,11 +121,11 @@ def test_erasing_waits_for_other_writers_and_creates_nothing(filled: Shelf, tmp_
 
 
 class _Died(BaseException):
-    """Stands for the end of the process."""
+    """Simulates the end of the process."""
 
 
 def _die_at(number: int) -> Callable[[str, str, int], int]:
-    """A hook for ``files.on_fault_point`` that dies at the point of this number."""
+    """Return a hook for ``files.on_fault_point`` that dies at the point with this number."""
     points = count(1)
 
     def pass_point(what: str, name: str, size: int) -> int:

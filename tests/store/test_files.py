@@ -1,4 +1,4 @@
-"""Writes that are whole or absent, and a lock that dies with its process."""
+"""Atomic writes, and a lock that ends with its process."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_failed_atomic_write_keeps_the_old_bytes_and_no_temporary_file(small_d
     assert os.listdir(small_disk) == ["CURRENT"]
 
 
-def test_what_a_crash_left_of_an_atomic_write_is_overwritten(tmp_path: Path) -> None:
+def test_a_temporary_file_left_by_a_crash_is_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "CURRENT"
     (tmp_path / ".CURRENT.tmp").write_bytes(b"half of someth")
     files.write_atomic(path, b"new")
@@ -57,7 +57,7 @@ def test_what_a_crash_left_of_an_atomic_write_is_overwritten(tmp_path: Path) -> 
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes")
-def test_every_folder_that_is_made_is_for_its_owner_alone(tmp_path: Path) -> None:
+def test_created_folders_are_private(tmp_path: Path) -> None:
     """Seen to fail when those above it were made as the umask says."""
     before = os.umask(0o022)
     try:
@@ -68,7 +68,7 @@ def test_every_folder_that_is_made_is_for_its_owner_alone(tmp_path: Path) -> Non
     assert {path.stat().st_mode & 0o777 for path in made} == {0o700}
 
 
-def test_bytes_are_appended_at_their_offset_over_what_a_crash_left(tmp_path: Path) -> None:
+def test_append_overwrites_what_a_crash_left(tmp_path: Path) -> None:
     path = tmp_path / "rows"
     files.append(path, 0, b"head")
     files.append(path, 4, b"lost in a crash")
@@ -87,7 +87,7 @@ def test_bytes_are_appended_at_their_offset_over_what_a_crash_left(tmp_path: Pat
         (errno.EIO, IOFailed),
     ],
 )
-def test_the_system_s_refusals_are_typed(number: int, kind: type[IOFailed]) -> None:
+def test_operating_system_errors_are_typed(number: int, kind: type[IOFailed]) -> None:
     with pytest.raises(IOFailed) as raised, files.translate_errors("writing"):
         raise OSError(number, os.strerror(number), "/somewhere")
     assert type(raised.value) is kind
@@ -95,7 +95,7 @@ def test_the_system_s_refusals_are_typed(number: int, kind: type[IOFailed]) -> N
     assert errno.errorcode[number] in raised.value.developer
 
 
-def test_what_is_already_gone_is_removed(tmp_path: Path) -> None:
+def test_removing_a_missing_file_is_fine(tmp_path: Path) -> None:
     files.remove(tmp_path / "never")
     (tmp_path / "folder" / "inner").mkdir(parents=True)
     files.remove(tmp_path / "folder")
@@ -128,7 +128,7 @@ def test_each_change_of_the_disk_passes_a_fault_point_first(tmp_path: Path) -> N
     assert files.on_fault_point is None
 
 
-def test_a_short_write_is_gone_on_with(tmp_path: Path) -> None:
+def test_a_short_write_is_continued(tmp_path: Path) -> None:
     """Seen to fail when the bytes that the system left over were not written."""
     left = [3]
 
@@ -141,7 +141,7 @@ def test_a_short_write_is_gone_on_with(tmp_path: Path) -> None:
     assert (tmp_path / "one").read_bytes() == b"some bytes"
 
 
-def test_a_second_process_is_refused_and_a_killed_holder_lets_go(
+def test_a_second_process_is_refused_until_the_holder_dies(
     tmp_path: Path, elsewhere: Elsewhere
 ) -> None:
     """Seen to fail when a lock that someone else holds was granted."""
@@ -165,7 +165,7 @@ def test_a_second_process_is_refused_and_a_killed_holder_lets_go(
     lock.release()
 
 
-def test_a_thread_waits_for_the_lock_as_long_as_it_was_told(tmp_path: Path) -> None:
+def test_a_thread_waits_for_the_lock_up_to_its_timeout(tmp_path: Path) -> None:
     path = tmp_path / "writer.lock"
     first, second = files.WriterLock(path), files.WriterLock(path)
     first.acquire()
@@ -192,7 +192,7 @@ def test_refused_locks_leak_no_descriptors(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("refusal", "expected"), [(None, []), (errno.ENOTSUP, ["fsync"]), (errno.EIO, None)]
 )
-def test_a_sync_goes_down_to_the_drive_of_a_mac(
+def test_sync_flushes_the_drive_cache_on_macos(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     refusal: int | None,

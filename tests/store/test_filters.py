@@ -78,7 +78,7 @@ def random_filters(chance: random.Random, uris: list[str]) -> Filters:
 
 
 def same(found: list[tuple[object, float]], wanted: list[tuple[object, float]], limit: int) -> None:
-    """Equal scores in order, and equal members but for ties at the cut."""
+    """Compare scores in order, and members except for ties at the cut."""
     cut = wanted[:limit]
     assert [round(score, 4) for _, score in found] == [round(score, 4) for _, score in cut]
     if cut:
@@ -90,7 +90,7 @@ def same(found: list[tuple[object, float]], wanted: list[tuple[object, float]], 
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_filtered_answers_are_the_full_ranking_filtered(library: Shelf, seed: int) -> None:
+def test_filtered_results_equal_the_filtered_full_ranking(library: Shelf, seed: int) -> None:
     """Seen to fail when hits were filtered after the cut, and when ``LIKE`` matched prefixes."""
     chance = random.Random(seed)
     with library.store.snapshot() as snapshot:
@@ -170,7 +170,7 @@ def test_vectors_come_in_the_order_of_their_places(library: Shelf) -> None:
     ("prefix", "count"),
     [("docs/100%_done/", 3), ("docs/100%", 3), ("docs/1", 5), ("it's \"q", 1), ("日本語/設", 1)],
 )
-def test_prefixes_mean_their_characters(tmp_path: Path, prefix: str, count: int) -> None:
+def test_prefixes_are_literal(tmp_path: Path, prefix: str, count: int) -> None:
     shelf = Shelf(tmp_path / "index")
     names = [
         "docs/100%_done/1.md", "docs/100%_done/2.md", "docs/100%_done/3.md",
@@ -183,7 +183,7 @@ def test_prefixes_mean_their_characters(tmp_path: Path, prefix: str, count: int)
     shelf.store.close()
 
 
-def test_nothing_found_is_an_empty_answer(library: Shelf, tmp_path: Path) -> None:
+def test_no_match_gives_an_empty_result(library: Shelf, tmp_path: Path) -> None:
     with library.store.snapshot() as snapshot:
         assert words(snapshot, "zebra") == []
         assert words(snapshot, "amber", prefix="nowhere/") == []
@@ -207,8 +207,8 @@ def test_an_index_without_documents_answers(tmp_path: Path) -> None:
     shelf.store.close()
 
 
-def test_times_that_changed_under_one_generation_are_filtered_by(tmp_path: Path) -> None:
-    """Protects whoever reads for long: a file that was touched makes no generation. Seen to fail
+def test_filters_see_times_that_changed_within_a_generation(tmp_path: Path) -> None:
+    """Protects long-lived readers: a file that was touched makes no new generation. Seen to fail
     with what is remembered by the generation alone, and with moves that nobody recorded."""
     shelf, reader = Shelf(tmp_path / "index"), Shelf(tmp_path / "index")
     shelf.write({"a.md": "crimson tea\n", "b.md": "crimson sea\n"})
@@ -229,8 +229,8 @@ def test_times_that_changed_under_one_generation_are_filtered_by(tmp_path: Path)
     shelf.store.close()
 
 
-def test_a_file_that_only_settled_makes_nothing_anew(tmp_path: Path) -> None:
-    """Protects against what is remembered being dropped twice for each edit. Seen to fail with
+def test_settling_a_file_keeps_the_cache(tmp_path: Path) -> None:
+    """Protects against dropping the cache twice for each edit. Seen to fail with
     moves that every touch recorded."""
     shelf = Shelf(tmp_path / "index")
     shelf.write({"a.md": "crimson tea\n"})

@@ -19,7 +19,7 @@ def keyword_entries(shelf: Shelf) -> int:
     return len(shelf.store._serving().keywords.view)
 
 
-def test_documents_are_put_known_and_removed(shelf: Shelf) -> None:
+def test_documents_are_stored_listed_and_removed(shelf: Shelf) -> None:
     assert shelf.write({"a.md": "# A\n\nalpha\n", "b.md": "# B\n\nbeta\n"}) == 1
     with shelf.session() as session:
         assert sorted(session.known()) == ["a.md", "b.md"]
@@ -33,7 +33,7 @@ def test_documents_are_put_known_and_removed(shelf: Shelf) -> None:
         assert snapshot.counts().documents == 2
 
 
-def test_what_is_touched_is_known_and_makes_no_generation(shelf: Shelf) -> None:
+def test_touching_makes_no_new_generation(shelf: Shelf) -> None:
     shelf.write({"a.md": "alpha\n"})
     with shelf.session() as session:
         session.touch(session.known()["a.md"].document, DISK, False)
@@ -44,7 +44,7 @@ def test_what_is_touched_is_known_and_makes_no_generation(shelf: Shelf) -> None:
     assert (known.fingerprint, known.settled) == (DISK, False)
     with shelf.store.snapshot() as snapshot:
         assert snapshot.generation == 1
-        assert [each.uri for each in snapshot.failures()] == ["x.md"]
+        assert [failure.uri for failure in snapshot.failures()] == ["x.md"]
 
 
 def test_an_older_generation_still_shows_its_own_text(shelf: Shelf) -> None:
@@ -66,16 +66,16 @@ def test_an_older_generation_still_shows_its_own_text(shelf: Shelf) -> None:
             assert {place.document for place, _ in near} == ids
 
 
-def test_a_generation_that_is_not_kept_is_refused_by_naming_those_that_are(shelf: Shelf) -> None:
+def test_a_missing_generation_is_refused_with_the_kept_ones(shelf: Shelf) -> None:
     for number in range(5):
         shelf.write({"a.md": f"text {number}\n"})
     with pytest.raises(InvalidArgument) as raised, shelf.store.snapshot(1):
         pass
     assert "3, 4, 5" in raised.value.hint
-    assert [each.number for each in shelf.store.generations()] == [3, 4, 5]
+    assert [generation.number for generation in shelf.store.generations()] == [3, 4, 5]
 
 
-def test_what_no_kept_generation_shows_is_purged(shelf: Shelf) -> None:
+def test_versions_in_no_kept_generation_are_purged(shelf: Shelf) -> None:
     """Rows, texts and keyword entries go; what is retained or pinned stays.
 
     Seen to fail when ``purge`` left ``texts`` alone, and when graves were never emptied.
@@ -85,7 +85,7 @@ def test_what_no_kept_generation_shows_is_purged(shelf: Shelf) -> None:
     change_row(shelf, "UPDATE generations SET pinned = 1 WHERE number = 2")
     for number in range(3, 8):
         shelf.write({"a.md": f"round {number}\n"})
-    kept = [each.number for each in shelf.store.generations()]
+    kept = [generation.number for generation in shelf.store.generations()]
     assert kept == [2, 5, 6, 7]
     for number, text in ((2, "one\n"), (5, "round 5\n"), (7, "round 7\n")):
         with shelf.store.snapshot(number) as snapshot:
@@ -144,7 +144,7 @@ def test_graves_survive_a_session_that_only_touches(shelf: Shelf) -> None:
         assert pages(snapshot, "beta") == []
 
 
-def test_numbers_are_never_given_out_twice(shelf: Shelf) -> None:
+def test_numbers_are_never_assigned_twice(shelf: Shelf) -> None:
     """Seen to fail when the next number was one more than the highest still stored."""
     shelf.retain = 1
     shelf.write({"a.md": "alpha\n", "z.md": "# Z\n\nzeta\n"})

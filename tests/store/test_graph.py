@@ -1,4 +1,4 @@
-"""Where links lead: by path, by name, to ghosts, in each generation, and who belongs together."""
+"""Where links lead: by path, by name, to missing documents; and communities."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PAGES = {
 
 
 def leads(shelf: Shelf, source: str, generation: int | None = None) -> list[str]:
-    """For each link of a document its target; a ghost in brackets, as it is written."""
+    """Return the target of each link of a document; a missing one in brackets, as written."""
     with shelf.store.snapshot(generation) as snapshot:
         return [edge.target or f"({edge.written})" for edge in snapshot.links_from(source)]
 
@@ -44,7 +44,7 @@ def linked_from(shelf: Shelf, uri: str, generation: int | None = None) -> list[s
 
 
 def both_ways(shelf: Shelf) -> None:
-    """What leads somewhere is found from there, and nothing else is."""
+    """Check that backlinks are exactly the reverse of links."""
     with shelf.store.snapshot() as snapshot:
         forth = [edge for uri in snapshot.uris() for edge in snapshot.links_from(uri)]
         back = [edge for uri in snapshot.uris() for edge in snapshot.links_to(uri)]
@@ -95,7 +95,7 @@ PATHS = [
 
 
 def led(shelf: Shelf, pages: dict[str, str], links: list[tuple[str, str]]) -> list[str]:
-    """Where each link leads that a source has; all links of a source stand in one document."""
+    """Return where each link leads; all links of a source are in one document."""
     for source, link in links:
         pages[source] = pages.get(source, "") + f"See {link}.\n\n"
     shelf.write(pages)
@@ -116,12 +116,12 @@ def by_path(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 def test_a_path_leads_to_its_file_or_nowhere(
     at: int, case: tuple[str, str, str], by_path: list[str]
 ) -> None:
-    """Spelled-out paths are never guessed, and every usual spelling of a page is understood."""
+    """Full paths are never guessed, and every usual spelling of a page works."""
     assert by_path[at] == case[2]
 
 
-def test_what_lies_elsewhere_is_no_edge(shelf: Shelf) -> None:
-    """Web addresses would otherwise drown the graph in ghosts."""
+def test_external_links_are_not_edges(shelf: Shelf) -> None:
+    """Web addresses would otherwise flood the graph."""
     elsewhere = ("https://example.com/guide.md", "mailto:guide", "//example.com/guide", "#guide")
     text = "".join(f"[this]({each}) " for each in elsewhere) + "[[https://example.com/guide]]\n"
     shelf.write({"guide.md": "# Guide\n", "x.md": text})
@@ -129,13 +129,13 @@ def test_what_lies_elsewhere_is_no_edge(shelf: Shelf) -> None:
     assert linked_from(shelf, "guide.md") == []
 
 
-def test_pictures_are_no_ghosts_but_notes_are(shelf: Shelf) -> None:
+def test_missing_pictures_are_omitted_but_missing_notes_are_listed(shelf: Shelf) -> None:
     shelf.write({"x.md": "![a](b.png) ![[c.jpg]] ![[Later]] [d](e.png)\n"})
     assert leads(shelf, "x.md") == ["(Later)", "(e.png)"]
 
 
-def test_a_site_may_lie_in_a_folder_below(shelf: Shelf) -> None:
-    """Sites write addresses from their own root, and in front of it a language or a prefix."""
+def test_a_site_may_be_in_a_subfolder(shelf: Shelf) -> None:
+    """Sites write addresses from their own root, sometimes after a language or prefix."""
     shelf.write(
         {
             "content/en/docs/pods.md": "[a](/docs/nodes/) [b](/docs/absent/) [c](/nodes)\n",
@@ -160,14 +160,14 @@ def test_a_site_may_lie_in_a_folder_below(shelf: Shelf) -> None:
     both_ways(shelf)
 
 
-def test_a_vault_may_lie_in_a_folder_below(shelf: Shelf) -> None:
+def test_a_vault_may_be_in_a_subfolder(shelf: Shelf) -> None:
     shelf.write(
         {"vault/notes/one.md": "[two](notes/two.md) [x](two/three.md)", "vault/notes/two.md": "2\n"}
     )
     assert leads(shelf, "vault/notes/one.md") == ["vault/notes/two.md", "(two/three.md)"]
 
 
-def test_names_are_one_however_accents_are_composed(shelf: Shelf) -> None:
+def test_composed_and_decomposed_names_match(shelf: Shelf) -> None:
     """macOS writes file names decomposed, people write links composed."""
     stored = unicodedata.normalize("NFD", "Café Ångström.md")
     shelf.write({stored: "# x\n", "x.md": "[[café ångström]] [a](Caf%C3%A9%20Ångström.md)\n"})
@@ -199,8 +199,8 @@ NAMES = [
 ]
 
 
-def test_a_wikilink_goes_by_path_name_alias_and_title(shelf: Shelf) -> None:
-    """Every way to name a note, and the ways that only look like one."""
+def test_a_wikilink_matches_path_name_alias_and_title(shelf: Shelf) -> None:
+    """Every way to name a note, and some that only look like one."""
     pages = {
         "a/deep/note.md": "deeper\n",
         "b/Note.md": "nearer\n",
@@ -212,8 +212,8 @@ def test_a_wikilink_goes_by_path_name_alias_and_title(shelf: Shelf) -> None:
     assert dict(zip([written for written, _ in NAMES], found, strict=True)) == dict(NAMES)
 
 
-def test_the_nearest_to_the_root_is_meant_whatever_the_order(shelf: Shelf) -> None:
-    """Ambiguity is settled the same way however the documents came in."""
+def test_the_target_nearest_to_the_root_wins(shelf: Shelf) -> None:
+    """Ambiguity is resolved the same way in any order of indexing."""
     order = ["z/note.md", "a/b/note.md", "y/note.md", "from.md", "y/NOTE.md"]
     for seed in range(4):
         random.Random(seed).shuffle(order)
@@ -222,7 +222,7 @@ def test_the_nearest_to_the_root_is_meant_whatever_the_order(shelf: Shelf) -> No
         assert leads(shelf, "from.md") == ["y/note.md", "y/NOTE.md"]
 
 
-def test_a_file_name_outdoes_an_alias_and_an_alias_a_title(shelf: Shelf) -> None:
+def test_file_names_win_over_aliases_and_aliases_over_titles(shelf: Shelf) -> None:
     shelf.write(
         {
             "x.md": "[[Plan]]\n",
@@ -252,8 +252,8 @@ def test_a_document_is_not_linked_with_itself(shelf: Shelf) -> None:
 # --- generations ------------------------------------------------------------------------------
 
 
-def test_a_ghost_comes_to_life_and_goes_again(shelf: Shelf) -> None:
-    """The linking document is never written again: what it means is found when asked."""
+def test_a_missing_target_appears_and_disappears(shelf: Shelf) -> None:
+    """The linking document is not written again: its links are resolved on request."""
     first = shelf.write({"a.md": "[[Later]] and [too](sub/later.md)\n"})
     second = shelf.write({"sub/later.md": "# Now\n"})
     third = shelf.write({"sub/later.md": None})
@@ -273,7 +273,7 @@ def test_a_rename_breaks_paths_and_keeps_names(shelf: Shelf) -> None:
     assert linked_from(shelf, "moved/topic.md") == ["a.md"]
 
 
-def test_links_of_an_older_version_are_not_those_of_today(shelf: Shelf) -> None:
+def test_links_belong_to_their_version(shelf: Shelf) -> None:
     old = shelf.write({"a.md": "[[b]]\n", "b.md": "b\n", "c.md": "c\n"})
     shelf.write({"a.md": "[[c]]\n"})
     assert (linked_from(shelf, "b.md", old), linked_from(shelf, "b.md")) == (["a.md"], [])
@@ -283,7 +283,7 @@ def test_links_of_an_older_version_are_not_those_of_today(shelf: Shelf) -> None:
         assert [each.uri for each in now.community("a.md")] == ["c.md"]
 
 
-def test_names_go_with_the_versions_that_had_them(shelf: Shelf) -> None:
+def test_names_are_purged_with_their_version(shelf: Shelf) -> None:
     """Purged documents would otherwise leave names behind for ever."""
     shelf.retain = 1
     for number in range(4):
@@ -292,8 +292,8 @@ def test_names_go_with_the_versions_that_had_them(shelf: Shelf) -> None:
     assert rows_of(shelf, "SELECT name FROM links") == [("b3",)]
 
 
-def test_an_index_without_names_asks_to_be_renewed(shelf: Shelf) -> None:
-    """An older format still serves; only what it cannot know is refused."""
+def test_an_index_without_names_asks_for_reindexing(shelf: Shelf) -> None:
+    """An older format still serves; only link queries are refused."""
     shelf.write({"a.md": "[[b]]\n", "b.md": "b\n"})
     change_row(shelf, "DROP INDEX links_by_name")
     change_row(shelf, "ALTER TABLE links DROP COLUMN name")
@@ -317,13 +317,13 @@ def test_ten_thousand_links_in_one_file(shelf: Shelf) -> None:
     started = time.perf_counter()
     found = leads(shelf, "hub.md")
     assert len(found) == 10_000
-    assert sum(not each.startswith("(") for each in found) == 5_100
+    assert sum(not match.startswith("(") for match in found) == 5_100
     assert len(linked_from(shelf, "n7.md")) == 51
     assert time.perf_counter() - started < 10
 
 
 def test_links_are_found_by_an_index(shelf: Shelf) -> None:
-    """Without it the links to one page would cost a look at those of all."""
+    """Without the index, finding the links to one page would scan all links."""
     shelf.write({"a.md": "[[b]]\n", "b.md": "b\n"})
     (plan,) = rows_of(
         shelf,
@@ -351,7 +351,7 @@ def clique(start: int, size: int) -> list[tuple[int, int, float]]:
     ]
 
 
-def test_cliques_are_communities_and_loners_their_own() -> None:
+def test_cliques_are_communities_and_isolated_nodes_their_own() -> None:
     bridged = [*clique(0, 6), *clique(6, 6), *clique(12, 6), (5, 6, 1.0), (11, 12, 1.0)]
     assert louvain(20, bridged) == [0] * 6 + [1] * 6 + [2] * 6 + [3, 4]
     assert louvain(0, []) == []
@@ -370,8 +370,8 @@ def test_weights_decide() -> None:
     assert louvain(4, [(0, 1, 9.0), (1, 2, 1.0), (2, 3, 9.0)]) == [0, 0, 1, 1]
 
 
-def test_communities_are_the_same_everywhere(shelf: Shelf, elsewhere: Elsewhere) -> None:
-    """Neither the order of indexing nor the process (its hash seed) may show."""
+def test_communities_are_deterministic(shelf: Shelf, elsewhere: Elsewhere) -> None:
+    """Neither the order of indexing nor the hash seed of the process matters."""
     chosen = random.Random(5)
     texts = {
         f"{group}/{number}.md": "".join(
@@ -402,7 +402,7 @@ def test_communities_are_the_same_everywhere(shelf: Shelf, elsewhere: Elsewhere)
 
 
 def test_the_closest_members_come_first(shelf: Shelf) -> None:
-    """A cycle: neighbours before those two steps away; one on its own has no company."""
+    """In a cycle, neighbours come before nodes two steps away; an isolated node has no members."""
     shelf.write(
         {
             **{f"{at}.md": f"[[{(at + 1) % 5}]]\n" for at in range(5)},
@@ -413,14 +413,14 @@ def test_the_closest_members_come_first(shelf: Shelf) -> None:
         members = snapshot.community("0.md")
         assert snapshot.community("alone.md") == []
         assert snapshot.community("absent.md") == []
-    near = [each.uri for each in members if each.closeness >= 1]
+    near = [member.uri for member in members if member.closeness >= 1]
     assert set(near) <= {"1.md", "4.md"}
     assert near == [each.uri for each in members[: len(near)]]
     assert all(each.links == 2 for each in members)
 
 
-def test_a_neighbour_in_common_says_more_the_fewer_it_has() -> None:
-    """The page that links to everything makes nobody close."""
+def test_a_shared_neighbour_counts_more_with_fewer_links() -> None:
+    """A page that links to everything brings no pages closer."""
     uris = ["a", "b", "c", "d1", "d2", "d3", "hub", "x"]
     edges = ["a x", "x d3", "a hub", "hub b", "hub c", "hub d1", "hub d2", "b c", "a d2"]
     neighbours: list[list[int]] = [[] for _ in uris]
@@ -430,11 +430,11 @@ def test_a_neighbour_in_common_says_more_the_fewer_it_has() -> None:
         neighbours[other].append(one)
     members = Graph(uris, [""] * 8, neighbours, [0] * 8).around("a")
     # Who is linked, and those with a common neighbour first; whom x knows; whom the hub knows.
-    assert [each.uri for each in members] == ["hub", "d2", "x", "d3", "b", "c", "d1"]
+    assert [member.uri for member in members] == ["hub", "d2", "x", "d3", "b", "c", "d1"]
 
 
-def test_middles_of_vectors(shelf: Shelf) -> None:
-    """The centre of a part is that of its chunks alone."""
+def test_mean_vectors(shelf: Shelf) -> None:
+    """The mean of a section uses only its own chunks."""
     shelf.write({"a.md": "# One\n\nred apples\n\n# Two\n\nblue whales\n", "empty.md": ""})
     with shelf.store.snapshot() as snapshot:
         text = snapshot.text("a.md") or ""

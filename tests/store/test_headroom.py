@@ -1,4 +1,4 @@
-"""What limits of control groups leave, from trees of files like those that the kernel shows."""
+"""Memory left in control groups, read from trees of files like the kernel's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GIGABYTE = 1_000_000_000
 
 
 def groups_of(tmp_path: Path, listing: str, files: Mapping[str, object]) -> ControlGroups:
-    """Control groups as these files show them. Every question looks again."""
+    """Control groups described by these files, without caching."""
     (tmp_path / "cgroup").write_text(listing)
     for name, content in files.items():
         path = tmp_path / "mount" / name
@@ -26,7 +26,7 @@ def groups_of(tmp_path: Path, listing: str, files: Mapping[str, object]) -> Cont
     )
 
 
-def test_the_tightest_of_the_groups_around_counts(tmp_path: Path) -> None:
+def test_the_tightest_group_counts(tmp_path: Path) -> None:
     """Seen to fail when only the process's own group was looked at."""
     groups = groups_of(
         tmp_path,
@@ -48,7 +48,7 @@ def test_the_tightest_of_the_groups_around_counts(tmp_path: Path) -> None:
     assert "control group" in refused.value.developer
 
 
-def test_the_cache_of_files_is_free(tmp_path: Path) -> None:
+def test_the_file_cache_counts_as_free(tmp_path: Path) -> None:
     """Seen to fail when the cache counted as taken: a long pass fills all of a group with it."""
     groups = groups_of(
         tmp_path,
@@ -62,7 +62,7 @@ def test_the_cache_of_files_is_free(tmp_path: Path) -> None:
     assert groups.left() == 700_000_000
 
 
-def test_the_first_version(tmp_path: Path) -> None:
+def test_control_groups_version_1(tmp_path: Path) -> None:
     """Seen to fail without the names of the first version."""
     listing = "9:name=systemd:/\n4:cpu,memory:/docker/abc\n0::/\n"
     groups = groups_of(
@@ -102,8 +102,8 @@ def test_without_limits_nothing_is_refused(tmp_path: Path, listing: str) -> None
     require_memory(1, groups)
 
 
-def test_a_look_holds_for_a_moment(tmp_path: Path) -> None:
-    """A pass asks for every document. Seen to fail when every question read the files."""
+def test_a_reading_is_reused_for_a_moment(tmp_path: Path) -> None:
+    """A pass checks for every document. Seen to fail when every question read the files."""
     now = [0.0]
     groups_of(tmp_path, "0::/\n", {"memory.max": GIGABYTE, "memory.current": 0})
     listing, mount = tmp_path / "cgroup", tmp_path / "mount"

@@ -1,6 +1,6 @@
-"""Indexes of every earlier format: they open or are built anew, and answer right either way.
+"""Indexes of every earlier format: they open or are rebuilt, and answer correctly either way.
 
-What is indexed can be read again; inserted documents lie nowhere else, so those are kept.
+What is indexed can be read again; inserted documents exist nowhere else, so those are kept.
 Seen to fail with a program that refused whatever format was not its own.
 """
 
@@ -46,7 +46,7 @@ def unpack(archive: str, into: Path) -> None:
 
 
 def placed(archive: str, docs: Path, tmp_path: Path) -> Path:
-    """The old index where the library looks for that of ``docs``; gives the folder of all."""
+    """Put the old index where the library expects that of ``docs``; return the index folder."""
     index = tmp_path / "index"
     with Library.open(docs, index_dir=index, settings=SETTINGS) as library:
         folder = library.index_dir
@@ -56,7 +56,7 @@ def placed(archive: str, docs: Path, tmp_path: Path) -> Path:
 
 
 def answers(library: Library) -> dict[str, list[tuple[str, str]]]:
-    """What is found, with what is shown of it."""
+    """Return the hits and their passages."""
     return {
         query: sorted((hit.uri, hit.text) for hit in library.search(query, top_k=10).hits)
         for query in ("signing key rotates", "unpack the archive", "rotate")
@@ -77,7 +77,7 @@ def test_an_old_index_answers_like_a_new_one(archive: str, docs: Path, tmp_path:
         library.index(wait_seconds=60)
         assert answers(library) == right
         assert library.verify() == []
-        assert [each.uri for each in library.related("keys.md").entries if each.uri] != []
+        assert [entry.uri for entry in library.related("keys.md").entries if entry.uri] != []
         (docs / "new.md").write_text("# New\n\nA quagga in the harbour.\n")
         assert {hit.uri for hit in library.search("quagga", mode="keyword").hits} == {"new.md"}
         # What is only old is not damaged, although the keywords had other fields before format 4.
@@ -103,8 +103,8 @@ def test_an_old_index_answers_while_a_new_one_is_built(
 
 
 @pytest.mark.parametrize("archive", INDEXES)
-def test_an_old_index_may_be_read_by_two_at_once(archive: str, docs: Path, tmp_path: Path) -> None:
-    """One migrates or rebuilds while the other asks."""
+def test_two_processes_can_read_an_old_index(archive: str, docs: Path, tmp_path: Path) -> None:
+    """One migrates or rebuilds while the other searches."""
     index = placed(archive, docs, tmp_path)
     with (
         Library.open(docs, index_dir=index, settings=SETTINGS) as one,
@@ -124,7 +124,7 @@ def test_no_inserted_document_is_lost(archive: str, docs: Path, tmp_path: Path) 
     with Library.open(docs, index_dir=tmp_path / "index", settings=settings) as library:
         texts = library.database("texts")
         found, _ = library.find_similar("zebras drink at dawn", database="texts", top_k=1)
-        assert [each.text.strip() for each in found] == ["Zebras drink at dawn by the harbour."]
+        assert [match.text.strip() for match in found] == ["Zebras drink at dawn by the harbour."]
         assert texts.status().counts.documents == 3
         made = texts.insert("A quagga joins them.", {})
         assert texts.status().counts.documents == 4
@@ -137,7 +137,7 @@ def test_no_inserted_document_is_lost(archive: str, docs: Path, tmp_path: Path) 
     report(f"upgrade of {archive.removesuffix('.tar.xz')}", trials=1, note="nothing lost")
 
 
-def test_every_earlier_format_is_kept() -> None:
+def test_every_earlier_format_has_a_sample() -> None:
     kept = {int(name.removeprefix("format-").removesuffix(".tar.xz")) for name in INDEXES}
     # 3 and 4 came in one step.
     assert kept | {3} >= set(range(1, FORMAT))

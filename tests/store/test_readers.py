@@ -1,4 +1,4 @@
-"""Readers beside a writer: new states at once, old ones kept, nothing mixed, nothing leaked."""
+"""Readers during writes: new states at once, old ones kept, nothing mixed or leaked."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ CHECKS = amount(0, 40)
 
 
 def mark(number: int) -> str:
-    """A number as one word of letters, which no analyser takes apart."""
+    """Write a number as one word of letters, which the analyser does not split."""
     return "mark" + "".join(chr(ord("a") + int(digit)) for digit in str(number))
 
 
 def state(number: int) -> dict[str, str | None]:
-    """Every generation says its number in every document; one document comes and goes."""
+    """Every document contains the number of its generation; one document comes and goes."""
     texts: dict[str, str | None] = {
         f"{n}.md": f"# Page {n}\n\n{mark(number)} common word{n}\n" for n in range(FILES)
     }
@@ -37,7 +37,7 @@ def state(number: int) -> dict[str, str | None]:
 
 
 def check(shelf: Shelf, pause: float = 0.0) -> int:
-    """All lanes of one snapshot come from one state, which is complete."""
+    """Keywords, vectors and rows of a snapshot are of one complete state."""
     with shelf.store.snapshot() as snapshot:
         number = snapshot.generation
         time.sleep(pause)
@@ -140,7 +140,7 @@ def test_readers_see_whole_generations_while_many_are_activated(shelf: Shelf) ->
     assert sum(met) > 0
 
 
-def test_a_snapshot_keeps_its_state_whatever_happens_after(shelf: Shelf) -> None:
+def test_a_snapshot_keeps_its_state(shelf: Shelf) -> None:
     """Seen to fail when later commits of the keyword index showed through."""
     shelf.retain = 1
     shelf.write({"a.md": "crimson one\n", "b.md": "crimson two\n"})
@@ -217,7 +217,7 @@ def test_another_process_sees_a_generation_as_soon_as_it_is_activated(shelf: She
     assert seen == [str(number) for number in range(2, 8)]
 
 
-def test_readers_do_not_notice_that_epochs_are_replaced(shelf: Shelf) -> None:
+def test_readers_survive_a_replaced_epoch(shelf: Shelf) -> None:
     """Seen to fail when an epoch that went away while it was being opened was called damage."""
     shelf.write(state(1))
     problems: list[BaseException] = []

@@ -1,11 +1,11 @@
-"""Texts that were read last: the same again, and never more than was agreed."""
+"""The cache of recent texts returns them unchanged and stays within its limit."""
 
 from __future__ import annotations
 
 from lookfar.store.keywords.recent_texts import RecentTexts
 
 
-def test_what_was_not_asked_for_longest_goes() -> None:
+def test_the_least_recently_used_text_is_dropped() -> None:
     """Seen to fail with a text that keeps its place although it was asked for."""
     texts = RecentTexts(most_bytes=100)
     for number in range(10):
@@ -15,7 +15,7 @@ def test_what_was_not_asked_for_longest_goes() -> None:
     assert texts.known([b"\x00", b"\x01", b"new"]) == {b"\x00": b"\x00" * 10, b"new": b"x" * 10}
 
 
-def test_a_text_is_counted_once_and_a_large_one_not_kept() -> None:
+def test_texts_are_counted_once_and_large_ones_not_cached() -> None:
     texts = RecentTexts(most_bytes=100)
     for _ in range(20):
         texts.add(b"a", b"a" * 10)

@@ -1,4 +1,4 @@
-"""What is remembered of generations is bounded, whatever filters are asked for.
+"""The cache of a generation's results is bounded, whatever the filters.
 
 Seen to fail with scopes of all generations kept until there were 64 of them.
 """
@@ -14,7 +14,7 @@ FIRST = State(1, 0)
 
 
 class Asked:
-    """Resolves filters to so many documents, and counts how often it had to."""
+    """Resolve filters to this many documents, and count the calls."""
 
     def __init__(self, documents: int) -> None:
         self.scope = Scope(frozenset(range(documents)), None)
@@ -35,14 +35,14 @@ def test_a_scope_is_resolved_once() -> None:
     assert asked.times == 1
 
 
-def test_scopes_of_an_earlier_generation_are_forgotten() -> None:
+def test_scopes_of_an_earlier_generation_are_dropped() -> None:
     kept, asked = Remembered(), Asked(3)
     for state in (FIRST, State(2, 0), FIRST):
         kept.scope(state, of(1), asked)
     assert asked.times == 3
 
 
-def test_what_was_made_before_times_changed_is_forgotten() -> None:
+def test_results_from_before_times_changed_are_dropped() -> None:
     """Seen to fail with the generation alone as the key."""
     kept, asked = Remembered(), Asked(3)
     for moves in (0, 1, 1):
@@ -51,7 +51,7 @@ def test_what_was_made_before_times_changed_is_forgotten() -> None:
     assert [kept.cached(State(1, moves), "one", lambda at=moves: at) for moves in (0, 1)] == [0, 1]
 
 
-def test_the_oldest_scopes_go_when_there_are_many() -> None:
+def test_the_oldest_scopes_are_dropped_first() -> None:
     kept, asked = Remembered(), Asked(1)
     for number in range(remembered._SCOPES + 1):
         kept.scope(FIRST, of(number), asked)
@@ -62,7 +62,7 @@ def test_the_oldest_scopes_go_when_there_are_many() -> None:
     assert asked.times == before + 1
 
 
-def test_wide_scopes_are_few() -> None:
+def test_few_wide_scopes_are_cached() -> None:
     kept, asked = Remembered(), Asked(remembered._DOCUMENTS // 2)
     for number in range(3):
         kept.scope(FIRST, of(number), asked)
@@ -73,7 +73,7 @@ def test_wide_scopes_are_few() -> None:
     assert asked.times == 4
 
 
-def test_one_scope_is_kept_however_wide_it_is() -> None:
+def test_the_last_scope_is_cached_however_wide() -> None:
     kept, asked = Remembered(), Asked(remembered._DOCUMENTS + 1)
     for _ in range(2):
         kept.scope(FIRST, of(0), asked)

@@ -1,4 +1,4 @@
-"""Hashes of rows, of the log and of small files: any one value that changes is told."""
+"""Hashes of rows, of the log and of small files: any single changed value is reported."""
 
 from __future__ import annotations
 
@@ -70,22 +70,22 @@ def full(shelf: Shelf) -> Shelf:
 
 
 @pytest.mark.parametrize("statement", CHANGES)
-def test_any_changed_row_is_told(full: Shelf, statement: str) -> None:
+def test_any_changed_row_is_reported(full: Shelf, statement: str) -> None:
     """Seen to fail for all but two of them when ``seals.broken`` gave nothing."""
     change_row(full, statement)
-    assert {each.artefact for each in full.store.verify()} & {"catalogue", "vectors"}
+    assert {problem.artefact for problem in full.store.verify()} & {"catalogue", "vectors"}
 
 
 @pytest.mark.parametrize("column", ["died", "size", "mtime_ns", "ctime_ns", "inode", "settled"])
-def test_what_changes_while_a_version_lives_has_a_sum(full: Shelf, column: str) -> None:
-    """Behind the trigger's back, as a flipped bit comes. Seen to fail without the sum."""
+def test_mutable_columns_have_a_checksum(full: Shelf, column: str) -> None:
+    """Bypass the trigger, as a flipped bit does. Seen to fail without the sum."""
     change_row(full, "DROP TRIGGER document_changed")
     change_row(full, f"UPDATE documents SET {column} = ifnull({column}, 0) + 256 WHERE id = 3")
-    assert any("what the disk said" in each.detail for each in full.store.verify())
+    assert any("its file information" in problem.detail for problem in full.store.verify())
 
 
-def test_what_the_store_itself_changes_is_sound(full: Shelf) -> None:
-    """Death, a touch, roll-back, pin, prune and a purge all leave hashes that fit."""
+def test_changes_by_the_store_keep_checksums_valid(full: Shelf) -> None:
+    """Removal, touch, rollback, pin, prune and purge all keep the hashes valid."""
     store = full.store
     store.pin(1)
     assert store.verify() == []
@@ -107,7 +107,7 @@ def test_what_the_store_itself_changes_is_sound(full: Shelf) -> None:
     assert checks == documents
 
 
-def test_a_format_that_the_header_lies_about_is_damage(full: Shelf) -> None:
+def test_a_wrong_format_in_the_header_is_damage(full: Shelf) -> None:
     """Seen to fail (an older format was believed, and links were not followed)."""
     for version in (1, 37):
         change_row(full, f"PRAGMA user_version={version}")
@@ -122,7 +122,7 @@ def test_a_format_that_the_header_lies_about_is_damage(full: Shelf) -> None:
 
 @pytest.fixture
 def log(tmp_path: Path) -> bytes:
-    """Five commits that were never brought into the database."""
+    """Five commits that were never checkpointed into the database."""
     path = tmp_path / "some.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode=WAL")
@@ -133,7 +133,7 @@ def log(tmp_path: Path) -> bytes:
         return (tmp_path / "some.db-wal").read_bytes()
 
 
-def test_a_sound_log_is_sound_and_no_log_too(tmp_path: Path, log: bytes) -> None:
+def test_an_intact_or_missing_log_is_not_damage(tmp_path: Path, log: bytes) -> None:
     path = tmp_path / "log"
     assert describe_log_damage(path) == ""
     for sound in (b"", log[:20], log, log + b"\0" * 5000):
@@ -142,13 +142,13 @@ def test_a_sound_log_is_sound_and_no_log_too(tmp_path: Path, log: bytes) -> None
 
 
 def last_commit(log: bytes) -> int:
-    """Where the last commit of a log begins."""
+    """Return where the last commit of a log begins."""
     frames = range(32, len(log), FRAME)
     ends = [at for at in frames if any(log[at + 4 : at + 8])]
     return ends[-2] + FRAME
 
 
-def test_every_flipped_byte_before_the_last_commit_is_told(tmp_path: Path, log: bytes) -> None:
+def test_every_flipped_byte_before_the_last_commit_is_reported(tmp_path: Path, log: bytes) -> None:
     """Those of salts and sums among them. Seen to fail (the last commit seemed to begin earlier)
     when a commit was known by both its salts."""
     path, last = tmp_path / "log", last_commit(log)
@@ -161,7 +161,7 @@ def test_every_flipped_byte_before_the_last_commit_is_told(tmp_path: Path, log: 
         assert describe_log_damage(path), at
 
 
-def test_a_frame_of_zeros_with_commits_behind_it_is_told(tmp_path: Path, log: bytes) -> None:
+def test_a_zeroed_frame_before_commits_is_reported(tmp_path: Path, log: bytes) -> None:
     """Seen to fail (it was taken for a frame of another round, and commits were lost).
 
     One that ended the commit before the last is not told from the first of the last.
@@ -172,7 +172,7 @@ def test_a_frame_of_zeros_with_commits_behind_it_is_told(tmp_path: Path, log: by
         assert describe_log_damage(path), at
 
 
-def test_a_last_commit_that_is_torn_is_no_damage(tmp_path: Path, log: bytes) -> None:
+def test_a_torn_last_commit_is_not_damage(tmp_path: Path, log: bytes) -> None:
     """SQLite shows the state before it, as a loss of power may leave it."""
     path, last = tmp_path / "log", last_commit(log)
     for at in range(last, len(log), 97):
@@ -183,9 +183,7 @@ def test_a_last_commit_that_is_torn_is_no_damage(tmp_path: Path, log: bytes) -> 
             assert describe_log_damage(path) == "", at
 
 
-def test_a_log_that_was_being_started_over_is_not_taken_for_damage(
-    tmp_path: Path, log: bytes
-) -> None:
+def test_a_log_being_restarted_is_not_damage(tmp_path: Path, log: bytes) -> None:
     """A loss of power may keep the new header and lose the frames, or the other way round; all
     that the old round held is in the database then. Seen to fail when both were damage."""
     path = tmp_path / "log"
@@ -216,7 +214,7 @@ def test_a_large_log_is_checked_in_little_memory(tmp_path: Path, log: bytes) -> 
         tracemalloc.stop()
 
 
-def test_a_catalogue_with_a_broken_log_is_not_opened(full: Shelf) -> None:
+def test_a_catalogue_with_a_damaged_log_is_not_opened(full: Shelf) -> None:
     """SQLite would show the state before it, and then remove the log.
 
     Seen to fail (documents were gone without a word) when ``connect`` did not look.
@@ -239,9 +237,7 @@ def test_a_catalogue_with_a_broken_log_is_not_opened(full: Shelf) -> None:
     assert (folder / "catalogue.db-wal").read_bytes() == data
 
 
-def test_a_last_commit_that_was_torn_is_no_problem_of_the_index(
-    full: Shelf, tmp_path: Path
-) -> None:
+def test_verify_accepts_a_torn_last_commit(full: Shelf, tmp_path: Path) -> None:
     """As after a loss of power: nobody was told that it is done. Seen to fail (``verify`` called
     it damage until somebody wrote)."""
     left = tmp_path / "left"
@@ -264,7 +260,7 @@ def test_a_last_commit_that_was_torn_is_no_problem_of_the_index(
 # --- records ----------------------------------------------------------------------------------
 
 
-def test_a_record_is_what_was_written_or_nothing() -> None:
+def test_a_changed_record_is_rejected() -> None:
     record = {"root": "/a", "n": 7, "list": ["ü", "\udcff"]}
     data = pack_record(record)
     assert unpack_record(data) == record
@@ -280,7 +276,7 @@ def test_a_record_is_what_was_written_or_nothing() -> None:
         unpack_record(b'{"root": "/a"}')
 
 
-def test_small_files_beside_the_index_are_checked(full: Shelf) -> None:
+def test_small_files_next_to_the_index_are_checked(full: Shelf) -> None:
     path = full.store.folder / "collection.json"
     path.write_bytes(path.read_bytes().replace(b"nowhere", b"NOwhere"))
     (problem,) = full.store.verify()

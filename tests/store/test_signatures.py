@@ -1,4 +1,4 @@
-"""Signatures: they rule out most documents that lack a text, and never one that has it."""
+"""Signatures rule out most documents without a text, and never one with it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WORDS = ["harbour", "lantern", "meadow", "granite", "Kestrel", "straße", "設�
 def holding(shelf: Shelf, need: Need, filters: Filters | None = None) -> set[str]:
     with shelf.store.snapshot() as snapshot:
         numbers = snapshot.documents_with(need, filters or Filters())
-        return {each.uri for each in snapshot.facts(numbers)} if numbers else set()
+        return {fact.uri for fact in snapshot.facts(numbers)} if numbers else set()
 
 
 def texts(seed: int, count: int = 40) -> dict[str, str]:
@@ -47,10 +47,10 @@ def signature_file(shelf: Shelf) -> Path:
 
 
 def lacking(shelf: Shelf) -> set[str]:
-    """The documents that hold some text and are ruled out, which must be none."""
+    """Return the documents that contain some text and are ruled out; there must be none."""
     missed = set()
     with shelf.store.snapshot() as snapshot:
-        every = {each.document: each.uri for each in snapshot.facts()}
+        every = {fact.document: fact.uri for fact in snapshot.facts()}
         for number, text in list(snapshot.texts(list(every))):
             folded = fold(text)
             for start in range(0, len(folded) - 5, 31):
@@ -61,7 +61,7 @@ def lacking(shelf: Shelf) -> set[str]:
 
 @settings(max_examples=TRIALS, deadline=None)
 @given(text=st.text(max_size=200), start=st.integers(0, 200), length=st.integers(3, 20))
-def test_a_text_is_in_the_signature_of_what_holds_it(text: str, start: int, length: int) -> None:
+def test_a_signature_matches_every_text_it_contains(text: str, start: int, length: int) -> None:
     """Seen to fail with a size that differs between writing and asking, and with a text whose case
     was not folded."""
     import numpy as np
@@ -85,7 +85,7 @@ def test_most_documents_without_a_text_are_ruled_out(shelf: Shelf) -> None:
     assert len(holding(shelf, EVERYTHING)) == 41
 
 
-def test_edits_and_generations_are_told_apart(shelf: Shelf) -> None:
+def test_signatures_follow_edits_and_generations(shelf: Shelf) -> None:
     before = shelf.write({"a.md": "# A\n\nobsidian\n"})
     shelf.write({"a.md": "# A\n\nmarzipan\n"})
     shelf.write({"page1.md": None})
@@ -93,11 +93,11 @@ def test_edits_and_generations_are_told_apart(shelf: Shelf) -> None:
     assert holding(shelf, b"obsidian") == set()
     with shelf.store.snapshot(before) as snapshot:
         (number,) = snapshot.documents_with(b"obsidian", Filters())
-        assert [each.uri for each in snapshot.facts([number])] == ["a.md"]
+        assert [fact.uri for fact in snapshot.facts([number])] == ["a.md"]
     assert not lacking(shelf)
 
 
-def test_what_a_writer_that_died_left_behind_hides_nothing(shelf: Shelf) -> None:
+def test_leftovers_of_a_dead_writer_hide_no_document(shelf: Shelf) -> None:
     """A session that ends before its commit has given numbers away that the next gives again; and
     that one may be of a program that knows no signatures.
 
@@ -125,7 +125,7 @@ def test_an_index_without_signatures_is_searched_and_gets_them(shelf: Shelf) -> 
 
 
 @pytest.mark.parametrize("seed", range(harness.amount(8, 200)))
-def test_damage_is_reported_mended_and_hides_nothing(shelf: Shelf, seed: int) -> None:
+def test_damage_is_reported_repaired_and_hides_nothing(shelf: Shelf, seed: int) -> None:
     """Seen to fail with the checksum left out of the reading."""
     for number in range(3):
         shelf.write({f"more{number}.md": f"# More\n\nsupplement {number}\n"})
@@ -142,7 +142,7 @@ def test_damage_is_reported_mended_and_hides_nothing(shelf: Shelf, seed: int) ->
     shelf.store.close()
     again = Shelf(shelf.store.folder)
     assert not lacking(again)
-    assert [each.artefact for each in again.store.verify()] in (["signatures"], [])
+    assert [problem.artefact for problem in again.store.verify()] in (["signatures"], [])
     harness.report("damaged signatures", trials=1, faults=1)
 
 
@@ -151,10 +151,10 @@ def test_a_flipped_bit_is_found(shelf: Shelf) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 4
     path.write_bytes(data)
-    assert [each.artefact for each in shelf.store.verify()] == ["signatures"]
+    assert [problem.artefact for problem in shelf.store.verify()] == ["signatures"]
 
 
-def test_the_file_does_not_grow_for_ever(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_is_compacted(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lookfar.store.sqlite.epoch._SPARE_ROWS", 10)
     for number in range(120):
         shelf.write({"page1.md": f"# Page\n\nedition {number}\n"})

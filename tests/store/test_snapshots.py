@@ -1,4 +1,4 @@
-"""Earlier states: roll-back, what a write makes of it, pins, retention and differences."""
+"""Earlier states: rollback, writing after it, pins, retention and differences."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def three(shelf: Shelf) -> Shelf:
 
 
 def rebuilt(tmp_path: Path, texts: dict[str, str]) -> dict[str, object]:
-    """What an index made of ``texts`` from scratch shows."""
+    """Return what a fresh index of ``texts`` shows."""
     fresh = Shelf(tmp_path / "fresh")
     fresh.write(texts)  # type: ignore[arg-type]
     found = visible_state(fresh)
@@ -46,7 +46,7 @@ def rebuilt(tmp_path: Path, texts: dict[str, str]) -> dict[str, object]:
 
 
 def numbers(shelf: Shelf) -> list[int]:
-    return [each.number for each in shelf.store.generations()]
+    return [generation.number for generation in shelf.store.generations()]
 
 
 # --- roll-back --------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def test_a_rollback_is_fast_whatever_the_size(shelf: Shelf) -> None:
     assert len(shelf.found("round 0", limit=500)) == 300
 
 
-def test_only_kept_generations_can_be_rolled_back_to(three: Shelf, tmp_path: Path) -> None:
+def test_only_kept_generations_allow_rollback(three: Shelf, tmp_path: Path) -> None:
     for number in (0, -1, 4):
         with pytest.raises(InvalidArgument, match="not kept") as raised:
             three.store.roll_back(number)
@@ -194,10 +194,8 @@ def test_readers_never_see_a_mix_while_the_pointer_moves(shelf: Shelf) -> None:
 
 
 def test_a_write_after_a_rollback_equals_a_rebuild(three: Shelf, tmp_path: Path) -> None:
-    """Seen to fail when ``settle`` left what was born later (its ghosts answered again), and
-
-    when it left the dead dead (``c.md`` was lost).
-    """
+    """Seen to fail when ``drop_rolled_back`` left what was born later (its ghosts answered
+    again), and when it left the dead dead (``c.md`` was lost)."""
     three.store.roll_back(1)
     assert three.write({"b.md": "# Beta\n\nochre text\n", "e.md": "# E\n\nturquoise text\n"}) == 4
     after = {**FIRST, "b.md": "# Beta\n\nochre text\n", "e.md": "# E\n\nturquoise text\n"}
@@ -283,7 +281,7 @@ def test_a_background_writer_refuses_a_held_collection(three: Shelf) -> None:
 
 
 def test_a_pinned_generation_is_never_dropped_by_a_write(three: Shelf) -> None:
-    """Seen to fail when ``settle`` did not look at pins."""
+    """Seen to fail when ``drop_rolled_back`` did not look at pins."""
     three.store.pin(3)
     three.store.roll_back(1)
     with pytest.raises(IndexHeld, match="generation 3, which is pinned") as raised:
@@ -360,7 +358,9 @@ def test_pinned_generations_survive_retention(shelf: Shelf) -> None:
     for number in range(2, 8):
         shelf.write({"a.md": f"round {number}\n"})
     assert numbers(shelf) == [1, 5, 6, 7]
-    assert [each.number for each in shelf.store.generations() if each.pinned] == [1]
+    assert [generation.number for generation in shelf.store.generations() if generation.pinned] == [
+        1
+    ]
     with shelf.store.snapshot(1) as snapshot:
         assert snapshot.text("a.md") == "zero\n"
         assert [place.uri for place, _ in words(snapshot, "zero")] == ["a.md"]
@@ -402,10 +402,10 @@ def test_pruning_keeps_the_serving_generation(three: Shelf, tmp_path: Path) -> N
 
 def test_a_manifest_has_counts_and_a_content_hash(three: Shelf, tmp_path: Path) -> None:
     """Seen to fail when the counts took in what had died."""
-    for each in three.store.generations():
-        with three.store.snapshot(each.number) as snapshot:
+    for generation in three.store.generations():
+        with three.store.snapshot(generation.number) as snapshot:
             counts = snapshot.counts()
-        told = each.manifest
+        told = generation.manifest
         assert [told[key] for key in ("documents", "sections", "chunks", "links")] == [
             counts.documents, counts.sections, counts.chunks, counts.links,
         ]  # fmt: skip
@@ -493,7 +493,7 @@ def test_a_diff_handles_documents_without_headings(
 def test_any_order_of_writes_and_rollbacks_keeps_every_state(shelf: Shelf, seed: int) -> None:
     """A plain dictionary of states is the judge.
 
-    Seen to fail when ``settle`` revived nothing, when it left what was born beyond the
+    Seen to fail when ``drop_rolled_back`` revived nothing, when it left what was born beyond the
     pointer, and when ``retire`` did not spare the active generation.
     """
     chance = random.Random(seed)
@@ -557,4 +557,4 @@ def test_any_order_of_writes_and_rollbacks_keeps_every_state(shelf: Shelf, seed:
 )
 def test_verify_finds_a_wrong_pointer(three: Shelf, damage: str, told: str) -> None:
     change_row(three, damage)
-    assert any(told in each.detail for each in three.store.verify())
+    assert any(told in problem.detail for problem in three.store.verify())

@@ -1,4 +1,4 @@
-"""Communities are stored when links change, serve while they do not, and are always the same."""
+"""Communities are stored when links change, reused until then, and deterministic."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def groups(shelf: Shelf, generation: int | None = None) -> set[frozenset[str]]:
 
 
 def is_stored(shelf: Shelf, generation: int | None = None) -> bool:
-    """Whether what is stored serves this generation."""
+    """Whether the stored communities are valid for this generation."""
     with shelf.store.snapshot(generation) as snapshot:
         return graph.stored_communities(snapshot._connection, snapshot.generation) is not None
 
@@ -49,7 +49,7 @@ def test_a_build_stores_the_communities_of_its_links(shelf: Shelf) -> None:
     assert set(stored) == {"a.md", "b.md", "c.md", "x.md", "y.md"}
 
 
-def test_a_first_build_stores_them_however_many_links_there_are(
+def test_a_first_build_stores_communities_of_any_size(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(write_session, "_LINKS_PER_CHANGE", 0)
@@ -57,7 +57,7 @@ def test_a_first_build_stores_them_however_many_links_there_are(
     assert is_stored(shelf)
 
 
-def test_other_words_leave_them_as_they_are(shelf: Shelf) -> None:
+def test_changed_text_keeps_stored_communities(shelf: Shelf) -> None:
     """Caught: keeping them by document, whose number changes with every edit."""
     shelf.write(PAGES)
     # A mark behind the store's back shows whether the rows were written again.
@@ -80,14 +80,14 @@ def test_other_words_leave_them_as_they_are(shelf: Shelf) -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("quick", [True, False])
-def test_whatever_changes_links_changes_them(
+def test_changed_links_change_stored_communities(
     shelf: Shelf,
     monkeypatch: pytest.MonkeyPatch,
     edit: dict[str, str | None],
     expected: set[frozenset[str]],
     quick: bool,
 ) -> None:
-    """Whether the session made them or left that to whoever asks: the answer is the same."""
+    """The answer is the same whether the session stored them or they are computed on request."""
     first = shelf.write(PAGES)
     if not quick:
         monkeypatch.setattr(write_session, "_LINKS_PER_CHANGE", 0)
@@ -98,14 +98,14 @@ def test_whatever_changes_links_changes_them(
     assert groups(shelf, first) == APART
 
 
-def test_a_new_page_may_be_what_a_link_was_waiting_for(shelf: Shelf) -> None:
+def test_a_new_page_may_resolve_an_old_link(shelf: Shelf) -> None:
     shelf.write({"a.md": "# A\n\n[b](b.md)\n"})
     assert groups(shelf) == set()
     shelf.write({"b.md": "# B\n"})
     assert groups(shelf) == {frozenset({"a.md", "b.md"})}
 
 
-def test_after_a_roll_back_those_of_the_older_links_serve(shelf: Shelf) -> None:
+def test_a_rollback_uses_communities_of_the_older_links(shelf: Shelf) -> None:
     """Caught: taking what was stored for a generation that the next write drops."""
     first = shelf.write(PAGES)
     shelf.write({"x.md": "# X\n\n[a](a.md) [b](b.md) [c](c.md)\n", "y.md": None})
@@ -117,7 +117,9 @@ def test_after_a_roll_back_those_of_the_older_links_serve(shelf: Shelf) -> None:
     assert groups(shelf) == APART
 
 
-def test_what_is_erased_leaves_no_row(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_erased_documents_leave_no_community_row(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shelf.write(PAGES)
     monkeypatch.setattr(write_session, "_LINKS_PER_CHANGE", 0)
     with shelf.session() as writer:
@@ -127,8 +129,8 @@ def test_what_is_erased_leaves_no_row(shelf: Shelf, monkeypatch: pytest.MonkeyPa
     assert groups(shelf) == {frozenset({"a.md", "b.md", "c.md"})}
 
 
-def test_a_large_collection_leaves_them_to_whoever_asks(shelf: Shelf) -> None:
-    """A session of one document pays for a thousand links, and no more."""
+def test_a_large_collection_computes_communities_on_request(shelf: Shelf) -> None:
+    """A session of one document computes at most a thousand links."""
     links = " ".join(f"[t](t{number}.md)" for number in range(40))
     pages = {f"s{number}.md": f"# S{number}\n\n{links}\n" for number in range(30)}
     shelf.write(pages)
@@ -141,8 +143,8 @@ def test_a_large_collection_leaves_them_to_whoever_asks(shelf: Shelf) -> None:
     assert groups(shelf) == {frozenset({"s0.md", "s2.md"})}
 
 
-def test_however_a_collection_came_about_its_communities_are_the_same(tmp_path: Path) -> None:
-    """Numbers included: built at once, in another order, or edit by edit with detours."""
+def test_communities_do_not_depend_on_history(tmp_path: Path) -> None:
+    """Including their numbers: built at once, in another order, or edit by edit."""
     chance = random.Random(7)
     pages = {
         f"p{number:02}.md": f"# P{number}\n\n"
@@ -167,7 +169,7 @@ def test_however_a_collection_came_about_its_communities_are_the_same(tmp_path: 
     assert len(set(found[0].values())) > 1
 
 
-def test_leads_are_those_of_the_documents_asked_and_to_those_among(shelf: Shelf) -> None:
+def test_leads_respect_sources_and_targets(shelf: Shelf) -> None:
     more = {"d.md": "# D\n\n[a](a.md) [gone](gone.md) [d](d.md)\n", "sub/c.md": "# Other\n"}
     shelf.write({**PAGES, **more})
     with shelf.store.snapshot() as snapshot:
@@ -176,7 +178,7 @@ def test_leads_are_those_of_the_documents_asked_and_to_those_among(shelf: Shelf)
 
         def told(sources: list[str], among: list[str] | None = None) -> list[tuple[str, str]]:
             wanted = None if among is None else {number[each] for each in among}
-            leads = snapshot.leads([number[each] for each in sources], wanted)
+            leads = snapshot.leads([number[source] for source in sources], wanted)
             return [(uris[lead.source], uris[lead.target]) for lead in leads]
 
         assert told(["a.md", "d.md"]) == [("a.md", "b.md"), ("a.md", "c.md"), ("d.md", "a.md")]

@@ -1,4 +1,4 @@
-"""What one store has opened, another replaces under the same name; and what is written twice."""
+"""Files that another process replaces under the same name, and texts that are written twice."""
 
 from __future__ import annotations
 
@@ -45,9 +45,7 @@ def other(shelf: Shelf) -> Shelf:
     return opened
 
 
-def test_an_index_that_was_deleted_and_made_again_is_opened_again(
-    shelf: Shelf, other: Shelf
-) -> None:
+def test_a_deleted_and_recreated_index_is_reopened(shelf: Shelf, other: Shelf) -> None:
     """Protects against answers from files that were removed, as the new ones have their names."""
     shelf.store.delete()
     shelf.write({"new.md": "# New\n\nglaze\n"})
@@ -59,10 +57,8 @@ def test_an_index_that_was_deleted_and_made_again_is_opened_again(
     other.store.close()
 
 
-def test_an_index_that_was_set_aside_and_built_anew_is_opened_again(
-    shelf: Shelf, other: Shelf
-) -> None:
-    """Protects against a process that goes on with what another one found damaged."""
+def test_a_rebuilt_index_is_reopened(shelf: Shelf, other: Shelf) -> None:
+    """Protects against a process that keeps using files that another one found damaged."""
     shelf.store.set_aside("a test")
     shelf.write({"new.md": "# New\n\nglaze\n"})
     assert other.everything().keys() == {"new.md"}
@@ -70,8 +66,8 @@ def test_an_index_that_was_set_aside_and_built_anew_is_opened_again(
     other.store.close()
 
 
-def test_keywords_that_were_mended_are_opened_again(shelf: Shelf, other: Shelf) -> None:
-    """Protects against a process that waits for ever for the numbers of the old keywords."""
+def test_repaired_keywords_are_reopened(shelf: Shelf, other: Shelf) -> None:
+    """Protects against a process that waits forever for the stamp of the old keywords."""
     for number in range(8):
         shelf.write({"0.md": f"# Page 0\n\nround{number} kiln\n"})
     assert other.found("round7") == ["0.md"]
@@ -89,7 +85,7 @@ def test_keywords_that_were_mended_are_opened_again(shelf: Shelf, other: Shelf) 
     other.store.close()
 
 
-def test_what_a_repair_dropped_is_not_counted_any_more(shelf: Shelf) -> None:
+def test_documents_dropped_by_a_repair_are_not_counted(shelf: Shelf) -> None:
     """Protects against totals that still count documents whose rows are gone."""
     shelf.write(TEXTS)
     change_row(shelf, "UPDATE documents SET title = 'other' WHERE uri IN ('1.md', '2.md')")
@@ -104,9 +100,7 @@ def test_what_a_repair_dropped_is_not_counted_any_more(shelf: Shelf) -> None:
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["first build", "later"])
-def test_the_last_of_two_texts_in_one_session_is_the_one_that_counts(
-    shelf: Shelf, first: bool
-) -> None:
+def test_the_last_text_of_a_session_counts(shelf: Shelf, first: bool) -> None:
     """Protects against two live versions of one document."""
     if not first:
         shelf.write({"a.md": "# A\n\nold\n", "b.md": "# B\n\nold\n"})
@@ -122,8 +116,8 @@ def test_the_last_of_two_texts_in_one_session_is_the_one_that_counts(
     assert rows_of(shelf, "SELECT count(*) FROM documents WHERE died IS NULL") == [(1,)]
 
 
-def test_kept_vectors_of_a_model_that_made_none_are_no_damage(shelf: Shelf) -> None:
-    """Protects against a sound index that is called damaged, as it was empty once."""
+def test_kept_vectors_may_be_empty(shelf: Shelf) -> None:
+    """Protects against reporting an intact index as damaged because it was once empty."""
     for model in ("first", "second"):
         shelf.fingerprint = model
         with shelf.store.writer(
@@ -134,12 +128,12 @@ def test_kept_vectors_of_a_model_that_made_none_are_no_damage(shelf: Shelf) -> N
     assert not shelf.store.verify()
 
 
-def test_what_is_remembered_of_two_generations_is_not_mixed() -> None:
-    """Protects against a thread that asks for another generation in between."""
+def test_results_of_two_generations_are_not_mixed() -> None:
+    """Protects against a thread that requests another generation in between."""
     remembered = Remembered()
 
     class Asked(State):
-        """Compares while the other thread asks."""
+        """Compare while the other thread makes a request."""
 
         def __ne__(self, other: object) -> bool:
             remembered.cached(State(6, 0), "other", lambda: "of 6")
@@ -151,7 +145,7 @@ def test_what_is_remembered_of_two_generations_is_not_mixed() -> None:
 
 
 def test_a_large_keyword_file_is_checked_in_little_memory(shelf: Shelf) -> None:
-    """Protects against a check that needs as much memory as there are words."""
+    """Protects against a check whose memory grows with the number of words."""
     shelf.write(TEXTS)
     path = max(epoch_folder(shelf).glob("keywords/*.term"))
     assert describe_file_damage(path) == ""
@@ -169,7 +163,7 @@ def test_a_large_keyword_file_is_checked_in_little_memory(shelf: Shelf) -> None:
         tracemalloc.stop()
 
 
-def test_what_a_sibling_gave_for_nothing_is_kept_whole(shelf: Shelf) -> None:
+def test_unused_vectors_of_a_sibling_are_committed_completely(shelf: Shelf) -> None:
     """Of documents that were not stored after all. Seen to fail (the first rows of the next
     session were named by contents of this one) when only what was recorded was committed."""
     shelf.write(TEXTS)
@@ -190,7 +184,7 @@ def test_what_a_sibling_gave_for_nothing_is_kept_whole(shelf: Shelf) -> None:
     assert shelf.found("glaze") == ["more.md"]
 
 
-def test_a_grave_that_names_a_living_document_is_not_sealed(shelf: Shelf) -> None:
+def test_a_grave_of_a_live_document_is_not_sealed(shelf: Shelf) -> None:
     """Protects against a page that is there and never found again: whoever writes next removes
     what stands in the keyword index of what is in a grave. Seen to fail with graves that were
     sealed as they were."""

@@ -1,4 +1,4 @@
-"""What a generation holds is counted from what changed, and comes to the same."""
+"""Totals are updated from changes and equal a full count."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def told(shelf: Shelf) -> dict[str, object]:
 
 
 def counted(shelf: Shelf) -> dict[str, object]:
-    """All over again, from every row."""
+    """Count every row again."""
     with shelf.store.snapshot() as snapshot:
         found = generations.compute_totals(snapshot._connection)
         joined = rows.count_rows(snapshot._connection, snapshot.generation)
@@ -34,8 +34,8 @@ def counted(shelf: Shelf) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_totals_after_many_edits_are_those_of_a_recount(shelf: Shelf, seed: int) -> None:
-    """Protects against counts that drift away from what is stored."""
+def test_totals_after_many_edits_equal_a_recount(shelf: Shelf, seed: int) -> None:
+    """Protects against totals that drift from the stored rows."""
     chance = random.Random(seed)
     there: dict[str, str] = {}
     for step in range(14):
@@ -55,8 +55,8 @@ def test_totals_after_many_edits_are_those_of_a_recount(shelf: Shelf, seed: int)
             assert told(shelf)["content"]
 
 
-def test_what_is_erased_is_not_counted_any_more(shelf: Shelf) -> None:
-    """Protects against totals of rows that left no trace."""
+def test_erased_documents_are_not_counted(shelf: Shelf) -> None:
+    """Protects against counting rows that are gone."""
     shelf.write({"a.md": "# A\n\none\n", "b.md": "# B\n\ntwo\n"})
     shelf.write({"a.md": "# A\n\nthree\n"})
     with shelf.session() as session:
@@ -66,8 +66,8 @@ def test_what_is_erased_is_not_counted_any_more(shelf: Shelf) -> None:
     assert told(shelf)["documents"] == 1
 
 
-def test_two_ways_to_the_same_documents_have_one_name(shelf: Shelf, tmp_path: Path) -> None:
-    """Protects against a name that tells of history and not of what is there."""
+def test_equal_documents_have_equal_content_hashes(shelf: Shelf, tmp_path: Path) -> None:
+    """Protects against a content hash that depends on history."""
     other = Shelf(tmp_path / "other")
     shelf.write({"a.md": "one\n", "b.md": "two\n"})
     other.write({"b.md": "other\n", "c.md": "three\n"})
@@ -79,11 +79,14 @@ def test_two_ways_to_the_same_documents_have_one_name(shelf: Shelf, tmp_path: Pa
 
 
 def told_of_all(shelf: Shelf) -> dict[int, list[object]]:
-    return {each.number: [each.manifest[key] for key in KEYS] for each in shelf.store.generations()}
+    return {
+        generation.number: [generation.manifest[key] for key in KEYS]
+        for generation in shelf.store.generations()
+    }
 
 
 @pytest.mark.parametrize("dead", [False, True])
-def test_what_is_erased_is_counted_in_no_generation(
+def test_erased_documents_are_counted_in_no_generation(
     shelf: Shelf, tmp_path: Path, dead: bool
 ) -> None:
     """Seen to fail when the totals of older generations stayed as they were recorded, and when
