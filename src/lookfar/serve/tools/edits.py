@@ -1,9 +1,7 @@
 """The tool ``edit``: agents change Markdown by section, with a hash of what they read.
 
-Takes: one edit or several, which are one transaction; or ``undo``, which takes back the last
-one of a document. Gives: the diffs, where the edited parts stand now with the hash that the
-next edit expects, links that are misled, and rules that are broken. Refuses: to write where
-the user did not allow it, and an argument that its operation has no use for.
+Several edits are one transaction; ``undo`` reverts the last one of a document. The result has the
+diffs, the new places and hashes of the edited parts, broken links and broken rules.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ Operation = Literal[
 ]
 
 _DIFF_TOKENS: Final = 3_000
-"""What the diffs of one call may cost together."""
+"""Most tokens of all diffs of one call together."""
 _LEAST_TOKENS: Final = 100
 _NAMED: Final = 20
 _MOST_ROWS: Final = 200
@@ -51,9 +49,9 @@ _TAKES: Final[dict[str, tuple[str, ...]]] = {
     "fix": ("expected",),
 }
 _WITHOUT: Final = {
-    "text": "Give it; empty removes what stands there.",
-    "heading": "Give the new heading.",
-    "to": 'Give the heading path of the new parent or neighbour; "" is the top level.',
+    "text": "Add it; an empty text removes the old one.",
+    "heading": "Add the new heading.",
+    "to": 'Add the heading path of the new parent or neighbour; "" is the top level.',
 }
 
 
@@ -71,56 +69,61 @@ class OneEdit(Input):
 
 class EditInput(Input):
     edits: Annotated[list[OneEdit], Field(min_length=1)]
-    # No default in the schema: that would cost every session, and tell nobody anything.
+    # A factory keeps the default out of the schema, where it would cost every client tokens.
     dry_run: Annotated[bool, Field(default_factory=bool)]
     rewrite_links: Annotated[bool, Field(default_factory=bool)]
 
 
 def _edit(session: Session, given: EditInput, _: Call) -> Result:
-    for at, each in enumerate(given.edits):
-        _refuse_misfits(at, each)
+    for at, edit in enumerate(given.edits):
+        _check_arguments(at, edit)
     library = session.library
-    if any(each.op == "undo" for each in given.edits):
-        _refuse_company(given)
+    if any(edit.op == "undo" for edit in given.edits):
+        _check_undo(given)
         done = library.undo(given.edits[0].target, dry_run=given.dry_run)
     else:
         done = library.edit(
-            [Edit(**each.model_dump()) for each in given.edits],
+            [Edit(**edit.model_dump()) for edit in given.edits],
             dry_run=given.dry_run,
             rewrite_links=given.rewrite_links,
         )
-    return bounded(lambda budget: _answered(done, budget), _DIFF_TOKENS, _LEAST_TOKENS)
+    return bounded(lambda budget: _show(done, budget), _DIFF_TOKENS, _LEAST_TOKENS)
 
 
-# --- what does not go together ------------------------------------------------------------------
+# --- arguments that do not fit the operation ----------------------------------------------------
 
 
-def _refuse_misfits(at: int, each: OneEdit) -> None:
-    """Whoever gives an argument believes that it does something; some clients give all of them,
-    with the value that means nothing."""
-    needs = _NEEDS.get(each.op, ())
+def _check_arguments(at: int, edit: OneEdit) -> None:
+    """Refuse arguments that the operation ignores, unless they have their default value.
+
+    A caller that gives an argument expects an effect; some clients send all arguments.
+    """
+    needs = _NEEDS.get(edit.op, ())
     for name in needs:
-        if name not in each.model_fields_set:
-            raise _wrong(at, name, f"{each.op} needs it", _WITHOUT[name])
-    usable = (*needs, *_TAKES.get(each.op, ()))
-    idle = {
+        if name not in edit.model_fields_set:
+            raise _wrong(at, name, f"{edit.op} needs it", _WITHOUT[name])
+    usable = (*needs, *_TAKES.get(edit.op, ()))
+    defaults = {
         name: field.get_default(call_default_factory=True)
         for name, field in OneEdit.model_fields.items()
         if name not in ("op", "target", *usable)
     }
-    for name in [name for name, usual in idle.items() if getattr(each, name) != usual]:
-        told = f"It takes: target, {', '.join(usable)}." if usable else "It takes: target."
-        raise _wrong(at, name, f"{each.op} has no use for it", told)
+    for name in [name for name, default in defaults.items() if getattr(edit, name) != default]:
+        hint = f"It takes: target, {', '.join(usable)}." if usable else "It takes: target."
+        raise _wrong(at, name, f"{edit.op} does not use it", hint)
 
 
-def _refuse_company(given: EditInput) -> None:
+def _check_undo(given: EditInput) -> None:
     if len(given.edits) > 1:
-        raise _wrong(0, "op", "undo stands alone", "Undo in a call of its own.")
+        raise _wrong(
+            0, "op", "undo cannot be combined with other edits", "Undo in a separate call."
+        )
     if given.rewrite_links:
+        reason = "undo does not use it"
         raise InvalidArgument(
-            "The argument 'rewrite_links' of edit is wrong: undo has no use for it.",
-            hint="Leave it out: links that an edit rewrote are taken back with it.",
-            details={"field": "rewrite_links", "value": True, "reason": "undo has no use for it"},
+            f"The argument 'rewrite_links' of edit is wrong: {reason}.",
+            hint="Remove it: undo also restores links that an edit rewrote.",
+            details={"field": "rewrite_links", "value": True, "reason": reason},
         )
 
 
@@ -133,10 +136,10 @@ def _wrong(at: int, name: str, reason: str, hint: str) -> InvalidArgument:
     )
 
 
-# --- what is told -------------------------------------------------------------------------------
+# --- the result ---------------------------------------------------------------------------------
 
 
-def _answered(done: EditResult, budget: int) -> Result:
+def _show(done: EditResult, budget: int) -> Result:
     data: Json = json_shapes.edited(done)
     passages = []
     left = budget
@@ -149,11 +152,11 @@ def _answered(done: EditResult, budget: int) -> Result:
             address = shape["cite"] or format_address(document.collection, document.uri)
             line = _line(document, shape["truncated"])
             passages.append(Passage(("documents", at, "diff"), line, address, document.uri, "diff"))
-    # The fewer tokens there are, the fewer rows are named.
+    # A smaller budget lists fewer rows.
     rows = _MOST_ROWS * budget // _DIFF_TOKENS
     data["left_out"] = sum(max(0, len(data[key]) - rows) for key in ("links", "violations"))
     data["links"], data["violations"] = data["links"][:rows], data["violations"][:rows]
-    return Result(data, "\n".join(map(safe_name, _said(done))), tuple(passages))
+    return Result(data, "\n".join(map(safe_name, _describe(done))), tuple(passages))
 
 
 def _cite(document: EditedDocument) -> str:
@@ -165,7 +168,7 @@ def _cite(document: EditedDocument) -> str:
 
 
 def _line(document: EditedDocument, truncated: bool) -> str:
-    """Whose diff it is, and what the next edit of the same part expects."""
+    """Name the document of a diff, and the hash that the next edit of the same part expects."""
     span = document.span
     digits = document.section_sha256 if span is not None else document.after
     parts = [
@@ -178,33 +181,33 @@ def _line(document: EditedDocument, truncated: bool) -> str:
     return safe_name(" | ".join(parts))
 
 
-def _said(done: EditResult) -> Iterator[str]:
-    changed = [each for each in done.documents if each.action != "unchanged"]
+def _describe(done: EditResult) -> Iterator[str]:
+    changed = [document for document in done.documents if document.action != "unchanged"]
     if not changed:
-        yield "Nothing changed: it says that already."
+        yield "Nothing changed: the text is already there."
     elif done.dry_run:
         yield "Dry run: nothing was written."
     else:
-        found = "search finds it" if done.indexed else "not indexed yet"
-        yield f"Done in transaction {done.transaction}; {found}."
-    yield from _some([_link(each, done.dry_run) for each in done.links])
-    for each in done.violations[:_NAMED]:
-        at = f"{each.uri}:{each.start_line}"
-        yield f"Breaks {each.rule} at {at}: {each.message} {each.suggested_fix}"
+        state = "indexed" if done.indexed else "not indexed yet"
+        yield f"Done in transaction {done.transaction}; {state}."
+    yield from _first_links([_describe_link(link, done.dry_run) for link in done.links])
+    for violation in done.violations[:_NAMED]:
+        at = f"{violation.uri}:{violation.start_line}"
+        yield f"Breaks {violation.rule} at {at}: {violation.message} {violation.suggested_fix}"
     yield from done.warnings
 
 
-def _link(link: LinkChange, dry_run: bool) -> str:
-    meant = link.anchor or " > ".join(link.heading_path)
-    where = f"Link in {link.uri}:{link.line} to {meant!r}"
+def _describe_link(link: LinkChange, dry_run: bool) -> str:
+    target = link.anchor or " > ".join(link.heading_path)
+    where = f"Link in {link.uri}:{link.line} to {target!r}"
     if not link.becomes:
-        return f"{where} leads nowhere now."
+        return f"{where} is broken now."
     if link.rewritten:
         return f"{where} {'would be' if dry_run else 'was'} rewritten to {link.becomes!r}."
     return f"{where} should be {link.becomes!r}; rewrite_links does it."
 
 
-def _some(lines: Sequence[str]) -> list[str]:
+def _first_links(lines: Sequence[str]) -> list[str]:
     more = len(lines) - _NAMED
     return [*lines[:_NAMED], *([f"{more:,} more links."] if more > 0 else [])]
 

@@ -1,7 +1,7 @@
-"""What several tools take: numbers in a range, without a word about it in the schema.
+"""Inputs that several tools share: numbers in a range.
 
-Every client session pays for each word of a schema; a number out of range gets an error that says
-what the range is.
+The range is not part of the schema, because every client pays for each word of a schema; a number
+out of range gets an error that names the range.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LEAST_TOKENS = 100
 
 
 def between(least: int, most: int) -> Callable[[int], int]:
-    """Check that a number that was given is in a range."""
+    """Return a function that checks that a number is in a range."""
 
     def check(value: int) -> int:
         if not least <= value <= most:
@@ -32,4 +32,4 @@ Budget = Annotated[
     AfterValidator(between(LEAST_TOKENS, MOST_TOKENS)),
     Field(default_factory=int, description="Tokens"),
 ]
-"""0 where none is given. A factory keeps that default out of the schema."""
+"""0 if omitted. A factory keeps this default out of the schema."""

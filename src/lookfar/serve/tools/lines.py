@@ -1,7 +1,6 @@
-"""Literal and regular-expression search, as the tool ``search`` shows it: like grep, in a budget.
+"""The tool ``search`` with a literal text or regular expression: matching lines, like grep.
 
-Takes: patterns and filters. Gives: the lines that match by document, with their numbers, or only
-paths and counts. Refuses: what the library refuses: an expression that it cannot read.
+Lines are grouped by document and numbered, within a budget; or only paths and counts are shown.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ if TYPE_CHECKING:
     from lookfar.serve.tools.search import SearchInput
 
 LINE_TOKENS = 1_000
-"""That the matches of one pattern may cost."""
+"""Default budget for one pattern."""
 _LINE_TOKENS_EACH = 500
 _FILES = 50
 _LINES = 20
-"""Of one document."""
+"""At most, of one document."""
 _LONGEST_LINE = 200
 _FEW = 3
-"""Lines that each document shows before the first ones show more."""
+"""Every document shows this many lines before the first ones show more."""
 
 
 def show_lines(
@@ -43,9 +42,9 @@ def show_lines(
     cursor: Cursor,
     about: Json,
 ) -> Result:
-    """The lines that match each pattern of a call."""
+    """Show the lines that match each pattern of a call."""
     skip = cursor.offsets if given.cursor else (0,) * len(given.questions)
-    found = [
+    results = [
         session.library.grep(
             pattern,
             regex=given.mode == "regex",
@@ -63,22 +62,24 @@ def show_lines(
     ]
 
     def show(budget: int) -> Result:
-        parts = [_lay_out(matches, budget // len(found)) for matches in found]
+        parts = [_lay_out(matches, budget // len(results)) for matches in results]
         reached = tuple(start + len(part) for start, part in zip(skip, parts, strict=True))
-        more = any(end < matches.matched_files for end, matches in zip(reached, found, strict=True))
+        more = any(
+            end < matches.matched_files for end, matches in zip(reached, results, strict=True)
+        )
         following = ""
         if more:
-            following = next_page(session, given, about, reached, found[0].generations)
-        return _result(found, parts, following, given)
+            following = next_page(session, given, about, reached, results[0].generations)
+        return _result(results, parts, following, given)
 
     budget = given.budget
     if not budget:
-        budget = LINE_TOKENS if len(found) == 1 else _LINE_TOKENS_EACH * len(found)
+        budget = LINE_TOKENS if len(results) == 1 else _LINE_TOKENS_EACH * len(results)
     return bounded(show, budget, LEAST_TOKENS)
 
 
 def _lay_out(matches: Matches, budget: int) -> list[tuple[FileMatches, int]]:
-    """Which documents are shown, and how many lines of each: a few of all, then more."""
+    """Choose documents and the number of lines of each: a few of all, then more of the first."""
     chosen: list[tuple[FileMatches, int]] = []
     spent = 0
     for file in matches.files:
@@ -122,7 +123,7 @@ def _cut(text: str) -> str:
 
 
 def _result(
-    found: Sequence[Matches],
+    results: Sequence[Matches],
     parts: Sequence[Sequence[tuple[FileMatches, int]]],
     following: str,
     given: SearchInput,
@@ -130,7 +131,7 @@ def _result(
     single = not given.queries
     shapes: list[Json] = []
     excerpts: dict[tuple[str | int, ...], Any] = {}
-    for number, (matches, part) in enumerate(zip(found, parts, strict=True)):
+    for number, (matches, part) in enumerate(zip(results, parts, strict=True)):
         files = [replace(file, lines=file.lines[:count]) for file, count in part]
         shape = json_shapes.matches(replace(matches, files=tuple(files)))
         where: tuple[str | int, ...] = () if single else ("answers", number)
@@ -142,13 +143,13 @@ def _result(
     data: Json = shapes[0] if single else {"answers": shapes}
     data["cursor"] = following
     bodies: list[str] = []
-    for number, (matches, part) in enumerate(zip(found, parts, strict=True), start=1):
+    for number, (matches, part) in enumerate(zip(results, parts, strict=True), start=1):
         lines = [line for file, count in part for line in _render(file, count)]
         head = how_many(matches.matches, "line") + " in " + how_many(matches.matched_files, "file")
         head = head if matches.matches else "No line matches"
         label = "" if single else f"[{number}] {safe_name(matches.pattern[:70])}: "
         bodies.append("\n".join([f"{label}{head}", *lines]))
-    said = missing_lines(note for matches in found for note in matches.incomplete)
+    notes = missing_lines(note for matches in results for note in matches.incomplete)
     if following:
-        said.append(f"More: cursor {following}")
-    return Result(data, "\n".join(said), body="\n\n".join(bodies), excerpts=excerpts)
+        notes.append(f"More: cursor {following}")
+    return Result(data, "\n".join(notes), body="\n\n".join(bodies), excerpts=excerpts)

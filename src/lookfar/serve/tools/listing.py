@@ -1,4 +1,4 @@
-"""What the tool ``search`` shows where there are filters and no words: the documents they admit."""
+"""The tool ``search`` with filters and without words: the documents that match."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TOKENS = 1_000
 def show_listing(
     session: Session, given: SearchInput, filters: Filters, call: Call, about: Json
 ) -> Result:
-    """The documents that filters admit, from where the last page ended."""
+    """Show the documents that match the filters, starting after the last page."""
     cursor = Cursor.read(given.cursor, about, SEARCH_CURSOR)
     listing = session.library.list_documents(
         filters,
@@ -41,36 +41,37 @@ def show_listing(
     several = len(session.library.collections) > 1
 
     def show(budget: int) -> Result:
-        shown = _that_fit(listing.documents, several, budget)
-        reached = cursor.offset + len(shown)
+        documents = _take_fitting(listing.documents, several, budget)
+        reached = cursor.offset + len(documents)
         following = ""
         if reached < listing.total:
             following = next_page(session, given, about, (reached,), listing.generations)
-        data = json_shapes.listing(replace(listing, documents=tuple(shown)))
+        data = json_shapes.listing(replace(listing, documents=tuple(documents)))
         data["cursor"] = following
-        said = missing_lines(listing.incomplete)
-        said.append(how_many(listing.total, "document"))
+        lines = missing_lines(listing.incomplete)
+        lines.append(how_many(listing.total, "document"))
         if following:
-            said[-1] += f". More: cursor {following}"
-        return Result(data, "\n".join(said), body="\n".join(_line(one, several) for one in shown))
+            lines[-1] += f". More: cursor {following}"
+        body = "\n".join(_line(document, several) for document in documents)
+        return Result(data, "\n".join(lines), body=body)
 
     return bounded(show, given.budget or _TOKENS, LEAST_TOKENS)
 
 
-def _that_fit(documents: Sequence[Listed], several: bool, budget: int) -> list[Listed]:
-    """The documents whose lines fit, the first in any case: else a cursor would never move on."""
-    shown: list[Listed] = []
+def _take_fitting(documents: Sequence[Listed], several: bool, budget: int) -> list[Listed]:
+    """Return the first documents whose lines fit, at least one, so that a cursor moves on."""
+    fitting: list[Listed] = []
     spent = 0
     for document in documents:
         spent += tokens(_line(document, several))
-        if shown and spent > budget:
+        if fitting and spent > budget:
             break
-        shown.append(document)
-    return shown
+        fitting.append(document)
+    return fitting
 
 
 def _line(document: Listed, several: bool) -> str:
-    """A document in a line: where it is, its title, and how long it is."""
+    """Format a document as one line: name, title and length."""
     apart = several or document.lane in ("memory", "documents")
     name = f"{document.collection}: {document.uri}" if apart else document.uri
     title = f"  {document.title}" if document.title else ""

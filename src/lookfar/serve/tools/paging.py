@@ -1,4 +1,4 @@
-"""What the pages of a search have in common: a cursor for the next one, and what may be missing."""
+"""Parts that all pages of a search share: the cursor of the next page, and notes on gaps."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ SEARCH_CURSOR = "search"
 def next_page(
     session: Session, given: Input, about: Json, reached: tuple[int, ...], states: Mapping[str, int]
 ) -> str:
-    """A cursor that continues a search where this page ends, by itself or with its arguments.
+    """Return a cursor that continues a search after this page, and remember the call.
 
-    ``states`` are the generations that answered: of a single collection, pages keep to its own.
+    ``states`` are the generations that answered; the pages of a single collection all come from
+    the same one.
     """
     generation = next(iter(states.values())) if len(states) == 1 else 0
     cursor = Cursor(reached, generation).write(about, SEARCH_CURSOR)
-    kept = given.model_dump(exclude={"cursor", "budget"}, exclude_unset=True)
-    remember_call(session.memory, cursor, kept)
+    arguments = given.model_dump(exclude={"cursor", "budget"}, exclude_unset=True)
+    remember_call(session.memory, cursor, arguments)
     return cursor
 
 
 def missing_lines(notes: Iterable[Incomplete]) -> list[str]:
-    """What may be missing from an answer, each reason once."""
+    """Format what may be missing from an answer, each reason once."""
     return [
         f"Incomplete ({note.reason}): {safe_name(note.detail)}" for note in dict.fromkeys(notes)
     ]

@@ -1,9 +1,8 @@
 """The tool ``read``: documents, sections, lines, definitions and citations, one or several.
 
-Takes: targets and a budget of tokens. Gives: their text as it is on disk now, and whether it
-changed since it was indexed or cited. Of a large document its outline and its beginning, unless a
-budget asks for more. Refuses: what the library refuses; of several targets those that cannot be
-read are named, and the others are read.
+Returns their text as it is on disk now, and whether it changed since it was indexed or cited. A
+large document is text as its outline and its beginning, unless a budget asks for more. If some of
+several targets cannot be read, they are named and the others are read.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ from lookfar.serve.tools.inputs import LEAST_TOKENS, Budget
 from lookfar.serve.tools.tool import Call, Input, Json, Passage, Result, Session, Tool, bounded
 
 _TOKENS = 8_000
-"""That one target may cost."""
+"""Default budget for one target."""
 _TOKENS_TOGETHER = 4_000
-"""That several may cost together."""
+"""Default budget for several targets together."""
 _LARGE = 2_500
-"""Tokens from which on a document as a whole is shown as outline and beginning."""
+"""A document with more tokens is text as outline and beginning."""
 _BEGINNING = 500
 _OUTLINE = 700
 _MOST_TARGETS = 12
 _KIND = "read"
 _DIGITS = 16
-"""Of a hash, as many as tell it from any other."""
+"""Digits of a hash that are enough to identify it."""
 
 
 def _few(targets: list[str]) -> list[str]:
@@ -66,7 +65,7 @@ def _read(session: Session, given: ReadInput, call: Call) -> Result:
     if not targets:
         raise InvalidArgument(
             "read needs the argument 'target'.",
-            hint="Give target, or targets with several.",
+            hint="Add target, or targets for several.",
             details={"field": "target", "value": given.target, "reason": "missing"},
         )
     session.library.first_index(on_progress=call.on_progress())
@@ -84,30 +83,30 @@ def _read(session: Session, given: ReadInput, call: Call) -> Result:
 def _read_one(session: Session, given: ReadInput, reading: Reading) -> Result:
     about = {"target": given.target, "sha256": reading.sha256}
     cursor = Cursor.read(given.cursor, about, _KIND)
-    text = reading.text[cursor.offset :]
+    remaining = reading.text[cursor.offset :]
 
     def show(budget: int) -> Result:
-        shown = cut(text, budget)
-        rest = len(text) - len(shown)
-        data = _shape(reading, shown)
+        text = cut(remaining, budget)
+        rest = len(remaining) - len(text)
+        data = _shape(reading, text)
         data["truncated"] = bool(cursor.offset or rest)
         data["cursor"] = ""
         more = ""
         if rest:
-            data["cursor"] = _next(session, given, cursor.offset + len(shown), about)
+            data["cursor"] = _next(session, given, cursor.offset + len(text), about)
             more = f"{rest:,} characters follow with cursor: {data['cursor']}"
         passage = Passage(
             ("text",), _where(reading, data, session.write), data["cite"], reading.uri
         )
-        return Result(data, more, (passage,) if shown or not more else ())
+        return Result(data, more, (passage,) if text or not more else ())
 
     return bounded(show, given.budget or _TOKENS, LEAST_TOKENS)
 
 
 def _next(session: Session, given: ReadInput, offset: int, about: Json) -> str:
     cursor = Cursor((offset,)).write(about, _KIND)
-    kept = given.model_dump(include={"target", "collection", "budget"}, exclude_unset=True)
-    remember_call(session.memory, cursor, kept)
+    arguments = given.model_dump(include={"target", "collection", "budget"}, exclude_unset=True)
+    remember_call(session.memory, cursor, arguments)
     return cursor
 
 
@@ -115,12 +114,12 @@ def _next(session: Session, given: ReadInput, offset: int, about: Json) -> str:
 
 
 def _show_outline(session: Session, reading: Reading, tree: Outline, given: ReadInput) -> Result:
-    """The sections of a document with their lines, and how it begins."""
+    """Show the sections of a document with their lines, and its beginning."""
     about = {"target": given.target, "sha256": reading.sha256}
-    shown = cut(reading.text, _BEGINNING)
-    data = _shape(reading, shown)
+    text = cut(reading.text, _BEGINNING)
+    data = _shape(reading, text)
     data["truncated"] = True
-    data["cursor"] = _next(session, given, len(shown), about)
+    data["cursor"] = _next(session, given, len(text), about)
     sections = _sections_that_fit(tree.sections)
     data["outline"] = [
         {"line": section.span.start_line, "level": section.level, "title": section.title}
@@ -144,7 +143,7 @@ def _span(section: Section) -> str:
 
 
 def _sections_that_fit(sections: Sequence[Section]) -> list[Section]:
-    """All sections down to the deepest level at which they fit, the first of them at least."""
+    """Return all sections down to the deepest level that fits, or else the first ones."""
     deepest = max((section.level for section in sections), default=0)
     for level in range(deepest, 0, -1):
         chosen = [section for section in sections if section.level <= level]
@@ -184,12 +183,12 @@ def _read_several(session: Session, given: ReadInput, targets: Sequence[str]) ->
             for missing in unread
         ]
         for at, (reading, share) in enumerate(zip(readings, shares, strict=True)):
-            shown = cut(reading.text, share)
-            data = _shape(reading, shown)
-            data["truncated"] = len(shown) < len(reading.text)
+            text = cut(reading.text, share)
+            data = _shape(reading, text)
+            data["truncated"] = len(text) < len(reading.text)
             where = _where(reading, data, session.write)
             if data["truncated"]:
-                first = reading.span.start_line + shown.count("\n")
+                first = reading.span.start_line + text.count("\n")
                 rest = f"{reading.uri}:{first}-{reading.span.end_line}"
                 where = f"{where} | cut, the rest: {safe_name(rest)}"
             passages.append(Passage(("readings", at, "text"), where, data["cite"], reading.uri))
@@ -201,7 +200,7 @@ def _read_several(session: Session, given: ReadInput, targets: Sequence[str]) ->
 
 
 def _fair_shares(costs: Sequence[int], budget: int) -> list[int]:
-    """What each may cost: small ones all of it, large ones an equal part of what is left."""
+    """Divide a budget: small costs are covered, large ones share the rest equally."""
     shares = [0] * len(costs)
     left = budget
     order = sorted(range(len(costs)), key=lambda at: costs[at])
@@ -214,10 +213,10 @@ def _fair_shares(costs: Sequence[int], budget: int) -> list[int]:
 # --- the shape of a reading -----------------------------------------------------------------------
 
 
-def _shape(reading: Reading, shown: str) -> Json:
+def _shape(reading: Reading, text: str) -> Json:
     data = json_shapes.reading(reading)
     data["cite"] = format_citation(reading.collection, reading.uri, reading.span, reading.sha256)
-    data["text"], data["flags"] = shown, flags(shown)
+    data["text"], data["flags"] = text, flags(text)
     return data
 
 
@@ -227,7 +226,7 @@ def _where(reading: Reading, data: Json, write: bool) -> str:
         f"{reading.uri}:{lines}" if reading.state != "gone" else reading.uri,
         *([" > ".join(reading.heading_path)] if reading.heading_path else []),
         *([] if reading.state == "same" else [_STATES[reading.state]]),
-        # What an edit of it expects; some clients show a model nothing but this line.
+        # The hash for an edit; some clients show a model only this line.
         *([f"sha256 {reading.sha256[:_DIGITS]}"] if write and reading.state != "gone" else []),
         *(f"contains {flag} characters" for flag in data["flags"]),
     ]

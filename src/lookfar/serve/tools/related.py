@@ -1,4 +1,4 @@
-"""The tool ``related``: what has to do with a document or a name."""
+"""The tool ``related``: links, similar documents, definitions, commits and memories."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RelatedInput(Input):
 
 
 def usual_kinds(session: Session) -> tuple[RelatedKind, ...]:
-    """What is given where no kind is asked for: commits and memories only where there are any."""
+    """Return the default kinds; commits and memories only if there are any."""
     known = session.library.histories(look=False).values()
     kinds: tuple[RelatedKind, ...] = KINDS
     if any(history.indexed for history in known):
@@ -40,17 +40,17 @@ def _related(session: Session, given: RelatedInput, call: Call) -> Result:
     session.library.first_index(on_progress=call.on_progress())
 
     def show(limit: int) -> Result:
-        found = session.library.related(
+        neighbours = session.library.related(
             given.target,
             kinds=tuple(given.kinds) or usual_kinds(session),
             limit=limit,
             collection=given.collection,
         )
-        data: Json = json_shapes.related(found)
+        data: Json = json_shapes.related(neighbours)
         lines = []
         for entry in data["entries"]:
-            home = entry.get("collection", found.collection)
-            entry["address"] = format_address(home, entry["uri"]) if entry["uri"] else ""
+            collection = entry.get("collection", neighbours.collection)
+            entry["address"] = format_address(collection, entry["uri"]) if entry["uri"] else ""
             where = entry["uri"] or f"{entry['target']} (does not exist)"
             line = f":{entry['line']}" if entry["line"] and entry["kind"] != "links" else ""
             lines.append(safe_name(f"{entry['kind']}: {where}{line} {entry['title']}".rstrip()))

@@ -1,8 +1,4 @@
-"""The tool ``remember``: a memory from an agent, kept as a file that people can read and edit.
-
-Takes: a text, and what it is about. Gives: where it lies and how to read it again. Refuses:
-to write where the user did not allow it.
-"""
+"""The tool ``remember``: save a memory as a Markdown file that people can read and edit."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""The tool ``search``: a map of what answers, the passages themselves, or only their paths.
+"""The tool ``search``: a map of the documents that answer, whole passages, or only paths.
 
-Takes: one question or several, filters, how much to show. Gives: the answers within one budget of
-tokens, each document once. Refuses: what the library refuses; a cursor that belongs to another
-call; a call that asks for nothing.
+Several questions share one budget of tokens, and each document is shown once.
 """
 
 from __future__ import annotations
@@ -34,13 +32,13 @@ SearchMode = Literal["hybrid", "keyword", "vector", "literal", "regex"]
 Detail = Literal["map", "paths", "passages"]
 
 _MAP_TOKENS_EACH = 200
-"""That the map of each of several questions may cost."""
+"""Default budget for the map of each of several questions."""
 _PASSAGE_TOKENS = 6_000
 _MAPPED_HITS = 24
-"""Hits of a question that a map chooses from."""
+"""Hits per question from which a map chooses."""
 _PASSAGES = 10
 _DEEPEST = 100
-"""Hits that one question can be asked for, all pages together."""
+"""Most hits of one question, all pages together."""
 _MOST_QUESTIONS = 10
 
 
@@ -98,19 +96,20 @@ class SearchInput(Input):
 
 def _search(session: Session, given: SearchInput, call: Call) -> Result:
     if given.cursor and not given.questions:
-        given = _continued(session, given)
+        given = _continue(session, given)
     if not given.questions and _filters(given):
         return show_listing(session, given, _filters(given), call, _about(session, given))
     if not given.questions:
         raise InvalidArgument(
             "search needs the argument 'query'.",
-            hint="Give query, queries with several questions, or filters alone to list documents.",
+            hint="Add query, queries with several questions, or filters alone to list documents.",
             details={"field": "query", "value": given.query, "reason": "missing"},
         )
     cursor = Cursor.read(given.cursor, _about(session, given), SEARCH_CURSOR)
     if max(cursor.offsets) >= _DEEPEST:
         raise InvalidArgument(
-            f"One question gives at most {_DEEPEST} hits.", hint="Ask more precisely, or filter."
+            f"One question returns at most {_DEEPEST} hits.",
+            hint="Ask more precisely, or add a filter.",
         )
     if given.mode in ("literal", "regex"):
         return show_lines(session, given, _filters(given), call, cursor, _about(session, given))
@@ -119,21 +118,21 @@ def _search(session: Session, given: SearchInput, call: Call) -> Result:
     return _show_map(session, given, call, cursor)
 
 
-def _continued(session: Session, given: SearchInput) -> SearchInput:
-    """The call that a cursor continues, with the sizes that are given now."""
+def _continue(session: Session, given: SearchInput) -> SearchInput:
+    """Return the arguments of the call that a cursor continues, with the sizes given now."""
     arguments = recall_call(session.memory, given.cursor)
     sizes = given.model_dump(include={"cursor", "budget", "top_k"}, exclude_unset=True)
     return SearchInput.model_validate({**arguments, **sizes})
 
 
 def _about(session: Session, given: SearchInput) -> Json:
-    """What a cursor belongs to: everything but the cursor and the size of a page."""
+    """Return what identifies a call: its arguments without cursor and page size."""
     shape = given.model_dump(exclude={"cursor", "budget", "top_k"})
     return {**shape, "collections": session.library.collections}
 
 
-class _Asking:
-    """Asks the questions of a call, each of the generation that the first page was taken from."""
+class _Searches:
+    """Search for the questions of a call in the generation of its first page."""
 
     def __init__(self, session: Session, given: SearchInput, call: Call, cursor: Cursor) -> None:
         self._library = session.library
@@ -165,7 +164,7 @@ class _Asking:
             as_of=as_of,
             commits=True,
             memories=True,
-            # Who asks for docs wants pages; comments come with code.
+            # A search for docs wants pages; comments come with code.
             tuned=replace(self._library.settings.search, comments=False),
             focus=given.detail != "passages",
             on_progress=self._call.on_progress(),
@@ -195,16 +194,16 @@ def _filters(given: SearchInput) -> Filters:
 def _show_map(session: Session, given: SearchInput, call: Call, cursor: Cursor) -> Result:
     questions = given.questions
     skip = cursor.offsets if given.cursor else (0,) * len(questions)
-    asking = _Asking(session, given, call, cursor)
+    searches = _Searches(session, given, call, cursor)
     wanted = (given.top_k or _MAPPED_HITS) + 3 * max(skip)
-    answers = [asking.ask(question, wanted + 1) for question in questions]
+    answers = [searches.ask(question, wanted + 1) for question in questions]
     several = len(session.library.collections) > 1
     asked = [Question(answer.query, answer.hits) for answer in answers]
-    answers[0] = replace(answers[0], incomplete=(*answers[0].incomplete, *asking.notes))
+    answers[0] = replace(answers[0], incomplete=(*answers[0].incomplete, *searches.notes))
     notes = [note for answer in answers for note in answer.incomplete]
 
     def show(budget: int) -> Result:
-        drawn = draw_map(
+        answer_map = draw_map(
             asked,
             budget,
             skip=skip,
@@ -213,11 +212,11 @@ def _show_map(session: Session, given: SearchInput, call: Call, cursor: Cursor) 
             describe=lambda hit: _describe(session, hit, several),
         )
         following = ""
-        if drawn.more:
-            reached = tuple(map(sum, zip(skip, drawn.documents, strict=True)))
+        if answer_map.more:
+            reached = tuple(map(sum, zip(skip, answer_map.documents, strict=True)))
             about, states = _about(session, given), answers[0].generations
             following = next_page(session, given, about, reached, states)
-        return _mapped(answers, drawn, notes, following, given)
+        return _mapped(answers, answer_map, notes, following, given)
 
     budget = given.budget
     if not budget:
@@ -229,10 +228,10 @@ def _show_map(session: Session, given: SearchInput, call: Call, cursor: Cursor) 
 
 
 def _describe(session: Session, hit: Hit, several: bool) -> str:
-    """A document's name in a map; of a commit, also who made it and when."""
+    """Return the name of a document for a map; for a commit also its author and date."""
     if hit.lane != "commits":
-        warned = "".join(f"  (contains {flag} characters)" for flag in flags(hit.text))
-        return name_document(hit, several=several) + warned
+        warnings = "".join(f"  (contains {flag} characters)" for flag in flags(hit.text))
+        return name_document(hit, several=several) + warnings
     commit = session.library.commit(hit.collection, hit.uri)
     author = commit.author.partition(" <")[0]
     return safe_name(
@@ -242,7 +241,7 @@ def _describe(session: Session, hit: Hit, several: bool) -> str:
 
 def _mapped(
     answers: Sequence[Answer],
-    drawn: AnswerMap,
+    answer_map: AnswerMap,
     notes: Sequence[Incomplete],
     following: str,
     given: SearchInput,
@@ -250,7 +249,7 @@ def _mapped(
     shapes: list[Json] = []
     excerpts: dict[tuple[str | int, ...], str] = {}
     single = not given.queries
-    for number, (answer, shown) in enumerate(zip(answers, drawn.shown, strict=True)):
+    for number, (answer, shown) in enumerate(zip(answers, answer_map.shown, strict=True)):
         hits = [place.hit for place in shown]
         shape = json_shapes.answer(replace(answer, hits=tuple(hits)))
         where: tuple[str | int, ...] = () if single else ("answers", number)
@@ -260,8 +259,8 @@ def _mapped(
         shapes.append(shape)
     data: Json = shapes[0] if single else {"answers": shapes}
     data["cursor"] = following
-    cited = {(it.hit.collection, it.hit.uri): it.hit for part in drawn.shown for it in part}
-    data["tokens"] = tokens(drawn.text)
+    cited = {(it.hit.collection, it.hit.uri): it.hit for part in answer_map.shown for it in part}
+    data["tokens"] = tokens(answer_map.text)
     data["document_tokens"] = sum(hit.document_chars for hit in cited.values()) // 4
     lines = missing_lines(notes)
     if not cited:
@@ -270,7 +269,7 @@ def _mapped(
         count = how_many(len(cited), "document")
         receipt = f"{count}, {data['tokens']:,} tokens; whole: {data['document_tokens']:,}"
         lines.append(f"{receipt}. More: cursor {following}" if following else receipt)
-    return Result(data, "\n".join(lines), body=drawn.text if cited else "", excerpts=excerpts)
+    return Result(data, "\n".join(lines), body=answer_map.text if cited else "", excerpts=excerpts)
 
 
 def _complete(hit: Hit, shape: Json) -> None:
@@ -289,13 +288,13 @@ def _show_passages(session: Session, given: SearchInput, call: Call, cursor: Cur
     questions = given.questions
     skip = cursor.offsets if given.cursor else (0,) * len(questions)
     top_k = given.top_k or _PASSAGES
-    asking = _Asking(session, given, call, cursor)
+    searches = _Searches(session, given, call, cursor)
     answers = [
-        asking.ask(question, start + top_k + 1)
+        searches.ask(question, start + top_k + 1)
         for question, start in zip(questions, skip, strict=True)
     ]
 
-    answers[0] = replace(answers[0], incomplete=(*answers[0].incomplete, *asking.notes))
+    answers[0] = replace(answers[0], incomplete=(*answers[0].incomplete, *searches.notes))
 
     def show(budget: int) -> Result:
         parts: list[Answer] = []
@@ -334,9 +333,11 @@ def _with_passages(
         where: tuple[str | int, ...] = () if single else ("answers", number)
         for at, (hit, part) in enumerate(zip(answer.hits, shape["hits"], strict=True)):
             _complete(hit, part)
-            told = [headings.format(hit), also_at(hit, several)]
+            headings_and_copies = (headings.format(hit), also_at(hit, several))
             label = str(start + at + 1) if single else f"{number + 1}.{start + at + 1}"
-            line = _cited(label, hit, several, told, part["flags"], given.explain)
+            line = _describe_passage(
+                label, hit, several, headings_and_copies, part["flags"], given.explain
+            )
             passages.append(Passage((*where, "hits", at, "text"), line, part["cite"], hit.uri))
         shapes.append(shape)
     data: Json = shapes[0] if single else {"answers": shapes}
@@ -348,15 +349,15 @@ def _with_passages(
     return Result(data, "\n".join(lines), tuple(passages))
 
 
-def _cited(
+def _describe_passage(
     label: str,
     hit: Hit,
     several: bool,
-    told: Sequence[str],
+    headings_and_copies: tuple[str, str],
     flagged: Sequence[str],
     explain: bool,
 ) -> str:
-    headings, also = told
+    headings, also = headings_and_copies
     collection = f"{hit.collection}: " if several else ""
     lines = f"{hit.span.start_line}-{hit.span.end_line}"
     parts = [

@@ -40,12 +40,12 @@ def _status(session: Session, _given: StatusInput, _: Call) -> Result:
             ),
         ]
         lines.append(f"{state.collection}: {', '.join(parts)}")
-    shapes = [json_shapes.status(each) for each in states]
+    shapes = [json_shapes.status(state) for state in states]
 
     def show(most: int) -> Result:
         named = [
-            {**each, "failures": each["failures"][:most], "stale": each["stale"][:most]}
-            for each in shapes
+            {**shape, "failures": shape["failures"][:most], "stale": shape["stale"][:most]}
+            for shape in shapes
         ]
         return Result({"collections": named}, safe_lines(lines))
 

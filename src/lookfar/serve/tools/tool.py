@@ -1,11 +1,7 @@
-"""What a tool is: a name, an input it checks, a handler, and a result that every face can show.
+"""Tools: a name, a checked input, a handler, and a result that every interface can show.
 
-Takes: a table row (:class:`Tool`) and the arguments of a call. Gives: checked input, and
-results whose texts exist once (:class:`Result`). Refuses: an argument that is unknown, of
-the wrong type or out of range, with the name that was probably meant.
-
-A handler is plain blocking code. What it needs from whoever called (progress, a
-confirmation) it asks of its :class:`Call`.
+An unknown argument, or one with a wrong type or value, is refused with a suggestion. A handler is
+plain blocking code; its :class:`Call` reports progress and asks for confirmation.
 """
 
 from __future__ import annotations
@@ -31,78 +27,80 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 MOST_TOKENS = 20_000
-"""No result costs its reader more."""
+"""The most tokens that a result may have."""
 _AROUND_A_PASSAGE = 50
-"""Tokens of what the protocol wraps around a text and a link."""
+"""Tokens that the protocol adds to a text and a link."""
 
 
 class Input(BaseModel):
-    """The arguments of a tool: JSON as it came, nothing guessed and nothing ignored."""
+    """The arguments of a tool. Types are not converted, and unknown arguments are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class Call(Protocol):
-    """One call, seen from its handler."""
+    """One call, as its handler sees it."""
 
     @property
     def client(self) -> str:
-        """The name of the program that called, or empty."""
+        """The name of the calling program, or an empty text."""
 
     def on_progress(self) -> OnProgress:
-        """Something that tells the caller how far a pass is; raises when the call is given up."""
+        """Return a function that reports progress; it raises when the call was cancelled."""
 
     def confirm(self, question: str) -> bool:
-        """Ask the person behind the caller; ``ConfirmationNeeded`` where nobody can be asked."""
+        """Ask the user; raise ``ConfirmationNeeded`` if the client cannot ask."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A text from a document inside a result, and the line that says whose it is."""
+    """A text from a document in a result, and the line that names its source."""
 
     at: tuple[str | int, ...]
-    """Where in the result's data the text stands."""
+    """The path of the text in the result's data."""
     line: str
     address: str
-    """What ``read`` takes to give it again."""
+    """A target for ``read``."""
     name: str
     language: str = "markdown"
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a tool gives: data for programs, a few words for models, and whose texts are in it."""
+    """The result of a tool: data for programs, a short text for models, and the cited passages."""
 
     data: Json
     text: str
-    """Our own words. Texts from documents are in ``data``, where ``passages`` point, and in
+    """Our own words. Texts from documents are in ``data``, at the paths of ``passages``, and in
     ``body``."""
     passages: tuple[Passage, ...] = ()
     body: str = ""
-    """Lines of documents with their places, laid out for a model. Each line begins with a path of
-    ours or is indented, so that no document can forge one of ours."""
+    """Lines of documents with their places, formatted for a model. Each line starts with a path or
+    is indented, so that a document cannot forge a path."""
     excerpts: Mapping[tuple[str | int, ...], Any] = field(default_factory=dict)
-    """For texts in ``data`` that ``body`` shows a part of: where they are, and that part."""
+    """The parts that ``body`` shows of longer texts in ``data``, by their paths."""
     verbatim: bool = False
-    """Models get the data as it is, in the shape that their clients know."""
+    """Whether models get the data as it is, in the shape that clients of another system expect."""
     listed: str = ""
-    """The key of a list that is all of the result where nothing demands an object."""
+    """The key of the list to return alone where a plain list is allowed."""
 
     @property
     def shape(self) -> Any:
-        """The data as clients of this shape know it: an object, or a list."""
+        """The data as an object, or as a list if ``listed`` names one."""
         return self.data[self.listed] if self.listed else self.data
 
     @property
     def cost(self) -> int:
-        """Tokens of all of it: some clients show a model the data, the links and the texts."""
-        lines = "".join(f"{each.line}{each.name}{each.address * 2}" for each in self.passages)
-        said = json.dumps(self.brief, ensure_ascii=False) + self.text + self.body + lines
-        return tokens(said) + _AROUND_A_PASSAGE * (1 + len(self.passages))
+        """Tokens of everything: some clients show a model the data, the links and the texts."""
+        lines = "".join(
+            f"{passage.line}{passage.name}{passage.address * 2}" for passage in self.passages
+        )
+        content = json.dumps(self.brief, ensure_ascii=False) + self.text + self.body + lines
+        return tokens(content) + _AROUND_A_PASSAGE * (1 + len(self.passages))
 
     @property
     def brief(self) -> Json:
-        """The data with no more of the texts than ``body`` shows."""
+        """The data, with texts shortened to what ``body`` shows."""
         if not self.excerpts:
             return self.data
         data: Json = copy_of(self.data)
@@ -112,21 +110,21 @@ class Result:
 
 
 def copy_of(data: Any) -> Any:
-    """JSON that can be changed without changing the original."""
+    """Copy JSON data deeply."""
     if isinstance(data, dict):
         return {key: copy_of(value) for key, value in data.items()}
     return [copy_of(value) for value in data] if isinstance(data, list) else data
 
 
 def part_of(data: Any, path: Iterable[str | int]) -> Any:
-    """What is at a path inside JSON."""
+    """Return the part of JSON data at a path."""
     for part in path:
         data = data[part]
     return data
 
 
 def bounded(make: Callable[[int], Result], size: int, least: int = 1) -> Result:
-    """What ``make`` gives for ``size``, or for less where that costs more than a result may."""
+    """Call ``make`` with a smaller ``size`` until the result fits into ``MOST_TOKENS``."""
     while True:
         result = make(size)
         if result.cost <= MOST_TOKENS or size <= least:
@@ -135,11 +133,11 @@ def bounded(make: Callable[[int], Result], size: int, least: int = 1) -> Result:
 
 
 REACHABLE: ContextVar[tuple[str, ...]] = ContextVar("REACHABLE", default=())
-"""The collections that whoever calls may reach, by the token of the request; none means all."""
+"""The collections that the token of the current request may reach; empty means all."""
 
 
 class Session:
-    """One caller's view: what it may reach, and how."""
+    """What one client may use: its library, and whether it may write."""
 
     def __init__(
         self,
@@ -148,16 +146,16 @@ class Session:
         write: bool = False,
         call: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """``call`` surrounds each call, so that what it uses stays at hand."""
+        """Create a session. ``call`` surrounds each call, to keep open what it uses."""
         self._library = library
         self.write = write
         self.call = call
         self.memory: dict[str, Any] = {}
-        """What a toolset remembers between the calls of one session."""
+        """State that a toolset keeps between calls."""
 
     @property
     def library(self) -> Library:
-        """What was opened; why nothing could be, where nothing was."""
+        """The opened library; raises the error that prevented opening it."""
         if isinstance(self._library, LookfarError):
             raise self._library
         reachable = REACHABLE.get()
@@ -165,7 +163,7 @@ class Session:
 
 
 class WritesNotAllowed(LookfarError):
-    """The user did not say that tools may write."""
+    """The user did not allow tools to write."""
 
     code = "WRITES_NOT_ALLOWED"
     exit_code = 2
@@ -175,7 +173,7 @@ Handler = Callable[[Session, Any, Call], Result]
 
 
 def plain_refusal(error: LookfarError) -> Json:
-    """An error as the command line and HTTP show it, without what only developers need."""
+    """Return an error as JSON, without the message for developers."""
     shape = error.as_dict()
     del shape["developer_message"]
     return shape
@@ -183,7 +181,7 @@ def plain_refusal(error: LookfarError) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A row of the table."""
+    """A tool: one row of the table."""
 
     name: str
     description: str
@@ -193,16 +191,15 @@ class Tool:
     destructive: bool = False
     idempotent: bool = True
     writes: bool = False
-    """It changes files of the user, and so is offered only where the user allowed that."""
+    """Whether it changes files of the user, and needs ``--write``."""
     refusal: Callable[[LookfarError], Json] = plain_refusal
-    """The shape that its callers expect of an error."""
+    """Converts an error to the shape that its clients expect."""
     enhanced: str = ""
-    """What the description says more where longer descriptions are wished for."""
+    """Text that is added if longer descriptions are enabled."""
     lean: bool = False
-    """Its listing leaves out what the protocol gives no meaning: of a tool that only reads, whether
-    it destroys and whether it may be called again."""
+    """Whether its listing omits hints that have no meaning for a tool that only reads."""
     light: bool = False
-    """It computes next to nothing, so it never waits for a turn."""
+    """Whether it needs almost no computation and never waits for a turn."""
 
     @property
     def input_schema(self) -> Json:
@@ -212,9 +209,9 @@ class Tool:
         return plain
 
     def parse(self, arguments: Mapping[str, Any]) -> Input:
-        """The arguments, checked; ``InvalidArgument`` names the first that is wrong."""
-        if (broken := _half_a_character(arguments)) is not None:
-            reason = "it holds half of a character"
+        """Check the arguments; ``InvalidArgument`` names the first wrong one."""
+        if (broken := _find_surrogate(arguments)) is not None:
+            reason = "it contains a lone surrogate"
             raise InvalidArgument(
                 f"The argument {broken!r} of {self.name} is wrong: {reason}.",
                 hint="Send valid Unicode text.",
@@ -238,14 +235,14 @@ class Tool:
 
 
 def offered(tools: Iterable[Tool], write: bool) -> tuple[Tool, ...]:
-    """Those that may be shown: the ones that write only where the user allowed it."""
+    """Return the tools that a client may see; tools that write need permission."""
     return tuple(tool for tool in tools if write or not tool.writes)
 
 
 def _plain(schema: Any, named: Mapping[str, Any]) -> Any:
-    """A schema as people would write it; properties called ``title`` stay."""
+    """Remove references and titles from a schema; properties called ``title`` stay."""
     if isinstance(schema, list):
-        return [_plain(each, named) for each in schema]
+        return [_plain(part, named) for part in schema]
     if not isinstance(schema, dict):
         return schema
     if "$ref" in schema:
@@ -253,16 +250,16 @@ def _plain(schema: Any, named: Mapping[str, Any]) -> Any:
     plain: Json = {}
     for key, value in schema.items():
         if key == "properties":
-            plain[key] = {name: _plain(each, named) for name, each in value.items()}
+            plain[key] = {name: _plain(part, named) for name, part in value.items()}
         elif key == "default" and value in ("", []):
-            continue  # What is not given is empty: every session would pay for saying so.
+            continue  # An omitted argument is empty anyway; saying so costs every client tokens.
         elif key not in ("title", "$defs"):
             plain[key] = value if key in ("default", "enum", "required") else _plain(value, named)
     return plain
 
 
 def _wrong(tool: Tool, problem: Any) -> InvalidArgument:
-    """What pydantic found, in words that help whoever made the call."""
+    """Convert a problem that pydantic reports to an error that helps the caller."""
     field_name = ".".join(str(part) for part in problem["loc"])
     value, context = problem.get("input"), problem.get("ctx", {})
     reason = problem["msg"].removeprefix("Value error, ")
@@ -276,32 +273,32 @@ def _wrong(tool: Tool, problem: Any) -> InvalidArgument:
         hint = f"Did you mean {near[0]!r}?" if near else f"It takes: {', '.join(known) or 'none'}."
         details = {"field": field_name, "value": _short(value), "reason": "unknown argument"}
     elif problem["type"] == "missing":
-        message, hint = f"{tool.name} needs the argument {field_name!r}.", "Give it."
+        message, hint = f"{tool.name} needs the argument {field_name!r}.", "Add it."
         details = {"field": field_name, "value": None, "reason": "missing"}
     elif "expected" in context and problem["type"] in ("literal_error", "enum"):
         options = [
-            each.strip("' ") for each in context["expected"].replace(" or ", ", ").split(",")
+            option.strip("' ") for option in context["expected"].replace(" or ", ", ").split(",")
         ]
         hint = f"Use one of: {', '.join(options)}."
         details["validOptions"] = options
     return InvalidArgument(message, hint=hint, details=details)
 
 
-def _half_a_character(value: Any, at: str = "") -> str | None:
-    """Where in the arguments a surrogate stands alone: JSON can say it, and no file can hold it."""
+def _find_surrogate(value: Any, at: str = "") -> str | None:
+    """Return the path of an argument with a lone surrogate, which UTF-8 cannot encode."""
     if isinstance(value, str):
-        whole = value.isascii() or not any("\ud800" <= each <= "\udfff" for each in value)
-        return None if whole else at
+        valid = value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value)
+        return None if valid else at
     inner: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, Mapping):
-        # A name is a text, too.
-        inner = [(name, part) for name, each in value.items() for part in (name, each)]
+        # Names are texts, too.
+        inner = [(name, text) for name, part in value.items() for text in (name, part)]
     elif isinstance(value, (list, tuple)):
         inner = enumerate(value)
-    for name, each in inner:
-        found = _half_a_character(each, f"{at}.{name}" if at else str(name))
-        if found is not None:
-            return found.encode("utf-8", "replace").decode()
+    for name, part in inner:
+        path = _find_surrogate(part, f"{at}.{name}" if at else str(name))
+        if path is not None:
+            return path.encode("utf-8", "replace").decode()
     return None
 
 
@@ -317,7 +314,7 @@ def _lowered(reason: str) -> str:
 
 
 def _short(value: Any) -> Any:
-    """A value fit to be repeated: what is long or deep is only named."""
+    """Shorten a value for an error message."""
     if isinstance(value, str):
         return value if len(value) <= 200 else f"{value[:200]}… ({len(value):,} characters)"
     if value is None or isinstance(value, (bool, int, float)):
