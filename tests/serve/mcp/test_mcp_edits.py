@@ -530,7 +530,7 @@ def test_refusals_say_what_to_do(refusing: Agent) -> None:
     assert "Guide > Install > Linux" in hint(target="guide.md#Lnux")
     assert "Twins > Same (lines 3-6)" in hint(target="twins.md#Same")
     assert "Twins > Same (lines 7-9)" in hint(target="twins.md#Same")
-    assert "empty removes" in hint(op="replace", text=None)
+    assert "empty text removes" in hint(op="replace", text=None)
     assert "Read it again" in hint(expected=STALE)
     assert "It takes: target, expected." in hint(op="delete")
     twins = refusing.refused("edit", edits=[{**APPEND, "target": "twins.md#Same"}])
