@@ -121,7 +121,7 @@ def open_notebook(folder: Files, place: Path, homes: Sequence[Files]) -> MemoryF
             if not home.indexed:
                 continue
             with home.store.snapshot() as snapshot:
-                resolved = snapshot.meant(link for link in links if link[0])
+                resolved = snapshot.resolve_links(link for link in links if link[0])
             for uri, _ in resolved.values():
                 digest = digest_document(home, uri)
                 if digest:

@@ -216,7 +216,7 @@ class Links(Protocol):
         """Return URI, title and time of documents with such a link, the latest first."""
         ...
 
-    def meant(
+    def resolve_links(
         self, links: Iterable[tuple[str, str, str]], absent: str = ""
     ) -> dict[tuple[str, str, str], tuple[str, str]]:
         """Resolve links of another collection (name, kind, target) to URI and title here."""

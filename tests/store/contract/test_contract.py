@@ -668,7 +668,7 @@ def test_links_resolve_to_documents(asked: StoredSnapshot) -> None:
     assert [(name, edge.source) for name, edge in asked.links_named(["notes"])] == [
         ("notes", "guide.md")
     ]
-    assert asked.meant([("notes", "link", "notes.md")])["notes", "link", "notes.md"] == (
+    assert asked.resolve_links([("notes", "link", "notes.md")])["notes", "link", "notes.md"] == (
         "notes.md",
         "Notes",
     )

@@ -29,7 +29,7 @@ def resolve_note(snapshot: Snapshot, text: str) -> Target | None:
     asked = (link_name("", "wikilink", name.strip()), "wikilink", name.strip())
     if not asked[0]:
         return None
-    resolved = snapshot.meant([asked]).get(asked)
+    resolved = snapshot.resolve_links([asked]).get(asked)
     if resolved is None:
         return None
     return Target(resolved[0], heading=heading.strip())

@@ -36,8 +36,8 @@ def find_mentions(
     title, aliases = (known["title"], known.get("aliases", ())) if known else ("", ())
     names = {link.name for link in list_names(uri, title, aliases)}
     links = [((name, e.kind, e.written), e) for name, e in memories.links_named(names)]
-    own = memories.meant(link for link, _ in links)
-    there = home.meant((link for link, _ in links), absent="" if known else uri)
+    own = memories.resolve_links(link for link, _ in links)
+    there = home.resolve_links((link for link, _ in links), absent="" if known else uri)
     groups: dict[str, list[Edge]] = {}
     for link, edge in links:
         if link not in own and there.get(link, ("",))[0] == uri:
@@ -65,7 +65,7 @@ def resolve_outgoing(memories: Snapshot, home: Snapshot, uri: str) -> dict[str, 
     ghosts = [edge for edge in memories.links_from(uri) if not edge.target]
     links = {edge: (link_name("", edge.kind, edge.written), edge.kind, edge.written)
              for edge in ghosts}  # fmt: skip
-    there = home.meant(links.values())
+    there = home.resolve_links(links.values())
     return {edge.written: there[link] for edge, link in links.items() if link in there}
 
 

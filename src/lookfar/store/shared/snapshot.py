@@ -365,7 +365,7 @@ class StoredSnapshot(ABC):
         graph.require_link_names(self._connection)
         return graph.links_named(self._connection, self.generation, names)
 
-    def meant(
+    def resolve_links(
         self, links: Iterable[tuple[str, str, str]], absent: str = ""
     ) -> dict[tuple[str, str, str], tuple[str, str]]:
         graph.require_link_names(self._connection)
