@@ -104,7 +104,7 @@ def test_leftovers_of_a_dead_writer_hide_no_document(shelf: Shelf) -> None:
     Seen to fail with rows that are taken for those of whatever document has their number."""
     with shelf.session() as session:
         shelf.fill(session, {"lost.md": "# Lost\n\nephemeral\n"})
-        session._derived()
+        session._save_derived()
     with pytest.MonkeyPatch.context() as older:
         older.setattr(SignatureFile, "append", lambda *_: None)
         older.setattr("lookfar.store.sqlite.epoch.Epoch.tend_signatures", lambda *_: None)
