@@ -60,7 +60,7 @@ def test_indexes_below_the_folder_are_not_indexed_themselves(
     again = ask("index", handbook, "--index-dir", within)
     assert (again["added"], again["changed"], again["unchanged"]) == (0, 0, 4)
     ruling = run("why", within / "x" / "collection.json", handbook, "--index-dir", within).stdout
-    assert "denied" in ruling
+    assert "always skipped" in ruling
 
 
 def test_the_report_shows_throughput_for_large_folders(tmp_path: Path, run: Run) -> None:
@@ -135,7 +135,7 @@ def test_skipped_files_are_reported(handbook: Path, run: Run) -> None:
     (handbook / "target" / "index.md").write_text("# Target\n")
     (handbook / ".env").write_text("PASSWORD=x\n")
     result = run("index", handbook)
-    assert "2 skipped, denied" in result.stdout
+    assert "2 skipped, built-in rules" in result.stdout
     assert "target/" in result.stdout
 
 
