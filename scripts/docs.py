@@ -29,7 +29,7 @@ from click.testing import CliRunner
 from lookfar import config, errors
 from lookfar.serve.cli.main import cli
 from lookfar.serve.setup.systems import SYSTEMS
-from lookfar.serve.toolsets import toolset
+from lookfar.serve.toolsets import load_toolset
 from lookfar.text.parse.formats import FORMATS
 from lookfar.text.parse.languages import LANGUAGES
 
@@ -141,7 +141,7 @@ def _setting(doc: config.SettingDoc) -> str:
 def tools(name: str) -> str:
     """Each tool of a toolset with its arguments."""
     parts = []
-    for tool in toolset(name):
+    for tool in load_toolset(name):
         rows = [
             _argument(key, shape, key in tool.input_schema.get("required", ()))
             for key, shape in tool.input_schema.get("properties", {}).items()

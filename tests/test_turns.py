@@ -14,7 +14,7 @@ from lookfar.collections.folder import Folder
 from lookfar.common.turns import TURNS, Turns
 from lookfar.library import Library
 from lookfar.serve.tools.tool import Session
-from lookfar.serve.toolsets import tools_of
+from lookfar.serve.toolsets import load_tools
 
 DEADLINE = 30.0
 
@@ -166,7 +166,7 @@ class NoCall:
 
 def test_the_status_never_waits_and_a_search_does(folder: Folder) -> None:
     """Seen to fail with a ``status`` that was not light."""
-    tools = {tool.name: tool for tool in tools_of(("all",))}
+    tools = {tool.name: tool for tool in load_tools(("all",))}
     session = Session(Library([folder]))
     ended = threading.Event()
     with calls_of(TURNS) as calls, ExitStack() as searching:

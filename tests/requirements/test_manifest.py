@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lookfar.serve.toolsets import ALL, DEFAULT, NAMES, toolset
+from lookfar.serve.toolsets import ALL, DEFAULT, NAMES, load_toolset
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDER = Path(__file__).parent
@@ -53,7 +53,7 @@ def test_every_current_requirement_has_a_proof() -> None:
 def test_the_toolsets_are_those_of_the_manifests() -> None:
     """Protects against a tool, parameter, default or limit that differs from its spec."""
     served = {
-        name: {tool.name: tool.input_schema for tool in toolset(name)}
+        name: {tool.name: tool.input_schema for tool in load_toolset(name)}
         for name in NAMES
         if name not in (DEFAULT, ALL)
     }

@@ -28,7 +28,7 @@ from lookfar.serve.http.tokens import Tokens
 from lookfar.serve.http.visits import Watch
 from lookfar.serve.mcp.server import make_server
 from lookfar.serve.tools.tool import Session
-from lookfar.serve.toolsets import tools_of
+from lookfar.serve.toolsets import load_tools
 from serve.conformance import fixtures
 
 
@@ -46,7 +46,7 @@ def lookfar() -> Server[Any]:
     quick = {"embed.provider": "hash", "index.dir": str(folder / "index")}
     library = Library.open(folder / "docs", settings=quick)
     library.index()
-    return make_server(Session(library), tools_of(["default"]))
+    return make_server(Session(library), load_tools(["default"]))
 
 
 async def over_stdio(server: Server[Any]) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from harness import amount, report
 from hostile import ALWAYS, SECRET, arguments, outside_of, paths, places, plant
-from lookfar.serve.toolsets import tools_of
+from lookfar.serve.toolsets import load_tools
 from serve.http.asking import Answer, Served, serving
 
 ANY_NUMBER = ("--set", "serve.requests_per_second=0")
@@ -49,7 +49,7 @@ def test_no_path_leads_out_over_http(served: Served, tmp_path: Path) -> None:
     answers(served)
     given = hostile if ALL else ALWAYS
     tried, bad = 0, []
-    for tool in tools_of(("all",)):
+    for tool in load_tools(("all",)):
         for place in places(tool):
             for value in given:
                 tried += 1

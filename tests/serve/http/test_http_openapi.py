@@ -15,7 +15,7 @@ import pytest
 
 from harness import amount, report
 from lookfar.serve.tools.tool import offered
-from lookfar.serve.toolsets import tools_of
+from lookfar.serve.toolsets import load_tools
 from serve.http.asking import Served, environment, serving
 
 CHECKS = (
@@ -30,7 +30,7 @@ EXAMPLES = amount(8, 16)
 def test_every_tool_is_described_by_its_own_schema(open_server: Served) -> None:
     shape = open_server.ask("GET", "/openapi.json").json
     assert shape["openapi"].startswith("3.1")
-    for tool in offered(tools_of(["all"]), write=False):
+    for tool in offered(load_tools(["all"]), write=False):
         about = shape["paths"][f"/tools/{tool.name}"]["post"]
         body = about["requestBody"]
         assert body["content"]["application/json"]["schema"] == tool.input_schema

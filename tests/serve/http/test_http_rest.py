@@ -9,7 +9,7 @@ import pytest
 
 from lookfar import __version__
 from lookfar.serve.tools.tool import offered
-from lookfar.serve.toolsets import tools_of
+from lookfar.serve.toolsets import load_tools
 from serve.http.asking import DOCUMENTS, Served
 
 QUERY = {"query": "signing key", "top_n": 2}
@@ -28,7 +28,7 @@ def test_health(open_server: Served) -> None:
 
 def test_the_manifest_lists_every_tool_with_its_schema(open_server: Served) -> None:
     listed = open_server.ask("GET", "/tools").json["tools"]
-    table = offered(tools_of(["all"]), write=False)
+    table = offered(load_tools(["all"]), write=False)
     assert [(each["name"], each["input_schema"]) for each in listed] == [
         (tool.name, tool.input_schema) for tool in table
     ]

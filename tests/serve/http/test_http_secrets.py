@@ -20,7 +20,7 @@ import pytest
 import planted
 from harness import amount, report
 from lookfar.serve.http.web import api
-from lookfar.serve.toolsets import tools_of
+from lookfar.serve.toolsets import load_tools
 from lookfar.sources.secrets.values import MASK
 from serve.http.asking import Served, command, serving
 
@@ -61,7 +61,7 @@ def asked(uri: str) -> Iterator[tuple[str, str, Any]]:
         # Evaluating takes seconds, and asks what the search is asked.
         if row.read_only and (row.name != "evaluate" or uri == ALL[0].uri):
             yield "POST", f"/api/{row.name}", by_page.get(row.name, {})
-    for tool in tools_of(("all",)):
+    for tool in load_tools(("all",)):
         if not tool.read_only:
             continue
         fields = tool.input.model_fields

@@ -26,7 +26,7 @@ from mcp.shared.exceptions import MCPError
 from lookfar.serve.daemon.pool import Pool
 from lookfar.serve.mcp.changes import Changes
 from lookfar.serve.mcp.server import Results, make_server
-from lookfar.serve.toolsets import tools_of
+from lookfar.serve.toolsets import load_tools
 from serve.processes import DEADLINE
 
 LEGACY = "legacy"
@@ -210,7 +210,7 @@ def in_memory(
             environ={},
             changes=changes,
         ) as session:
-            server = make_server(session, tools_of(toolset), results=results, changes=changes)
+            server = make_server(session, load_tools(toolset), results=results, changes=changes)
             with connected(portal, server, roots[0], mode, name) as agent:
                 yield agent
     finally:

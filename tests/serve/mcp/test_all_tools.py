@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from anyio.from_thread import BlockingPortal
 
-from lookfar.serve.toolsets import tools_of
+from lookfar.serve.toolsets import load_tools
 from serve.mcp.served import LEGACY, MODERN, Agent, Home, connected, http, stdio, write_documents
 
 A_SECTION = {"doc_uri": "made.md", "heading_path": "Made → A"}
@@ -117,7 +117,7 @@ def all_tools(
 
 
 def test_nothing_is_left_out() -> None:
-    assert {name for name, _ in CALLS} == {tool.name for tool in tools_of(["all"])}
+    assert {name for name, _ in CALLS} == {tool.name for tool in load_tools(["all"])}
 
 
 def test_each_tool_answers(all_tools: Agent) -> None:

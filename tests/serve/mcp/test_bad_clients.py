@@ -35,7 +35,7 @@ from lookfar.serve.mcp import server as mcp_module
 from lookfar.serve.mcp.changes import Changes
 from lookfar.serve.mcp.server import make_server
 from lookfar.serve.tools.tool import Session
-from lookfar.serve.toolsets import tools_of
+from lookfar.serve.toolsets import load_tools
 from serve.mcp.served import Home, connected, said, write_documents
 from serve.processes import DEADLINE, eventually
 
@@ -323,7 +323,7 @@ def test_http_clients_that_leave_take_no_thread_with_them(
     whole index was checked for damage because a call was given up."""
     suspected: list[Exception] = []
     monkeypatch.setattr(BackgroundHealing, "find_damage", lambda _, error: suspected.append(error))
-    named = {tool.name: tool for tool in tools_of(("default",))}
+    named = {tool.name: tool for tool in load_tools(("default",))}
 
     async def typing(session: Session, tools: Tools) -> None:
         def ask(name: str, arguments: dict[str, Any]) -> asyncio.Future[Any]:
@@ -424,7 +424,7 @@ def test_an_unanswered_confirmation_times_out(
         await anyio.sleep_forever()
 
     with session_of(pool, docs, settings) as session:
-        server = make_server(session, tools_of(("search-mcp",)))
+        server = make_server(session, load_tools(("search-mcp",)))
         with connected(portal, server, docs, elicitation_callback=ignore) as agent:
             refused = agent.raw("create_index", {})
             assert refused.is_error

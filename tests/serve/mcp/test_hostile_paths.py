@@ -19,10 +19,10 @@ from hostile import ALWAYS, GOOD, PROSE, SECRET, arguments, outside_of, paths, p
 from lookfar.serve.daemon.pool import Pool
 from lookfar.serve.mcp.server import make_server
 from lookfar.serve.tools.tool import Tool
-from lookfar.serve.toolsets import tools_of
+from lookfar.serve.toolsets import load_tools
 from serve.mcp.served import Agent, Home, connected
 
-TOOLS = {tool.name: tool for tool in tools_of(("all",))}
+TOOLS = {tool.name: tool for tool in load_tools(("all",))}
 EACH = amount(16, 1_000)
 """How many of the paths each argument is given; the next one begins where it left off."""
 
@@ -35,7 +35,7 @@ def agent(portal: BlockingPortal, home: Home, tmp_path: Path) -> Iterator[Agent]
     settings = {**home.settings, "index.dir": str(tmp_path / "index")}
     environ = {"HOME": str(tmp_path / "index")}
     with pool.session([str(root)], settings=settings, environ=environ, write=True) as session:
-        server = make_server(session, tools_of(("all",)))
+        server = make_server(session, load_tools(("all",)))
         with connected(portal, server, root) as agent:
             yield agent
     pool.close()

@@ -17,7 +17,7 @@ from harness import report
 from hostile import GOOD
 from lookfar.library import Library
 from lookfar.serve.tools.tool import Result, Session, Tool
-from lookfar.serve.toolsets import NAMES, tools_of
+from lookfar.serve.toolsets import NAMES, load_tools
 
 PINS = Path(__file__).parent / "tools.sha256"
 ORDER = "IGNORE-ALL-PREVIOUS-INSTRUCTIONS"
@@ -77,7 +77,7 @@ def test_what_documents_say_is_never_said_by_us(session: Session) -> None:
     Seen to fail when searches found nothing.
     """
     tried, bad, raised, showed = 0, [], set(), set()
-    for tool in tools_of(("all",)):
+    for tool in load_tools(("all",)):
         if tool.writes:
             continue
         tried += 1
@@ -130,7 +130,7 @@ def _outside_passages(result: Result) -> list[tuple[Any, ...]]:
     ("name", "flags"), [("bidi", ["bidi"]), ("control", ["control"]), ("orders", [])]
 )
 def test_what_misleads_a_reader_is_flagged(session: Session, name: str, flags: list[str]) -> None:
-    [search] = [tool for tool in tools_of(("default",)) if tool.name == "search"]
+    [search] = [tool for tool in load_tools(("default",)) if tool.name == "search"]
     asked = {"query": "harbour", "uris": [f"{name}.md"]}
     hits = search.run(session, asked, Quiet()).data["hits"]
     assert [hit["flags"] for hit in hits[:1]] == [flags]
@@ -143,7 +143,7 @@ def pins() -> str:
     """A line for each tool of each toolset: the hash of all that a model reads of it."""
     lines = []
     for name in NAMES:
-        for tool in tools_of((name,)) if name != "all" else ():
+        for tool in load_tools((name,)) if name != "all" else ():
             shown = [tool.name, tool.description, tool.enhanced, tool.input_schema]
             digest = sha256(json.dumps(shown, sort_keys=True, ensure_ascii=False).encode())
             lines.append(f"{digest.hexdigest()[:32]}  {name} {tool.name}\n")
@@ -156,6 +156,6 @@ def test_descriptions_of_tools_are_pinned() -> None:
 
 
 def test_descriptions_hold_nothing_unseen() -> None:
-    for tool in tools_of(("all",)):
+    for tool in load_tools(("all",)):
         shown = json.dumps([tool.description, tool.enhanced, tool.input_schema], ensure_ascii=False)
         assert shown.isprintable(), tool.name

@@ -13,7 +13,7 @@ from anyio.from_thread import BlockingPortal
 from lookfar.serve.daemon.pool import Pool
 from lookfar.serve.mcp.server import INSTRUCTIONS, listing_cost, make_server
 from lookfar.serve.tools.tool import Tool
-from lookfar.serve.toolsets import NAMES, tools_of
+from lookfar.serve.toolsets import NAMES, load_tools
 from serve.mcp.served import Home, connected, in_memory
 
 
@@ -22,12 +22,12 @@ def every_tool() -> list[Any]:
         pytest.param(tool, id=f"{name}-{tool.name}")
         for name in NAMES
         if name != "all"
-        for tool in tools_of((name,))
+        for tool in load_tools((name,))
     ]
 
 
 def test_the_list_of_the_default_tools_is_short() -> None:
-    assert listing_cost(tools_of(("default",))) < 1_200
+    assert listing_cost(load_tools(("default",))) < 1_200
 
 
 def test_the_list_on_the_wire_is_short(portal: BlockingPortal, home: Home, docs: Any) -> None:
@@ -40,7 +40,7 @@ def test_the_list_on_the_wire_is_short(portal: BlockingPortal, home: Home, docs:
 
 
 def test_there_are_at_most_six_default_tools() -> None:
-    assert len(tools_of(("default",))) <= 6
+    assert len(load_tools(("default",))) <= 6
 
 
 def test_instructions_are_short_and_constant() -> None:
@@ -79,7 +79,7 @@ def _parts(schema: Any) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_names_are_unique_and_legal(name: str) -> None:
-    names = [tool.name for tool in tools_of((name,))]
+    names = [tool.name for tool in load_tools((name,))]
     assert names
     assert len(set(names)) == len(names)
     assert all(re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", each) for each in names)
@@ -88,12 +88,12 @@ def test_names_are_unique_and_legal(name: str) -> None:
 
 
 def test_all_holds_every_tool_of_every_toolset() -> None:
-    alone = sum(len(tools_of((name,))) for name in NAMES if name != "all")
-    assert len(tools_of(("all",))) == alone
+    alone = sum(len(load_tools((name,))) for name in NAMES if name != "all")
+    assert len(load_tools(("all",))) == alone
 
 
 def test_names_that_clash_say_whose_they_are() -> None:
-    together = {tool.name for tool in tools_of(("anvil", "search-mcp"))}
+    together = {tool.name for tool in load_tools(("anvil", "search-mcp"))}
     assert {"anvil_search_docs", "search_mcp_search_docs"} <= together
     assert "search_docs" not in together
     assert "get_page" in together
@@ -104,7 +104,7 @@ def test_dots_become_underscores_where_they_are_refused(
 ) -> None:
     pool = Pool()
     with pool.session([str(docs)], settings=home.settings, environ={}) as session:
-        server = make_server(session, tools_of(("msrl",)), dots=False)
+        server = make_server(session, load_tools(("msrl",)), dots=False)
         with connected(portal, server, docs) as agent:
             names = [each.name for each in agent.run(agent.client.list_tools).tools]
             assert "msrl_query" in names

@@ -11,14 +11,14 @@ import pytest
 from embedding_service import Service, cut
 from embedding_service import refused as refused_by_service
 from lookfar.serve.tools.tool import Tool
-from lookfar.serve.toolsets import tools_of
+from lookfar.serve.toolsets import load_tools
 
 Ask = Callable[..., Any]
 
 
 @pytest.fixture
 def tools() -> tuple[Tool, ...]:
-    return tools_of(["document-db"])
+    return load_tools(["document-db"])
 
 
 @pytest.fixture

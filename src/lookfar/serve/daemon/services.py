@@ -33,7 +33,7 @@ from lookfar.serve.daemon.project import ProjectNotDetected, project_root
 from lookfar.serve.mcp.changes import Changes
 from lookfar.serve.mcp.server import Results, internal_error, make_server
 from lookfar.serve.tools.tool import Session, Tool, offered
-from lookfar.serve.toolsets import OWN_DATA, tools_of
+from lookfar.serve.toolsets import OWN_DATA, load_tools
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -84,7 +84,7 @@ class Offer:
     @classmethod
     def from_settings(cls, settings: config.ServeSettings) -> Offer:
         return cls(
-            offered(tools_of(settings.toolset), settings.write),
+            offered(load_tools(settings.toolset), settings.write),
             settings.results,  # type: ignore[arg-type]
             not settings.underscores,
             settings.enhanced_descriptions,

@@ -37,7 +37,7 @@ from lookfar.serve.http.stream import stream
 from lookfar.serve.http.visits import Visit, Watch, get_visit
 from lookfar.serve.http.web import files, live
 from lookfar.serve.http.web.routes import web_routes
-from lookfar.serve.toolsets import toolset
+from lookfar.serve.toolsets import load_toolset
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerMiddleware
@@ -115,7 +115,7 @@ class _Endpoints:
         self._settings = settings
         self._tokens = tokens
         self._watch = watch
-        self._query = next(tool for tool in toolset("ragdocs") if tool.name == _QUERY)
+        self._query = next(tool for tool in load_toolset("ragdocs") if tool.name == _QUERY)
 
     def routes(self) -> list[Route]:
         return [

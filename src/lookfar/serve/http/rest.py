@@ -27,7 +27,7 @@ from lookfar.errors import ConfirmationNeeded, InvalidArgument, NotFound
 from lookfar.serve.http.statuses import NotJson, ScopeTooSmall, json_response
 from lookfar.serve.http.visits import LEFT, Visit, Watch, get_visit
 from lookfar.serve.tools.tool import Json, Result, Session, Tool
-from lookfar.serve.toolsets import hint_for
+from lookfar.serve.toolsets import explain_missing_tool
 
 if TYPE_CHECKING:
     from lookfar.index.progress import OnProgress, Progress
@@ -99,7 +99,7 @@ class Tools:
             return self._tools[name]
         raise NotFound(
             f"There is no tool {name[:_LONGEST_NAME]!r}.",
-            hint=hint_for(name, self._tools) or "GET /tools lists them.",
+            hint=explain_missing_tool(name, self._tools) or "GET /tools lists them.",
         )
 
     async def endpoint(self, request: Request) -> Response:

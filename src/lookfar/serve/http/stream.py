@@ -24,7 +24,7 @@ from lookfar.serve.http.rest import GivenUp, HttpCall, Tools, read_arguments
 from lookfar.serve.http.statuses import error_shape, wrap_unexpected
 from lookfar.serve.http.visits import get_visit
 from lookfar.serve.tools.tool import Result, Session, Tool
-from lookfar.serve.toolsets.ragdocs import QueryDocumentsInput, answer_documents
+from lookfar.serve.toolsets.ragdocs import QueryDocumentsInput, query_documents
 
 if TYPE_CHECKING:
     from lookfar.index.progress import Progress
@@ -109,8 +109,8 @@ def _search(session: Session, given: QueryDocumentsInput, call: HttpCall, send: 
 
     first: Mode = "keyword"
     if session.library.settings.search.mode != first:
-        send_new_hits(answer_documents(session, given, call, first))
-    result = answer_documents(session, given, call)
+        send_new_hits(query_documents(session, given, call, first))
+    result = query_documents(session, given, call)
     send_new_hits(result)
     send("result", result.data)
 

@@ -44,7 +44,7 @@ from lookfar.serve.tools.tool import (
     offered,
     part_of,
 )
-from lookfar.serve.toolsets import hint_for
+from lookfar.serve.toolsets import explain_missing_tool
 
 if TYPE_CHECKING:
     from lookfar.index.progress import OnProgress, Progress
@@ -219,7 +219,10 @@ class _Handlers:
         self._on_client(client)
         tool = self._tools.get(params.name)
         if tool is None:
-            hint = hint_for(params.name, self._tools) or f"Tools: {', '.join(self._tools)}."
+            hint = (
+                explain_missing_tool(params.name, self._tools)
+                or f"Tools: {', '.join(self._tools)}."
+            )
             raise MCPError(types.INVALID_PARAMS, f"There is no tool {params.name[:100]!r}. {hint}")
         call = _McpCall(context, params, client)
         arguments = params.arguments or {}

@@ -37,7 +37,7 @@ OWN_DATA: Final = frozenset({"document-db"})
 of no use, so whoever asks for such a toolset by its name has allowed it."""
 
 
-def toolset(name: str) -> tuple[Tool, ...]:
+def load_toolset(name: str) -> tuple[Tool, ...]:
     """The tools of one toolset."""
     if name not in _TABLES:
         raise InvalidArgument(
@@ -47,11 +47,11 @@ def toolset(name: str) -> tuple[Tool, ...]:
     return tools
 
 
-def hint_for(name: str, offered: Iterable[str]) -> str:
+def explain_missing_tool(name: str, offered: Iterable[str]) -> str:
     """What to do about a tool that is not offered; empty where nothing is known of it."""
     plain = name.replace(".", "_")
     for owner in _TABLES:
-        for tool in toolset(owner):
+        for tool in load_toolset(owner):
             if tool.writes and tool.name.replace(".", "_") == plain:
                 beside = "" if owner == DEFAULT else f" --toolset {owner}"
                 return f"It writes, so it is only offered where the server has --write{beside}."
@@ -59,13 +59,13 @@ def hint_for(name: str, offered: Iterable[str]) -> str:
     return f"Did you mean {near[0]!r}?" if near else ""
 
 
-def tools_of(names: Sequence[str]) -> tuple[Tool, ...]:
+def load_tools(names: Sequence[str]) -> tuple[Tool, ...]:
     """The tools of several toolsets together; names that clash say whose they are."""
     wanted = list(_TABLES) if ALL in names else list(dict.fromkeys(names)) or [DEFAULT]
     owned = [
         (name, replace(tool, writes=False) if name in OWN_DATA.intersection(names) else tool)
         for name in wanted
-        for tool in toolset(name)
+        for tool in load_toolset(name)
     ]
     times = Counter(tool.name for _, tool in owned)
     return tuple(

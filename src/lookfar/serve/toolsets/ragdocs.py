@@ -52,10 +52,10 @@ class QueryDocumentsInput(Input):
 
 
 def _query_documents(session: Session, given: QueryDocumentsInput, call: Call) -> Result:
-    return answer_documents(session, given, call)
+    return query_documents(session, given, call)
 
 
-def answer_documents(
+def query_documents(
     session: Session, given: QueryDocumentsInput, call: Call, mode: Mode | None = None
 ) -> Result:
     """The tool's result, or what only one way of searching would give."""
