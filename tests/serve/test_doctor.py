@@ -15,8 +15,8 @@ from click.testing import Result
 
 from lookfar.config import data_dir
 from lookfar.serve.cli.doctor import disk_checks, index_checks, program_checks
-from lookfar.serve.cli.doctor.checks import run_checks
 from lookfar.serve.cli.doctor.findings import Finding, Subject
+from lookfar.serve.cli.doctor.run_checks import run_checks
 from lookfar.serve.cli.exits import CHECK_FAILED
 from lookfar.serve.daemon.endpoint import runtime_folder
 from lookfar.store.ground.files import WriterLock

@@ -37,7 +37,7 @@ def doctor(path: str, deep: bool, fix: bool, as_json: bool, **options: Any) -> i
     PATH is the folder whose index to check (default: the current one). The exit code is 9 if
     there are errors; warnings do not change it.
     """
-    from lookfar.serve.cli.doctor.checks import run_checks
+    from lookfar.serve.cli.doctor.run_checks import run_checks
 
     subject = Subject(path, options["index_dir"], parse_settings(options["settings"]))
     findings: list[Finding] = []
