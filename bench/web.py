@@ -102,7 +102,7 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=200, help="prefixes to ask (200)")
     given = parser.parse_args()
 
-    from lookfar.serve.http.web.files import page
+    from lookfar.serve.http.web.static_files import page
 
     sizes = {path: len(body) for path, body in page().items()}
     print(f"page: {sum(sizes.values()):,} bytes in all, {sum(sizes[p] for p in FIRST):,} first")

@@ -20,7 +20,7 @@ import pytest
 from click.testing import CliRunner
 
 from lookfar.collections.databases import Documents
-from lookfar.collections.reading import list_indexed
+from lookfar.collections.read_documents import list_indexed
 from lookfar.errors import DiskFull, IndexCorrupt, LookfarError
 from lookfar.library import Library
 from lookfar.model import Verified

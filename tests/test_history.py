@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lookfar.collections import reading
+from lookfar.collections import read_documents as reading
 from lookfar.collections.commits import Commits
 from lookfar.errors import InvalidArgument, IOFailed, NotFound
 from lookfar.index import commits as history

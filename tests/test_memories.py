@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lookfar.collections.reading import contains
+from lookfar.collections.read_documents import contains
 from lookfar.errors import InvalidArgument, NotFound
 from lookfar.library import Library
 from lookfar.model import Filters

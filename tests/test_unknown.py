@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from lookfar.collections import reading
-from lookfar.collections.reading import unknown_document
+from lookfar.collections import read_documents
+from lookfar.collections.read_documents import unknown_document
 
 
 class Known:
@@ -31,16 +31,16 @@ MANY = [f"docs/part{number % 97}/page{number:05}.md" for number in range(20_000)
 def test_few_names_are_compared_letter_by_letter(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seen to fail where all of them were: a wrong name cost 5 seconds among 50,000."""
     compared: list[int] = []
-    real = reading.get_close_matches
+    real = read_documents.get_close_matches
 
     def noting(word: str, among: Any, **how: Any) -> list[str]:
         compared.append(len(among))
         return real(word, among, **how)
 
-    monkeypatch.setattr(reading, "get_close_matches", noting)
+    monkeypatch.setattr(read_documents, "get_close_matches", noting)
     near, _ = named([*MANY, "guides/installation.md"], "guide/instalation.md")
     assert near[0] == "guides/installation.md"
-    assert compared == [reading._MAX_COMPARED]
+    assert compared == [read_documents._MAX_COMPARED]
 
 
 @pytest.mark.parametrize("asked", ["installation.md", "gudes/installation.md", "guides/instal.md"])

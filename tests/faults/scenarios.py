@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lookfar.collections.reading import contains
+from lookfar.collections.read_documents import contains
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.errors import IndexCorrupt
 from lookfar.index import build, progress

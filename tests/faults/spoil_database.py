@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from faults import spoil
-from lookfar.collections.reading import list_indexed
+from lookfar.collections.read_documents import list_indexed
 from lookfar.errors import IndexCorrupt, LookfarError
 from lookfar.library import Library
 from lookfar.store.health.salvage import EpochRescue

@@ -46,7 +46,7 @@ _BESIDES = {
     "common/folders.py",
     "sources",  # They have a walker of their own, by descriptor.
     "edit/templates.py",  # Lists a descriptor that a source opened.
-    "serve/http/web/files.py",  # The files of the package, read once.
+    "serve/http/web/static_files.py",  # The files of the package, read once.
     "serve/daemon/endpoint.py",  # The same; a vanished file counts as gone.
 }
 

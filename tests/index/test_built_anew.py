@@ -53,7 +53,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
         build(self, **how)
 
     monkeypatch.setattr(Folder, "_index_in_background", held)
-    monkeypatch.setattr("lookfar.collections.files.REBUILD_PATIENCE", 0.2)
+    monkeypatch.setattr("lookfar.collections.file_collection.REBUILD_PATIENCE", 0.2)
     monkeypatch.setattr("lookfar.collections.healing.REBUILD_PATIENCE", 0.2)
     yield opened
     opened.set()

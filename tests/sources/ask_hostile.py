@@ -20,7 +20,7 @@ from typing import Any
 
 from lookfar import Filters
 from lookfar.collections.commits import Commits
-from lookfar.collections.reading import titles
+from lookfar.collections.read_documents import titles
 from lookfar.errors import LookfarError
 from lookfar.index.strategies import read_head
 from lookfar.library import Library

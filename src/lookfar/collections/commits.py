@@ -24,7 +24,7 @@ from lookfar.collections.collection import (
 from lookfar.collections.following import Following
 from lookfar.collections.healing import Healing
 from lookfar.collections.passes import KEEPER_PATIENCE, PATIENCE
-from lookfar.collections.reading import stored_document, unknown_document
+from lookfar.collections.read_documents import stored_document, unknown_document
 from lookfar.errors import (
     IndexBusy,
     IndexCorrupt,

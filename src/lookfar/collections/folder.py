@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lookfar import config
-from lookfar.collections.files import Files
+from lookfar.collections.file_collection import Files
 from lookfar.collections.histories import Histories
 from lookfar.errors import RootNotFound
 from lookfar.sources.confine import Root

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from lookfar.collections.commits import Commits
-    from lookfar.collections.files import Files
+    from lookfar.collections.file_collection import Files
     from lookfar.config import Settings
     from lookfar.sources.folder.walk import Walk
     from lookfar.sources.git.repositories import Repository

@@ -11,7 +11,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from lookfar.collections.files import Files
+from lookfar.collections.file_collection import Files
 from lookfar.edit.memories import MemoryFolder
 from lookfar.edit.memory_file import MAX_BYTES
 from lookfar.errors import IOFailed

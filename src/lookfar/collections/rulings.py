@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lookfar.collections.files import to_uri
-from lookfar.collections.reading import contains
+from lookfar.collections.file_collection import to_uri
+from lookfar.collections.read_documents import contains
 from lookfar.index.recipe import secrets_from
 from lookfar.sources.confine import Refused
 from lookfar.text.normalise import normalise
 from lookfar.text.parse.formats import parser_for
 
 if TYPE_CHECKING:
-    from lookfar.collections.files import Files
+    from lookfar.collections.file_collection import Files
     from lookfar.model import Ruling
 
 

@@ -22,7 +22,6 @@ from lookfar.config.checks import (
     reject_unknown,
 )
 from lookfar.config.environment import TOKENS_VARIABLE, read_environment
-from lookfar.config.files import parse_toml, read_settings_file
 from lookfar.config.folders import (
     PROJECT_FILE,
     PROJECT_PLACEHOLDER,
@@ -43,6 +42,7 @@ from lookfar.config.schema import (
     variable_name,
 )
 from lookfar.config.settings import Layer, Settings
+from lookfar.config.settings_files import parse_toml, read_settings_file
 from lookfar.errors import InvalidConfig
 
 _HUB_NAME: Final = re.compile(r"[A-Za-z0-9][\w-]*/[A-Za-z0-9][\w.-]*(@[\w.-]+)?")

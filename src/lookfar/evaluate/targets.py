@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lookfar.collections.reading import titles
+from lookfar.collections.read_documents import titles
 from lookfar.common.target import Target
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound
 from lookfar.evaluate.judged import Judged

@@ -16,12 +16,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from lookfar import config
-from lookfar.collections import reading as collection_reading
+from lookfar.collections import read_documents as collection_reading
 from lookfar.collections.databases import Databases
 from lookfar.collections.folder import Folder
 from lookfar.collections.rulings import explain_path
 from lookfar.errors import InvalidArgument
-from lookfar.library import editing, reading, searching, upkeep
+from lookfar.library import edit_documents, reading, searching, upkeep
 from lookfar.library.asking import Scope
 from lookfar.library.members import Members, name_folders
 from lookfar.library.searching import Question
@@ -62,7 +62,7 @@ from lookfar.retrieve.neighbours.related import KINDS
 if TYPE_CHECKING:
     from lookfar.collections.commits import Commits
     from lookfar.collections.databases import Documents
-    from lookfar.collections.files import Files
+    from lookfar.collections.file_collection import Files
     from lookfar.collections.memories import Memories
     from lookfar.collections.similar import Similar
     from lookfar.config import SearchSettings, Settings
@@ -515,7 +515,7 @@ class Library:
         Links to headings that the edits rename, move or remove are reported, and with
         ``rewrite_links`` changed in the same transaction. What is written can be searched at once.
         """
-        return editing.edit(
+        return edit_documents.edit(
             self._members,
             edits,
             dry_run=dry_run,
@@ -529,21 +529,23 @@ class Library:
         Raises ``Conflict`` if one of its documents was changed since. An undo is a transaction
         too: undoing that repeats the edit.
         """
-        return editing.undo(self._members, target, dry_run=dry_run, collection=collection)
+        return edit_documents.undo(self._members, target, dry_run=dry_run, collection=collection)
 
     def undoable(self, *, collection: str = "") -> list[UndoStep]:
         """Return the transactions of one folder or of all that can be undone, newest first."""
-        return editing.list_undoable(self._members, collection)
+        return edit_documents.list_undoable(self._members, collection)
 
     def validate(
         self, target: str, *, collection: str = "", single_h1: bool | None = None
     ) -> Validation:
         """Check a document against the rules for headings; ``single_h1`` overrides the setting."""
-        return editing.validate(self._members, target, collection=collection, single_h1=single_h1)
+        return edit_documents.validate(
+            self._members, target, collection=collection, single_h1=single_h1
+        )
 
     def notebook(self, *, collection: str = "") -> MemoryFolder:
         """Return the memories of a folder as files, by default those of the first folder."""
-        return editing.open_notebook(self._members, collection)
+        return edit_documents.open_notebook(self._members, collection)
 
     def remember(
         self,
@@ -559,7 +561,7 @@ class Library:
 
         ``about`` names documents or parts of them, as for :meth:`read`; the memory links to them.
         """
-        return editing.remember(
+        return edit_documents.remember(
             self._members, text, title=title, type=type, tags=tags, about=about, author=author
         )
 

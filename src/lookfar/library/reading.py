@@ -7,7 +7,7 @@ from collections.abc import Collection as Several
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from lookfar.collections import reading
+from lookfar.collections import read_documents
 from lookfar.collections.passes import PATIENCE
 from lookfar.common.target import Target
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound, RepositoryRefused
@@ -39,7 +39,7 @@ def read(members: Members, target: str, collection: str) -> Reading:
     """Return a document, a part of it, or a checked citation."""
     name, wanted = resolve(members, target, collection)
     try:
-        return reading.read(members.find(name), wanted, name=name)
+        return read_documents.read(members.find(name), wanted, name=name)
     except NotFound as error:
         uri = wanted.uri if isinstance(wanted, Target) else parse_target(wanted, False).uri
         reason = explain_skipped(members, uri) if name in members.folders else ""
@@ -53,7 +53,7 @@ def outline(members: Members, uri: str, collection: str) -> Outline:
     """Return the heading tree of a document."""
     name, wanted = resolve(members, uri, collection)
     uri = wanted if isinstance(wanted, str) else wanted.uri
-    return reading.outline(members.find(name), uri, name=name)
+    return read_documents.outline(members.find(name), uri, name=name)
 
 
 def resolve(members: Members, target: str, collection: str) -> tuple[str, str | Target]:
@@ -74,7 +74,7 @@ def resolve(members: Members, target: str, collection: str) -> tuple[str, str | 
     if not collection and _HASH.match(target):
         for name, commits in members.histories(look=False).items():
             expanded = _expand_hash(commits, target)
-            if reading.contains(commits, expanded):
+            if read_documents.contains(commits, expanded):
                 return name, expanded
     if collection or len(members.folders) == 1:
         members.folder(collection)
@@ -84,10 +84,14 @@ def resolve(members: Members, target: str, collection: str) -> tuple[str, str | 
 
 def _find_folder(members: Members, target: str) -> str:
     """Return the only folder that has a document or a definition of this name."""
-    names = [name for name, folder in members.folders.items() if reading.contains(folder, target)]
+    names = [
+        name for name, folder in members.folders.items() if read_documents.contains(folder, target)
+    ]
     if not names:
         names = [
-            name for name, folder in members.folders.items() if reading.defines(folder, target)
+            name
+            for name, folder in members.folders.items()
+            if read_documents.defines(folder, target)
         ]
     if len(names) > 1:
         raise Ambiguous(
@@ -129,7 +133,7 @@ def find_related(
     if not isinstance(kinds, str) and kinds:
         # Memories are added below, and a collection must be asked for at least one kind.
         asked = tuple(kind for kind in kinds if kind != "memories") or ("commits",)
-    related = reading.find_related(
+    related = read_documents.find_related(
         members.find(name), wanted, kinds=asked, limit=limit, as_of=as_of, name=name
     )
     related = _resolve_outgoing_links(members, name, related)
@@ -220,7 +224,7 @@ def list_indexed(members: Members) -> list[Listed]:
     return [
         document
         for name, collection in collections.items()
-        for document in reading.list_indexed(collection, name=name)
+        for document in read_documents.list_indexed(collection, name=name)
     ]
 
 

@@ -12,7 +12,7 @@ from lookfar.library.members import USER_MEMORIES
 if TYPE_CHECKING:
     from lookfar.collections.collection import Collection
     from lookfar.collections.commits import Commits
-    from lookfar.collections.files import Files
+    from lookfar.collections.file_collection import Files
     from lookfar.index.progress import OnProgress
     from lookfar.library.members import Members
     from lookfar.model import Status, Verified

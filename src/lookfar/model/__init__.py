@@ -67,7 +67,7 @@ from lookfar.model.editing import (
     Validation as Validation,
     Violation as Violation,
 )
-from lookfar.model.files import (
+from lookfar.model.file_states import (
     Failure as Failure,
     Fingerprint as Fingerprint,
     Ruling as Ruling,
@@ -81,7 +81,7 @@ from lookfar.model.reading import (
     PageInfo as PageInfo,
     Reading as Reading,
 )
-from lookfar.model.related import (
+from lookfar.model.neighbours import (
     Community as Community,
     GraphNode as GraphNode,
     LinkGraph as LinkGraph,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from lookfar.model.files import Failure
+from lookfar.model.file_states import Failure
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lookfar.serve.http.web import api, files
+from lookfar.serve.http.web import api, static_files
 from serve.http.asking import Served, command, events, serving
 from serve.web.corpus import MANY, TEXTS, write_corpus
 
@@ -38,13 +38,13 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def test_all_of_the_page_is_small() -> None:
     """Everything that any view loads, as it is sent: nothing is packed."""
-    assert sum(map(len, files.page().values())) < MOST_BYTES
+    assert sum(map(len, static_files.page().values())) < MOST_BYTES
 
 
 def test_every_file_comes_with_the_policy_and_is_kept_by_its_mark(site: Served) -> None:
-    assert {"/", "/web/app.js", "/web/page.css", "/web/mark.svg"} <= files.paths()
+    assert {"/", "/web/app.js", "/web/page.css", "/web/mark.svg"} <= static_files.paths()
     kinds = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml", "/": "text/html"}
-    for path, body in files.page().items():
+    for path, body in static_files.page().items():
         answer = site.ask("GET", path)
         assert answer.body == body
         assert answer.headers["content-type"].startswith(kinds[path.rpartition(".")[2]])
@@ -92,7 +92,7 @@ def test_our_own_code_has_no_way_to_make_markup_of_text() -> None:
         r"|createContextualFragment|DOMParser|setHTML|srcdoc|\.href\s*=|https?://(?!www\.w3\.org)"
         r"|setAttribute\(\s*[\"']style|import\(\s*[^\"')]"
     )
-    for path, body in files.page().items():
+    for path, body in static_files.page().items():
         text = body.decode()
         if path.endswith(".js"):
             assert not sinks.findall(text), path
@@ -104,16 +104,16 @@ def test_our_own_code_has_no_way_to_make_markup_of_text() -> None:
 
 
 def test_what_the_files_refer_to_is_there() -> None:
-    for body in files.page().values():
+    for body in static_files.page().values():
         wanted = re.findall(r"[\"'](/web/[^\"']+)[\"']", body.decode())
-        assert set(wanted) <= files.paths()
+        assert set(wanted) <= static_files.paths()
 
 
 # --- who may ask --------------------------------------------------------------------------------
 
 
 def test_the_page_needs_no_token_and_what_it_asks_for_does(closed: Served) -> None:
-    for path in files.paths():
+    for path in static_files.paths():
         assert closed.ask("GET", path).status == 200
         assert closed.ask("HEAD", path).status == 200
         assert closed.ask("POST", path, {}).status == 401

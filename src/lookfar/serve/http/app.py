@@ -35,7 +35,7 @@ from lookfar.serve.http.statuses import (
 )
 from lookfar.serve.http.stream import stream
 from lookfar.serve.http.visits import Visit, Watch, get_visit
-from lookfar.serve.http.web import files, live
+from lookfar.serve.http.web import live, static_files
 from lookfar.serve.http.web.routes import web_routes
 from lookfar.serve.toolsets import load_toolset
 
@@ -170,7 +170,7 @@ def make_rules(settings: ServeSettings) -> Rules:
         requests_per_second=settings.requests_per_second,
         max_concurrent=settings.max_concurrent,
         streams=frozenset((_MCP, _STREAM, live.PATH)),
-        open=files.paths(),
+        open=static_files.paths(),
     )
 
 

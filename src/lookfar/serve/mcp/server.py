@@ -26,7 +26,7 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.shared.exceptions import MCPError
 
 from lookfar import __version__
-from lookfar.collections.reading import titles
+from lookfar.collections.read_documents import titles
 from lookfar.common.turns import TURNS
 from lookfar.errors import ConfirmationNeeded, LookfarError, NotFound, as_out_of_memory
 from lookfar.retrieve.answer.pack import cut, tokens

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from lookfar.collections.reading import titles
+from lookfar.collections.read_documents import titles
 from lookfar.collections.rulings import measure_files
 from lookfar.errors import (
     IndexBusy,

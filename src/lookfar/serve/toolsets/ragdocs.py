@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import Field
 
-from lookfar.collections.reading import titles
+from lookfar.collections.read_documents import titles
 from lookfar.errors import LookfarError, ModelUnavailable
 from lookfar.library import Library
 from lookfar.model import Answer, Filters, Hit, Mode

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Type
 from pydantic import Field
 
 from lookfar import config
-from lookfar.collections.reading import read_page, titles
+from lookfar.collections.read_documents import read_page, titles
 from lookfar.collections.rulings import measure_files, skip_reason
 from lookfar.errors import (
     ConfirmationNeeded,

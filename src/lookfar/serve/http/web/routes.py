@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from lookfar.serve.http import rest
 from lookfar.serve.http.statuses import ForeignOrigin
-from lookfar.serve.http.web import api, files, live
+from lookfar.serve.http.web import api, live, static_files
 
 if TYPE_CHECKING:
     from lookfar.serve.tools.tool import Tool
@@ -33,7 +33,7 @@ def web_routes(caller: rest.Tools, stopping: Callable[[], bool]) -> list[Route]:
         Route(API_PREFIX + row.name, _make_endpoint(caller, row), methods=["POST"])
         for row in api.ROWS
     ]
-    return [*files.file_routes(), *data, Route(live.PATH, events)]
+    return [*static_files.file_routes(), *data, Route(live.PATH, events)]
 
 
 def _make_endpoint(caller: rest.Tools, row: Tool) -> Callable[[Request], Awaitable[Response]]:

@@ -24,7 +24,7 @@ from lookfar.collections.collection import (
 from lookfar.collections.following import FolderFollowing
 from lookfar.collections.healing import REBUILD_PATIENCE, BackgroundHealing
 from lookfar.collections.passes import KEEPER_PATIENCE, PATIENCE, Closing, timestamp
-from lookfar.collections.reading import unknown_document
+from lookfar.collections.read_documents import unknown_document
 from lookfar.collections.scrubbing import Scrubber
 from lookfar.common.turns import TURNS
 from lookfar.errors import (

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from lookfar.collections.files import to_uri
-from lookfar.collections.reading import unknown_document
+from lookfar.collections.file_collection import to_uri
+from lookfar.collections.read_documents import unknown_document
 from lookfar.errors import IndexBusy, IndexCorrupt, IndexHeld, IOFailed, NotFound
 
 if TYPE_CHECKING:
-    from lookfar.collections.files import Files
+    from lookfar.collections.file_collection import Files
     from lookfar.model import Edit, EditResult, Validation
 
 _INDEX_PATIENCE: Final = 30.0

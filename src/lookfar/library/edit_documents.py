@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from lookfar.collections import editing
+from lookfar.collections import folder_edits
 from lookfar.errors import InvalidArgument, NotFound
 from lookfar.library.members import USER_MEMORIES
 from lookfar.library.reading import resolve
@@ -41,7 +41,7 @@ def edit(
                 hint="Edit each on its own: a transaction changes one folder.",
             )
         name = own
-    return editing.edit(
+    return folder_edits.edit(
         members.folder(name),
         changes,
         dry_run=dry_run,
@@ -58,7 +58,7 @@ def undo(members: Members, target: str, *, dry_run: bool, collection: str) -> Ed
         names = {step.collection for step in list_undoable(members, "") if uri in step.uris}
         name = names.pop() if len(names) == 1 else ""
     name = _find_folder(members, target, name, new=True)
-    return editing.undo(members.folder(name), uri, dry_run=dry_run, collection=name)
+    return folder_edits.undo(members.folder(name), uri, dry_run=dry_run, collection=name)
 
 
 def list_undoable(members: Members, collection: str) -> list[UndoStep]:
@@ -74,7 +74,7 @@ def validate(
     """Check a document against the rules for headings."""
     name = _find_folder(members, target, collection)
     folder = members.folder(name)
-    return editing.validate(folder, _uri_of(target), single_h1=single_h1, collection=name)
+    return folder_edits.validate(folder, _uri_of(target), single_h1=single_h1, collection=name)
 
 
 def _uri_of(target: str) -> str:
