@@ -1,1 +1,1 @@
-"""Keeping a collection true to its source: what changed, and making it so."""
+"""Keep a collection up to date with its source: find what changed, and index it."""
