@@ -11,7 +11,7 @@ import pytest
 
 from lookfar.library import Library
 from lookfar.serve.tools.tool import MOST_TOKENS, Session, Tool, offered
-from lookfar.serve.toolsets.common import cost
+from lookfar.serve.toolsets.common import count_tokens
 from lookfar.serve.toolsets.msrl import TOOLS
 
 Ask = Callable[..., dict[str, Any]]
@@ -150,7 +150,7 @@ def test_many_violations_are_cut_and_that_is_said(ask: Ask, put: Put) -> None:
     assert not shape["ok"]
     assert 100 < len(shape["violations"]) < 1999
     assert "of 1999 violations are given" in shape["note"]
-    assert cost(shape) <= MOST_TOKENS
+    assert count_tokens(shape) <= MOST_TOKENS
 
 
 # --- create -------------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ def test_a_long_diff_is_cut(ask: Ask, text: Callable[[str], str]) -> None:
     path = {"doc_uri": "infra.md", "heading_path": "Infra → Backups"}
     done = ask("msrl.doc.append_to_section", **path, content_md="Zebras. " * 40_000)
     assert done["truncated"] is True
-    assert cost(done) <= MOST_TOKENS
+    assert count_tokens(done) <= MOST_TOKENS
     assert text("infra.md").count("Zebras.") == 40_000
 
 

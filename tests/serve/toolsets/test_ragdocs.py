@@ -15,7 +15,7 @@ from lookfar.embed.hashed import HashedEmbedder
 from lookfar.library import Library
 from lookfar.retrieve.answer.pack import tokens
 from lookfar.serve.tools.tool import REACHABLE, Session, Tool
-from lookfar.serve.toolsets.ragdocs import TOOLS, _given
+from lookfar.serve.toolsets.ragdocs import TOOLS, _render
 from lookfar.store.shared.snapshot import StoredSnapshot
 
 Ask = Callable[..., dict[str, Any]]
@@ -430,16 +430,16 @@ def test_names_are_those_of_what_the_caller_reaches(docs: Path, tmp_path: Path, 
         )
         named = {
             each["file_path"]: each["doc_id"]
-            for each in _given(session, without, {}, without.hits).data["results"]
+            for each in _render(session, without, {}, without.hits).data["results"]
         }
         assert named["docs/plain.md"] == "docs/plain"
         reached = REACHABLE.set(("docs",))
         try:
             answer = session.library.search("narwhals", top_k=5)
             assert answer.generations == without.generations
-            found = _given(session, answer, {}, answer.hits).data["results"]
+            found = _render(session, answer, {}, answer.hits).data["results"]
         finally:
             REACHABLE.reset(reached)
         assert {each["file_path"]: each["doc_id"] for each in found}["plain.md"] == "plain"
-        again = _given(session, without, {}, without.hits).data["results"]
+        again = _render(session, without, {}, without.hits).data["results"]
         assert {each["file_path"]: each["doc_id"] for each in again} == named

@@ -1,7 +1,7 @@
-"""Which tools a server offers: our own, or those that clients of another system know.
+"""Choose the tools a server offers: Lookfar's own, or those of a system its clients know.
 
-Takes: names of toolsets. Gives: their tools. Refuses: a name it does not know. Each toolset
-is a thin adapter over the same library, in a module of its own, imported when it is chosen.
+Each toolset is a thin adapter over the same library, in a module that is imported when the
+toolset is chosen.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lookfar.serve.tools.tool import Tool
 DEFAULT: Final = "default"
 ALL: Final = "all"
 _LONGEST_NAME: Final = 100
-"""Characters of a name that others are compared with: comparing takes time."""
+"""Characters of an unknown name that are compared with known names, to bound the time."""
 
 _TABLES: Final[Mapping[str, str]] = {
     DEFAULT: "lookfar.serve.tools.table",
@@ -33,44 +33,41 @@ _TABLES: Final[Mapping[str, str]] = {
 NAMES: Final = (*_TABLES, ALL)
 
 OWN_DATA: Final = frozenset({"document-db"})
-"""Whose tools write nothing but what Lookfar keeps for the user. Without writing they would be
-of no use, so whoever asks for such a toolset by its name has allowed it."""
+"""Toolsets that write only Lookfar's own data. They are useless without writing, so naming one
+also allows its writes."""
 
 
 def load_toolset(name: str) -> tuple[Tool, ...]:
-    """The tools of one toolset."""
     if name not in _TABLES:
-        raise InvalidArgument(
-            f"There is no toolset {name!r}.", hint=f"Toolsets: {', '.join(NAMES)}."
-        )
+        raise InvalidArgument(f"Unknown toolset {name!r}.", hint=f"Toolsets: {', '.join(NAMES)}.")
     tools: tuple[Tool, ...] = import_module(_TABLES[name]).TOOLS
     return tools
 
 
 def explain_missing_tool(name: str, offered: Iterable[str]) -> str:
-    """What to do about a tool that is not offered; empty where nothing is known of it."""
+    """Return a hint for a tool that is not offered, or an empty string."""
     plain = name.replace(".", "_")
     for owner in _TABLES:
         for tool in load_toolset(owner):
             if tool.writes and tool.name.replace(".", "_") == plain:
-                beside = "" if owner == DEFAULT else f" --toolset {owner}"
-                return f"It writes, so it is only offered where the server has --write{beside}."
+                option = "" if owner == DEFAULT else f" --toolset {owner}"
+                return f"It writes, so it is only offered where the server has --write{option}."
     near = get_close_matches(name[:_LONGEST_NAME], list(offered), n=1, cutoff=0.4)
     return f"Did you mean {near[0]!r}?" if near else ""
 
 
 def load_tools(names: Sequence[str]) -> tuple[Tool, ...]:
-    """The tools of several toolsets together; names that clash say whose they are."""
-    wanted = list(_TABLES) if ALL in names else list(dict.fromkeys(names)) or [DEFAULT]
-    owned = [
+    """Return the tools of several toolsets; clashing names get their toolset as a prefix."""
+    chosen = list(_TABLES) if ALL in names else list(dict.fromkeys(names)) or [DEFAULT]
+    tools = [
         (name, replace(tool, writes=False) if name in OWN_DATA.intersection(names) else tool)
-        for name in wanted
+        for name in chosen
         for tool in load_toolset(name)
     ]
-    times = Counter(tool.name for _, tool in owned)
+    uses = Counter(tool.name for _, tool in tools)
     return tuple(
         replace(tool, name=f"{owner.replace('-', '_')}_{tool.name}")
-        if times[tool.name] > 1
+        if uses[tool.name] > 1
         else tool
-        for owner, tool in owned
+        for owner, tool in tools
     )

@@ -1,11 +1,10 @@
-"""The toolset ``anvil``: documentation by meaning, page, section and list.
+"""The ``anvil`` toolset: search documentation, read pages and sections, list pages.
 
-Takes: checked arguments and a session. Gives: the shapes that clients of Anvil know, heading
-paths joined by `` > ``; where something was cut or may be missing, a ``note`` says so.
-Refuses: what is not there, with the tool that lists what is.
+Results have the shapes that clients of Anvil know, with heading paths joined by `` > ``. A
+``note`` says what was cut or may be missing.
 
-Markdown only, unless the settings name the files to read. With several folders a path begins
-with the name of its collection.
+Only Markdown is searched, unless the settings name the files to read. With several folders a
+path begins with the name of its collection.
 """
 
 from __future__ import annotations
@@ -22,27 +21,27 @@ from lookfar.library import Library
 from lookfar.model import ROOT_HEADING, Answer, Filters, Page
 from lookfar.serve.tools.tool import MOST_TOKENS, Call, Input, Json, Result, Session, Tool
 from lookfar.serve.toolsets.common import (
-    WHOLE,
+    UNLIMITED,
     Filled,
-    admitted,
-    begin_with,
-    cost,
-    fit,
+    add_note,
+    count_tokens,
+    describe_gaps,
+    describe_hidden_characters,
+    display_path,
+    fit_list,
     fit_text,
-    flagged,
-    located,
-    noted,
-    owner_of,
-    relaxed,
-    shown,
-    when,
+    format_time,
+    resolve_path,
+    split_collection,
+    suggest_prefixes,
+    trim_path,
 )
 
-_BETWEEN: Final = " > "
+_SEPARATOR: Final = " > "
 
 
 def refusal(error: LookfarError) -> Json:
-    """An error as Anvil's clients read it."""
+    """Render an error in Anvil's shape."""
     return {"error": error.message, "code": error.code, "hint": error.hint}
 
 
@@ -57,40 +56,40 @@ class SearchDocsInput(Input):
 
 def _search_docs(session: Session, given: SearchDocsInput, call: Call) -> Result:
     library = session.library
-    answer = _asked(library, given, call)
+    answer = _search(library, given, call)
     try:
-        pages = _pages(library, answer)
+        pages = _load_pages(library, answer)
     except InvalidArgument:
-        # The generation that answered was purged before its pages were looked up.
-        answer = _asked(library, given, call)
-        pages = _pages(library, answer)
+        # The generation that answered was purged before its pages were loaded.
+        answer = _search(library, given, call)
+        pages = _load_pages(library, answer)
     results: list[Json] = []
     for hit in answer.hits:
         page = pages[hit.collection, hit.uri]
-        chunk = next(each for each in page.chunks if each.id == hit.chunk_id)
-        about = {
-            "file_path": shown(library, hit.collection, hit.uri),
-            "heading_path": _BETWEEN.join(hit.heading_path),
+        chunk = next(chunk for chunk in page.chunks if chunk.id == hit.chunk_id)
+        metadata = {
+            "file_path": display_path(library, hit.collection, hit.uri),
+            "heading_path": _SEPARATOR.join(hit.heading_path),
             "heading_level": max(1, chunk.level),
-            "last_modified": when(page.modified_ns),
+            "last_modified": format_time(page.modified_ns),
             "char_count": len(hit.text),
         }
         score = min(1.0, max(0.0, hit.score))
-        results.append({"content": hit.text, "score": score, "metadata": about})
+        results.append({"content": hit.text, "score": score, "metadata": metadata})
     shape: Json = {
         "results": results,
-        "total_chunks": _chunks_in(library),
+        "total_chunks": _count_chunks(library),
         "query_ms": round(answer.took_ms, 3),
     }
-    notes = fit(shape, "results", "content", narrow="Ask for fewer, or use file_filter.")
-    texts = [(each["metadata"]["file_path"], each["content"]) for each in shape["results"]]
-    notes += [*admitted(answer.incomplete), *flagged(texts)]
-    return Result(noted(shape, notes), f"{len(results)} results", verbatim=True)
+    notes = fit_list(shape, "results", "content", narrow="Ask for fewer, or use file_filter.")
+    texts = [(row["metadata"]["file_path"], row["content"]) for row in shape["results"]]
+    notes += [*describe_gaps(answer.incomplete), *describe_hidden_characters(texts)]
+    return Result(add_note(shape, notes), f"{len(results)} results", verbatim=True)
 
 
-def _asked(library: Library, given: SearchDocsInput, call: Call) -> Answer:
-    """The answer, chunk by chunk and each chunk whole."""
-    collections, filters = _narrowed(library, given.file_filter)
+def _search(library: Library, given: SearchDocsInput, call: Call) -> Answer:
+    """Search for single chunks, each with its whole text."""
+    collections, filters = _parse_filter(library, given.file_filter)
     return library.search(
         given.query,
         top_k=given.top_k,
@@ -100,52 +99,52 @@ def _asked(library: Library, given: SearchDocsInput, call: Call) -> Answer:
             library.settings.search,
             per_document=0,
             merge_gap=-1,
-            max_excerpt_chars=WHOLE,
-            # Its answers have no place for where else a text stands.
+            max_excerpt_chars=UNLIMITED,
+            # Anvil's shape has no field for copies of a text, so each copy is a result.
             dedup_exact=False,
         ),
         on_progress=call.on_progress(),
     )
 
 
-def _pages(library: Library, answer: Answer) -> dict[tuple[str, str], Page]:
-    """The pages that hits stand in, as the generation that answered has them."""
-    named = dict.fromkeys((hit.collection, hit.uri) for hit in answer.hits)
+def _load_pages(library: Library, answer: Answer) -> dict[tuple[str, str], Page]:
+    """Load the pages that contain the hits from the generation that answered."""
+    documents = dict.fromkeys((hit.collection, hit.uri) for hit in answer.hits)
     return {
         (name, uri): library.page(uri, collection=name, as_of=answer.generations[name])
-        for name, uri in named
+        for name, uri in documents
     }
 
 
-def _narrowed(library: Library, file_filter: str) -> tuple[tuple[str, ...], Filters]:
-    """The collections and documents that a filter admits."""
-    wanted, languages = relaxed(file_filter), _languages(library)
-    owner, rest = owner_of(library, wanted)
+def _parse_filter(library: Library, file_filter: str) -> tuple[tuple[str, ...], Filters]:
+    """Return the collections and the filters that ``file_filter`` selects."""
+    wanted, languages = trim_path(file_filter), _select_languages(library)
+    owner, rest = split_collection(library, wanted)
     if owner:
         by_glob = Filters(glob=rest, languages=languages)
         by_prefix = Filters(prefix=rest, languages=languages)
         return (owner,), by_glob if "*" in rest else by_prefix
     if "*" in wanted and ("/" not in wanted or wanted.startswith("**/")):
         return (), Filters(glob=wanted, languages=languages)
-    begun = tuple(name for name in library.collections if f"{name}/".startswith(wanted))
-    if not begun:
+    matching = tuple(name for name in library.collections if f"{name}/".startswith(wanted))
+    if not matching:
         raise InvalidArgument(
-            f"No path here begins with {file_filter[:100]!r}.", hint=begin_with(library)
+            f"No path begins with {file_filter[:100]!r}.", hint=suggest_prefixes(library)
         )
-    return begun, Filters(languages=languages)
+    return matching, Filters(languages=languages)
 
 
-def _languages(library: Library) -> tuple[str, ...]:
+def _select_languages(library: Library) -> tuple[str, ...]:
     return () if library.settings.sources.include else ("markdown",)
 
 
-def _chunks_in(library: Library) -> int:
+def _count_chunks(library: Library) -> int:
     return sum(
-        each.counts.chunks
+        generation.counts.chunks
         for name in library.collections
         if library.folder(name).indexed
-        for each in library.snapshots(collection=name)
-        if each.active
+        for generation in library.snapshots(collection=name)
+        if generation.active
     )
 
 
@@ -158,31 +157,33 @@ class GetPageInput(Input):
 
 def _get_page(session: Session, given: GetPageInput, call: Call) -> Result:
     library = session.library
-    page = _page(library, given.file_path, call)
+    page = _load_page(library, given.file_path, call)
     chunks = [
         {
-            "content": page.text[each.start : each.end],
-            "heading_path": _BETWEEN.join(each.heading_path),
-            "heading_level": max(1, each.level),
-            "char_count": each.end - each.start,
+            "content": page.text[chunk.start : chunk.end],
+            "heading_path": _SEPARATOR.join(chunk.heading_path),
+            "heading_level": max(1, chunk.level),
+            "char_count": chunk.end - chunk.start,
             "ordinal": ordinal,
         }
-        for ordinal, each in enumerate(page.chunks)
+        for ordinal, chunk in enumerate(page.chunks)
     ]
     shape: Json = {
-        "file_path": shown(library, page.collection, page.uri),
-        "title": _title(page),
-        "last_modified": when(page.modified_ns),
-        "total_chars": sum(each.end - each.start for each in page.chunks),
+        "file_path": display_path(library, page.collection, page.uri),
+        "title": _find_title(page),
+        "last_modified": format_time(page.modified_ns),
+        "total_chars": sum(chunk.end - chunk.start for chunk in page.chunks),
         "chunks": chunks,
     }
-    notes = fit(shape, "chunks", "content", narrow="Read the rest by heading with get_section.")
-    notes += [*admitted(page.incomplete), *flagged([(page.uri, page.text)])]
-    return Result(noted(shape, notes), f"{len(chunks)} chunks", verbatim=True)
+    notes = fit_list(
+        shape, "chunks", "content", narrow="Read the rest by heading with get_section."
+    )
+    notes += [*describe_gaps(page.incomplete), *describe_hidden_characters([(page.uri, page.text)])]
+    return Result(add_note(shape, notes), f"{len(chunks)} chunks", verbatim=True)
 
 
-def _page(library: Library, path: str, call: Call) -> Page:
-    collection, uri = located(library, path)
+def _load_page(library: Library, path: str, call: Call) -> Page:
+    collection, uri = resolve_path(library, path)
     near: list[str] = []
     try:
         page = library.page(uri, collection=collection, on_progress=call.on_progress())
@@ -190,16 +191,14 @@ def _page(library: Library, path: str, call: Call) -> Page:
             return page
     except NotFound as missing:
         if "candidates" not in missing.details:
-            raise  # It is the folder that is missing.
-        near = [shown(library, collection, each) for each in missing.details["candidates"]]
+            raise  # The folder itself is missing.
+        near = [display_path(library, collection, uri) for uri in missing.details["candidates"]]
     nearest = f" Nearest: {', '.join(near)}." if near else ""
-    raise NotFound(
-        f"There is no page {path[:200]!r}.", hint=f"list_pages tells which there are.{nearest}"
-    )
+    raise NotFound(f"Page {path[:200]!r} not found.", hint=f"list_pages lists all pages.{nearest}")
 
 
-def _title(page: Page) -> str:
-    first = next((each.title for each in page.sections if each.level == 1), "")
+def _find_title(page: Page) -> str:
+    first = next((section.title for section in page.sections if section.level == 1), "")
     return first or PurePosixPath(page.uri).stem
 
 
@@ -213,48 +212,57 @@ class GetSectionInput(Input):
 
 def _get_section(session: Session, given: GetSectionInput, call: Call) -> Result:
     library = session.library
-    page = _page(library, given.file_path, call)
-    path, level, content = _section(page, given.heading_path.strip())
-    about = {
-        "file_path": shown(library, page.collection, page.uri),
+    page = _load_page(library, given.file_path, call)
+    path, level, content = _find_section(page, given.heading_path.strip())
+    metadata = {
+        "file_path": display_path(library, page.collection, page.uri),
         "heading_path": path,
         "heading_level": max(1, level),
-        "last_modified": when(page.modified_ns),
+        "last_modified": format_time(page.modified_ns),
         "char_count": len(content),
     }
-    shape: Json = {"content": content, "metadata": about}
+    shape: Json = {"content": content, "metadata": metadata}
     notes = fit_text(
         shape, "content", narrow="Read its subsections, or its parts as get_page names them."
     )
-    notes += [*admitted(page.incomplete), *flagged([(page.uri, shape["content"])])]
-    return Result(noted(shape, notes), path, verbatim=True)
+    notes += [
+        *describe_gaps(page.incomplete),
+        *describe_hidden_characters([(page.uri, shape["content"])]),
+    ]
+    return Result(add_note(shape, notes), path, verbatim=True)
 
 
-def _section(page: Page, wanted: str) -> tuple[str, int, str]:
-    """The heading path, level and text meant: a section with all below it, or a chunk.
+def _find_section(page: Page, wanted: str) -> tuple[str, int, str]:
+    """Return the heading path, level and text of a section with its subsections, or of a chunk.
 
-    Sections that are called the same are given together: a path cannot tell them apart.
+    Sections with the same path are joined, because the path cannot tell them apart.
     """
-    named = [each for each in page.sections if _BETWEEN.join(each.path) == wanted and each.path]
-    if named:
-        text = "".join(page.text[each.span.start : each.span.end] for each in named)
-        return wanted, named[0].level, text
-    # What stands above the first heading, and single parts of long sections.
+    sections = [
+        section
+        for section in page.sections
+        if section.path and _SEPARATOR.join(section.path) == wanted
+    ]
+    if sections:
+        text = "".join(page.text[section.span.start : section.span.end] for section in sections)
+        return wanted, sections[0].level, text
+    # Only chunks have the text above the first heading and the parts of long sections.
     root = wanted == ROOT_HEADING
     chunks = [
-        each
-        for each in page.chunks
-        if _BETWEEN.join(each.heading_path) == wanted or (root and not each.level)
+        chunk
+        for chunk in page.chunks
+        if _SEPARATOR.join(chunk.heading_path) == wanted or (root and not chunk.level)
     ]
     if chunks:
-        text = "".join(page.text[each.start : each.end] for each in chunks)
+        text = "".join(page.text[chunk.start : chunk.end] for chunk in chunks)
         return wanted, chunks[0].level, text
-    paths = dict.fromkeys(_BETWEEN.join(each.path) or ROOT_HEADING for each in page.sections)
+    paths = dict.fromkeys(
+        _SEPARATOR.join(section.path) or ROOT_HEADING for section in page.sections
+    )
     near = get_close_matches(wanted, list(paths), n=3, cutoff=0.3)
     nearest = f" Nearest: {'; '.join(near)}." if near else ""
     raise NotFound(
         f"{page.uri!r} has no section {wanted[:200]!r}.",
-        hint=f"get_page gives its headings.{nearest}",
+        hint=f"get_page lists its headings.{nearest}",
     )
 
 
@@ -267,35 +275,35 @@ class ListPagesInput(Input):
 
 def _list_pages(session: Session, given: ListPagesInput, call: Call) -> Result:
     library = session.library
-    folder = relaxed(given.prefix).rstrip("/")
-    languages = _languages(library)
+    folder = trim_path(given.prefix).rstrip("/")
+    languages = _select_languages(library)
     pages: list[Json] = []
     notes: list[str] = []
     for name in library.collections:
-        found, said = library.pages(collection=name, on_progress=call.on_progress())
-        notes += admitted(said)
-        for each in found:
-            path = shown(library, name, each.uri)
+        entries, gaps = library.pages(collection=name, on_progress=call.on_progress())
+        notes += describe_gaps(gaps)
+        for entry in entries:
+            path = display_path(library, name, entry.uri)
             below = not folder or path.startswith(f"{folder}/")
-            if below and (not languages or each.language in languages):
+            if below and (not languages or entry.language in languages):
                 pages.append(
                     {
                         "file_path": path,
-                        "title": each.heading or PurePosixPath(each.uri).stem,
-                        "headings": list(dict.fromkeys(map(_BETWEEN.join, each.headings))),
-                        "chunk_count": each.chunks,
-                        "total_chars": each.chars,
-                        "last_modified": when(each.modified_ns),
+                        "title": entry.heading or PurePosixPath(entry.uri).stem,
+                        "headings": list(dict.fromkeys(map(_SEPARATOR.join, entry.headings))),
+                        "chunk_count": entry.chunks,
+                        "total_chars": entry.chars,
+                        "last_modified": format_time(entry.modified_ns),
                     }
                 )
     pages.sort(key=lambda page: str(page["file_path"]))
     shape: Json = {"pages": pages, "total_pages": len(pages)}
-    if cost(shape) > MOST_TOKENS // 2:
-        # Names of pages are worth more than their headings, which get_page gives too.
+    if count_tokens(shape) > MOST_TOKENS // 2:
+        # Drop headings before pages: get_page returns headings too.
         shape["pages"] = [{**page, "headings": []} for page in pages]
-        notes.append("Headings are left out of so long a list.")
-    notes += fit(shape, "pages", narrow="Name a folder as prefix, or use search_docs.")
-    return Result(noted(shape, notes), f"{len(pages)} pages", verbatim=True)
+        notes.append("The list is long, so it has no headings.")
+    notes += fit_list(shape, "pages", narrow="Name a folder as prefix, or use search_docs.")
+    return Result(add_note(shape, notes), f"{len(pages)} pages", verbatim=True)
 
 
 # --- the table ----------------------------------------------------------------------------------

@@ -1,10 +1,7 @@
-"""What toolsets in other systems' shapes share: texts that say something, paths, a budget, notes.
+"""Helpers shared by the toolsets of other systems: paths, the token budget and notes.
 
-Takes: a library of one folder or several, and results on their way out. Gives: paths that stay
-unique and lead back, results that cost what they may, and one key, ``note``, for what a shape
-has no place for. Refuses: blank texts, and paths that leave the folder.
-
-With several folders a path begins with the name of its collection: ``docs/guide/a.md``.
+With several folders a path begins with the name of its collection: ``docs/guide/a.md``. Anything
+a system's result shape has no field for goes into one extra key, ``note``.
 """
 
 from __future__ import annotations
@@ -24,142 +21,141 @@ from lookfar.retrieve.answer.pack import cut, tokens
 from lookfar.serve.show.printable import safe_name
 from lookfar.serve.tools.tool import MOST_TOKENS, Json
 
-WHOLE: Final = 10**9
-"""Characters of an excerpt: chunks are given whole, as far as the budget goes."""
+UNLIMITED: Final = 10**9
+"""An excerpt length in characters that no chunk reaches; only the token budget cuts."""
 
-_FOR_NOTES = 400
-_WORTH_READING = 100
-_MOST_NAMED = 5
+_NOTE_TOKENS = 400
+_MIN_CUT_TOKENS = 100
+_MAX_FLAGGED = 5
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
-"""Of the years 1 and 9999: a disk may claim others, and dates cannot."""
+"""The range of ``datetime``, years 1 to 9999; file systems can report times outside it."""
 
 
-def _not_blank(text: str) -> str:
+def _check_not_blank(text: str) -> str:
     if not text.strip():
-        raise ValueError("it is blank")
+        raise ValueError("it must not be blank")
     return text
 
 
-Filled = Annotated[str, Field(min_length=1), AfterValidator(_not_blank)]
-"""A text with something in it."""
-NotBlank = Annotated[str, AfterValidator(_not_blank)]
-"""The same, for shapes that promise a text and no more."""
+Filled = Annotated[str, Field(min_length=1), AfterValidator(_check_not_blank)]
+"""A text that is not blank."""
+NotBlank = Annotated[str, AfterValidator(_check_not_blank)]
+"""The same, for schemas without a minimum length."""
 
 
 # --- paths --------------------------------------------------------------------------------------
 
 
-def relaxed(path: str) -> str:
-    """A path without the ``./`` or ``/`` that some put before it."""
+def trim_path(path: str) -> str:
+    """Remove a leading ``./`` or ``/``."""
     return path.removeprefix("./").lstrip("/")
 
 
-def shown(library: Library, collection: str, uri: str) -> str:
-    """A document's path as this library's callers know it."""
+def display_path(library: Library, collection: str, uri: str) -> str:
+    """Return a document's path, with its collection where the library has several."""
     return uri if len(library.collections) == 1 else f"{collection}/{uri}"
 
 
-def owner_of(library: Library, path: str) -> tuple[str, str]:
-    """The collection that a path begins with, or none, and the rest of the path."""
+def split_collection(library: Library, path: str) -> tuple[str, str]:
+    """Split a path into its collection, empty if it names none, and the rest."""
     if len(library.collections) == 1:
         return library.collection, path
-    having = [name for name in library.collections if path.startswith(f"{name}/")]
-    owner = max(having, key=len, default="")
+    matching = [name for name in library.collections if path.startswith(f"{name}/")]
+    owner = max(matching, key=len, default="")
     return owner, path[len(owner) + 1 :] if owner else path
 
 
-def located(library: Library, path: str) -> tuple[str, str]:
-    """The collection and the URI that a path means."""
-    owner, uri = owner_of(library, relaxed(path))
+def resolve_path(library: Library, path: str) -> tuple[str, str]:
+    """Return the collection and the URI of a path."""
+    owner, uri = split_collection(library, trim_path(path))
     if ".." in uri.split("/"):
         raise OutsideRoot(
             f"{path!r} leaves the folder.", hint="Give a path below it, without '..'."
         )
     if not owner:
-        raise NotFound(f"No folder here has {path!r}.", hint=begin_with(library))
+        raise NotFound(f"No folder here has {path!r}.", hint=suggest_prefixes(library))
     return owner, uri
 
 
-def begin_with(library: Library) -> str:
+def suggest_prefixes(library: Library) -> str:
     return f"Paths here begin with one of: {', '.join(library.collections)}."
 
 
-def when(modified_ns: int) -> str:
-    """A time of change in ISO form, to the second."""
+def format_time(modified_ns: int) -> str:
+    """Return a modification time in ISO format, to the second."""
     second = min(max(modified_ns // 10**9, _FIRST_SECOND), _LAST_SECOND)
     return datetime.fromtimestamp(second, UTC).isoformat().replace("+00:00", "Z")
 
 
-# --- what a result may cost, and what it has to admit -------------------------------------------
+# --- token budget and notes ---------------------------------------------------------------------
 
 
-def cost(shape: object) -> int:
-    """Tokens of a shape as it is sent."""
+def count_tokens(shape: object) -> int:
+    """Count the tokens of a result as it is sent."""
     return tokens(json.dumps(shape, ensure_ascii=False, separators=(",", ":")))
 
 
-def fit(shape: Json, key: str, text: str = "", *, narrow: str) -> list[str]:
-    """Shorten the list at ``key`` until all of ``shape`` costs no more than a result may.
+def fit_list(shape: Json, key: str, text: str = "", *, narrow: str) -> list[str]:
+    """Shorten the list at ``key`` until ``shape`` fits the token budget.
 
-    The last item kept may be cut at its ``text``, and then says ``truncated``. Gives what
-    has to be said of it; ``narrow`` is how to get at the rest.
+    The last item may have its ``text`` cut and is then marked ``truncated``. Return the notes
+    that say so; ``narrow`` tells the caller how to get the rest.
     """
     items: list[Json] = shape[key]
-    kept: list[Json] = []
-    shape[key] = kept
-    room = MOST_TOKENS - _FOR_NOTES - cost(shape)
+    fitting: list[Json] = []
+    shape[key] = fitting
+    room = MOST_TOKENS - _NOTE_TOKENS - count_tokens(shape)
     for item in items:
-        price = cost(item) + 1
+        price = count_tokens(item) + 1
         if price > room:
-            if text and room >= _WORTH_READING:
-                kept.append(_cut(item, text, room))
+            if text and room >= _MIN_CUT_TOKENS:
+                fitting.append(_cut_text(item, text, room))
             break
-        kept.append(item)
+        fitting.append(item)
         room -= price
-    left = len(items) - len(kept)
-    if not left and not (kept and kept[-1].get("truncated")):
+    truncated = bool(fitting and fitting[-1].get("truncated"))
+    if len(fitting) == len(items) and not truncated:
         return []
-    last = " The last one is cut." if kept and kept[-1].get("truncated") else ""
-    given = f"{len(kept)} of {len(items)} {key} are given, as many as fit."
-    return [f"{given}{last} {narrow}"]
+    last = " The last one is cut." if truncated else ""
+    return [f"{len(fitting)} of {len(items)} {key} are given, as many as fit.{last} {narrow}"]
 
 
 def fit_text(shape: Json, text: str, *, narrow: str) -> list[str]:
-    """The same for a shape that has one long text."""
-    if cost(shape) <= MOST_TOKENS - _FOR_NOTES:
+    """Do the same for a shape with one long text."""
+    if count_tokens(shape) <= MOST_TOKENS - _NOTE_TOKENS:
         return []
-    whole = len(shape[text])
-    shape.update(_cut(shape, text, MOST_TOKENS - _FOR_NOTES))
-    return [f"The first {len(shape[text]):,} of {whole:,} characters are given. {narrow}"]
+    length = len(shape[text])
+    shape.update(_cut_text(shape, text, MOST_TOKENS - _NOTE_TOKENS))
+    return [f"The first {len(shape[text]):,} of {length:,} characters are given. {narrow}"]
 
 
-def _cut(item: Json, text: str, room: int) -> Json:
+def _cut_text(item: Json, text: str, room: int) -> Json:
     shorter = {**item, "truncated": True}
-    most = room
-    while cost(shorter) > room and most:
-        # Escapes make a text longer than it looks, so the first guess may be too much.
-        shorter[text] = cut(item[text], most)
-        most = most * 9 // 10
+    limit = room
+    while count_tokens(shorter) > room and limit:
+        # JSON escapes make a text longer, so the first guess may still be too long.
+        shorter[text] = cut(item[text], limit)
+        limit = limit * 9 // 10
     return shorter
 
 
-def admitted(notes: Iterable[Incomplete]) -> list[str]:
-    """What an answer may be missing, in words."""
-    return [safe_name(f"Incomplete ({each.reason}): {each.detail}.") for each in notes]
+def describe_gaps(notes: Iterable[Incomplete]) -> list[str]:
+    """Say what an answer may be missing."""
+    return [safe_name(f"Incomplete ({note.reason}): {note.detail}.") for note in notes]
 
 
-def flagged(texts: Sequence[tuple[str, str]]) -> list[str]:
-    """Which of these named texts hold characters that show something else than they are."""
-    found = [
+def describe_hidden_characters(texts: Sequence[tuple[str, str]]) -> list[str]:
+    """Say which of these named texts contain invisible or misleading characters."""
+    warnings = [
         safe_name(f"{name} contains {' and '.join(flags(text))} characters.")
         for name, text in texts
         if flags(text)
     ]
-    return list(dict.fromkeys(found))[:_MOST_NAMED]
+    return list(dict.fromkeys(warnings))[:_MAX_FLAGGED]
 
 
-def noted(shape: Json, notes: Sequence[str]) -> Json:
-    """The shape, with a note where there is something to say."""
+def add_note(shape: Json, notes: Sequence[str]) -> Json:
+    """Add the notes, if any, to the shape and return it."""
     if notes:
-        shape["note"] = cut(" ".join(notes), _FOR_NOTES - 20)
+        shape["note"] = cut(" ".join(notes), _NOTE_TOKENS - 20)
     return shape

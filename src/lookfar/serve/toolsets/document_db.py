@@ -1,8 +1,8 @@
-"""The toolset ``document-db``: programs insert texts, find what is near, and delete for good.
+"""The ``document-db`` toolset: insert texts, find similar ones, and delete them for good.
 
-Takes: checked arguments and a session. Gives: the shapes that clients of Document DB know; a
-``score`` is a cosine distance, the nearest first, and is left out where none was measured.
-Refuses: with ``NOT_FOUND`` what is not there and with ``INVALID_REQUEST`` what is wrong.
+Results have the shapes that clients of Document DB know. A ``score`` is a cosine distance,
+nearest first, and is absent where none was measured. Errors have the code ``NOT_FOUND`` or
+``INVALID_REQUEST`` where one of them fits.
 """
 
 from __future__ import annotations
@@ -13,34 +13,31 @@ from pydantic import AfterValidator, Field
 
 from lookfar.collections.inserting import checked_name
 from lookfar.errors import InvalidArgument, LookfarError, NotFound
-from lookfar.serve.show.json_shapes import similar as shape_of
+from lookfar.serve.show.json_shapes import similar as render_chunk
 from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
-from lookfar.serve.toolsets.common import admitted, fit, flagged, noted
+from lookfar.serve.toolsets.common import (
+    NotBlank,
+    add_note,
+    describe_gaps,
+    describe_hidden_characters,
+    fit_list,
+)
 
 if TYPE_CHECKING:
     from lookfar.collections.databases import Documents
 
-_USUAL: Final = 10
-_MOST: Final = 1_000
+_DEFAULT_TOP_K: Final = 10
+_MAX_TOP_K: Final = 1_000
 
 
-def _within(number: int) -> int:
-    if not 1 <= number <= _MOST:
-        raise ValueError(f"it is not from 1 to {_MOST:,}")
+def _check_top_k(number: int) -> int:
+    if not 1 <= number <= _MAX_TOP_K:
+        raise ValueError(f"it must be from 1 to {_MAX_TOP_K:,}")
     return number
 
 
-def _not_blank(text: str) -> str:
-    if not text.strip():
-        raise ValueError("it is blank")
-    return text
-
-
-Filled = Annotated[str, AfterValidator(_not_blank)]
-
-
 def refusal(error: LookfarError) -> Json:
-    """An error in the two words that clients of Document DB know, where one of them fits."""
+    """Render an error, with a code of Document DB where one fits."""
     code = error.code
     if isinstance(error, NotFound):
         code = "NOT_FOUND"
@@ -53,7 +50,7 @@ def refusal(error: LookfarError) -> Json:
 Name = Annotated[str, Field(description="Letters, digits, _ and -; default: vectors")]
 
 
-def _database(session: Session, name: str) -> Documents:
+def _get_database(session: Session, name: str) -> Documents:
     if name:
         checked_name(name)
     return session.library.database(name)
@@ -63,30 +60,30 @@ def _database(session: Session, name: str) -> Documents:
 
 
 class CreateInput(Input):
-    db_name: Annotated[Filled, Field(description="Letters, digits, _ and -")]
+    db_name: Annotated[NotBlank, Field(description="Letters, digits, _ and -")]
 
 
 def _create(session: Session, given: CreateInput, _: Call) -> Result:
-    place = _database(session, given.db_name).create()
-    shape = {"success": True, "db_path": str(place)}
-    return Result(shape, f"{given.db_name} is there.", verbatim=True)
+    path = _get_database(session, given.db_name).create()
+    shape = {"success": True, "db_path": str(path)}
+    return Result(shape, f"The database {given.db_name} is ready.", verbatim=True)
 
 
 class InsertInput(Input):
-    text: Annotated[Filled, Field(description="At most 100,000 characters")]
+    text: Annotated[NotBlank, Field(description="At most 100,000 characters")]
     metadata: Annotated[dict[str, Any], Field(description="Kept beside it")] = {}
     db_name: Name = ""
 
 
 def _insert(session: Session, given: InsertInput, _: Call) -> Result:
-    made = _database(session, given.db_name).insert(given.text, given.metadata)
-    shape = {"doc_id": made.doc_id, "chunk_count": made.chunk_count}
-    return Result(shape, f"Inserted {made.doc_id}.", verbatim=True)
+    document = _get_database(session, given.db_name).insert(given.text, given.metadata)
+    shape = {"doc_id": document.doc_id, "chunk_count": document.chunk_count}
+    return Result(shape, f"Inserted {document.doc_id}.", verbatim=True)
 
 
 class FindInput(Input):
-    text: Annotated[Filled, Field(description="What to compare with")]
-    top_k: Annotated[int, AfterValidator(_within)] = _USUAL
+    text: Annotated[NotBlank, Field(description="What to compare with")]
+    top_k: Annotated[int, AfterValidator(_check_top_k)] = _DEFAULT_TOP_K
     db_name: Name = ""
     filter: Annotated[
         dict[str, Any], Field(description="Only documents whose metadata has these values")
@@ -94,29 +91,29 @@ class FindInput(Input):
 
 
 def _find(session: Session, given: FindInput, call: Call) -> Result:
-    found, notes = session.library.find_similar(
+    chunks, gaps = session.library.find_similar(
         given.text,
         database=checked_name(given.db_name) if given.db_name else "",
-        # Who names no number gets as many as the settings say.
+        # Without an explicit number the settings decide.
         top_k=given.top_k if "top_k" in given.model_fields_set else None,
         having=given.filter,
         on_progress=call.on_progress(),
     )
-    shape: Json = {"results": [shape_of(chunk) for chunk in found]}
-    said = fit(shape, "results", "text", narrow="Ask for fewer with top_k.")
-    said += admitted(notes)
-    said += flagged([(each["doc_id"], each["text"]) for each in shape["results"]])
-    told = f"{len(shape['results'])} chunks"
-    return Result(noted(shape, said), told, verbatim=True, listed="results")
+    shape: Json = {"results": [render_chunk(chunk) for chunk in chunks]}
+    notes = fit_list(shape, "results", "text", narrow="Ask for fewer with top_k.")
+    notes += describe_gaps(gaps)
+    notes += describe_hidden_characters([(row["doc_id"], row["text"]) for row in shape["results"]])
+    summary = f"{len(shape['results'])} chunks"
+    return Result(add_note(shape, notes), summary, verbatim=True, listed="results")
 
 
 class DeleteInput(Input):
-    doc_id: Annotated[Filled, Field(description="As insert_document gave it")]
+    doc_id: Annotated[NotBlank, Field(description="As insert_document gave it")]
     db_name: Name = ""
 
 
 def _delete(session: Session, given: DeleteInput, _: Call) -> Result:
-    chunks = _database(session, given.db_name).delete(given.doc_id)
+    chunks = _get_database(session, given.db_name).delete(given.doc_id)
     return Result({"deleted_chunks": chunks}, f"Deleted {given.doc_id}.", verbatim=True)
 
 

@@ -1,93 +1,97 @@
-"""The shape of a file's summary, as Search MCP's clients know it.
+"""Render a file's summary in the shape that Search MCP's clients know.
 
-Takes: a ``FileSummary`` and what is wished for. Gives: a JSON object that a reader can bear.
-Refuses: to leave things out in silence; where a list had to be cut, ``truncated`` says so.
+If the lists or docstrings are cut to fit the token budget, ``truncated`` says so.
 """
 
 from __future__ import annotations
 
 from lookfar.model import ClassSummary, FileSummary, FunctionSummary
 from lookfar.serve.tools.tool import Json
-from lookfar.serve.toolsets.single import fitting
+from lookfar.serve.toolsets.single import fit_to_budget
 
 
-def summary_shape(
-    found: FileSummary, took_ms: float, *, complexity: bool, docstrings: bool
+def render_summary(
+    summary: FileSummary, took_ms: float, *, complexity: bool, docstrings: bool
 ) -> Json:
-    """The summary with or without measures of complexity and documentation."""
-    lists = (found.functions, found.classes, found.imports, found.exports)
+    """Render a summary, optionally with complexity measures and docstrings."""
+    lists = (summary.functions, summary.classes, summary.imports, summary.exports)
     rows = max(map(len, lists))
-    texts = [each.docstring for each in found.functions]
-    texts += [each.docstring for each in found.classes]
+    texts = [function.docstring for function in summary.functions]
+    texts += [cls.docstring for cls in summary.classes]
     longest = max(map(len, texts), default=0)
 
-    def render(most: int, chars: int) -> Json:
-        cut = any(len(each) > most for each in lists) or (docstrings and chars < longest)
+    def render(limit: int, chars: int) -> Json:
+        cut = any(len(items) > limit for items in lists) or (docstrings and chars < longest)
         shape: Json = {
-            "path": found.uri,
-            "language": found.language,
+            "path": summary.uri,
+            "language": summary.language,
             "lines": {
-                "total": found.lines.total,
-                "code": found.lines.code,
-                "blank": found.lines.blank,
-                "comments": found.lines.comments,
+                "total": summary.lines.total,
+                "code": summary.lines.code,
+                "blank": summary.lines.blank,
+                "comments": summary.lines.comments,
             },
             "functions": [
-                _function(each, complexity, docstrings, chars) for each in found.functions[:most]
+                _render_function(function, complexity, docstrings, chars)
+                for function in summary.functions[:limit]
             ],
-            "classes": [_class(each, docstrings, chars) for each in found.classes[:most]],
+            "classes": [_render_class(cls, docstrings, chars) for cls in summary.classes[:limit]],
             "imports": [
-                {"source": each.source, "specifiers": list(each.specifiers)}
-                for each in found.imports[:most]
+                {"source": entry.source, "specifiers": list(entry.specifiers)}
+                for entry in summary.imports[:limit]
             ],
-            "exports": [{"name": each.name, "type": each.kind} for each in found.exports[:most]],
+            "exports": [
+                {"name": export.name, "type": export.kind} for export in summary.exports[:limit]
+            ],
         }
         if complexity:
             shape["complexity"] = {
-                "cyclomatic": found.complexity.cyclomatic,
-                "maxNesting": found.complexity.max_nesting,
-                "avgFunctionComplexity": round(found.complexity.average, 2),
-                "decisionPoints": found.complexity.decision_points,
-                "score": found.complexity.score,
+                "cyclomatic": summary.complexity.cyclomatic,
+                "maxNesting": summary.complexity.max_nesting,
+                "avgFunctionComplexity": round(summary.complexity.average, 2),
+                "decisionPoints": summary.complexity.decision_points,
+                "score": summary.complexity.score,
             }
         shape |= {
-            "size": found.size,
+            "size": summary.size,
             "extractionTimeMs": round(took_ms, 1),
-            "fullSupport": found.full_support,
+            "fullSupport": summary.full_support,
         }
         return {**shape, "truncated": True} if cut else shape
 
-    return fitting(rows, longest, render)
+    return fit_to_budget(rows, longest, render)
 
 
-def _function(each: FunctionSummary, complexity: bool, docstrings: bool, chars: int) -> Json:
+def _render_function(
+    function: FunctionSummary, complexity: bool, docstrings: bool, chars: int
+) -> Json:
     shape: Json = {
-        "name": each.name,
-        "type": each.kind,
-        "startLine": each.start_line,
-        "endLine": each.end_line,
-        "signature": each.signature,
+        "name": function.name,
+        "type": function.kind,
+        "startLine": function.start_line,
+        "endLine": function.end_line,
+        "signature": function.signature,
     }
     if docstrings:
-        shape["docstring"] = each.docstring[:chars]
+        shape["docstring"] = function.docstring[:chars]
     shape |= {
-        "isAsync": each.is_async,
-        "isExported": each.is_exported,
-        "paramCount": each.param_count,
+        "isAsync": function.is_async,
+        "isExported": function.is_exported,
+        "paramCount": function.param_count,
     }
     if complexity:
-        shape |= {"complexity": each.complexity, "nestingDepth": each.nesting}
+        shape |= {"complexity": function.complexity, "nestingDepth": function.nesting}
     return shape
 
 
-def _class(each: ClassSummary, docstrings: bool, chars: int) -> Json:
+def _render_class(cls: ClassSummary, docstrings: bool, chars: int) -> Json:
     shape: Json = {
-        "name": each.name,
-        "type": each.kind,
-        "startLine": each.start_line,
-        "endLine": each.end_line,
-        "signature": each.signature,
+        "name": cls.name,
+        "type": cls.kind,
+        "startLine": cls.start_line,
+        "endLine": cls.end_line,
+        "signature": cls.signature,
     }
     if docstrings:
-        shape["docstring"] = each.docstring[:chars]
-    return {**shape, "isExported": each.is_exported, "methods": list(each.methods)}
+        shape["docstring"] = cls.docstring[:chars]
+    return {**shape, "isExported": cls.is_exported, "methods": list(cls.methods)}

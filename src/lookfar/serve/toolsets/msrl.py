@@ -1,10 +1,9 @@
-"""The tools of MSRL: a vault of Markdown, hybrid search in fixed shares, exact excerpts.
+"""The ``msrl`` toolset: search and index a Markdown vault, with fixed hybrid weights.
 
-Takes: checked arguments and a session over one folder. Gives: the shapes that MSRL's
-clients know: snake_case from ``msrl.query``, camelCase from the others. Refuses: as
-``{"code", "message", "details"}`` with MSRL's codes; a query before anything is indexed.
+Results have the shapes that MSRL's clients know: snake_case from ``msrl.query``, camelCase from
+the other tools. Errors are ``{"code", "message", "details"}`` with MSRL's codes.
 
-Lookfar has no shards. What is indexed counts as one.
+Lookfar has no shards; a non-empty index is reported as one.
 """
 
 from __future__ import annotations
@@ -35,21 +34,27 @@ from lookfar.retrieve.fixed_shares import MEANING, WORDS, make_share_search
 from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
 from lookfar.serve.toolsets import msrl_documents
 from lookfar.serve.toolsets.common import Filled
-from lookfar.serve.toolsets.single import PATIENCE, fitting, only_folder, utc, worth_saying
+from lookfar.serve.toolsets.single import (
+    WRITER_WAIT_SECONDS,
+    build_warning,
+    fit_to_budget,
+    format_utc,
+    get_only_folder,
+)
 
 if TYPE_CHECKING:
     from lookfar.collections.folder import Folder
 
-_VECTOR, _BM25 = 0.75, 0.25
-_GAP = 200
+_VECTOR_WEIGHT, _BM25_WEIGHT = 0.75, 0.25
+_MERGE_GAP = 200
 _ARROW = " → "
-_DEBOUNCE = "msrl.debounce_ms"
+_DEBOUNCE_KEY = "msrl.debounce_ms"
 _ERRNO = re.compile(r"\[(E[A-Z0-9]+)\]")
-_READS = re.compile(r"while (reading|opening|examining)\b")
+_READ_MESSAGE = re.compile(r"while (reading|opening|examining)\b")
 
 
-def _folder(session: Session) -> Folder:
-    return only_folder(session, "msrl")
+def _get_folder(session: Session) -> Folder:
+    return get_only_folder(session, "msrl")
 
 
 # --- msrl.query ---------------------------------------------------------------------------------
@@ -75,7 +80,7 @@ class QueryInput(Input):
 
 
 def _query(session: Session, given: QueryInput, call: Call) -> Result:
-    folder = _folder(session)
+    folder = _get_folder(session)
     if not folder.indexed:
         building = " It is being built." if folder.building_since else ""
         raise NotIndexed(f"Nothing is indexed yet.{building}", hint="Call msrl.reindex first.")
@@ -84,31 +89,33 @@ def _query(session: Session, given: QueryInput, call: Call) -> Result:
             given.query,
             mode="hybrid",
             top_k=given.top_k,
-            filters=_filters(given.filters),
+            filters=_build_filters(given.filters),
             explain=True,
             tuned=replace(folder.settings.search, max_excerpt_chars=given.max_excerpt_chars),
-            answering=make_share_search(vector=_VECTOR, keyword=_BM25, gap=_GAP),
+            answering=make_share_search(
+                vector=_VECTOR_WEIGHT, keyword=_BM25_WEIGHT, gap=_MERGE_GAP
+            ),
             on_progress=call.on_progress(),
         )
     except InvalidArgument as error:
-        raise _about_the_query(error, given.query) from error
+        raise _add_query_details(error, given.query) from error
     meta: Json = {"took_ms": round(answer.took_ms, 3)}
     if given.debug.include_shards_searched:
         meta["shards_searched"] = [0] if folder.status(check=False).counts.chunks else []
+    if warning := build_warning(answer):
+        meta["note"] = warning
 
-    if said := worth_saying(answer):
-        meta["note"] = said
+    def render(rows: int, chars: int) -> Json:
+        scores = given.debug.include_scores
+        results = [_render_hit(hit, chars, scores=scores) for hit in answer.hits[:rows]]
+        return {"results": results, "meta": meta}
 
-    def render(rows: int, most: int) -> Json:
-        shown = [_result(hit, most, given.debug.include_scores) for hit in answer.hits[:rows]]
-        return {"results": shown, "meta": meta}
-
-    shape = fitting(len(answer.hits), given.max_excerpt_chars, render)
+    shape = fit_to_budget(len(answer.hits), given.max_excerpt_chars, render)
     return Result(shape, "", verbatim=True)
 
 
-def _filters(given: QueryFilters) -> Filters:
-    # An arrow in front says that only arrows separate headings: ">" is part of a title here.
+def _build_filters(given: QueryFilters) -> Filters:
+    # A leading arrow makes arrows the only separator, so that ">" can be part of a title.
     heading = given.heading_path_contains
     return Filters(
         prefix=given.doc_uri_prefix,
@@ -117,26 +124,26 @@ def _filters(given: QueryFilters) -> Filters:
     )
 
 
-def _about_the_query(error: InvalidArgument, query: str) -> InvalidArgument:
-    """What the library refuses about a question, with the details that are expected here."""
+def _add_query_details(error: InvalidArgument, query: str) -> InvalidArgument:
+    """Return the error with the details that MSRL's clients expect."""
     details = {"field": "query", "value": query[:200], "reason": error.message, **error.details}
     return InvalidArgument(error.message, hint=error.hint, details=details)
 
 
-def _result(hit: Hit, most: int, scores: bool) -> Json:
+def _render_hit(hit: Hit, chars: int, *, scores: bool) -> Json:
     shape: Json = {
         "doc_uri": hit.uri,
         "heading_path": _ARROW.join(hit.path),
         "start_char": hit.span.start,
         "end_char": hit.span.end,
-        "excerpt": hit.text[:most],
-        "excerpt_truncated": hit.truncated or len(hit.text) > most,
+        "excerpt": hit.text[:chars],
+        "excerpt_truncated": hit.truncated or len(hit.text) > chars,
     }
     if scores:
-        shares = {each.stage: float(each.value) for each in hit.explanation}
+        shares = {step.stage: float(step.value) for step in hit.explanation}
         shape["score"] = hit.score
-        shape["vector_score"] = round(shares.get(MEANING, 0.0) / _VECTOR, 6)
-        shape["bm25_score"] = round(shares.get(WORDS, 0.0) / _BM25, 6)
+        shape["vector_score"] = round(shares.get(MEANING, 0.0) / _VECTOR_WEIGHT, 6)
+        shape["bm25_score"] = round(shares.get(WORDS, 0.0) / _BM25_WEIGHT, 6)
     return shape
 
 
@@ -148,22 +155,22 @@ class StatusInput(Input):
 
 
 def _status(session: Session, _given: StatusInput, _: Call) -> Result:
-    folder = _folder(session)
+    folder = _get_folder(session)
     failure = folder.failure
     shape: Json = {
         "state": "building" if folder.building_since else "error" if failure else "ready",
         "snapshotId": None,
         "snapshotTimestamp": None,
         "stats": {"docs": 0, "nodes": 0, "leaves": 0, "shards": 0},
-        "watcher": _watcher(session, folder),
+        "watcher": _render_watcher(session, folder),
     }
     if shape["state"] == "error" and failure is not None:
         shape["error"] = f"{failure.message} {failure.hint}"
     if folder.indexed:
-        serving = next(each for each in folder.generations.list() if each.active)
+        serving = next(entry for entry in folder.generations.list() if entry.active)
         counts = serving.counts
-        shape["snapshotId"] = _snapshot_id(serving.created_at, serving.number)
-        shape["snapshotTimestamp"] = utc(serving.created_at)
+        shape["snapshotId"] = _make_snapshot_id(serving.created_at, serving.number)
+        shape["snapshotTimestamp"] = format_utc(serving.created_at)
         shape["stats"] = {
             "docs": counts.documents,
             "nodes": counts.sections,
@@ -173,14 +180,14 @@ def _status(session: Session, _given: StatusInput, _: Call) -> Result:
     return Result(shape, "", verbatim=True)
 
 
-def _snapshot_id(created_at: str, number: int) -> str:
-    return f"{re.sub(r'[-:]', '', utc(created_at))}-g{number}"
+def _make_snapshot_id(created_at: str, number: int) -> str:
+    return f"{re.sub(r'[-:]', '', format_utc(created_at))}-g{number}"
 
 
-def _watcher(session: Session, folder: Folder) -> Json:
+def _render_watcher(session: Session, folder: Folder) -> Json:
     watching = folder.watching()
-    chosen = session.memory.get(_DEBOUNCE, folder.settings.watch.debounce_ms)
-    return {"enabled": watching is not None and watching.running, "debounceMs": chosen}
+    debounce_ms = session.memory.get(_DEBOUNCE_KEY, folder.settings.watch.debounce_ms)
+    return {"enabled": watching is not None and watching.running, "debounceMs": debounce_ms}
 
 
 # --- msrl.reindex -------------------------------------------------------------------------------
@@ -193,19 +200,20 @@ class ReindexInput(Input):
 
 
 def _reindex(session: Session, given: ReindexInput, call: Call) -> Result:
-    folder = _folder(session)
-    only = _only(folder, given)
+    folder = _get_folder(session)
+    only = _select_documents(folder, given)
     rebuild = given.scope == "full"
     if not given.wait:
         folder.start_index(rebuild=rebuild, only=only)
         return Result({"completed": False}, "", verbatim=True)
     report = folder.index(
-        rebuild=rebuild, only=only, on_progress=call.on_progress(), wait_seconds=PATIENCE
+        rebuild=rebuild, only=only, on_progress=call.on_progress(), wait_seconds=WRITER_WAIT_SECONDS
     )
-    made = next(each for each in folder.generations.list() if each.number == report.generation)
+    generations = folder.generations.list()
+    built = next(entry for entry in generations if entry.number == report.generation)
     shape: Json = {
         "completed": True,
-        "snapshotId": _snapshot_id(made.created_at, made.number),
+        "snapshotId": _make_snapshot_id(built.created_at, built.number),
         "stats": {
             "docsAdded": report.added,
             "docsModified": report.changed,
@@ -216,22 +224,22 @@ def _reindex(session: Session, given: ReindexInput, call: Call) -> Result:
     return Result(shape, "", verbatim=True)
 
 
-def _only(folder: Folder, given: ReindexInput) -> frozenset[str] | None:
-    """The documents that a scope means; None for all."""
+def _select_documents(folder: Folder, given: ReindexInput) -> frozenset[str] | None:
+    """Return the documents in scope, or None for all."""
     prefix = given.doc_uri_prefix
     if given.scope == "prefix":
         if not prefix.strip():
-            raise _wrong_prefix(prefix, "the scope prefix needs it", "Give the prefix.")
+            raise _reject_prefix(prefix, "the scope 'prefix' needs it", "Give the prefix.")
         known = {uri for uri, _ in titles(folder, prefix)}
         return frozenset(known.union(measure_files(folder, prefix)))
     if prefix:
-        # Whoever gives one believes that it narrows the scope.
-        why = f"the scope {given.scope} takes none"
-        raise _wrong_prefix(prefix, why, "Use the scope prefix, or leave it out.")
+        # Ignoring it would index more than the client expects.
+        reason = f"the scope {given.scope!r} takes no prefix"
+        raise _reject_prefix(prefix, reason, "Use the scope 'prefix', or omit it.")
     return None
 
 
-def _wrong_prefix(value: str, reason: str, hint: str) -> InvalidArgument:
+def _reject_prefix(value: str, reason: str, hint: str) -> InvalidArgument:
     return InvalidArgument(
         f"The argument 'doc_uri_prefix' of msrl.reindex is wrong: {reason}.",
         hint=hint,
@@ -248,60 +256,61 @@ class WatchInput(Input):
 
 
 def _watch(session: Session, given: WatchInput, _: Call) -> Result:
-    folder = _folder(session)
+    folder = _get_folder(session)
     if given.enabled:
         folder.watch(debounce_ms=given.debounce_ms)
     else:
         folder.unwatch()
-    session.memory[_DEBOUNCE] = given.debounce_ms
-    return Result(_watcher(session, folder), "", verbatim=True)
+    session.memory[_DEBOUNCE_KEY] = given.debounce_ms
+    return Result(_render_watcher(session, folder), "", verbatim=True)
 
 
 # --- refusals -----------------------------------------------------------------------------------
 
 
 def refusal(error: LookfarError) -> Json:
-    """An error in MSRL's shape; what to do next stands in its message."""
-    code, details = _told(error)
+    """Render an error in MSRL's shape; its message includes the hint."""
+    code, details = _translate_error(error)
     shape: Json = {"code": code, "message": f"{error.message} {error.hint}"}
     if details:
         shape["details"] = details
     return shape
 
 
-def _told(error: LookfarError) -> tuple[str, Json]:
+def _translate_error(error: LookfarError) -> tuple[str, Json]:
+    """Return MSRL's code and details for an error."""
     given = error.details
     path = str(given.get("path", ""))
     match error:
         case RootNotFound():
             return "IO_ERROR", {"path": path, "operation": "read", "errno": "ENOENT"}
         case NotFound():
-            known = (("docUri", "uri"), ("headingPath", "heading_path"))
-            return "NOT_FOUND", {name: given[key] for name, key in known if key in given}
+            keys = (("docUri", "uri"), ("headingPath", "heading_path"))
+            return "NOT_FOUND", {name: given[key] for name, key in keys if key in given}
         case NotIndexed():
             return "NOT_INDEXED", {}
         case IndexBusy():
             since = given.get("since")
-            return "INDEX_BUSY", {"currentBuildStartedAt": utc(since)} if since else {}
+            return "INDEX_BUSY", {"currentBuildStartedAt": format_utc(since)} if since else {}
         case IndexCorrupt() | IndexTooNew():
-            lost = bool(path) and not Path(path).exists()
-            more: Json = {"missingFiles": [Path(path).name]} if lost else {}
+            missing = bool(path) and not Path(path).exists()
+            more: Json = {"missingFiles": [Path(path).name]} if missing else {}
             epoch = next((p for p in Path(path).parts if p.startswith("epoch-")), "")
             return "INDEX_CORRUPT", {"snapshotId": epoch, "reason": error.developer, **more}
         case IOFailed():
-            named = _ERRNO.search(error.developer)
-            operation = "read" if _READS.search(error.message) else "write"
-            more = {"errno": named[1]} if named else {}
+            errno = _ERRNO.search(error.developer)
+            operation = "read" if _READ_MESSAGE.search(error.message) else "write"
+            more = {"errno": errno[1]} if errno else {}
             return "IO_ERROR", {"path": path, "operation": operation, **more}
         case ModelUnavailable():
             return "MODEL_DOWNLOAD_FAILED", {"url": path or "bundled", "reason": error.message}
         case _ if type(error).code == LookfarError.code:
             return "INTERNAL", {"originalError": error.developer}
         case _:
-            asked = {key: given.get(key) for key in ("field", "value")}
+            argument = {key: given.get(key) for key in ("field", "value")}
             options = {key: given[key] for key in ("validOptions",) if key in given}
             reason = given.get("reason", error.message)
-            return "INVALID_ARGUMENT", {**asked, "reason": reason, **options}
+            return "INVALID_ARGUMENT", {**argument, "reason": reason, **options}
 
 
 # --- the table ----------------------------------------------------------------------------------
@@ -340,4 +349,4 @@ WATCH = Tool(
     refusal=refusal,
 )
 
-TOOLS: tuple[Tool, ...] = (QUERY, STATUS, REINDEX, WATCH, *msrl_documents.tools(refusal))
+TOOLS: tuple[Tool, ...] = (QUERY, STATUS, REINDEX, WATCH, *msrl_documents.make_tools(refusal))

@@ -1,11 +1,7 @@
-"""The tools ``msrl.doc.*``: a vault's Markdown checked, mended and changed by section.
+"""The ``msrl.doc.*`` tools: validate, fix and edit a vault's Markdown by section.
 
-Takes: checked arguments and a session over one folder. Gives: violations, and what a change
-made of a document. Refuses: to write where the user did not allow it; a heading path that
-leads nowhere, with the nearest that do.
-
-Heading paths are joined by `` → `` here and by nothing else: ``>`` may be part of a title. An
-arrow inside a title gets a backslash.
+Only `` → `` separates the titles of a heading path, so ``>`` may be part of a title. An arrow
+inside a title is escaped with a backslash.
 """
 
 from __future__ import annotations
@@ -21,38 +17,38 @@ from lookfar.edit.headings import DEEPEST
 from lookfar.errors import Ambiguous, InvalidArgument, LookfarError, NotFound
 from lookfar.model import Edit, EditedDocument, Violation
 from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
-from lookfar.serve.toolsets.common import NotBlank, fit, fit_text, noted
-from lookfar.serve.toolsets.single import only_folder
+from lookfar.serve.toolsets.common import NotBlank, add_note, fit_list, fit_text
+from lookfar.serve.toolsets.single import get_only_folder
 from lookfar.store.catalogue.heading_paths import format_path, split_path
 
 _ARROW: Final = " → "
-_BETWEEN: Final = re.compile(r"\s→\s")
-_NARROW: Final = "Read the document for the rest."
+_SEPARATOR: Final = re.compile(r"\s→\s")
+_READ_REST: Final = "Read the document for the rest."
 
 
-def _path(text: str) -> str:
-    if not all(_titles(text)):
-        raise ValueError("a title between its arrows is blank")
+def _check_path(text: str) -> str:
+    if not all(_split_titles(text)):
+        raise ValueError("its titles must not be blank")
     return text
 
 
-def _titles(path: str) -> tuple[str, ...]:
-    """The titles of a heading path, outermost first."""
-    return tuple(" ".join(part.replace("\\→", "→").split()) for part in _BETWEEN.split(path))
+def _split_titles(path: str) -> tuple[str, ...]:
+    """Return the titles of a heading path, outermost first."""
+    return tuple(" ".join(part.replace("\\→", "→").split()) for part in _SEPARATOR.split(path))
 
 
-def _written(titles: Sequence[str]) -> str:
-    """The heading path of some titles, as these tools take it."""
+def _join_titles(titles: Sequence[str]) -> str:
+    """Return the heading path of these titles, with arrows."""
     return _ARROW.join(re.sub(r"(?<!\S)→(?!\S)", r"\\→", title) for title in titles)
 
 
-def _level(level: int) -> int:
+def _check_level(level: int) -> int:
     if not 1 <= level <= DEEPEST:
-        raise ValueError(f"it is not from 1 to {DEEPEST}")
+        raise ValueError(f"it must be from 1 to {DEEPEST}")
     return level
 
 
-HeadingPath = Annotated[NotBlank, AfterValidator(_path)]
+HeadingPath = Annotated[NotBlank, AfterValidator(_check_path)]
 
 
 # --- validate -----------------------------------------------------------------------------------
@@ -63,23 +59,23 @@ class DocumentInput(Input):
 
 
 def _validate(session: Session, given: DocumentInput, _: Call) -> Result:
-    only_folder(session, "msrl")
+    get_only_folder(session, "msrl")
     try:
-        found = session.library.validate(given.doc_uri)
+        report = session.library.validate(given.doc_uri)
     except LookfarError as error:
-        raise _as_asked(error, given, {}) from error
-    shape: Json = {"ok": found.ok, "violations": list(map(_violation, found.violations))}
-    said = fit(shape, "violations", narrow="Mend some and ask again.")
-    return Result(noted(shape, said), "", verbatim=True)
+        raise _translate_error(error, given, {}) from error
+    shape: Json = {"ok": report.ok, "violations": list(map(_render_violation, report.violations))}
+    notes = fit_list(shape, "violations", narrow="Fix some and validate again.")
+    return Result(add_note(shape, notes), "", verbatim=True)
 
 
-def _violation(found: Violation) -> Json:
+def _render_violation(violation: Violation) -> Json:
     return {
-        "rule": found.rule,
-        "message": found.message,
-        "startLine": found.start_line,
-        "endLine": found.end_line,
-        "suggestedFix": found.suggested_fix,
+        "rule": violation.rule,
+        "message": violation.message,
+        "startLine": violation.start_line,
+        "endLine": violation.end_line,
+        "suggestedFix": violation.suggested_fix,
     }
 
 
@@ -98,7 +94,7 @@ class InsertInput(Input):
     parent_heading_path: HeadingPath
     heading: NotBlank
     content_md: str
-    level: Annotated[int, Field(default_factory=int), AfterValidator(_level)]
+    level: Annotated[int, Field(default_factory=int), AfterValidator(_check_level)]
 
 
 class SectionInput(Input):
@@ -114,7 +110,7 @@ class MoveInput(Input):
 
 
 def _auto_fix(session: Session, given: DocumentInput, _: Call) -> Result:
-    return _changed(session, given, Edit("fix", given.doc_uri))
+    return _apply_edit(session, given, Edit("fix", given.doc_uri))
 
 
 def _create(session: Session, given: CreateInput, _: Call) -> Result:
@@ -126,7 +122,7 @@ def _create(session: Session, given: CreateInput, _: Call) -> Result:
         overwrite=given.overwrite,
     )
     try:
-        return _changed(session, given, edit)
+        return _apply_edit(session, given, edit)
     except NotFound as error:
         if "uri" in error.details:
             raise
@@ -146,55 +142,55 @@ def _insert(session: Session, given: InsertInput, _: Call) -> Result:
     edit = Edit(
         "insert", given.doc_uri, heading=given.heading, text=given.content_md, level=given.level
     )
-    return _changed(session, given, edit, path="parent_heading_path")
+    return _apply_edit(session, given, edit, path="parent_heading_path")
 
 
 def _replace(session: Session, given: SectionInput, _: Call) -> Result:
     edit = Edit("replace", given.doc_uri, text=given.content_md)
-    return _changed(session, given, edit, path="heading_path")
+    return _apply_edit(session, given, edit, path="heading_path")
 
 
 def _append(session: Session, given: SectionInput, _: Call) -> Result:
     edit = Edit("append", given.doc_uri, text=given.content_md)
-    return _changed(session, given, edit, path="heading_path")
+    return _apply_edit(session, given, edit, path="heading_path")
 
 
 def _move(session: Session, given: MoveInput, _: Call) -> Result:
     edit = Edit("move", given.doc_uri)
-    return _changed(
+    return _apply_edit(
         session, given, edit, path="from_heading_path", to="to_parent_heading_path"
     )  # fmt: skip
 
 
-def _changed(session: Session, given: Input, edit: Edit, **named: str) -> Result:
-    """The result of one edit; ``named`` says which arguments are its heading paths."""
-    only_folder(session, "msrl")
-    paths: dict[str, str] = {name: getattr(given, name) for name in named.values()}
-    parts: dict[str, Any] = {key: _titles(paths[name]) for key, name in named.items()}
+def _apply_edit(session: Session, given: Input, edit: Edit, **path_fields: str) -> Result:
+    """Apply an edit; ``path_fields`` maps its heading paths to the arguments that hold them."""
+    get_only_folder(session, "msrl")
+    paths: dict[str, str] = {name: getattr(given, name) for name in path_fields.values()}
+    parts: dict[str, Any] = {key: _split_titles(paths[name]) for key, name in path_fields.items()}
     try:
         done = session.library.edit(replace(edit, **parts))
-        left = session.library.validate(edit.target).violations if edit.op == "fix" else None
+        remaining = session.library.validate(edit.target).violations if edit.op == "fix" else None
     except LookfarError as error:
-        raise _as_asked(error, given, paths) from error
-    document = done.documents[0]  # The others are those whose links were rewritten.
-    breaks = done.violations if left is None else left
-    shape = _document(document) | {"violations": list(map(_violation, breaks))}
-    said = list(done.warnings)
-    said += [
-        f"The link in {each.uri}, line {each.line}, led to {_written(each.heading_path)!r}."
-        for each in done.links
+        raise _translate_error(error, given, paths) from error
+    document = done.documents[0]  # The others only had their links rewritten.
+    violations = done.violations if remaining is None else remaining
+    shape = _render_document(document) | {"violations": list(map(_render_violation, violations))}
+    notes = list(done.warnings)
+    notes += [
+        f"The link in {link.uri}, line {link.line}, pointed to {_join_titles(link.heading_path)!r}."
+        for link in done.links
     ]
-    said += fit_text(shape, "diff", narrow=_NARROW)
-    said += fit(shape, "violations", narrow=_NARROW)
-    return Result(noted(shape, said), "", verbatim=True)
+    notes += fit_text(shape, "diff", narrow=_READ_REST)
+    notes += fit_list(shape, "violations", narrow=_READ_REST)
+    return Result(add_note(shape, notes), "", verbatim=True)
 
 
-def _document(document: EditedDocument) -> Json:
+def _render_document(document: EditedDocument) -> Json:
     span = document.span
     return {
         "docUri": document.uri,
         "changed": document.action != "unchanged",
-        "headingPath": _written(document.heading_path),
+        "headingPath": _join_titles(document.heading_path),
         "startLine": span.start_line if span else None,
         "endLine": span.end_line if span else None,
         "diff": document.diff,
@@ -204,47 +200,49 @@ def _document(document: EditedDocument) -> Json:
 # --- refusals -----------------------------------------------------------------------------------
 
 
-def _as_asked(error: LookfarError, given: Input, paths: Mapping[str, str]) -> LookfarError:
-    """The same error in words of these arguments: arrows in paths, and which field it is about."""
+def _translate_error(error: LookfarError, given: Input, paths: Mapping[str, str]) -> LookfarError:
+    """Rephrase an error for these arguments: arrows in paths, and the field at fault."""
     details = dict(error.details)
     hint = error.hint
     field = next(
         (
             name
             for name, path in paths.items()
-            if format_path(_titles(path)) == details.get("heading_path")
+            if format_path(_split_titles(path)) == details.get("heading_path")
         ),
         "",
     )
     if "heading_path" in details:
-        details["heading_path"] = paths.get(field) or _rewritten(str(details["heading_path"]))
+        details["heading_path"] = paths.get(field) or _use_arrows(str(details["heading_path"]))
     if isinstance(error, Ambiguous):
         hint = "Give them different titles; msrl.doc.auto_fix numbers them."
     elif isinstance(error, NotFound) and "heading_path" in details:
-        near = [_rewritten(each) for each in details.get("candidates", ())]
+        near = [_use_arrows(candidate) for candidate in details.get("candidates", ())]
         details["candidates"] = near
         hint = f"Nearest: {'; '.join(near)}." if near else hint
     message = error.message
     if field:
-        message = message.replace(repr(format_path(_titles(paths[field]))), repr(paths[field]))
-    blamed = field or ("doc_uri" if "uri" in details else "")
-    if blamed and not isinstance(error, NotFound):
-        details |= {"field": blamed, "value": getattr(given, blamed), "reason": message}
+        message = message.replace(
+            repr(format_path(_split_titles(paths[field]))), repr(paths[field])
+        )
+    at_fault = field or ("doc_uri" if "uri" in details else "")
+    if at_fault and not isinstance(error, NotFound):
+        details |= {"field": at_fault, "value": getattr(given, at_fault), "reason": message}
     return type(error)(message, hint=hint, developer=error.developer, details=details)
 
 
-def _rewritten(path: str) -> str:
-    """A path that was told with ``>`` between its titles, with arrows."""
-    return _written(split_path(path)[0]) if path.strip() else path
+def _use_arrows(path: str) -> str:
+    """Return a path that has ``>`` between its titles with arrows instead."""
+    return _join_titles(split_path(path)[0]) if path.strip() else path
 
 
 # --- the table ----------------------------------------------------------------------------------
 
 
-def tools(refusal: Callable[[LookfarError], Json]) -> tuple[Tool, ...]:
-    """These tools, refusing in the shape of their toolset."""
+def make_tools(refusal: Callable[[LookfarError], Json]) -> tuple[Tool, ...]:
+    """Build these tools, which report errors through ``refusal``."""
 
-    def writing(name: str, about: str, given: type[Input], handler: Any, **more: Any) -> Tool:
+    def make_writer(name: str, about: str, given: type[Input], handler: Any, **more: Any) -> Tool:
         more = {"destructive": True, "idempotent": False} | more
         return Tool(
             name, about, given, handler, read_only=False, writes=True, refusal=refusal, **more
@@ -259,41 +257,41 @@ def tools(refusal: Callable[[LookfarError], Json]) -> tuple[Tool, ...]:
             _validate,
             refusal=refusal,
         ),
-        writing(
+        make_writer(
             "msrl.doc.auto_fix",
             "Mend what breaks the rules for headings, where it can be mended safely.",
             DocumentInput,
             _auto_fix,
             idempotent=True,
         ),
-        writing(
+        make_writer(
             "msrl.doc.create",
             "Create a Markdown document with a title, from a template if one is named.",
             CreateInput,
             _create,
         ),
-        writing(
+        make_writer(
             "msrl.doc.insert_section",
             "Insert a section below a heading, after what stands there already.",
             InsertInput,
             _insert,
             destructive=False,
         ),
-        writing(
+        make_writer(
             "msrl.doc.replace_section",
             "Replace a section's own text; its heading and subsections stay.",
             SectionInput,
             _replace,
             idempotent=True,
         ),
-        writing(
+        make_writer(
             "msrl.doc.append_to_section",
             "Append to a section's own text, before its subsections.",
             SectionInput,
             _append,
             destructive=False,
         ),
-        writing(
+        make_writer(
             "msrl.doc.move_section",
             "Move a section with its subsections below another heading.",
             MoveInput,

@@ -1,11 +1,10 @@
-"""The toolset ``ragdocs``: ranked chunks of local Markdown, also compressed or by hypothesis.
+"""The ``ragdocs`` toolset: search local Markdown, commits and memories.
 
-Takes: checked arguments and a session. Gives: the shapes that clients of ragdocs know, scores
-between 0 and 1 where the best of an answer has 1; where something was cut or may be missing, a
-``note`` says so. Refuses: blank questions, and a hypothesis where no model can read it.
+Results have the shapes that clients of ragdocs know. Scores are between 0 and 1, and the best hit
+has 1. A ``note`` says what was cut or may be missing.
 
-A ``doc_id`` is the file's stem, or as much of its path as tells it from all others. With several
-folders a path begins with the name of its collection.
+A ``doc_id`` is the file's stem, or a longer part of its path where the stem is not unique. With
+several folders a path begins with the name of its collection.
 """
 
 from __future__ import annotations
@@ -23,23 +22,31 @@ from lookfar.errors import LookfarError, ModelUnavailable
 from lookfar.library import Library
 from lookfar.model import Answer, Filters, Hit, Mode
 from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
-from lookfar.serve.toolsets.common import WHOLE, Filled, admitted, fit, flagged, noted, shown
+from lookfar.serve.toolsets.common import (
+    UNLIMITED,
+    Filled,
+    add_note,
+    describe_gaps,
+    describe_hidden_characters,
+    display_path,
+    fit_list,
+)
 from lookfar.serve.toolsets.ragdocs_memory import TOOLS as MEMORY_TOOLS
 
 if TYPE_CHECKING:
     from lookfar.ports import Embedder
 
-_FEWEST_CANDIDATES: Final = 20
+_MIN_CANDIDATES: Final = 20
 _CANDIDATES_PER_HIT: Final = 3
-_NAMES: Final = "ragdocs.names"
-_LATEST: Final = 2**63 - 1
-"""Nanoseconds that an index can tell apart."""
+_DOC_IDS_KEY: Final = "ragdocs.names"
+_MAX_NANOSECONDS: Final = 2**63 - 1
+"""The largest time that an index can store."""
 
 TopN = Annotated[int, Field(ge=1, le=100)]
 
 
 def refusal(error: LookfarError) -> Json:
-    """An error with everything that is known of it."""
+    """Render an error with all its fields."""
     return error.as_dict()
 
 
@@ -58,12 +65,12 @@ def _query_documents(session: Session, given: QueryDocumentsInput, call: Call) -
 def query_documents(
     session: Session, given: QueryDocumentsInput, call: Call, mode: Mode | None = None
 ) -> Result:
-    """The tool's result, or what only one way of searching would give."""
-    answer = _asked(session, given.query, given.top_n, call, mode)
-    return _given(session, answer, {}, _normalised(answer.hits))
+    """Answer the tool ``query_documents``, optionally in one search mode only."""
+    answer = _search(session, given.query, given.top_n, call, mode)
+    return _render(session, answer, {}, _normalise(answer.hits))
 
 
-def _asked(
+def _search(
     session: Session,
     text: str,
     top_n: int,
@@ -73,34 +80,34 @@ def _asked(
     hypothesis: str = "",
     **tuned: Any,
 ) -> Answer:
-    """The answer, chunk by chunk and each chunk whole."""
+    """Search for single chunks, each with its whole text."""
     library = session.library
     return library.search(
         text,
         mode=mode,
         top_k=top_n,
         hypothesis=hypothesis,
-        tuned=replace(library.settings.search, merge_gap=-1, max_excerpt_chars=WHOLE, **tuned),
+        tuned=replace(library.settings.search, merge_gap=-1, max_excerpt_chars=UNLIMITED, **tuned),
         on_progress=call.on_progress(),
     )
 
 
-def _normalised(hits: Sequence[Hit]) -> list[Hit]:
-    """The same hits with scores as shares of the best."""
+def _normalise(hits: Sequence[Hit]) -> list[Hit]:
+    """Return the hits with their scores divided by the best one."""
     best = max((hit.score for hit in hits), default=0.0) or 1.0
     return [replace(hit, score=round(max(0.0, hit.score / best), 6)) for hit in hits]
 
 
-def _given(
+def _render(
     session: Session, answer: Answer, shape: Json, hits: Sequence[Hit], notes: Sequence[str] = ()
 ) -> Result:
-    """A result of these hits; ``shape`` has what more it says."""
+    """Build a result of these hits; ``shape`` contains its other fields."""
     library = session.library
-    names = _doc_ids(session, answer)
+    names = _load_doc_ids(session, answer)
     shape["results"] = [
         {
             "chunk_id": hit.chunk_id,
-            "doc_id": names.get(path := shown(library, hit.collection, hit.uri), path),
+            "doc_id": names.get(path := display_path(library, hit.collection, hit.uri), path),
             "score": hit.score,
             "header_path": " > ".join(hit.path),
             "file_path": path,
@@ -108,44 +115,45 @@ def _given(
         }
         for hit in hits
     ]
-    said = fit(shape, "results", "content", narrow="Ask for fewer with top_n.")
-    texts = [(each["file_path"], each["content"]) for each in shape["results"]]
-    said += [*notes, *admitted(answer.incomplete), *flagged(texts)]
-    return Result(noted(shape, said), f"{len(shape['results'])} results", verbatim=True)
+    all_notes = fit_list(shape, "results", "content", narrow="Ask for fewer with top_n.")
+    texts = [(row["file_path"], row["content"]) for row in shape["results"]]
+    all_notes += [*notes, *describe_gaps(answer.incomplete), *describe_hidden_characters(texts)]
+    return Result(add_note(shape, all_notes), f"{len(shape['results'])} results", verbatim=True)
 
 
-def _doc_ids(session: Session, answer: Answer) -> Mapping[str, str]:
-    """What each path is called: the shortest of its names that no other path has."""
+def _load_doc_ids(session: Session, answer: Answer) -> Mapping[str, str]:
+    """Return the ``doc_id`` of each path: the shortest unique form of it."""
     library = session.library
-    # Whoever reaches other collections knows the same paths by other names.
-    every: dict[tuple[str, ...], tuple[Mapping[str, int], dict[str, str]]]
-    every = session.memory.setdefault(_NAMES, {})
-    reached = tuple(library.collections)
-    known = every.get(reached)
-    if known is not None and known[0] == answer.generations:
-        return known[1]
+    # What is unique depends on the collections that the caller may read.
+    cache: dict[tuple[str, ...], tuple[Mapping[str, int], dict[str, str]]]
+    cache = session.memory.setdefault(_DOC_IDS_KEY, {})
+    collections = tuple(library.collections)
+    cached = cache.get(collections)
+    if cached is not None and cached[0] == answer.generations:
+        return cached[1]
     paths = [
-        shown(library, name, uri)
+        display_path(library, name, uri)
         for name in library.collections
         for uri, _ in titles(library.folder(name))
     ]
-    # Files of this answer that went meanwhile have names, too.
+    # Files of this answer may have been removed meanwhile.
     paths = list(
-        dict.fromkeys([*paths, *(shown(library, hit.collection, hit.uri) for hit in answer.hits)])
+        dict.fromkeys(
+            [*paths, *(display_path(library, hit.collection, hit.uri) for hit in answer.hits)]
+        )
     )
     stems = Counter(PurePosixPath(path).stem for path in paths)
-    bare = Counter(map(_bare, paths))
-    chosen = {}
+    bare = Counter(map(_strip_suffix, paths))
+    doc_ids = {}
     for path in paths:
         stem = PurePosixPath(path).stem
-        longer = _bare(path) if bare[_bare(path)] == 1 else path
-        chosen[path] = stem if stems[stem] == 1 else longer
-    every[reached] = (dict(answer.generations), chosen)
-    return chosen
+        longer = _strip_suffix(path) if bare[_strip_suffix(path)] == 1 else path
+        doc_ids[path] = stem if stems[stem] == 1 else longer
+    cache[collections] = (dict(answer.generations), doc_ids)
+    return doc_ids
 
 
-def _bare(path: str) -> str:
-    """A path without the ending of its file."""
+def _strip_suffix(path: str) -> str:
     return str(PurePosixPath(path).with_suffix(""))
 
 
@@ -160,50 +168,53 @@ class QueryCompressedInput(Input):
 
 
 def _query_compressed(session: Session, given: QueryCompressedInput, call: Call) -> Result:
-    wanted = max(_FEWEST_CANDIDATES, _CANDIDATES_PER_HIT * given.top_n)
-    # Equal texts are folded below, where they are counted.
-    answer = _asked(session, given.query, wanted, call, dedup_exact=False)
-    strong = [hit for hit in _normalised(answer.hits) if hit.score >= given.min_score]
-    model = _model(session.library)
-    folded = _folded(strong, given.similarity_threshold, model)[: given.top_n]
+    candidates = max(_MIN_CANDIDATES, _CANDIDATES_PER_HIT * given.top_n)
+    # Equal texts are merged below, where they are counted.
+    answer = _search(session, given.query, candidates, call, dedup_exact=False)
+    strong = [hit for hit in _normalise(answer.hits) if hit.score >= given.min_score]
+    model = _find_model(session.library)
+    merged = _merge_similar(strong, given.similarity_threshold, model)[: given.top_n]
     stats: Json = {
         "original_count": len(answer.hits),
         "after_threshold": len(strong),
-        "after_dedup": len(folded),
+        "after_dedup": len(merged),
         "clusters_merged": 0,
     }
-    notes = [] if model else ["Without an embedding model only equal texts were folded."]
-    result = _given(
-        session, answer, {"compression_stats": stats}, [hit for hit, _ in folded], notes
+    notes = [] if model else ["Without an embedding model only equal texts were merged."]
+    result = _render(
+        session, answer, {"compression_stats": stats}, [hit for hit, _ in merged], notes
     )
-    # Of what is given, not of what the budget left out.
+    # Count only the results that fit the token budget.
     stats["after_dedup"] = len(result.data["results"])
-    stats["clusters_merged"] = sum(1 for _, others in folded[: stats["after_dedup"]] if others)
+    stats["clusters_merged"] = sum(1 for _, others in merged[: stats["after_dedup"]] if others)
     return result
 
 
-def _model(library: Library) -> Embedder | None:
+def _find_model(library: Library) -> Embedder | None:
     models = (library.folder(name).embedder for name in library.collections)
-    return next((each for each in models if each is not None), None)
+    return next((model for model in models if model is not None), None)
 
 
-def _folded(hits: Sequence[Hit], threshold: float, model: Embedder | None) -> list[tuple[Hit, int]]:
-    """Hits that are unlike every better one, each with how many it stands for beside itself."""
+def _merge_similar(
+    hits: Sequence[Hit], threshold: float, model: Embedder | None
+) -> list[tuple[Hit, int]]:
+    """Return the hits unlike every better hit, each with the number of hits merged into it."""
     vectors = model.embed([hit.text for hit in hits]) if model and hits else None
-    kept: list[int] = []
-    others: Counter[int] = Counter()
+    distinct: list[int] = []
+    merged: Counter[int] = Counter()
     for at, hit in enumerate(hits):
-        like = [hits[better].text.strip() == hit.text.strip() for better in kept]
-        if vectors is not None and kept:
-            near = vectors[kept] @ vectors[at]
-            like = [
-                same or bool(cosine >= threshold) for same, cosine in zip(like, near, strict=True)
+        similar = [hits[better].text.strip() == hit.text.strip() for better in distinct]
+        if vectors is not None and distinct:
+            cosines = vectors[distinct] @ vectors[at]
+            similar = [
+                same or bool(cosine >= threshold)
+                for same, cosine in zip(similar, cosines, strict=True)
             ]
-        if True in like:
-            others[kept[like.index(True)]] += 1
+        if True in similar:
+            merged[distinct[similar.index(True)]] += 1
         else:
-            kept.append(at)
-    return [(hits[at], others[at]) for at in kept]
+            distinct.append(at)
+    return [(hits[at], merged[at]) for at in distinct]
 
 
 # --- search_with_hypothesis ---------------------------------------------------------------------
@@ -219,22 +230,22 @@ def _search_with_hypothesis(session: Session, given: HypothesisInput, call: Call
     for name in library.collections:
         if library.folder(name).embedder is None:
             raise ModelUnavailable(
-                "A hypothesis is searched by meaning, and there is no embedding model.",
+                "Searching by hypothesis needs an embedding model, and none is available.",
                 hint="Set embed.provider to static, or use query_documents.",
                 developer=library.folder(name).without_model,
             )
-    # Meaning and nothing else: no words, no names, no standing of the whole document.
-    answer = _asked(
+    # Rank by meaning alone: no words, no names, no score of the whole document.
+    answer = _search(
         session, given.hypothesis, given.top_n, call, "vector", hypothesis=given.hypothesis,
         name_boost=0.0, page_share=0.0,
     )  # fmt: skip
-    return _given(session, answer, {}, _normalised(answer.hits))
+    return _render(session, answer, {}, _normalise(answer.hits))
 
 
 # --- search_git_history -------------------------------------------------------------------------
 
 
-def _nothing() -> Any:
+def _none() -> Any:
     return None
 
 
@@ -244,9 +255,9 @@ class GitHistoryInput(Input):
     min_score: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
     file_pattern: Annotated[str, Field(description="Glob of a path that they change")] = ""
     author: Annotated[str, Field(description="Part of a name or address")] = ""
-    # A whole number or nothing: null is as wrong as a text.
-    after: int = Field(default_factory=_nothing, description="Unix time")
-    before: int = Field(default_factory=_nothing, description="Unix time")
+    # The default is None, but the schema does not allow null.
+    after: int = Field(default_factory=_none, description="Unix time")
+    before: int = Field(default_factory=_none, description="Unix time")
 
 
 def _search_git_history(session: Session, given: GitHistoryInput, call: Call) -> Result:
@@ -258,45 +269,45 @@ def _search_git_history(session: Session, given: GitHistoryInput, call: Call) ->
             lanes=("commits",),
             authors=(given.author,) if given.author else (),
             touches=given.file_pattern,
-            after=_nanoseconds(given.after),
-            before=_nanoseconds(given.before),
+            after=_to_nanoseconds(given.after),
+            before=_to_nanoseconds(given.before),
         ),
         tuned=replace(library.settings.search, per_document=1),
         on_progress=call.on_progress(),
     )
     histories = library.histories()
     shape: Json = {"results": []}
-    for hit in _normalised(answer.hits):
+    for hit in _normalise(answer.hits):
         if hit.score < given.min_score:
             continue
         commits = histories[hit.collection]
-        known = commits.details(hit.uri)
-        title, _, message = known["parts"].get("Message", "").partition("\n")
+        commit = commits.details(hit.uri)
+        title, _, message = commit["parts"].get("Message", "").partition("\n")
         shape["results"].append(
             {
                 "hash": hit.uri,
                 "title": title,
-                "author": known["author"],
-                "committer": known["committer"],
-                "timestamp": known["committed"],
+                "author": commit["author"],
+                "committer": commit["committer"],
+                "timestamp": commit["committed"],
                 "message": message.strip("\n"),
-                "files_changed": known["files"],
-                "delta_truncated": known["parts"].get("Diff", ""),
+                "files_changed": commit["files"],
+                "delta_truncated": commit["parts"].get("Diff", ""),
                 "score": hit.score,
                 "repo_path": commits.repository.top,
             }
         )
-    said = fit(shape, "results", "delta_truncated", narrow="Ask for fewer with top_n.")
+    notes = fit_list(shape, "results", "delta_truncated", narrow="Ask for fewer with top_n.")
     texts = [
-        (each["hash"], f"{each['title']}\n{each['message']}\n{each['delta_truncated']}")
-        for each in shape["results"]
+        (row["hash"], f"{row['title']}\n{row['message']}\n{row['delta_truncated']}")
+        for row in shape["results"]
     ]
-    said += [*admitted(answer.incomplete), *flagged(texts)]
-    return Result(noted(shape, said), f"{len(shape['results'])} commits", verbatim=True)
+    notes += [*describe_gaps(answer.incomplete), *describe_hidden_characters(texts)]
+    return Result(add_note(shape, notes), f"{len(shape['results'])} commits", verbatim=True)
 
 
-def _nanoseconds(second: int | None) -> int | None:
-    return None if second is None else max(-_LATEST, min(second * 10**9, _LATEST))
+def _to_nanoseconds(second: int | None) -> int | None:
+    return None if second is None else max(-_MAX_NANOSECONDS, min(second * 10**9, _MAX_NANOSECONDS))
 
 
 # --- the table ----------------------------------------------------------------------------------

@@ -1,8 +1,7 @@
-"""The memory tools of the toolset ``ragdocs``: notes of agents, written, found and put away.
+"""The memory tools of the ``ragdocs`` toolset: write, search and delete the notes of agents.
 
-Takes: checked arguments and a session. Gives: the shapes that clients of ragdocs know; a
-``note`` says what was cut or may be missing. Refuses: to write where the user did not allow
-it, and names that are paths.
+Results have the shapes that clients of ragdocs know. A ``note`` says what was cut or may be
+missing.
 """
 
 from __future__ import annotations
@@ -19,66 +18,62 @@ from lookfar.model import Filters, Hit
 from lookfar.retrieve.locate.target import parse_target
 from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
 from lookfar.serve.toolsets.common import (
-    WHOLE,
-    admitted,
-    fit,
+    UNLIMITED,
+    NotBlank,
+    add_note,
+    describe_gaps,
+    describe_hidden_characters,
+    fit_list,
     fit_text,
-    flagged,
-    located,
-    noted,
+    resolve_path,
 )
 
 if TYPE_CHECKING:
     from lookfar.edit.memories import MemoryFolder
     from lookfar.model import RelatedEntry
 
-_USUAL: Final = 5
-_MOST: Final = 100
-_LINKED: Final = 10
-_MOST_LINKED: Final = 1_000
-_NOTHING: Final = ("\0",)
-"""A URI that no document has."""
+_DEFAULT_LIMIT: Final = 5
+_MAX_LIMIT: Final = 100
+_LINKED_LIMIT: Final = 10
+_MAX_LINKED: Final = 1_000
+_MAX_TAGS: Final = 1_000
+_NO_URIS: Final = ("\0",)
+"""A URI that no document has, for filters that must match nothing."""
 
 
-def _not_blank(text: str) -> str:
-    if not text.strip():
-        raise ValueError("it is blank")
-    return text
-
-
-def _within(limit: int) -> int:
-    if not 1 <= limit <= _MOST:
-        raise ValueError(f"it is not from 1 to {_MOST}")
+def _check_limit(limit: int) -> int:
+    if not 1 <= limit <= _MAX_LIMIT:
+        raise ValueError(f"it must be from 1 to {_MAX_LIMIT}")
     return limit
 
 
-Filled = Annotated[str, AfterValidator(_not_blank)]
-Name = Annotated[Filled, Field(description="Like why-we-retry.md")]
+Name = Annotated[NotBlank, Field(description="Like why-we-retry.md")]
 
 
 def refusal(error: LookfarError) -> Json:
-    """An error with everything that is known of it."""
+    """Render an error with all its fields."""
     return error.as_dict()
 
 
-def _notebook(session: Session) -> MemoryFolder:
+def _get_notebook(session: Session) -> MemoryFolder:
     return session.library.notebook()
 
 
-def _named(did: str, made: Memory) -> Result:
-    shape = {"status": did, "filename": made.name, **_about(made)}
-    return Result(noted(shape, list(made.warnings)), f"{did}: {made.name}", verbatim=True)
+def _report(status: str, memory: Memory) -> Result:
+    shape = {"status": status, "filename": memory.name, **_render_memory(memory)}
+    notes = list(memory.warnings)
+    return Result(add_note(shape, notes), f"{status}: {memory.name}", verbatim=True)
 
 
-def _about(made: Memory) -> Json:
+def _render_memory(memory: Memory) -> Json:
     return {
-        "title": made.title,
-        "memory_type": made.type,
-        "memory_status": made.status,
-        "tags": list(made.tags),
-        "created_at": made.created_at,
-        "updated_at": made.updated_at,
-        "author": made.author,
+        "title": memory.title,
+        "memory_type": memory.type,
+        "memory_status": memory.status,
+        "tags": list(memory.tags),
+        "created_at": memory.created_at,
+        "updated_at": memory.updated_at,
+        "author": memory.author,
     }
 
 
@@ -87,20 +82,20 @@ def _about(made: Memory) -> Json:
 
 class CreateInput(Input):
     filename: Name
-    content: Filled
+    content: NotBlank
     tags: list[str] = []
     memory_type: MemoryType = Field(default_factory=lambda: "fact")
 
 
 def _create(session: Session, given: CreateInput, call: Call) -> Result:
-    made = _notebook(session).create(
+    memory = _get_notebook(session).create(
         given.content,
         name=given.filename,
         type=given.memory_type,
         tags=given.tags,
         author=call.client,
     )
-    return _named("created", made)
+    return _report("created", memory)
 
 
 class NameInput(Input):
@@ -109,53 +104,53 @@ class NameInput(Input):
 
 class ContentInput(Input):
     filename: Name
-    content: Filled
+    content: NotBlank
 
 
 def _update(session: Session, given: ContentInput, call: Call) -> Result:
-    made = _notebook(session).update(given.filename, given.content, author=call.client)
-    return _named("updated", made)
+    memory = _get_notebook(session).update(given.filename, given.content, author=call.client)
+    return _report("updated", memory)
 
 
 def _append(session: Session, given: ContentInput, call: Call) -> Result:
-    made = _notebook(session).append(given.filename, given.content, author=call.client)
-    return _named("appended", made)
+    memory = _get_notebook(session).append(given.filename, given.content, author=call.client)
+    return _report("appended", memory)
 
 
 def _delete(session: Session, given: NameInput, call: Call) -> Result:
-    notebook = _notebook(session)
-    went = notebook.read(given.filename)
+    notebook = _get_notebook(session)
+    memory = notebook.read(given.filename)
     version = notebook.delete(given.filename, author=call.client)
-    shape = {"status": "deleted", "filename": went.name, "trash_version": version}
-    return Result(shape, f"deleted: {went.name}", verbatim=True)
+    shape = {"status": "deleted", "filename": memory.name, "trash_version": version}
+    return Result(shape, f"deleted: {memory.name}", verbatim=True)
 
 
 def _restore(session: Session, given: NameInput, call: Call) -> Result:
-    return _named("restored", _notebook(session).restore(given.filename, author=call.client))
+    return _report("restored", _get_notebook(session).restore(given.filename, author=call.client))
 
 
 class MergeInput(Input):
     source_files: list[str]
     target_file: Name
-    summary_content: Filled
+    summary_content: NotBlank
 
 
 def _merge(session: Session, given: MergeInput, call: Call) -> Result:
-    made = _notebook(session).merge(
+    memory = _get_notebook(session).merge(
         given.source_files, given.target_file, given.summary_content, author=call.client
     )
-    return _named("merged", made)
+    return _report("merged", memory)
 
 
 # --- reading ------------------------------------------------------------------------------------
 
 
 def _read(session: Session, given: NameInput, _: Call) -> Result:
-    found = _notebook(session).read(given.filename)
-    shape: Json = {"filename": found.name, **_about(found), "content": found.text}
-    said = fit_text(shape, "content", narrow="The file has all of it.")
-    said += [*found.warnings, *flagged([(found.name, found.text)])]
-    return Result(noted(shape, said), found.name, verbatim=True)
+    memory = _get_notebook(session).read(given.filename)
+    shape: Json = {"filename": memory.name, **_render_memory(memory), "content": memory.text}
+    notes = fit_text(shape, "content", narrow="The file has the whole text.")
+    notes += [*memory.warnings, *describe_hidden_characters([(memory.name, memory.text)])]
+    return Result(add_note(shape, notes), memory.name, verbatim=True)
 
 
 class StatsInput(Input):
@@ -163,10 +158,10 @@ class StatsInput(Input):
 
 
 def _stats(session: Session, _given: StatsInput, _: Call) -> Result:
-    found = asdict(_notebook(session).stats())
-    shape: Json = {"total_memories": found.pop("total"), **found}
+    counts = asdict(_get_notebook(session).stats())
+    shape: Json = {"total_memories": counts.pop("total"), **counts}
     tags: Mapping[str, int] = shape["by_tag"]
-    shape["by_tag"] = dict(list(tags.items())[:_MOST_LINKED])
+    shape["by_tag"] = dict(list(tags.items())[:_MAX_TAGS])
     return Result(shape, f"{shape['total_memories']} memories", verbatim=True)
 
 
@@ -175,36 +170,38 @@ def _none() -> Any:
 
 
 class SearchInput(Input):
-    query: Annotated[Filled, Field(description="Question or words")]
-    limit: Annotated[int, AfterValidator(_within)] = Field(default_factory=lambda: _USUAL)
+    query: Annotated[NotBlank, Field(description="Question or words")]
+    limit: Annotated[int, AfterValidator(_check_limit)] = Field(
+        default_factory=lambda: _DEFAULT_LIMIT
+    )
     filter_tags: list[str] = []
-    # One of them or nothing: an empty text is as wrong as any other.
+    # The default is None, but the schema does not allow null.
     filter_type: MemoryType = Field(default_factory=_none)
 
 
 def _search(session: Session, given: SearchInput, call: Call) -> Result:
     uris: tuple[str, ...] = ()
     if given.filter_type:
-        fitting = _notebook(session).memories(type=given.filter_type)
-        uris = tuple(each.name for each in fitting) or _NOTHING
-    return _found(session, given.query, given.limit, call, uris, tuple(given.filter_tags))
+        memories = _get_notebook(session).memories(type=given.filter_type)
+        uris = tuple(memory.name for memory in memories) or _NO_URIS
+    return _search_memories(session, given.query, given.limit, call, uris, tuple(given.filter_tags))
 
 
 class LinkedInput(Input):
-    query: Annotated[Filled, Field(description="Question or words")]
-    target_document: Annotated[Filled, Field(description="Path of a document")]
+    query: Annotated[NotBlank, Field(description="Question or words")]
+    target_document: Annotated[NotBlank, Field(description="Path of a document")]
 
 
 def _search_linked(session: Session, given: LinkedInput, call: Call) -> Result:
     library = session.library
-    owner, path = located(library, given.target_document)
+    owner, path = resolve_path(library, given.target_document)
     uri = parse_target(path, exists=False).uri
-    linking, _ = library.mentions(uri, limit=_MOST_LINKED, collection=owner)
-    uris = tuple(each.uri for each in linking) or _NOTHING
-    return _found(session, given.query, _LINKED, call, uris, (), linking)
+    linking, _ = library.mentions(uri, limit=_MAX_LINKED, collection=owner)
+    uris = tuple(link.uri for link in linking) or _NO_URIS
+    return _search_memories(session, given.query, _LINKED_LIMIT, call, uris, (), linking)
 
 
-def _found(
+def _search_memories(
     session: Session,
     query: str,
     limit: int,
@@ -219,30 +216,33 @@ def _found(
         top_k=limit,
         filters=Filters(lanes=("memory",), uris=uris, tags=tags),
         tuned=replace(
-            library.settings.search, merge_gap=-1, max_excerpt_chars=WHOLE, per_document=1
+            library.settings.search, merge_gap=-1, max_excerpt_chars=UNLIMITED, per_document=1
         ),
         on_progress=call.on_progress(),
     )
     best = max((hit.score for hit in answer.hits), default=0.0) or 1.0
-    links = {each.uri: each for each in linking}
-    kept = {each.name: each for each in _notebook(session).memories()}
+    links = {link.uri: link for link in linking}
+    memories = {memory.name: memory for memory in _get_notebook(session).memories()}
     shape: Json = {
-        "results": [_row(hit, best, kept.get(hit.uri), links.get(hit.uri)) for hit in answer.hits]
+        "results": [
+            _render_hit(hit, best, memories.get(hit.uri), links.get(hit.uri)) for hit in answer.hits
+        ]
     }
-    said = fit(shape, "results", "content", narrow="Ask for fewer with limit.")
-    said += admitted(answer.incomplete)
-    said += flagged([(each["filename"], each["content"]) for each in shape["results"]])
-    return Result(noted(shape, said), f"{len(shape['results'])} memories", verbatim=True)
+    notes = fit_list(shape, "results", "content", narrow="Ask for fewer with limit.")
+    notes += describe_gaps(answer.incomplete)
+    texts = [(row["filename"], row["content"]) for row in shape["results"]]
+    notes += describe_hidden_characters(texts)
+    return Result(add_note(shape, notes), f"{len(shape['results'])} memories", verbatim=True)
 
 
-def _row(hit: Hit, best: float, known: Memory | None, link: RelatedEntry | None) -> Json:
+def _render_hit(hit: Hit, best: float, memory: Memory | None, link: RelatedEntry | None) -> Json:
     row: dict[str, Any] = {
         "filename": hit.uri,
         "score": round(max(0.0, hit.score / best), 6),
         "header_path": " > ".join(hit.path),
-        "memory_type": known.type if known else "",
-        "tags": list(known.tags) if known else [],
-        "created_at": known.created_at if known else "",
+        "memory_type": memory.type if memory else "",
+        "tags": list(memory.tags) if memory else [],
+        "created_at": memory.created_at if memory else "",
         "stale": bool(hit.stale),
         "changed_since": list(hit.stale),
         "content": hit.text,
@@ -255,30 +255,30 @@ def _row(hit: Hit, best: float, known: Memory | None, link: RelatedEntry | None)
 # --- the table ----------------------------------------------------------------------------------
 
 
-def _writing(name: str, about: str, given: type[Input], handler: Any, **more: Any) -> Tool:
+def _make_writer(name: str, about: str, given: type[Input], handler: Any, **more: Any) -> Tool:
     return Tool(
         name, about, given, handler, read_only=False, writes=True, refusal=refusal, **more
     )  # fmt: skip
 
 
 TOOLS: tuple[Tool, ...] = (
-    _writing(
+    _make_writer(
         "create_memory", "Write a new memory: a Markdown file with type and tags.",
         CreateInput, _create, idempotent=False,
     ),
     Tool("read_memory", "Give a memory, whole.", NameInput, _read, refusal=refusal),
-    _writing(
+    _make_writer(
         "update_memory", "Replace the text of a memory; restore_memory takes it back.",
         ContentInput, _update, destructive=True,
     ),
-    _writing(
+    _make_writer(
         "append_memory", "Add a paragraph to a memory.", ContentInput, _append, idempotent=False
     ),
-    _writing(
+    _make_writer(
         "delete_memory", "Move a memory into the trash; restore_memory brings it back.",
         NameInput, _delete, destructive=True,
     ),
-    _writing(
+    _make_writer(
         "restore_memory",
         "Bring a memory back from the trash, or take back the last change of one.",
         NameInput, _restore, idempotent=False,
@@ -292,7 +292,7 @@ TOOLS: tuple[Tool, ...] = (
         "Search the memories that link to a document, with the words around each link.",
         LinkedInput, _search_linked, refusal=refusal,
     ),
-    _writing(
+    _make_writer(
         "merge_memories", "Make one memory of several, which go to the trash.",
         MergeInput, _merge, destructive=True, idempotent=False,
     ),

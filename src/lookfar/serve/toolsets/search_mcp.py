@@ -1,12 +1,11 @@
-"""The tools of Search MCP: the index of one project, made, searched, looked after and removed.
+"""The ``search-mcp`` toolset: build, search, maintain and delete the index of one project.
 
-Takes: checked arguments and a session over one folder, the project. Gives: the shapes that
-Search MCP's clients know. Refuses: as ``{"code", "userMessage", "developerMessage"}`` with
-Search MCP's codes; to make, rebuild or remove an index before somebody agreed.
+Results have the shapes that Search MCP's clients know. Errors are ``{"code", "userMessage",
+"developerMessage"}`` with Search MCP's codes.
 
-Agreement is an answer to a question where the client can ask one, or ``confirm: true``.
-Passages that stand beside each other and answer alike come as one result; only a result
-that is one part of a split section has ``part`` and ``totalParts``.
+Building, rebuilding and deleting an index need the user's consent: an answer to a question where
+the client can ask one, or ``confirm: true``. Adjacent passages that match alike are merged into
+one result; only a part of a split section has ``part`` and ``totalParts``.
 """
 
 from __future__ import annotations
@@ -38,8 +37,14 @@ from lookfar.errors import (
 from lookfar.model import Answer, Document, Filters, Hit, Lane, Mode, Symbol
 from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
 from lookfar.serve.toolsets.common import Filled
-from lookfar.serve.toolsets.file_summary import summary_shape
-from lookfar.serve.toolsets.single import PATIENCE, fitting, only_folder, utc, worth_saying
+from lookfar.serve.toolsets.file_summary import render_summary
+from lookfar.serve.toolsets.single import (
+    WRITER_WAIT_SECONDS,
+    build_warning,
+    fit_to_budget,
+    format_utc,
+    get_only_folder,
+)
 from lookfar.sources.globs import glob_matcher
 from lookfar.store.keywords.analyser import terms_of
 from lookfar.text.parse.formats import FORMATS, detect_format
@@ -52,19 +57,19 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_ALPHA: Final = 0.5
-_WHOLE_CHUNK: Final = 1_000_000
+_DEFAULT_ALPHA: Final = 0.5
+_NO_EXCERPT_LIMIT: Final = 1_000_000
 _INDEX_PER_TEXT: Final = 3
-"""Bytes that an index takes for each byte of text, rather too many than too few."""
+"""Bytes of index per byte of text, estimated high."""
 _CHUNK_TYPES: Final = frozenset(
     ("function", "class", "method", "interface", "struct", "trait", "impl", "enum", "module")
 )
-"""Of symbols, as Search MCP names them; all else is "other"."""
+"""The kinds of symbols that Search MCP names; any other kind is "other"."""
 _MODES: Final[Mapping[str, Mode]] = {"hybrid": "hybrid", "vector": "vector", "fts": "keyword"}
 
 
 class FileNotIndexed(NotFound):
-    """The file that a call names is not there, or nothing that is indexed."""
+    """The named file does not exist or is not indexed."""
 
     code = "FILE_NOT_FOUND"
 
@@ -74,7 +79,7 @@ class SymlinkNotAllowed(InvalidArgument):
 
 
 class DocsNotIndexed(NotIndexed):
-    """There is an index, and no documentation in it."""
+    """The index has no documentation."""
 
     code = "DOCS_INDEX_NOT_FOUND"
 
@@ -83,12 +88,12 @@ class TooManyFiles(ConfirmationNeeded):
     code: ClassVar[str] = "FILE_LIMIT_WARNING"
 
 
-def _folder(session: Session) -> Folder:
-    return only_folder(session, "search-mcp")
+def _get_folder(session: Session) -> Folder:
+    return get_only_folder(session, "search-mcp")
 
 
-def _indexed(session: Session) -> Folder:
-    folder = _folder(session)
+def _get_indexed_folder(session: Session) -> Folder:
+    folder = _get_folder(session)
     if not folder.indexed:
         raise NotIndexed(
             "This project has not been indexed yet.",
@@ -98,7 +103,7 @@ def _indexed(session: Session) -> Folder:
     return folder
 
 
-# --- agreeing -----------------------------------------------------------------------------------
+# --- consent ------------------------------------------------------------------------------------
 
 
 class ConfirmInput(Input):
@@ -107,28 +112,28 @@ class ConfirmInput(Input):
     ] = False
 
 
-def _agreed(given: ConfirmInput, call: Call, question: str) -> bool:
+def _confirm(given: ConfirmInput, call: Call, question: str) -> bool:
     return given.confirm or call.confirm(question)
 
 
-def _agreed_to_build(folder: Folder, given: ConfirmInput, call: Call, question: str) -> bool:
-    """One question for both: the build, and the number of files where that is large."""
-    count, most = len(measure_files(folder)), folder.settings.sources.max_files
-    if count <= most:
-        return _agreed(given, call, question)
+def _confirm_build(folder: Folder, given: ConfirmInput, call: Call, question: str) -> bool:
+    """Ask once for the build, mentioning the number of files where it is large."""
+    count, limit = len(measure_files(folder)), folder.settings.sources.max_files
+    if count <= limit:
+        return _confirm(given, call, question)
     large = f"It has {count:,} files, which may take some minutes."
     try:
-        return _agreed(given, call, f"{large} {question}")
+        return _confirm(given, call, f"{large} {question}")
     except ConfirmationNeeded as error:
         raise TooManyFiles(
             f"{large} {error.message}",
             hint=error.hint,
-            developer=f"{count} files, limit {most}",
+            developer=f"{count} files, limit {limit}",
             details={"files": f"{count:,}"},
         ) from None
 
 
-def _cancelled(folder: Folder) -> Result:
+def _report_cancelled(folder: Folder) -> Result:
     shape = {"status": "cancelled", "projectPath": folder.root.path, "message": "Nothing was done."}
     return Result(shape, "", verbatim=True)
 
@@ -137,31 +142,34 @@ def _cancelled(folder: Folder) -> Result:
 
 
 def _create(session: Session, given: ConfirmInput, call: Call) -> Result:
-    folder = _folder(session)
+    folder = _get_folder(session)
     question = f"Index the project {folder.root.path} for searching?"
-    if not _agreed_to_build(folder, given, call, question):
-        return _cancelled(folder)
-    shape = _built(folder, call, rebuild=False)
+    if not _confirm_build(folder, given, call, question):
+        return _report_cancelled(folder)
+    shape = _build(folder, call, rebuild=False)
     return Result({**shape, "projectPath": folder.root.path}, "", verbatim=True)
 
 
 def _reindex(session: Session, given: ConfirmInput, call: Call) -> Result:
-    folder = _indexed(session)
+    folder = _get_indexed_folder(session)
     question = f"Rebuild the whole index of {folder.root.path}? Every file is read again."
-    if not _agreed_to_build(folder, given, call, question):
-        return _cancelled(folder)
-    shape = _built(folder, call, rebuild=True)
+    if not _confirm_build(folder, given, call, question):
+        return _report_cancelled(folder)
+    shape = _build(folder, call, rebuild=True)
     return Result({**shape, "message": "The index was rebuilt."}, "", verbatim=True)
 
 
-def _built(folder: Folder, call: Call, *, rebuild: bool) -> Json:
+def _build(folder: Folder, call: Call, *, rebuild: bool) -> Json:
     started = time.monotonic()
-    with _space_told(folder):
+    with _report_disk_space(folder):
         report = folder.index(
-            rebuild=rebuild, on_progress=call.on_progress(), wait_seconds=PATIENCE, many=True
+            rebuild=rebuild,
+            on_progress=call.on_progress(),
+            wait_seconds=WRITER_WAIT_SECONDS,
+            many=True,
         )
     _refuse_unreadable(report, ".")
-    counts = next(each for each in folder.generations.list() if each.active).counts
+    counts = next(entry for entry in folder.generations.list() if entry.active).counts
     return {
         "status": "success",
         "filesIndexed": counts.documents,
@@ -171,7 +179,7 @@ def _built(folder: Folder, call: Call, *, rebuild: bool) -> Json:
 
 
 def _refuse_unreadable(report: IndexReport, uri: str) -> None:
-    """What a pass could not read it reports; here it is the very thing that was asked for."""
+    """Raise if the index pass could not read the file or folder that the call names."""
     for failure in report.failures:
         if failure.uri == uri:
             kind = PermissionDenied if failure.code == PermissionDenied.code else FileNotIndexed
@@ -184,29 +192,29 @@ def _refuse_unreadable(report: IndexReport, uri: str) -> None:
 
 
 @contextmanager
-def _space_told(folder: Folder) -> Iterator[None]:
-    """A full disk says how much room is wanted and how much there is."""
+def _report_disk_space(folder: Folder) -> Iterator[None]:
+    """Add the space needed and the space available to a disk-full error."""
     try:
         yield
     except DiskFull as full:
-        wanted = _INDEX_PER_TEXT * sum(measure_files(folder).values())
-        free = _free_bytes(folder.index_dir)
-        told = f"ENOSPC, {_megabytes(wanted)} MB needed, {_megabytes(free)} MB available"
+        needed = _INDEX_PER_TEXT * sum(measure_files(folder).values())
+        free = _measure_free_bytes(folder.index_dir)
+        space = f"ENOSPC, {_to_megabytes(needed)} MB needed, {_to_megabytes(free)} MB available"
         raise DiskFull(
             full.message,
             hint=full.hint,
-            developer=f"{told}: {full.developer}",
+            developer=f"{space}: {full.developer}",
             details=full.details,
         ) from full
 
 
-def _free_bytes(folder: Path) -> int:
+def _measure_free_bytes(folder: Path) -> int:
     while not folder.exists():
         folder = folder.parent
     return shutil.disk_usage(folder).free
 
 
-def _megabytes(count: int) -> int:
+def _to_megabytes(count: int) -> int:
     return -(-count // 1_048_576)
 
 
@@ -218,10 +226,10 @@ class FileInput(Input):
 
 
 def _reindex_file(session: Session, given: FileInput, _: Call) -> Result:
-    folder = _indexed(session)
-    uri = _admitted(folder, given.path)
-    with _space_told(folder):
-        report = folder.index(only=(uri,), wait_seconds=PATIENCE)
+    folder = _get_indexed_folder(session)
+    uri = _resolve_file(folder, given.path)
+    with _report_disk_space(folder):
+        report = folder.index(only=(uri,), wait_seconds=WRITER_WAIT_SECONDS)
     _refuse_unreadable(report, uri)
     count = len(read_page(folder, uri, as_of=report.generation).chunks)
     done = "It was indexed." if report.added + report.changed else "It was up to date."
@@ -229,9 +237,9 @@ def _reindex_file(session: Session, given: FileInput, _: Call) -> Result:
     return Result(shape, "", verbatim=True)
 
 
-def _admitted(folder: Folder, path: str) -> str:
-    """The URI of a file that may be indexed, by whichever path it was called."""
-    uri = _uri(folder, path)
+def _resolve_file(folder: Folder, path: str) -> str:
+    """Return the URI of a file that may be indexed, given any path to it."""
+    uri = _normalise_path(folder, path)
     reason = skip_reason(folder, uri)
     if reason == "symlink":
         raise SymlinkNotAllowed(
@@ -250,8 +258,8 @@ def _admitted(folder: Folder, path: str) -> str:
     return uri
 
 
-def _uri(folder: Folder, path: str) -> str:
-    """A path as the index knows it: from the project's root, with slashes."""
+def _normalise_path(folder: Folder, path: str) -> str:
+    """Return a path relative to the project's root, with forward slashes."""
     if os.path.isabs(path):
         return folder.root.uri_of(path)
     plain = path.replace(os.sep, "/")
@@ -264,13 +272,13 @@ def _uri(folder: Folder, path: str) -> str:
 
 
 def _delete(session: Session, given: ConfirmInput, call: Call) -> Result:
-    folder = _indexed(session)
+    folder = _get_indexed_folder(session)
     question = (
         f"Delete the search index of {folder.root.path}? It cannot be brought back, only made"
         " anew. The project's files stay as they are."
     )
-    if not _agreed(given, call, question):
-        return _cancelled(folder)
+    if not _confirm(given, call, question):
+        return _report_cancelled(folder)
     folder.delete()
     shape = {
         "status": "success",
@@ -292,95 +300,103 @@ class SearchInput(Input):
     alpha: Annotated[
         float,
         Field(ge=0, le=1, allow_inf_nan=False, description="Share of meaning in hybrid mode"),
-    ] = _ALPHA
+    ] = _DEFAULT_ALPHA
     compact: Annotated[bool, Field(description="Short field names, no metadata")] = False
 
 
 def _search_docs(session: Session, given: SearchInput, call: Call) -> Result:
-    folder = _indexed(session)
-    answer, levels = _answer_with(partial(_answer, session, given, call, "docs"), folder, _levels)
+    folder = _get_indexed_folder(session)
+    answer, levels = _search_and_look_up(
+        partial(_search, session, given, call, "docs"), folder, _load_levels
+    )
     if not answer.hits and not any(detect_format(uri) in FORMATS for uri, _ in titles(folder)):
         raise DocsNotIndexed(
             "No documentation is indexed here.",
             hint="Add some, and call create_index.",
             developer=f"no documents in {folder.index_dir}",
         )
-    return _shown(folder, given, answer, lambda hit: _section_of(hit, levels), _text)
+    return _render_answer(
+        folder, given, answer, lambda hit: _describe_section(hit, levels), _add_breadcrumb
+    )
 
 
 def _search_code(session: Session, given: SearchInput, call: Call) -> Result:
-    folder = _indexed(session)
-    answer, symbols = _answer_with(partial(_answer, session, given, call, "code"), folder, _symbols)
-    return _shown(folder, given, answer, lambda hit: symbols[hit.chunk_id], lambda hit: hit.text)
+    folder = _get_indexed_folder(session)
+    answer, symbols = _search_and_look_up(
+        partial(_search, session, given, call, "code"), folder, _load_symbols
+    )
+    return _render_answer(
+        folder, given, answer, lambda hit: symbols[hit.chunk_id], lambda hit: hit.text
+    )
 
 
-def _answer_with(
-    ask: Callable[[], Answer], folder: Folder, look_up: Callable[[Folder, Answer], T]
+def _search_and_look_up(
+    search: Callable[[], Answer], folder: Folder, look_up: Callable[[Folder, Answer], T]
 ) -> tuple[Answer, T]:
-    """An answer, and what is looked up in the generation that gave it."""
-    answer = ask()
+    """Return an answer and what ``look_up`` reads from the generation that gave it."""
+    answer = search()
     try:
         return answer, look_up(folder, answer)
     except InvalidArgument:
-        # A rebuild has replaced that generation meanwhile: the new one answers.
-        answer = ask()
+        # A rebuild has replaced that generation meanwhile: search the new one.
+        answer = search()
         return answer, look_up(folder, answer)
 
 
-def _answer(session: Session, given: SearchInput, call: Call, lane: Lane) -> Answer:
+def _search(session: Session, given: SearchInput, call: Call, kind: Lane) -> Answer:
     mode = _MODES[given.mode]
     if mode == "hybrid" and given.alpha in (0, 1):
-        # The ends of the scale are the single modes, whatever else hybrid search weighs.
+        # Hybrid search weighs more than alpha, so 0 and 1 use the single modes.
         mode = "vector" if given.alpha else "keyword"
     return session.library.search(
         given.query,
         mode=mode,
         top_k=given.top_k,
-        filters=Filters(lanes=(lane,)),
+        filters=Filters(lanes=(kind,)),
         tuned=replace(
-            _folder(session).settings.search,
+            _get_folder(session).settings.search,
             vector_weight=given.alpha,
             keyword_weight=1 - given.alpha,
             code_vector_weight=given.alpha,
             expand_known=True,
-            max_excerpt_chars=_WHOLE_CHUNK,
+            max_excerpt_chars=_NO_EXCERPT_LIMIT,
         ),
         on_progress=call.on_progress(),
     )
 
 
-def _shown(
+def _render_answer(
     folder: Folder,
     given: SearchInput,
     answer: Answer,
-    about: Callable[[Hit], Json],
-    text_of: Callable[[Hit], str],
+    describe: Callable[[Hit], Json],
+    get_text: Callable[[Hit], str],
 ) -> Result:
-    """The answer in the shape that was asked for, no larger than a reader can bear."""
-    warning = " ".join(filter(None, (_warning(folder), worth_saying(answer))))
+    """Render an answer, full or compact, within the token budget."""
+    warning = " ".join(filter(None, (_describe_state(folder), build_warning(answer))))
     longest = max((len(hit.text) for hit in answer.hits), default=0)
 
-    def render(rows: int, most: int) -> Json:
-        cut = "Texts were cut to fit." if most < longest or rows < len(answer.hits) else ""
-        hits = [replace(hit, text=hit.text[:most]) for hit in answer.hits[:rows]]
-        told = " ".join(filter(None, (warning, cut)))
+    def render(rows: int, chars: int) -> Json:
+        cut = "Texts were cut to fit." if chars < longest or rows < len(answer.hits) else ""
+        hits = [replace(hit, text=hit.text[:chars]) for hit in answer.hits[:rows]]
+        warnings = " ".join(filter(None, (warning, cut)))
         took = round(answer.took_ms)
         if given.compact:
-            return _compact(hits, text_of, took, told)
-        return _full(hits, about, text_of, took, told)
+            return _render_compact(hits, get_text, took, warnings)
+        return _render_full(hits, describe, get_text, took, warnings)
 
-    return Result(fitting(len(answer.hits), longest, render), "", verbatim=True)
+    return Result(fit_to_budget(len(answer.hits), longest, render), "", verbatim=True)
 
 
-def _symbols(folder: Folder, answer: Answer) -> dict[str, Json]:
-    """What each hit is part of, or else defines, by chunk."""
+def _load_symbols(folder: Folder, answer: Answer) -> dict[str, Json]:
+    """Return the symbol that each hit defines or is part of, by chunk."""
     from lookfar.text.parse.formats import parser_for
 
     parsed: dict[tuple[str, bool], Document] = {}
-    found: dict[str, Json] = {}
-    wanted = frozenset(terms_of(answer.query))
+    symbols: dict[str, Json] = {}
+    query_terms = frozenset(terms_of(answer.query))
     for hit in answer.hits:
-        # Where the cited text stands on the disk, its lines count there.
+        # The lines of a hit that is still on disk count in the file, not in the index.
         on_disk = hit.state in ("same", "moved")
         if (hit.uri, on_disk) not in parsed:
             text = folder.readable(hit.uri) if on_disk else None
@@ -389,19 +405,18 @@ def _symbols(folder: Folder, answer: Answer) -> dict[str, Json]:
             parse = parser_for(hit.uri)
             assert parse is not None
             parsed[hit.uri, on_disk] = parse(hit.uri, text)
-        symbol = _symbol(parsed[hit.uri, on_disk], hit, wanted)
+        symbol = _choose_symbol(parsed[hit.uri, on_disk], hit, query_terms)
         kind = symbol.kind if symbol is not None else "other"
-        found[hit.chunk_id] = {
+        symbols[hit.chunk_id] = {
             "type": kind if kind in _CHUNK_TYPES else "other",
             "name": symbol.name if symbol is not None else "",
             "signature": symbol.signature if symbol is not None else "",
         }
-    return found
+    return symbols
 
 
-def _symbol(document: Document, hit: Hit, wanted: frozenset[str]) -> Symbol | None:
-    """Of what begins in a hit that which is named in the question, or the first; else what the
-    hit stands in."""
+def _choose_symbol(document: Document, hit: Hit, query_terms: frozenset[str]) -> Symbol | None:
+    """Return the symbol starting in the hit that best matches the query, or the enclosing one."""
     inside: list[Symbol] = []
     around: Symbol | None = None
     for symbol in document.symbols:
@@ -410,23 +425,27 @@ def _symbol(document: Document, hit: Hit, wanted: frozenset[str]) -> Symbol | No
             inside.append(symbol)
         elif span.start < hit.span.start < span.end:
             around = symbol
-    return max(inside, key=lambda each: len(wanted & set(terms_of(each.name))), default=around)
+    return max(
+        inside,
+        key=lambda symbol: len(query_terms & set(terms_of(symbol.name))),
+        default=around,
+    )
 
 
-def _levels(folder: Folder, answer: Answer) -> dict[str, int]:
-    """The level of the heading that each hit is named after, by chunk."""
+def _load_levels(folder: Folder, answer: Answer) -> dict[str, int]:
+    """Return the heading level of each hit, by chunk."""
     levels: dict[str, int] = {}
     for uri in dict.fromkeys(hit.uri for hit in answer.hits):
         try:
             page = read_page(folder, uri, as_of=answer.generation)
-        except NotFound:  # It is no longer in the index; depth is the best guess left.
+        except NotFound:  # No longer in the index: guess the level from the depth.
             levels |= {h.chunk_id: min(len(h.path), 6) for h in answer.hits if h.uri == uri}
         else:
             levels |= {chunk.id: chunk.level for chunk in page.chunks}
     return levels
 
 
-def _warning(folder: Folder) -> str:
+def _describe_state(folder: Folder) -> str:
     if folder.building_since:
         return "The index is being built; more may be found when it is done."
     if folder.failure is not None:
@@ -434,20 +453,20 @@ def _warning(folder: Folder) -> str:
     return ""
 
 
-def _full(
+def _render_full(
     hits: list[Hit],
-    about: Callable[[Hit], Json],
-    text_of: Callable[[Hit], str],
+    describe: Callable[[Hit], Json],
+    get_text: Callable[[Hit], str],
     took: int,
     warning: str,
 ) -> Json:
     rows = []
     for hit in hits:
-        metadata = about(hit)
+        metadata = describe(hit)
         rows.append(
             {
-                "path": _path(hit),
-                "text": text_of(hit),
+                "path": _render_path(hit),
+                "text": get_text(hit),
                 "score": min(hit.score, 1.0),
                 "startLine": hit.span.start_line,
                 "endLine": hit.span.end_line,
@@ -458,14 +477,14 @@ def _full(
     return {**shape, "warning": warning} if warning else shape
 
 
-def _path(hit: Hit) -> str:
+def _render_path(hit: Hit) -> str:
     return f"[code-comment]{hit.uri}" if hit.comment else hit.uri
 
 
-def _section_of(hit: Hit, levels: Mapping[str, int]) -> Json:
-    """The headings above a passage; plain text and comments have none."""
-    found = detect_format(hit.uri)
-    if hit.comment or (found is not None and found.language == "text"):
+def _describe_section(hit: Hit, levels: Mapping[str, int]) -> Json:
+    """Return the headings above a passage; plain text and comments have none."""
+    file_format = detect_format(hit.uri)
+    if hit.comment or (file_format is not None and file_format.language == "text"):
         return {}
     metadata: Json = {
         "headerPath": list(hit.path[:-1]),
@@ -477,20 +496,22 @@ def _section_of(hit: Hit, levels: Mapping[str, int]) -> Json:
     return metadata
 
 
-def _text(hit: Hit) -> str:
-    """The passage under its breadcrumb."""
+def _add_breadcrumb(hit: Hit) -> str:
+    """Return the passage below a line with its outer headings."""
     outer = hit.path if hit.comment else hit.path[:-1]
     above = f"[{' > '.join(outer)}]" if outer else ""
-    again = "(continued)" if hit.part > 1 else ""
-    crumb = " ".join(filter(None, (above, again)))
+    continued = "(continued)" if hit.part > 1 else ""
+    crumb = " ".join(filter(None, (above, continued)))
     return f"{crumb}\n\n{hit.text}" if crumb else hit.text
 
 
-def _compact(hits: list[Hit], text_of: Callable[[Hit], str], took: int, warning: str) -> Json:
+def _render_compact(
+    hits: list[Hit], get_text: Callable[[Hit], str], took: int, warning: str
+) -> Json:
     rows = [
         {
-            "l": f"{_path(hit)}:{hit.span.start_line}-{hit.span.end_line}",
-            "t": text_of(hit),
+            "l": f"{_render_path(hit)}:{hit.span.start_line}-{hit.span.end_line}",
+            "t": get_text(hit),
             "s": round(min(hit.score, 1.0), 2),
         }
         for hit in hits
@@ -515,8 +536,8 @@ class SummaryInput(Input):
 def _file_summary(session: Session, given: SummaryInput, _: Call) -> Result:
     from lookfar.text.parse.summary import summarise
 
-    folder = _folder(session)
-    uri = _admitted(folder, given.path)
+    folder = _get_folder(session)
+    uri = _resolve_file(folder, given.path)
     text = folder.source(uri)
     if text is None:
         raise FileNotIndexed(
@@ -526,9 +547,9 @@ def _file_summary(session: Session, given: SummaryInput, _: Call) -> Result:
             details={"path": given.path},
         )
     started = time.perf_counter()
-    found = summarise(uri, text)
+    summary = summarise(uri, text)
     took = (time.perf_counter() - started) * 1000
-    shape = summary_shape(found, took, complexity=given.complexity, docstrings=given.docstrings)
+    shape = render_summary(summary, took, complexity=given.complexity, docstrings=given.docstrings)
     return Result(shape, "", verbatim=True)
 
 
@@ -541,14 +562,14 @@ class PathInput(Input):
 
 
 def _search_by_path(session: Session, given: PathInput, _: Call) -> Result:
-    folder = _indexed(session)
+    folder = _get_indexed_folder(session)
     matches = glob_matcher(given.pattern)
-    found = sorted(uri for uri, _title in titles(folder) if matches(uri))
+    uris = sorted(uri for uri, _title in titles(folder) if matches(uri))
 
-    def render(rows: int, _most: int) -> Json:
-        return {"matches": found[:rows], "totalMatches": len(found)}
+    def render(rows: int, _chars: int) -> Json:
+        return {"matches": uris[:rows], "totalMatches": len(uris)}
 
-    return Result(fitting(min(given.limit, len(found)), 0, render), "", verbatim=True)
+    return Result(fit_to_budget(min(given.limit, len(uris)), 0, render), "", verbatim=True)
 
 
 # --- get_index_status, get_config ---------------------------------------------------------------
@@ -559,28 +580,28 @@ class NoInput(Input):
 
 
 def _status(session: Session, _given: NoInput, _: Call) -> Result:
-    folder = _folder(session)
+    folder = _get_folder(session)
     state = folder.status(check=False)
-    word = "ready"
+    label = "ready"
     if folder.building_since:
-        word = "indexing"
+        label = "indexing"
     elif folder.failure is not None:
-        word = "failed"
+        label = "failed"
     elif not state.indexed:
-        word = "not_found"
+        label = "not_found"
     shape = {
-        "status": word,
+        "status": label,
         "projectPath": folder.root.path,
         "totalFiles": state.counts.documents,
         "totalChunks": state.counts.chunks,
-        "lastUpdated": utc(state.created_at) if state.created_at else None,
-        "storageSize": _size(state.disk_bytes),
+        "lastUpdated": format_utc(state.created_at) if state.created_at else None,
+        "storageSize": _format_size(state.disk_bytes),
         "watcherActive": state.watcher is not None and state.watcher.running,
     }
     return Result(shape, "", verbatim=True)
 
 
-def _size(count: float) -> str:
+def _format_size(count: float) -> str:
     units = ("B", "KB", "MB", "GB")
     power = 0
     while count >= 1024 and power < len(units) - 1:
@@ -589,42 +610,45 @@ def _size(count: float) -> str:
 
 
 def _config(session: Session, _given: NoInput, _: Call) -> Result:
-    folder = _folder(session)
-    chosen = folder.settings
-    of_project = Path(folder.root.path, config.PROJECT_FILE)
-    path = of_project if of_project.is_file() else config.config_file()
-    include, exclude = chosen.sources.include or ("**/*",), chosen.sources.exclude
-    extensions = (extension for each in FORMATS for extension in each.extensions)
+    folder = _get_folder(session)
+    settings = folder.settings
+    project_file = Path(folder.root.path, config.PROJECT_FILE)
+    path = project_file if project_file.is_file() else config.config_file()
+    include, exclude = settings.sources.include or ("**/*",), settings.sources.exclude
+    extensions = (extension for known in FORMATS for extension in known.extensions)
     shape: Json = {
-        "respectGitignore": chosen.sources.respect_ignore_files,
-        "maxFileSize": _file_size(chosen.sources.max_file_bytes),
-        "maxFiles": chosen.sources.max_files,
+        "respectGitignore": settings.sources.respect_ignore_files,
+        "maxFileSize": _format_file_size(settings.sources.max_file_bytes),
+        "maxFiles": settings.sources.max_files,
         "docPatterns": [f"**/*{extension}" for extension in extensions],
         "indexDocs": True,
-        "extractComments": chosen.search.comments,
+        "extractComments": settings.search.comments,
         "chunkingStrategy": "code-aware",
-        "hybridSearch": {"enabled": chosen.search.mode == "hybrid", "defaultAlpha": _ALPHA},
+        "hybridSearch": {
+            "enabled": settings.search.mode == "hybrid",
+            "defaultAlpha": _DEFAULT_ALPHA,
+        },
         "queryExpansion": {
-            "enabled": chosen.search.expansion,
-            "maxExpansionTerms": chosen.search.max_expansions,
+            "enabled": settings.search.expansion,
+            "maxExpansionTerms": settings.search.max_expansions,
         },
         "autoReindex": {
-            "enabled": chosen.index.max_auto_files > 0,
-            "checkEveryNSearches": chosen.index.check_every_searches,
-            "maxAutoReindexFiles": chosen.index.max_auto_files,
+            "enabled": settings.index.max_auto_files > 0,
+            "checkEveryNSearches": settings.index.check_every_searches,
+            "maxAutoReindexFiles": settings.index.max_auto_files,
         },
-        "enhancedToolDescriptions": chosen.serve.enhanced_descriptions,
-        "indexingStrategy": chosen.watch.strategy,
+        "enhancedToolDescriptions": settings.serve.enhanced_descriptions,
+        "indexingStrategy": settings.watch.strategy,
     }
 
-    def render(rows: int, _most: int) -> Json:
-        named = {"include": list(include[:rows]), "exclude": list(exclude[:rows])}
-        return {"configPath": str(path), "config": {**named, **shape}}
+    def render(rows: int, _chars: int) -> Json:
+        patterns = {"include": list(include[:rows]), "exclude": list(exclude[:rows])}
+        return {"configPath": str(path), "config": {**patterns, **shape}}
 
-    return Result(fitting(max(len(include), len(exclude)), 0, render), "", verbatim=True)
+    return Result(fit_to_budget(max(len(include), len(exclude)), 0, render), "", verbatim=True)
 
 
-def _file_size(count: int) -> str:
+def _format_file_size(count: int) -> str:
     return f"{count // 1_048_576}MB" if count % 1_048_576 == 0 else f"{-(-count // 1024)}KB"
 
 
@@ -645,7 +669,7 @@ _CODES: Final[Mapping[str, str]] = {
     "REPOSITORY_REFUSED": "PERMISSION_DENIED",
 }
 
-_SAID: Final[Mapping[str, Callable[[LookfarError], str]]] = {
+_USER_MESSAGES: Final[Mapping[str, Callable[[LookfarError], str]]] = {
     "INDEX_NOT_FOUND": lambda _: (
         "This project is not prepared for searching yet. Shall I index it now?"
     ),
@@ -685,12 +709,15 @@ _SAID: Final[Mapping[str, Callable[[LookfarError], str]]] = {
 
 
 def refusal(error: LookfarError) -> Json:
-    """An error in Search MCP's shape: what people are told, and what developers need."""
+    """Render an error in Search MCP's shape, with a message for users and one for developers."""
     code = _CODES.get(error.code, error.code)
-    said = _SAID[code](error) if code in _SAID else f"{error.message} {error.hint}"
+    if code in _USER_MESSAGES:
+        message = _USER_MESSAGES[code](error)
+    else:
+        message = f"{error.message} {error.hint}"
     return {
         "code": code,
-        "userMessage": said,
+        "userMessage": message,
         "developerMessage": f"{code}: {error.developer}",
     }
 
@@ -698,17 +725,17 @@ def refusal(error: LookfarError) -> Json:
 # --- the table ----------------------------------------------------------------------------------
 
 
-def _tool(name: str, about: str, given: type[Input], handler: Any, **more: Any) -> Tool:
+def _make_tool(name: str, about: str, given: type[Input], handler: Any, **more: Any) -> Tool:
     return Tool(name, about, given, handler, refusal=refusal, **more)
 
 
 TOOLS: tuple[Tool, ...] = (
-    _tool(
+    _make_tool(
         "create_index",
         "Index this project so that it can be searched. Asks first.",
         ConfirmInput, _create, read_only=False,
     ),
-    _tool(
+    _make_tool(
         "search_docs",
         "Search the project's documentation and the comments of its code by meaning and words."
         " Gives passages with their file, lines and headings.",
@@ -716,7 +743,7 @@ TOOLS: tuple[Tool, ...] = (
         enhanced="Tip: for another question on a document you have read, search again instead of"
         " reading the whole file anew; that costs far fewer tokens.",
     ),
-    _tool(
+    _make_tool(
         "search_code",
         "Search the project's code by meaning and words. Gives functions, classes and the like"
         " with their file, lines and signature.",
@@ -724,38 +751,38 @@ TOOLS: tuple[Tool, ...] = (
         enhanced="Tip: to find a function or how something is done, search instead of reading"
         " whole files.",
     ),
-    _tool(
+    _make_tool(
         "get_file_summary",
         "What a source file defines, imports and exports, and how complex it is, without its text.",
         SummaryInput, _file_summary,
     ),
-    _tool(
+    _make_tool(
         "search_by_path",
         "Find indexed files by a glob on their path.",
         PathInput, _search_by_path,
     ),
-    _tool(
+    _make_tool(
         "get_index_status",
         "Whether the project is indexed, how much of it, since when, and whether it is followed.",
         NoInput, _status, light=True,
     ),
-    _tool(
+    _make_tool(
         "get_config",
         "The settings that indexing and searching use here, and the file to change them in.",
         NoInput, _config,
     ),
-    _tool(
+    _make_tool(
         "reindex_project",
         "Read the whole project again and rebuild its index. Asks first; the old index answers"
         " until the new one is done.",
         ConfirmInput, _reindex, read_only=False,
     ),
-    _tool(
+    _make_tool(
         "reindex_file",
         "Bring one file of the index up to date.",
         FileInput, _reindex_file, read_only=False,
     ),
-    _tool(
+    _make_tool(
         "delete_index",
         "Delete the index of this project, never its files. Asks first.",
         ConfirmInput, _delete, read_only=False, destructive=True, idempotent=False,

@@ -1,8 +1,6 @@
-"""What the toolsets of other systems share: one folder, and results of a bearable size.
+"""Helpers for toolsets whose systems know one folder: a vault or a project.
 
-Takes: a session and rows of a result. Gives: its only folder, and the rows cut to what a
-reader can bear. Refuses: a session over several folders, since the systems whose tools
-these are know one vault or one project and their paths name no other.
+Their paths cannot name a second folder, so a session over several folders is refused.
 """
 
 from __future__ import annotations
@@ -14,61 +12,67 @@ from typing import TYPE_CHECKING
 from lookfar.errors import InvalidArgument
 from lookfar.model import Answer
 from lookfar.serve.tools.tool import MOST_TOKENS, Json, Session
-from lookfar.serve.toolsets.common import admitted, cost, flagged
+from lookfar.serve.toolsets.common import (
+    count_tokens,
+    describe_gaps,
+    describe_hidden_characters,
+)
 
 if TYPE_CHECKING:
     from lookfar.collections.folder import Folder
 
-PATIENCE = 600.0
-"""Seconds that a call which was told to wait waits for another writer."""
+WRITER_WAIT_SECONDS = 600.0
+"""How long a call that waits for its result waits for another writer."""
 
-_TELLING = frozenset(("healed", "held", "no_model", "rebuilding", "stale"))
-"""What makes an answer another one than was asked for; the rest is in the status."""
+_REPORTED_REASONS = frozenset(("healed", "held", "no_model", "rebuilding", "stale"))
+"""Reasons that can change an answer; the others are only in the status."""
 
 
-def only_folder(session: Session, toolset: str) -> Folder:
-    """The folder that a session is about."""
+def get_only_folder(session: Session, toolset: str) -> Folder:
     library = session.library
     if len(library.collections) > 1:
         names = ", ".join(library.collections)
         raise InvalidArgument(
-            f"The tools of {toolset} are about one folder, and this server has several: {names}.",
+            f"The {toolset} tools work on one folder, and this server has several: {names}.",
             hint="Serve each folder on its own, or use the default tools.",
             details={"field": "", "value": None, "reason": "several folders are served"},
         )
     return library.folder()
 
 
-def worth_saying(answer: Answer) -> str:
-    """What a reader must know of an answer: why it may be wrong, and texts that may mislead."""
-    told = admitted(each for each in answer.incomplete if each.reason in _TELLING)
-    return " ".join([*told, *flagged([(hit.uri, hit.text) for hit in answer.hits])])
+def build_warning(answer: Answer) -> str:
+    """Say why an answer may be wrong, and which of its texts contain hidden characters."""
+    gaps = describe_gaps(note for note in answer.incomplete if note.reason in _REPORTED_REASONS)
+    return " ".join(
+        [*gaps, *describe_hidden_characters([(hit.uri, hit.text) for hit in answer.hits])]
+    )
 
 
-def utc(moment: str) -> str:
-    """An ISO moment as these systems write it: whole seconds and a Z."""
-    then = datetime.fromisoformat(moment).astimezone(UTC)
-    return then.strftime("%Y-%m-%dT%H:%M:%SZ")
+def format_utc(moment: str) -> str:
+    """Return an ISO time in UTC, in whole seconds and ending in Z."""
+    parsed = datetime.fromisoformat(moment).astimezone(UTC)
+    return parsed.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def fitting(rows: int, longest: int, render: Callable[[int, int], Json]) -> Json:
-    """``render(rows, longest)``, bearable: its texts cut to a common length where they have to
-    be, and where even that does not do, rows left out at the end.
+def fit_to_budget(rows: int, longest: int, render: Callable[[int, int], Json]) -> Json:
+    """Return ``render(rows, longest)``, reduced until it fits the token budget.
+
+    First all texts are cut to one length; if that is not enough, the last rows are dropped.
     """
-    whole = render(rows, longest)
-    if cost(whole) <= MOST_TOKENS:
-        return whole
-    length = _most(longest - 1, lambda chars: render(rows, chars))
+    full = render(rows, longest)
+    if count_tokens(full) <= MOST_TOKENS:
+        return full
+    length = _find_largest(longest - 1, lambda chars: render(rows, chars))
     if length:
         return render(rows, length)
-    return render(_most(rows, lambda some: render(some, 0)), 0)
+    return render(_find_largest(rows, lambda count: render(count, 0)), 0)
 
 
-def _most(high: int, render: Callable[[int], Json]) -> int:
-    """The largest number up to ``high`` whose rendering is bearable; 0 if none is."""
+def _find_largest(high: int, render: Callable[[int], Json]) -> int:
+    """Return the largest number up to ``high`` whose rendering fits, or 0."""
     low = 0
     while low < high:
         middle = (low + high + 1) // 2
-        bearable = cost(render(middle)) <= MOST_TOKENS
-        low, high = (middle, high) if bearable else (low, middle - 1)
+        fits = count_tokens(render(middle)) <= MOST_TOKENS
+        low, high = (middle, high) if fits else (low, middle - 1)
     return low
