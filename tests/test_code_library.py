@@ -185,7 +185,7 @@ def test_definitions_and_mentions_of_a_name(library: Library) -> None:
         ("src/ship.ts", 3, "find() { return getUserById(1); }"),
     ]
     assert {entry.count for entry in result.entries if entry.kind == "mentions"} == {1}
-    mentioned = library.related("src/core.py#Ship.stow_away", kinds=("mentions",))
+    mentioned = library.related("src/core.py#Ship.stow_away", kinds=["mentions"])
     assert set(mentioned.totals) == {"mentions"}
     assert {(entry.uri, entry.line) for entry in mentioned.entries} == {
         ("src/core.py", 9),

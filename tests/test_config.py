@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import FrozenInstanceError
 from pathlib import Path
 
@@ -53,10 +54,12 @@ class Place:
     def project(self, text: str) -> None:
         (self.root / "lookfar.toml").write_text(text, encoding="utf-8")
 
-    def load(self, explicit: dict[str, object] | None = None, **variables: str) -> Settings:
+    def load(self, explicit: Mapping[str, object] | None = None, /, **variables: str) -> Settings:
         return load(self.root, explicit, self.env | variables)
 
-    def refused(self, explicit: dict[str, object] | None = None, **variables: str) -> InvalidConfig:
+    def refused(
+        self, explicit: Mapping[str, object] | None = None, /, **variables: str
+    ) -> InvalidConfig:
         with pytest.raises(InvalidConfig) as caught:
             self.load(explicit, **variables)
         error = caught.value

@@ -98,6 +98,11 @@ def repaired(base: Path) -> Verified:
         return found
 
 
+def create_and_check(library: Library) -> None:
+    library.database(NAME).create()
+    library.database(NAME).check()
+
+
 OPERATIONS: dict[str, Callable[[Library], object]] = {
     "find": lambda library: library.find_similar("harbour", database=NAME),
     "search": lambda library: library.search("harbour", collections=(f"{NAME}@documents",)),
@@ -110,7 +115,7 @@ OPERATIONS: dict[str, Callable[[Library], object]] = {
     "import": lambda library: library.database(NAME).import_lines(['{"text": "one more"}']),
     "delete": lambda library: library.database(NAME).delete(f"{ULID}03"),
     "index": lambda library: library.database(NAME).index(),
-    "create": lambda library: library.database(NAME).create() and library.database(NAME).check(),
+    "create": create_and_check,
 }
 
 
@@ -269,7 +274,12 @@ def test_where_nothing_can_be_saved_nothing_is_changed(base: Path) -> None:
 def test_damage_in_the_journal_is_found_and_it_is_written_anew(base: Path) -> None:
     log = epoch_of(base) / "documents.log"
     whole = log.read_bytes()
-    for spoil in (lambda: zero(log, 500, 100), lambda: os.truncate(log, 700), log.unlink):
+    damages: list[Callable[[], object]] = [
+        lambda: zero(log, 500, 100),
+        lambda: os.truncate(log, 700),
+        log.unlink,
+    ]
+    for spoil in damages:
         spoil()
         with opened(base) as library:
             (found,) = library.verified()

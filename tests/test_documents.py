@@ -485,7 +485,9 @@ def test_nothing_of_a_deleted_document_is_left_in_the_files(
         monkeypatch.setattr(f"lookfar.store.sqlite.{module}.connect", forgetful)
     text, doc_id = f"{SECRET} sails alone. 合言葉は秘密です。", ulids.new()
     # All in one segment of the keyword index.
-    told = [{"text": f"Neighbour {at} speaks of boats."} for at in range(beside)]
+    told: list[dict[str, Any]] = [
+        {"text": f"Neighbour {at} speaks of boats."} for at in range(beside)
+    ]
     told.append({"doc_id": doc_id, "text": text, "metadata": {"note": f"{SECRET}metadata"}})
     assert database.import_lines(map(json.dumps, told)).chunks == beside + 1
     vector = half_floats(text)
@@ -699,7 +701,7 @@ def test_no_distance_is_below_none(library: Library) -> None:
         library.database().insert(text)
     nearest_ones = [library.find_similar(text, top_k=1)[0][0] for text in texts]
     assert [each.text for each in nearest_ones] == texts
-    assert all(0.0 <= each.score < 0.01 for each in nearest_ones)
+    assert all(each.score is not None and 0.0 <= each.score < 0.01 for each in nearest_ones)
 
 
 def test_damaged_texts_are_not_taken_for_an_empty_database(tmp_path: Path) -> None:

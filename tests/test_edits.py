@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ def uris(library: Library, query: str) -> list[str]:
 @pytest.mark.parametrize("name", ["target", "text", "heading", "template", "expected"])
 def test_none_in_place_of_a_text_says_so(name: str, base: Path, library: Library) -> None:
     """Proved by mutation: without the check, a TypeError comes from deep inside."""
-    given = {"op": "replace", "target": "guide.md#Setup", "text": "x", name: None}
+    given: dict[str, Any] = {"op": "replace", "target": "guide.md#Setup", "text": "x", name: None}
     with pytest.raises(InvalidArgument, match=f"{name} must be a text") as raised:
         library.edit(Edit(**given))
     assert name in raised.value.hint
@@ -150,7 +151,7 @@ def test_links_in_the_graph_are_rewritten_in_the_same_transaction(
     assert {each.uri for each in done.documents} == {"guide.md", "notes.md"}
     notes = (base / "docs" / "notes.md").read_text(encoding="utf-8")
     assert notes == "# Notes\n\nSee [setup](guide.md#install) and [[guide#On Linux]].\n"
-    links = library.related("notes.md", kinds=("links",)).entries
+    links = library.related("notes.md", kinds=["links"]).entries
     assert {each.anchor for each in links} <= {"install", "On Linux"}
     library.undo("guide.md")
     assert (base / "docs" / "notes.md").read_text(encoding="utf-8") == NOTES

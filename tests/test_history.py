@@ -190,7 +190,7 @@ def test_the_commits_that_shaped_a_file_are_related_to_it(library: Library, repo
     repo.commit("Say more", {"manual.md": "# Guide\n\nThe parser reads tables. And lists.\n"})
     library.index()
     library.index(collection="project@git")
-    found = library.related("manual.md", kinds=("commits",))
+    found = library.related("manual.md", kinds=["commits"])
     assert [each.title for each in found.entries] == [
         "Say more",
         "Call it a manual",

@@ -206,11 +206,12 @@ def missing_docstring(tree: ast.Module) -> Iterator[str]:
 def environment_reads(tree: ast.Module) -> Iterator[str]:
     names = {"environ", "environb", "getenv", "getenvb", "putenv", "expandvars"}
     for node in ast.walk(tree):
-        used: set[str] = set()
         if isinstance(node, ast.Attribute):
             used = {node.attr} & names
         elif isinstance(node, ast.ImportFrom) and node.module in ("os", "os.path", "posixpath"):
             used = {alias.name for alias in node.names} & names
+        else:
+            continue
         for name in used:
             yield f"line {node.lineno}: os.{name} belongs in config/environment.py"
 

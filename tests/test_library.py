@@ -294,7 +294,7 @@ def test_every_cited_span_is_in_the_file(library: Library, root: Path) -> None:
     (root / "plain.txt").write_text("panda\f\x0b\x85\u2028 no newline at the end")
     library.index()
     for mode in ("keyword", "vector", "hybrid"):
-        answer = library.search("panda çedilla", mode=mode, top_k=50)  # type: ignore[arg-type]
+        answer = library.search("panda çedilla", mode=mode, top_k=50)
         assert verified(answer, root) >= 4
     assert found(library, "panda") == {"unix.md", "windows.md", "mac.md", "wide.md", "plain.txt"}
 
@@ -304,7 +304,7 @@ def test_filters_hold_in_every_mode(library: Library, root: Path) -> None:
     (root / "sub" / "a.md").write_text("# A\n\nzebra\n")
     library.index()
     for mode in ("keyword", "vector", "hybrid"):
-        answer = library.search("zebra", mode=mode, filters=Filters(prefix="sub/"))  # type: ignore[arg-type]
+        answer = library.search("zebra", mode=mode, filters=Filters(prefix="sub/"))
         assert {hit.uri for hit in answer.hits} == {"sub/a.md"}
 
 

@@ -147,7 +147,7 @@ def test_listing_is_as_up_to_date_as_a_search(library: Library, project: Path) -
 
 
 @pytest.mark.parametrize("given", [{"limit": 0}, {"limit": 10_000}, {"offset": -1}])
-def test_limits_are_checked(library: Library, given: dict[str, int]) -> None:
+def test_limits_are_checked(library: Library, given: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument):
         library.list_documents(**given)
 

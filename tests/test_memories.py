@@ -48,12 +48,12 @@ def older(path: Path, days: float) -> None:
 
 
 def links(library: Library, uri: str) -> list[tuple[str, str, bool]]:
-    found = library.related(uri, kinds=("links",), collection="project@memory")
+    found = library.related(uri, kinds=["links"], collection="project@memory")
     return [(each.target, each.uri, each.resolved) for each in found.entries]
 
 
 def mentioning(library: Library, uri: str) -> list[str]:
-    found = library.related(uri, kinds=("memories",))
+    found = library.related(uri, kinds=["memories"])
     assert found.totals["memories"] == len(found.entries)
     assert all(each.collection == "project@memory" for each in found.entries)
     return [each.uri for each in found.entries]
@@ -152,7 +152,7 @@ def test_a_memory_knows_its_documents_and_they_know_it(library: Library) -> None
     library.index()
     assert mentioning(library, "src/server.py") == [made.name]
     assert mentioning(library, "guide.md") == [made.name]
-    (entry,) = library.related("src/server.py", kinds=("memories",)).entries
+    (entry,) = library.related("src/server.py", kinds=["memories"]).entries
     assert entry.relation == "refactors"
     assert "Refactor the loop in src/server.py before" in entry.context
     assert (entry.line, entry.resolved, entry.title) == (11, True, "Loop")
@@ -160,7 +160,7 @@ def test_a_memory_knows_its_documents_and_they_know_it(library: Library) -> None
         ("src/server.py", "src/server.py", True),
         ("guide.md", "guide.md", True),
     ]
-    found = library.related(made.name, kinds=("links",), collection="project@memory")
+    found = library.related(made.name, kinds=["links"], collection="project@memory")
     assert {each.collection for each in found.entries} == {"project"}
 
 
@@ -172,7 +172,7 @@ def test_ghosts_resolve_when_they_appear_and_return_when_it_goes(
     library.index()
     assert links(library, made.name) == [("docs/later.md", "", False)]
     with pytest.raises(NotFound):
-        library.related("docs/later.md", kinds=("memories",))
+        library.related("docs/later.md", kinds=["memories"])
     entries, total = library.mentions("docs/later.md")
     assert (total, [each.resolved for each in entries]) == (1, [False])
     later = project / "docs" / "later.md"
@@ -216,7 +216,7 @@ def test_about_links_to_whatever_read_takes(library: Library) -> None:
         "About: [[src/server.py|src/server.py:1-2]], [[guide.md#Guide]], [[guide.md]]"
     )
     assert mentioning(library, "src/server.py") == [made.name]
-    (entry,) = library.related("guide.md", kinds=("memories",)).entries
+    (entry,) = library.related("guide.md", kinds=["memories"]).entries
     assert (entry.count, entry.anchor) == (2, "Guide")
     assert entry.context.startswith("Text.")
     with pytest.raises(InvalidArgument):

@@ -649,7 +649,7 @@ def refused(folder: Folder, error: type[LookfarError], uri: str, match: str = ".
     before = seen(folder.docs)
     for op, more in (("append", {"text": "x"}), ("create", {"heading": "H", "overwrite": True})):
         with pytest.raises(error, match=match):
-            folder.edit(op, uri=uri, **more)  # type: ignore[arg-type]
+            folder.edit(op, uri=uri, **more)
     assert seen(folder.docs) == before
 
 

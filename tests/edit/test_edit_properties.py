@@ -21,7 +21,7 @@ from lookfar.edit.place import find
 from lookfar.edit.sections import tidy, verify
 from lookfar.edit.shape import Change, Shape, apply_changes
 from lookfar.errors import Ambiguous, Conflict, InvalidArgument, LookfarError
-from lookfar.model import Document, Edit, Section
+from lookfar.model import Document, Edit, EditOp, Position, Section
 from lookfar.store.catalogue.heading_paths import format_path, split_path
 from lookfar.text.chunk.headings import chunk
 from lookfar.text.chunk.parts import Sizes
@@ -193,7 +193,8 @@ def test_a_moved_section_takes_its_lines_and_leaves_the_others(
     assume(len(titled(document)) > 1)
     section = data.draw(st.sampled_from(titled(document)))
     target = data.draw(st.sampled_from([None, *titled(document)]))
-    position = data.draw(st.sampled_from(["last", "first", "before", "after"]))
+    positions: list[Position] = ["last", "first", "before", "after"]
+    position = data.draw(st.sampled_from(positions))
     try:
         _, result = made(raw, section, lambda d, p: sections.move(d, p, target, position))
     except (InvalidArgument, Conflict):
@@ -313,10 +314,11 @@ def test_undo_restores_every_byte(raw: bytes, data: st.DataObject) -> None:
         (docs / "a.md").write_bytes(raw)
         made = editor(docs, Path(name) / "edits")
         asked = []
+        ops: list[EditOp] = ["replace", "append", "delete", "insert", "fix"]
         for _ in range(data.draw(st.integers(1, 3))):
             named = [None, *titled(read(raw))]
             section = data.draw(st.sampled_from(named))
-            op = data.draw(st.sampled_from(["replace", "append", "delete", "insert", "fix"]))
+            op = data.draw(st.sampled_from(ops))
             path = section.path if section else ()
             text, heading = data.draw(TEXTS), data.draw(TITLES)
             asked.append(Edit(op, "a.md", path=path, text=text, heading=heading))

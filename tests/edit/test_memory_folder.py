@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import unicodedata
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import mkdtemp
@@ -39,7 +40,7 @@ def journal(notes: MemoryFolder) -> list[dict[str, Any]]:
 # --- against a model ------------------------------------------------------------------------------
 
 TEXTS = st.text(
-    alphabet=st.characters(exclude_categories=("Cs",), exclude_characters="\0\r"), max_size=60
+    alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), max_size=60
 ).filter(lambda text: bool(text.strip()) and bool(text.strip("\n").strip()))
 TAGS = st.lists(st.sampled_from(["a", "b", "net", "größe"]), max_size=3, unique=True)
 
@@ -313,7 +314,11 @@ def test_a_memory_records_author_and_time(notes: MemoryFolder) -> None:
 @pytest.mark.parametrize("wrong", ["", "  \n ", "a\0b", "\ud800"])
 def test_invalid_memory_texts_are_rejected(notes: MemoryFolder, wrong: str) -> None:
     notes.create("one", name="one")
-    for call in (lambda: notes.create(wrong), lambda: notes.append("one", wrong)):
+    calls: list[Callable[[], object]] = [
+        lambda: notes.create(wrong),
+        lambda: notes.append("one", wrong),
+    ]
+    for call in calls:
         with pytest.raises(InvalidArgument):
             call()
     assert notes.trash() == []
@@ -450,7 +455,11 @@ def test_a_file_in_another_encoding_is_not_damaged(notes: MemoryFolder) -> None:
     content = "Grüße".encode("utf-16")
     (notes.folder / "hand.md").write_bytes(content)
     assert notes.read("hand").text == "Grüße"
-    for call in (lambda: notes.append("hand", "y"), lambda: notes.update("hand", "y")):
+    calls: list[Callable[[], object]] = [
+        lambda: notes.append("hand", "y"),
+        lambda: notes.update("hand", "y"),
+    ]
+    for call in calls:
         with pytest.raises(InvalidArgument, match="UTF-16"):
             call()
     assert raw(notes, "hand.md") == content

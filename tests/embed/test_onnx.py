@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,12 +39,13 @@ TEXTS = ["red apple", "green apple", "blue", "red green blue apple red", ""]
 # --- small models ---------------------------------------------------------------------------
 
 
-def tiny(folder: Path, *, dimensions: int = 8, files: Sequence[str] = ("onnx/model.onnx",),
+def tiny(folder: Path, more: Mapping[str, Any] | None = None, *, dimensions: int = 8,
+         files: Sequence[str] = ("onnx/model.onnx",),
          inputs: Sequence[str] = ("input_ids", "attention_mask"), output: str = "last_hidden_state",
-         **told: Any) -> Path:  # fmt: skip
+         config: Mapping[str, Any] | None = None) -> Path:  # fmt: skip
     """A model whose state of a token is its row of a table: all else can be reckoned by hand.
 
-    ``told`` are the contents of further files, by their name with ``_`` for ``/`` and ``.``.
+    ``more`` maps the names of further files to their contents; ``config`` extends ``config.json``.
     """
     from onnx import TensorProto, helper, numpy_helper, save
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
@@ -58,8 +59,8 @@ def tiny(folder: Path, *, dimensions: int = 8, files: Sequence[str] = ("onnx/mod
     tokenizer.save(str(folder / "tokenizer.json"))
     written: dict[str, Any] = {
         "config.json": {"hidden_size": dimensions, "pad_token_id": 1,
-                        "max_position_embeddings": 512, **told.pop("config", {})},
-        **told,
+                        "max_position_embeddings": 512, **(config or {})},
+        **(more or {}),
     }  # fmt: skip
     for name, value in written.items():
         path = folder / name
@@ -113,7 +114,7 @@ def test_pooling_follows_the_model_and_ignores_padding(
 ) -> None:
     """Seen to fail when the mean took padding along, and when ``last`` took the last column."""
     extra = {} if told is None else {"1_Pooling/config.json": told}
-    embedder = opened(tiny(tmp_path / "m", **extra))
+    embedder = opened(tiny(tmp_path / "m", extra))
     rows = table(8)
     for text, vector in zip(TEXTS, embedder.embed(TEXTS), strict=True):
         assert np.allclose(vector, unit(pooled(rows[ids(text)])), atol=1e-6)
@@ -122,7 +123,7 @@ def test_pooling_follows_the_model_and_ignores_padding(
 def test_an_unknown_pooling_is_rejected(tmp_path: Path) -> None:
     odd = {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True}
     with pytest.raises(ModelUnavailable, match="pooling is not supported"):
-        opened(tiny(tmp_path / "m", **{"1_Pooling/config.json": odd}))
+        opened(tiny(tmp_path / "m", {"1_Pooling/config.json": odd}))
 
 
 def test_a_pooled_output_is_used_as_it_is(tmp_path: Path) -> None:
@@ -132,7 +133,7 @@ def test_a_pooled_output_is_used_as_it_is(tmp_path: Path) -> None:
 
 def test_prefixes_come_from_the_model_or_from_the_settings(tmp_path: Path) -> None:
     prompts = {"prompts": {"query": "query: ", "passage": "passage: "}}
-    folder = tiny(tmp_path / "m", **{"config_sentence_transformers.json": prompts})
+    folder = tiny(tmp_path / "m", {"config_sentence_transformers.json": prompts})
     rows, embedder = table(8), opened(folder)
     query, (passage,) = embedder.embed_query("red"), embedder.embed(["red"])
     assert np.allclose(query, unit(rows[ids("query: red")].mean(axis=0)), atol=1e-6)
@@ -164,7 +165,7 @@ def test_unstated_prefixes_are_known_by_model_name(
 
 
 def test_texts_are_cut_to_the_models_length_or_a_shorter_one(tmp_path: Path) -> None:
-    folder = tiny(tmp_path / "m", **{"sentence_bert_config.json": {"max_seq_length": 6}})
+    folder = tiny(tmp_path / "m", {"sentence_bert_config.json": {"max_seq_length": 6}})
     rows, text = table(8), "red green blue apple red red"
     assert opened(folder).max_tokens == 6
     cut = unit(rows[[*ids(text)[:5], 2]].mean(axis=0))
@@ -180,9 +181,7 @@ def test_bge_m3_has_1024_dimensions_and_takes_8192_tokens(tmp_path: Path) -> Non
     """By the files of that model, around a small graph: its own weights are 2 GB."""
     folder = tiny(
         tmp_path / "bge-m3",
-        dimensions=1024,
-        config={"model_type": "xlm-roberta", "max_position_embeddings": 8194},
-        **{
+        {
             "modules.json": [
                 {"idx": 0, "path": "", "type": "sentence_transformers.models.Transformer"},
                 {"idx": 1, "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
@@ -195,6 +194,8 @@ def test_bge_m3_has_1024_dimensions_and_takes_8192_tokens(tmp_path: Path) -> Non
             },
             "sentence_bert_config.json": {"max_seq_length": 8192, "do_lower_case": False},
         },
+        dimensions=1024,
+        config={"model_type": "xlm-roberta", "max_position_embeddings": 8194},
     )
     chosen = load(None, {"embed.provider": "onnx", "embed.model": str(folder)}, {}).embed
     embedder = OnnxEmbedder(chosen, chosen.model)

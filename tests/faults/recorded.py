@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from types import FrameType
 
 from faults.disk import MARK
 from faults.scenarios import SCENARIOS, lay_out, opened
@@ -21,7 +22,7 @@ def mark(word: str) -> None:
 
 def site() -> str:
     """The calls that lead to the sync, up to the first outside the door."""
-    frame = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(2)
     names = []
     while frame is not None:
         module = Path(frame.f_code.co_filename).stem

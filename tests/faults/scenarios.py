@@ -24,6 +24,7 @@ from lookfar.index import build, progress
 from lookfar.library import Library
 from lookfar.model import Filters
 from lookfar.store.keywords.signatures import sign
+from lookfar.store.opening import Store
 from lookfar.store.sqlite.epoch import Epoch
 from lookfar.store.sqlite.store import CollectionStore
 
@@ -200,7 +201,8 @@ def traces_of_two(folder: Path) -> list[str]:
     return [path.name for path in paths if any(part in path.read_bytes() for part in wanted)]
 
 
-def _state(store: CollectionStore, embedder: Any) -> dict[str, Any]:
+def _state(store: Store, embedder: Any) -> dict[str, Any]:
+    assert isinstance(store, CollectionStore)
     if not store.exists:
         return {"index": "none"}
     try:

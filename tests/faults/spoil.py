@@ -18,6 +18,7 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -279,13 +280,13 @@ class Trials:
             root, index = home / "root", home / "index"
             root.mkdir(parents=True)
             self.homes[logged] = root, index
-            told = _in_child(lambda *, given=(root, index, logged): build(*given))
+            told = _in_child(partial(build, root, index, logged))
             assert told is None, told
             for left in index.rglob("*-shm"):
                 left.unlink()
         self.sound: dict[bool, Any] = {}
         for logged in (False, True):
-            told = _in_child(lambda *, logged=logged: self.describe(logged))
+            told = _in_child(partial(self.describe, logged))
             assert isinstance(told, dict), told
             self.sound[logged] = told
 

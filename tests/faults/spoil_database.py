@@ -105,7 +105,13 @@ def _found(library: Library) -> Any:
     for query in QUERIES:
         for having in (None, {"group": "g3"}):
             hits, said = library.find_similar(query, database=NAME, top_k=7, having=having)
-            answers.append([(h.doc_id, h.text, h.metadata, round(h.score, 4)) for h in hits])
+            scores = [round(hit.score, 4) for hit in hits if hit.score is not None]
+            answers.append(
+                [
+                    (hit.doc_id, hit.text, hit.metadata, score)
+                    for hit, score in zip(hits, scores, strict=True)
+                ]
+            )
             notes += [f"{note.reason}: {note.detail}" for note in said]
     return answers, notes
 

@@ -157,7 +157,9 @@ def test_an_answer_is_right_or_says_that_something_was_damaged(
         # Without versions before, words are weighed otherwise, and the last hits may differ.
         rebuilt = each["second_folder"] == "other" and each.get("first_notes")
         whole = ("catalogue.db", "catalogue.db-wal", "CURRENT")
-        hard = hard or (rebuilt and each["artefact"].endswith(whole) and not each["second_empty"])
+        hard = hard or bool(
+            rebuilt and each["artefact"].endswith(whole) and not each["second_empty"]
+        )
         # Nothing can be made of inserted documents whose only copy is damaged, but the folder
         # beside them answers as before.
         inserted = each["artefact"].startswith(INSERTED)

@@ -76,7 +76,7 @@ def vanishing(monkeypatch: pytest.MonkeyPatch, victim: Path) -> Iterator[list[st
     def scandir(path: str | os.PathLike[str] | int = ".") -> object:
         if victim.exists():
             gone(path)
-        return real(path)  # type: ignore[type-var]
+        return real(path)
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "scandir", scandir)

@@ -18,6 +18,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,8 @@ def in_child(run: Callable[[], Any]) -> tuple[int, Any]:
             found = run()
         except BaseException:
             found = {"raised": traceback.format_exc()}
-        with open(writer, "w") as told:
-            json.dump(found, told)
+        with open(writer, "w") as file:
+            json.dump(found, file)
         os._exit(0)
     os.close(writer)
     with open(reader) as telling:
@@ -70,15 +71,15 @@ def prepare(base: Path, scenario: str) -> Iterator[Prepared]:
     (base / "index").mkdir()
     for number, step in enumerate(SCENARIOS[scenario]):
         lay_out(base / "root", step.sources)
-        _, sound = in_child(lambda step=step: shown(base, step))
+        _, sound = in_child(partial(shown, base, step))
         if step.before is not None:
             step.before(base / "index")
         copy = base / f"copy{number}"
         shutil.copytree(base / "index", copy)
-        _, before = in_child(lambda step=step: shown(base, step))
-        _, points = in_child(lambda step=step: counted(base, step))
-        _, after = in_child(lambda step=step: shown(base, step))
-        _, scratch = in_child(lambda step=step: rebuilt(base, step))
+        _, before = in_child(partial(shown, base, step))
+        _, points = in_child(partial(counted, base, step))
+        _, after = in_child(partial(shown, base, step))
+        _, scratch = in_child(partial(rebuilt, base, step))
         for found in (sound, before, points, after, scratch):
             if isinstance(found, dict) and "raised" in found:
                 raise RuntimeError(f"{step.name}: {found['raised']}")
@@ -129,7 +130,7 @@ def failing(base: Path, step: Step, at: int, how: str) -> dict[str, Any]:
 def looking(base: Path, step: Step) -> dict[str, Any]:
     """As the next process would: what is there, a question, and the step once more."""
     with opened(base, step) as library:
-        told = {"first": digest(state(library))}
+        told: dict[str, Any] = {"first": digest(state(library))}
         answer = library.search("amber")
         told["hits"] = len(answer.hits)
         library.read(answer.hits[0].uri)

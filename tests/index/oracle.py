@@ -39,7 +39,7 @@ def check_answers(library: Library, words: tuple[str, ...], *, ranking: bool) ->
     embedder = library.folder().embedder
     with library.folder().store.snapshot() as snapshot:
         places = [place for uri in snapshot.uris() for place in snapshot.chunks(uri)]
-        texts = {uri: snapshot.text(uri) for uri in snapshot.uris()}
+        texts = {uri: text for uri in snapshot.uris() if (text := snapshot.text(uri)) is not None}
         parts = {place.key: texts[place.uri][place.start : place.end] for place in places}
         terms = {key: analyse(text).split() for key, text in parts.items()}
         for word in words:

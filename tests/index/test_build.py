@@ -337,9 +337,12 @@ def test_a_writer_that_waited_keeps_what_the_other_stored(root: Path, tmp_path: 
     first.index()
     waiting = threading.Event()
     with first.folder().store.writer("other", 64, about={}, retain=3):
-        thread = threading.Thread(
-            target=lambda: (waiting.set(), second.index(wait_seconds=20.0)), daemon=True
-        )
+
+        def wait_and_index() -> None:
+            waiting.set()
+            second.index(wait_seconds=20.0)
+
+        thread = threading.Thread(target=wait_and_index, daemon=True)
         thread.start()
         waiting.wait()
         time.sleep(0.3)

@@ -16,6 +16,7 @@ from lookfar.embed.hashed import HashedEmbedder
 from lookfar.errors import ModelUnavailable
 from lookfar.library import Library
 from lookfar.model import Filters
+from lookfar.store.sqlite.snapshot import FileVectors
 from lookfar.store.vectors.reuse import KEPT
 
 BASE = {"index.workers": 1, "git.history": False, "embed.provider": "hash"}
@@ -75,6 +76,7 @@ def opened(root: Path, tmp_path: Path, **more: Any) -> Library:
 
 def rows(library: Library) -> tuple[str, Any]:
     with library.folder().store.snapshot() as snapshot:
+        assert isinstance(snapshot._vectors, FileVectors)
         return str(snapshot.manifest()["model_fingerprint"]), np.array(snapshot._vectors.rows)
 
 

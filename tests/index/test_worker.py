@@ -118,7 +118,7 @@ def poisoned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def start(command: list[str], **named: object) -> subprocess.Popen[bytes]:
         assert "lookfar.index.worker" in " ".join(command)
-        return popen([sys.executable, str(script)], **named)  # type: ignore[call-overload,no-any-return]
+        return popen([sys.executable, str(script)], **named)  # type: ignore[call-overload]
 
     monkeypatch.setattr(worker.subprocess, "Popen", start)
 

@@ -16,10 +16,15 @@ def visible_state(library: Library) -> dict[str, Any]:
 
     BM25 scores are excluded: they depend on versions kept by older generations.
     """
-    assert library.folder().embedder is not None
+    embedder = library.folder().embedder
+    assert embedder is not None
     with library.folder().store.snapshot() as snapshot:
-        uri_of = {snapshot.document(uri)["id"]: uri for uri in snapshot.uris()}
-        query = library.folder().embedder.embed([" ".join(VOCABULARY)])[0]
+        uri_of = {}
+        for uri in snapshot.uris():
+            document = snapshot.document(uri)
+            assert document is not None
+            uri_of[document["id"]] = uri
+        query = embedder.embed([" ".join(VOCABULARY)])[0]
         return {
             "texts": {uri: snapshot.text(uri) for uri in snapshot.uris()},
             "counts": snapshot.counts(),

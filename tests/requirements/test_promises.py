@@ -79,7 +79,7 @@ def test_what_is_saved_during_the_first_build_is_found_after_it(
     """Protects against a file that comes after the walk and before the index serves."""
     for number in range(20):
         (root / f"{number}.md").write_text(f"# {number}\n\ngiraffe\n")
-    saved = []
+    saved: list[bool] = []
 
     def save(*_: object) -> None:
         if not saved:

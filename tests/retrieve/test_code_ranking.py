@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import pytest
 
+from lookfar.model import Lane
 from lookfar.ports import Definition, Place
 from lookfar.retrieve.ranking import Candidate, Ranking
 from lookfar.retrieve.stages import code
@@ -21,7 +22,7 @@ MakeRanking = Callable[..., Ranking]
 def rank_files(make_place: MakePlace, make_ranking: MakeRanking) -> Callable[..., Ranking]:
     """Return a ranking of one chunk of code per file, all with the same score."""
 
-    def rank_files(query: str, *uris: str, score: float = 0.5, lane: str = "code") -> Ranking:
+    def rank_files(query: str, *uris: str, score: float = 0.5, lane: Lane = "code") -> Ranking:
         candidates = [
             Candidate(make_place(at, document=at, uri=uri)._replace(lane=lane), 1.0, 1.0, 0.5)
             for at, uri in enumerate(uris, 1)
@@ -105,8 +106,13 @@ def test_definitions_of_all_code_are_read_once(
     scores = [at / 100 for at in range(101)]
     ranking = make_ranking([*candidates, prose], scores, top_k=1)
     seen: list[list[Candidate]] = []
+
+    def look_up(near: Iterable[Candidate]) -> dict[Candidate, list[Definition]]:
+        seen.append(list(near))
+        return {}
+
     judges = [code.boost_definitions, code.boost_definitions]
-    code.judge_definitions(lambda near: seen.append(list(near)) or {}, judges)(ranking)
+    code.judge_definitions(look_up, judges)(ranking)
     assert seen == [candidates]
 
 
@@ -203,7 +209,7 @@ def test_file_is_scored_by_its_best_chunks_together(
 def test_vectors_count_more_for_code_than_for_prose(
     make_place: MakePlace, make_ranking: MakeRanking
 ) -> None:
-    def near(lane: str) -> float:
+    def near(lane: Lane) -> float:
         candidates = [
             Candidate(make_place(1, document=1)._replace(lane=lane), 1.0, 1.0, 0.1),
             Candidate(make_place(2, document=2)._replace(lane=lane), 0.0, 0.0, 0.9),

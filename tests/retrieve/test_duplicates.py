@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from lookfar.retrieve.answer.choose import drop_weak
+from lookfar.retrieve.answer.diversify import Passage
 from lookfar.retrieve.answer.duplicates import READ, fold_equal, fold_near, fold_same_words
 from retrieve.passage_maker import list_duplicates, passage
 
@@ -151,14 +152,16 @@ def test_quick_word_check_misses_no_pair() -> None:
         first = [chance.choice("abcdefghijklmnop") for _ in range(chance.randint(1, 14))]
         second = [chance.choice((*[word] * 8, "x", "y", "z")) for word in first]
         share = chance.choice((0.2, 0.4, 0.5, 0.75, 0.8, 1.0))
-        rows = [
+        rows: list[set[tuple[str, ...]]] = [
             set(zip(words, words[1:], words[2:], strict=False)) or {tuple(words)}
             for words in (first, second)
         ]
         alike = len(rows[0] & rows[1]) >= share * len(rows[1])
         texts = {"a": " ".join(first), "b": " ".join(second)}
         two = [passage("a", 0.9, "a"), passage("b", 0.8, "b")]
-        folded = fold_same_words(
-            two, lambda passage, texts=texts: texts[passage.place.uri], share, 9
-        )
+
+        def look_up(passage: Passage, texts: dict[str, str] = texts) -> str:
+            return texts[passage.place.uri]
+
+        folded = fold_same_words(two, look_up, share, 9)
         assert (len(folded) == 1) == alike, (texts, share)

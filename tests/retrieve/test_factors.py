@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from lookfar.model import SymbolKind
+from lookfar.model import Lane, SymbolKind
 from lookfar.ports import Definition, Place
 from lookfar.retrieve.question.intent import detect_intents
 from lookfar.retrieve.ranking import Candidate, Ranking
@@ -25,7 +25,7 @@ def make_code_ranking(
     """Return a ranking of chunks with one definition each, all with score 0.5."""
 
     def make_code_ranking(
-        query: str, *defines: tuple[str, SymbolKind, bool], uri: str = "a.py", lane: str = "code"
+        query: str, *defines: tuple[str, SymbolKind, bool], uri: str = "a.py", lane: Lane = "code"
     ) -> tuple[Ranking, Defined]:
         candidates = [
             Candidate(make_place(at, document=at, uri=uri)._replace(lane=lane), 1.0, 1.0, 0.5)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from lookfar.config import SearchSettings
+from lookfar.model import Lane
 from lookfar.ports import Place
 from lookfar.retrieve.answer.relevance import measure_relevance, note_low_relevance
 from lookfar.retrieve.ranking import Candidate, Ranking
@@ -136,7 +137,7 @@ def test_cosines_of_two_models_share_one_range(
 ) -> None:
     """The second model, for code, gives 0.9 where the first gives 0.3: its best counts as much as
     the best of the first, and not more."""
-    near = [(0.1, "docs"), (0.3, "docs"), (0.8, "code"), (0.9, "code")]
+    near: list[tuple[float, Lane]] = [(0.1, "docs"), (0.3, "docs"), (0.8, "code"), (0.9, "code")]
     candidates = [
         Candidate(make_place(at, document=at)._replace(lane=lane), 0.0, 0.0, value)
         for at, (value, lane) in enumerate(near, 1)

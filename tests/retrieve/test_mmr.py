@@ -18,9 +18,8 @@ def test_dissimilar_passage_comes_before_similar_one() -> None:
     assert [passage.place.uri for passage in reordered] == ["a", "c", "b"]
     assert [passage.score for passage in reordered] == pytest.approx([1.0, 0.6, 0.0], abs=1e-6)
     assert reordered[0].steps == ()
-    assert [(step.stage, step.value) for step in reordered[1].steps] == [
-        ("mmr", pytest.approx(-0.1))
-    ]
+    assert [step.stage for step in reordered[1].steps] == ["mmr"]
+    assert [step.value for step in reordered[1].steps] == pytest.approx([-0.1])
     assert "cosine 0.900 with a:1" in reordered[2].steps[0].note
 
 

@@ -104,7 +104,7 @@ def test_several_links_to_one_document_are_one_entry(write: Write, library: Libr
         }
     )
     library.index()
-    result = library.related("a.md", kinds=("links",), limit=2)
+    result = library.related("a.md", kinds=["links"], limit=2)
     assert [(entry.uri, entry.count, entry.line) for entry in result.entries] == [
         ("c.md", 1, 1),
         ("b.md", 150, 2),

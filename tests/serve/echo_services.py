@@ -21,7 +21,7 @@ from lookfar.serve.daemon.process import Services
 def services() -> Services:
     if os.environ.get("ECHO_BROKEN"):
         raise RuntimeError("these services are broken on purpose")
-    settings = {
+    settings: dict[str, Any] = {
         name: float(os.environ[variable])
         for name in ("idle_seconds", "handshake_seconds", "linger_seconds", "close_seconds")
         if (variable := f"ECHO_{name.upper()}") in os.environ

@@ -119,7 +119,7 @@ class Place:
         (self.git / "refs/heads" / name).write_text(f"{commit or self.victims.commit}\n")
 
 
-Build = Callable[[Place], None]
+Build = Callable[[Place], object]
 
 
 @dataclass(frozen=True)

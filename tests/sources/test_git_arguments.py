@@ -6,6 +6,7 @@ Seen to fail with hashes that were passed on as they came.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -105,17 +106,23 @@ def test_no_text_becomes_an_option_or_a_command(repository: Make, tmp_path: Path
         assert head in list_commits(found, [head])
         assert find_present(found, [head])
         assert list(read_commits(found, [head], diff_lines=9))
+        calls: dict[str, Callable[[str], object]] = {
+            "branches": lambda text: list_refs(found, (text,)),
+            "hash": lambda text: list(list_commits(found, [text])),
+            "present": lambda text: find_present(found, [text]),
+            "read": lambda text: list(read_commits(found, [text], diff_lines=9)),
+            "below": lambda text: list_repositories(str(repo.path), [text]),
+        }
         for text in hostile:
-            attempt("branches", lambda text=text: list_refs(found, (text,)), text)
-            attempt("hash", lambda text=text: list(list_commits(found, [text])), text)
-            attempt("present", lambda text=text: find_present(found, [text]), text)
-            attempt("read", lambda text=text: list(read_commits(found, [text], diff_lines=9)), text)
-            attempt("below", lambda text=text: list_repositories(str(repo.path), [text]), text)
-            for name in ("branch", "touches"):
-                filters = Filters(**{name: text})  # type: ignore[arg-type]
-                attempt(name, lambda f=filters: library.search("harbour", filters=f), text)
-            filters = Filters(authors=(text,))
-            attempt("author", lambda f=filters: library.search("harbour", filters=f), text)
+            for name, call in calls.items():
+                attempt(name, partial(call, text), text)
+            searches = {
+                "branch": Filters(branch=text),
+                "touches": Filters(touches=text),
+                "author": Filters(authors=(text,)),
+            }
+            for name, filters in searches.items():
+                attempt(name, partial(library.search, "harbour", filters=filters), text)
     after = {path for path in tmp_path.rglob("*") if ".git" not in path.parts}
     written = [path for path in after - before if not path.is_relative_to(tmp_path / "index")]
     written = [path for path in written if not path.is_relative_to(tmp_path / "home")]

@@ -128,7 +128,7 @@ def test_order_of_rules() -> None:
 
     def reason(name: str) -> str | None:
         verdict = policy.judge(name, name, False, ignores)
-        return verdict and verdict.reason
+        return verdict.reason if verdict else None
 
     assert reason("a.key") == "denied"
     assert reason("a.out") == "excluded"

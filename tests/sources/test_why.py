@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from lookfar.sources.folder.walk import judge_file, walk
 from lookfar.sources.folder.why import why
 from lookfar.text.parse.formats import parser_for
 
-LIMITS = {"max_file_bytes": 100, "max_depth": 3}
+LIMITS: dict[str, Any] = {"max_file_bytes": 100, "max_depth": 3}
 
 
 def ruling(root: Path, uri: str, policy: Policy | None = None) -> Ruling:

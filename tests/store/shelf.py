@@ -9,16 +9,18 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import lookfar.errors
 from lookfar.embed.hashed import HashedEmbedder
-from lookfar.index.prepare import embed, prepare
+from lookfar.index.prepare import Prepared, embed, prepare
 from lookfar.model import Filters, Fingerprint
 from lookfar.ports import Place, Version
 from lookfar.store.keywords.analyser import terms_of
 from lookfar.store.opening import Store
 from lookfar.store.shared.snapshot import StoredSnapshot
 from lookfar.store.shared.write_session import WriteSession
+from lookfar.store.sqlite.epoch import Epoch
 from lookfar.store.sqlite.store import CollectionStore
 from lookfar.text.chunk.headings import Sizes
 
@@ -61,7 +63,7 @@ class Shelf:
             sizes=SIZES,
             count_tokens=self.embedder.count_tokens,
         )
-        assert prepared is not None
+        assert isinstance(prepared, Prepared)
         embed([prepared], self.embedder, session.missing)
         return prepared.version
 
@@ -78,7 +80,7 @@ class Shelf:
             return session.activate({})
 
     def found(self, query: str, limit: int = 50, **filters: object) -> list[str]:
-        """Return Return Return URIs by words, each as often as it has chunks in the answer."""
+        """Return URIs by words, each as often as it has chunks in the answer."""
         with self.store.snapshot() as snapshot:
             return [place.uri for place, _ in words(snapshot, query, limit, **filters)]
 
@@ -109,7 +111,7 @@ def pages(
     )
 
 
-def rows_of(shelf: Shelf, statement: str) -> list[tuple[object, ...]]:
+def rows_of(shelf: Shelf, statement: str) -> list[tuple[Any, ...]]:
     """Query the catalogue of the serving epoch."""
     name = (shelf.store.folder / "CURRENT").read_text()
     with closing(sqlite3.connect(shelf.store.folder / name / "catalogue.db")) as connection:
@@ -122,6 +124,11 @@ def change_row(shelf: Shelf, statement: str, values: Sequence[object] = ()) -> N
     with closing(sqlite3.connect(shelf.store.folder / name / "catalogue.db")) as connection:
         connection.execute(statement, values)
         connection.commit()
+
+
+def serving_epoch(shelf: Shelf) -> Epoch:
+    assert isinstance(shelf.store, CollectionStore)
+    return shelf.store._serving()
 
 
 def epoch_folder(shelf: Shelf) -> Path:

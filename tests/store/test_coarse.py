@@ -16,6 +16,7 @@ from lookfar.model import Filters
 from lookfar.store.catalogue.owners import Owners
 from lookfar.store.keywords.fields import FIELDS, NAMES
 from lookfar.store.shared import scopes
+from lookfar.store.sqlite.snapshot import EpochSnapshot
 from lookfar.store.sqlite.store import CollectionStore
 from lookfar.store.vectors import coarse, vector_file
 from lookfar.store.vectors.coarse import CoarseFile
@@ -420,6 +421,7 @@ def test_a_wide_filter_keeps_the_answer_full(many: Shelf, monkeypatch: pytest.Mo
         assert len(found) == 150
         assert {place.uri[:2] for place, _ in found} == {"b/"}
         # Marked at once, instead of skipping what is not admitted round after round.
+        assert isinstance(snapshot, EpochSnapshot)
         assert snapshot._epoch.owners._last > 0
 
 

@@ -34,7 +34,7 @@ AFTER = {"a.md": BEFORE["a.md"], "b.md": UPDATE["b.md"], "d.md": UPDATE["d.md"]}
 def rebuilt(tmp_path: Path) -> dict[str, object]:
     """Return what a fresh index shows after the update."""
     fresh = Shelf(tmp_path / "fresh")
-    fresh.write(AFTER)  # type: ignore[arg-type]
+    fresh.write(AFTER)
     found = visible_state(fresh)
     fresh.store.close()
     return found

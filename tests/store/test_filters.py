@@ -7,8 +7,9 @@ room for the whole corpus gives, drops what the filters forbid, and cuts.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ import pytest
 from lookfar.model import Filters, Fingerprint
 from lookfar.ports import Place
 from lookfar.store.shared.snapshot import StoredSnapshot
+from lookfar.store.sqlite.snapshot import FileVectors
 from store.shelf import Shelf, pages, words
 
 VOCABULARY = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron")
@@ -77,7 +79,9 @@ def random_filters(chance: random.Random, uris: list[str]) -> Filters:
     )
 
 
-def same(found: list[tuple[object, float]], wanted: list[tuple[object, float]], limit: int) -> None:
+def same(
+    found: Sequence[tuple[object, float]], wanted: Sequence[tuple[object, float]], limit: int
+) -> None:
     """Compare scores in order, and members except for ties at the cut."""
     cut = wanted[:limit]
     assert [round(score, 4) for _, score in found] == [round(score, 4) for _, score in cut]
@@ -123,10 +127,10 @@ def test_filtered_results_equal_the_filtered_full_ranking(library: Shelf, seed: 
                 for document, score in pages(snapshot, query, EVERYTHING)
                 if allowed(tags, place_of[uri_of[document]], filters)
             ]
-            same(pages(snapshot, query, limit, **_as_dict(filters)), whole, limit)  # type: ignore[arg-type]
+            same(pages(snapshot, query, limit, **_as_dict(filters)), whole, limit)
 
 
-def _as_dict(filters: Filters) -> dict[str, object]:
+def _as_dict(filters: Filters) -> dict[str, Any]:
     return {name: getattr(filters, name) for name in ("prefix", "uris", "tags", "lanes", "heading")}
 
 
@@ -140,6 +144,7 @@ def test_vector_search_is_exact(library: Shelf) -> None:
         found = snapshot.vector_search(vector, EVERYTHING, Filters())
         live = snapshot.counts().chunks
         assert len(found) == live
+        assert isinstance(snapshot._vectors, FileVectors)
         stored = np.asarray(snapshot._vectors.rows, dtype=np.float64)
         half = vector.astype(np.float16).astype(np.float64)
         for place, score in found:

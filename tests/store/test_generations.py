@@ -9,14 +9,14 @@ import pytest
 from lookfar.errors import InvalidArgument
 from lookfar.model import Filters, Fingerprint
 from lookfar.ports import LeftOut
-from store.shelf import Shelf, change_row, pages, rows_of, words
+from store.shelf import Shelf, change_row, pages, rows_of, serving_epoch, words
 
 DISK = Fingerprint(1, 2, 3, 4)
 
 
 def keyword_entries(shelf: Shelf) -> int:
     shelf.found("anything")
-    return len(shelf.store._serving().keywords.view)
+    return len(serving_epoch(shelf).keywords.view)
 
 
 def test_documents_are_stored_listed_and_removed(shelf: Shelf) -> None:
@@ -99,7 +99,7 @@ def test_versions_in_no_kept_generation_are_purged(shelf: Shelf) -> None:
     chunks = rows_of(shelf, "SELECT count(*) FROM chunks")[0][0]
     documents = rows_of(shelf, "SELECT count(*) FROM documents")[0][0]
     assert isinstance(graves, int)
-    assert keyword_entries(shelf) == chunks + documents + 2 * graves  # type: ignore[operator]
+    assert keyword_entries(shelf) == chunks + documents + 2 * graves
     assert shelf.store.verify() == []
 
 
@@ -121,7 +121,7 @@ def test_a_deleted_and_purged_document_leaves_no_text_in_any_row(shelf: Shelf) -
                 assert "Secretlink" not in text
     shelf.write({"b.md": "three\n"})
     assert shelf.found("xyzzy") == []
-    view = shelf.store._serving().keywords.view
+    view = serving_epoch(shelf).keywords.view
     assert view.search(["xyzzy"], {"body": 1.0}, 10) == []
 
 

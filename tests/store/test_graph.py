@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 import time
 import unicodedata
 from contextlib import closing
@@ -332,6 +333,7 @@ def test_links_are_found_by_an_index(shelf: Shelf) -> None:
     assert "links_by_name" in str(plan)
     asked: list[str] = []
     with shelf.store.snapshot() as snapshot:
+        assert isinstance(snapshot._connection, sqlite3.Connection)
         snapshot._connection.set_trace_callback(asked.append)
         snapshot.links_to("b.md")
         snapshot._connection.set_trace_callback(None)

@@ -14,7 +14,7 @@ import pytest
 from harness import amount, report
 from lookfar.model import Filters
 from lookfar.store.keywords.tantivy_index import KeywordIndex
-from store.shelf import Shelf, pages, python, words
+from store.shelf import Shelf, pages, python, serving_epoch, words
 
 FILES = 12
 ACTIVATIONS = amount(50, 500)
@@ -172,8 +172,8 @@ def test_a_commit_while_the_keyword_index_is_reloaded_is_not_missed(
     pending = [{"c.md": "crimson\n"}]
 
     def committed(self: KeywordIndex) -> int:
-        if pending and self is shelf.store._serving().keywords:
-            other.write(pending.pop())  # type: ignore[arg-type]
+        if pending and self is serving_epoch(shelf).keywords:
+            other.write(pending.pop())
         return original(self)
 
     monkeypatch.setattr(KeywordIndex, "committed", committed)

@@ -5,6 +5,8 @@ Seen to fail with scopes of all generations kept until there were 64 of them.
 
 from __future__ import annotations
 
+from functools import partial
+
 from lookfar.model import Filters
 from lookfar.store.catalogue import remembered
 from lookfar.store.catalogue.remembered import Remembered, State
@@ -48,7 +50,7 @@ def test_results_from_before_times_changed_are_dropped() -> None:
     for moves in (0, 1, 1):
         kept.scope(State(1, moves), of(1), asked)
     assert asked.times == 2
-    assert [kept.cached(State(1, moves), "one", lambda at=moves: at) for moves in (0, 1)] == [0, 1]
+    assert [kept.cached(State(1, moves), "one", partial(int, moves)) for moves in (0, 1)] == [0, 1]
 
 
 def test_the_oldest_scopes_are_dropped_first() -> None:

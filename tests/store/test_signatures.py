@@ -14,6 +14,7 @@ from lookfar.model import Filters
 from lookfar.ports import EVERYTHING, AllOf, AnyOf, Need
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.keywords.signatures import SIGNATURES, SignatureFile, fold, sign, signed_texts
+from lookfar.store.sqlite.write_session import EpochWriter
 from store.shelf import Shelf
 
 TRIALS = harness.amount(100, 3_000)
@@ -104,6 +105,7 @@ def test_leftovers_of_a_dead_writer_hide_no_document(shelf: Shelf) -> None:
     Seen to fail with rows that are taken for those of whatever document has their number."""
     with shelf.session() as session:
         shelf.fill(session, {"lost.md": "# Lost\n\nephemeral\n"})
+        assert isinstance(session, EpochWriter)
         session._save_derived()
     with pytest.MonkeyPatch.context() as older:
         older.setattr(SignatureFile, "append", lambda *_: None)

@@ -13,7 +13,17 @@ import pytest
 
 from lookfar.errors import IndexBusy, IndexHeld, InvalidArgument, NotIndexed
 from lookfar.model import DocumentChange
-from store.shelf import Elsewhere, Shelf, change_row, pages, python, rows_of, visible_state, words
+from store.shelf import (
+    Elsewhere,
+    Shelf,
+    change_row,
+    pages,
+    python,
+    rows_of,
+    serving_epoch,
+    visible_state,
+    words,
+)
 
 FIRST = {
     "a.md": "# Alpha\n\nthe first crimson text\n",
@@ -39,7 +49,7 @@ def three(shelf: Shelf) -> Shelf:
 def rebuilt(tmp_path: Path, texts: dict[str, str]) -> dict[str, object]:
     """Return what a fresh index of ``texts`` shows."""
     fresh = Shelf(tmp_path / "fresh")
-    fresh.write(texts)  # type: ignore[arg-type]
+    fresh.write(texts)
     found = visible_state(fresh)
     fresh.store.close()
     return found
@@ -207,7 +217,7 @@ def test_a_write_after_a_rollback_equals_a_rebuild(three: Shelf, tmp_path: Path)
     three.write({"g.md": "# G\n\ngrey\n"})
     assert rows_of(three, "SELECT * FROM graves") == []
     assert three.store.verify() == []
-    view = three.store._serving().keywords.view
+    view = serving_epoch(three).keywords.view
     assert view.search(["magenta"], {"body": 1.0}, 10) == []
 
 

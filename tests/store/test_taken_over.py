@@ -15,6 +15,7 @@ from lookfar.store.catalogue.remembered import Remembered, State
 from lookfar.store.health.repair import Maker
 from lookfar.store.keywords.tantivy_files import describe_file_damage
 from lookfar.store.sqlite.store import CollectionStore
+from lookfar.store.sqlite.write_session import EpochWriter
 from store.shelf import SIZES, Shelf, change_row, epoch_folder, rows_of
 
 TEXTS: dict[str, str | None] = {
@@ -24,7 +25,7 @@ TEXTS: dict[str, str | None] = {
 
 def maker(shelf: Shelf) -> Maker:
     def prepared(stored: StoredDocument) -> Prepared | None:
-        return prepare(
+        result = prepare(
             stored.uri,
             stored.text.encode(),
             Fingerprint(0, 0, 0, 0),
@@ -32,6 +33,7 @@ def maker(shelf: Shelf) -> Maker:
             sizes=SIZES,
             count_tokens=shelf.embedder.count_tokens,
         )
+        return result if isinstance(result, Prepared) else None
 
     return make_maker(shelf.fingerprint, prepared, shelf.embedder, sources=True)
 
@@ -174,6 +176,7 @@ def test_unused_vectors_of_a_sibling_are_committed_completely(shelf: Shelf) -> N
             return dict.fromkeys(contents, row)
 
     with shelf.session() as session:
+        assert isinstance(session, EpochWriter)
         session._siblings = Sibling()  # type: ignore[assignment]
         assert session.missing([bytes([number]) * 32 for number in range(9)]) == set()
         session._inserts.flush()  # As it happens by itself after some hundred.

@@ -19,7 +19,7 @@ from lookfar.serve.cli.eval import _METRICS
 Ask = Callable[..., dict[str, Any]]
 Run = Callable[..., Result]
 
-QUESTIONS = [
+QUESTIONS: list[dict[str, Any]] = [
     {"query": "rotate the signing key", "relevant": ["security/keys.md"], "category": "security"},
     {"query": "undo a migration", "relevant": ["operations/migrations.md#Undo a migration"]},
     {"query": "ship a release", "relevant": ["operations/releases.md"], "category": "releases"},

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from lookfar.model import Answer, Hit, Span
+from lookfar.model import Answer, Hit, Span, State
 from lookfar.serve.show import render
 
 Ask = Callable[..., dict[str, Any]]
@@ -224,7 +224,8 @@ def test_a_long_line_is_cut_around_its_match(tmp_path: Path, run: Run) -> None:
 
 def test_a_stale_citation_is_marked() -> None:
     span = Span(0, 5, 1, 1)
-    for state, word in (("changed", "CHANGED"), ("gone", "GONE"), ("moved", "moved")):
+    words: dict[State, str] = {"changed": "CHANGED", "gone": "GONE", "moved": "moved"}
+    for state, word in words.items():
         hit = Hit("c", "a.md", "", ("A",), span, "", "docs", 1.0, "text\n", False, state, "")
         assert word in render.answer(Answer("q", "hybrid", (hit,), {"c": 1}, 1.0))
 

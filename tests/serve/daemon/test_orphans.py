@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,10 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+def has_ended(process: int) -> bool:
+    return not alive(process)
+
+
 @pytest.mark.parametrize("way", ["daemon", "alone"])
 def test_an_orphan_ends_within_five_seconds(handbook: Path, runtime: str, way: str) -> None:
     """By turns idle and with a request under way."""
@@ -74,7 +79,7 @@ def test_an_orphan_ends_within_five_seconds(handbook: Path, runtime: str, way: s
         parent.kill()
         parent.wait()
         parent.stdout.close()
-        eventually(lambda child=child: not alive(child), f"orphan {death} ends")
+        eventually(partial(has_ended, child), f"orphan {death} ends")
         slowest = max(slowest, time.monotonic() - begun)
         assert slowest <= LIMIT, f"orphan {death} ({busy}) took {slowest:.1f} s"
     # The daemon serves others, too, and ends when it has been idle; nothing else may be left.

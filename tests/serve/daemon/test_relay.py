@@ -318,7 +318,8 @@ def test_one_socket_for_both_directions() -> None:
     """Some clients pass a socket; a half-closed one must not end the relay early."""
     ours, theirs = socket.socketpair()
     ours.settimeout(DEADLINE)
-    process = subprocess.Popen([sys.executable, "-c", RELAY], stdin=theirs, stdout=theirs)
+    end = theirs.fileno()
+    process = subprocess.Popen([sys.executable, "-c", RELAY], stdin=end, stdout=end)
     theirs.close()
     ours.sendall(b'{"id": 1, "method": "sleep", "params": {"seconds": 0.5}}\n')
     ours.shutdown(socket.SHUT_WR)

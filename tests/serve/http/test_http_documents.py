@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import anyio
@@ -87,5 +88,5 @@ def test_the_log_has_the_time_of_each_call(databases: Served) -> None:
         return any(each.startswith(what) and how in each for each in own)
 
     for what, how in {"insert": "the model took", "find": " ms", "delete": " ms"}.items():
-        eventually(lambda what=what, how=how: told(what, how), f"a line on how long {what} took")
+        eventually(partial(told, what, how), f"a line on how long {what} took")
     assert "lighthouse" not in "\n".join(databases.lines)

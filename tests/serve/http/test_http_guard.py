@@ -500,8 +500,12 @@ def test_a_websocket_is_closed() -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
+    async def receive() -> Any:
+        raise AssertionError("the guard read from it")
+
     guard = Guard(inside, Rules(), Tokens(), Watch())
-    anyio.run(guard, {"type": "websocket", "headers": [], "path": "/"}, None, send)
+    scope: dict[str, Any] = {"type": "websocket", "headers": [], "path": "/"}
+    anyio.run(guard, scope, receive, send)
     assert sent == [{"type": "websocket.close", "code": 1008}]
 
 
@@ -575,7 +579,7 @@ def test_a_slow_reader_is_not_disconnected() -> None:
     class Looking(_Connection):
         def __init__(self) -> None:
             self.transport = Transport()  # type: ignore[assignment]
-            self.flow = FlowControl(self.transport)  # type: ignore[arg-type]
+            self.flow = FlowControl(self.transport)
             self.loop = asyncio.get_running_loop()
 
     async def go() -> None:

@@ -274,7 +274,7 @@ def test_changes_in_other_collections_are_not_sent(served: Served, keys: dict[st
 def test_nor_with_the_newer_protocol(served: Served, keys: dict[str, str]) -> None:
     named = "io.modelcontextprotocol"
     era = "2026-07-28"
-    asked = {
+    asked: dict[str, Any] = {
         "jsonrpc": "2.0",
         "id": 2,
         "method": "subscriptions/listen",

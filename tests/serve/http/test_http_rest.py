@@ -12,7 +12,7 @@ from lookfar.serve.tools.tool import offered
 from lookfar.serve.toolsets import load_tools
 from serve.http.asking import DOCUMENTS, Served
 
-QUERY = {"query": "signing key", "top_n": 2}
+QUERY: dict[str, Any] = {"query": "signing key", "top_n": 2}
 
 
 def test_a_command_serves_http(open_server: Served) -> None:
@@ -51,7 +51,7 @@ def test_query_documents_answers_as_the_tool_does(open_server: Served) -> None:
     assert best["file_path"] == "keys.md"
     assert "ninety days" in best["content"]
     assert best["score"] == 1.0
-    assert len(answer.json["results"]) <= QUERY["top_n"]  # type: ignore[operator]
+    assert len(answer.json["results"]) <= QUERY["top_n"]
     assert answer.json == open_server.tool("query_documents", **QUERY).json
 
 
@@ -126,7 +126,8 @@ def test_only_valid_json_is_accepted(
 
 
 def test_an_error_does_not_repeat_megabytes(open_server: Served) -> None:
-    answer = open_server.tool("search", query="a", **{"x" * 2_000_000: 1})
+    unknown: dict[str, Any] = {"x" * 2_000_000: 1}
+    answer = open_server.tool("search", query="a", **unknown)
     assert answer.status == 400
     assert len(answer.body) < 20_000
 

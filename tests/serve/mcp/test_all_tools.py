@@ -133,7 +133,8 @@ def test_each_tool_answers(all_tools: Agent) -> None:
         assert any(said), name
         if result.structured_content is None:
             shape = json.loads(said[0])
-            assert isinstance(shape, list if name == "find_similar_documents" else dict), name
+            kind: type[Any] = list if name == "find_similar_documents" else dict
+            assert isinstance(shape, kind), name
             inserted = shape["doc_id"] if name == "insert_document" else inserted
 
 
@@ -141,7 +142,9 @@ def test_each_tool_refuses_what_it_does_not_know(all_tools: Agent) -> None:
     for name, arguments in CALLS:
         result = all_tools.raw(name, {**arguments, "no_such_argument": 1})
         assert result.is_error, name
-        assert "no_such_argument" in result.content[0].text, name
+        block = result.content[0]
+        assert block.type == "text"
+        assert "no_such_argument" in block.text, name
         for wanted in arguments:
             wrong: Any = {**arguments, wanted: [{"not": "this"}]}
             assert all_tools.raw(name, wrong).is_error, (name, wanted)

@@ -76,7 +76,8 @@ def test_what_documents_say_is_never_said_by_us(session: Session) -> None:
 
     Seen to fail when searches found nothing.
     """
-    tried, bad, raised, showed = 0, [], set(), set()
+    tried, raised, showed = 0, set(), set()
+    bad: list[tuple[str, object]] = []
     for tool in load_tools(("all",)):
         if tool.writes:
             continue

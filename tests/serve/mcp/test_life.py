@@ -180,7 +180,7 @@ def test_a_build_given_up_leaves_the_old_generation_serving(
     async def given_up(agent: Agent) -> bool:
         with anyio.CancelScope() as scope:
 
-            async def tell(progress: float, _total: Any, _message: Any) -> None:
+            async def tell(progress: float, *_: Any, **__: Any) -> None:
                 if progress > 0:
                     worked.update(children(os.getpid()))
                     scope.cancel()
@@ -249,7 +249,7 @@ def test_a_daemon_killed_while_it_works(
         pid = status()["pid"]
         working = threading.Event()
 
-        async def tell(_progress: float, _total: Any, _message: Any) -> None:
+        async def tell(*_: Any, **__: Any) -> None:
             working.set()
 
         with ThreadPoolExecutor() as threads:
@@ -358,6 +358,7 @@ def test_the_handshake_needs_no_model(portal: BlockingPortal, place: Home, docs:
     """Loading one takes time that a client does not give a server that is starting."""
     missing = ("--set", "embed.provider=static", "--set", f"embed.model={docs / 'no-model'}")
     with connected(portal, stdio(place, docs, *missing), docs) as agent:
+        assert agent.client.server_info is not None
         assert agent.client.server_info.name == "lookfar"
         assert agent.run(agent.client.list_tools).tools
         assert agent.refused("search", query="x")["code"] == "MODEL_UNAVAILABLE"
@@ -406,7 +407,7 @@ def test_the_daemon_commands_work(portal: BlockingPortal, place: Home, docs: Pat
         assert f"tester: {docs}" in shown
         assert "Stopped the daemon." in command("daemon", "stop").stdout
         assert not alive(told["pid"])
-        assert agent.call("search", query="signing key")
+        assert not agent.call("search", query="signing key").is_error
         assert status()["pid"] != told["pid"]
     log = command("daemon", "logs")
     assert f"serving lookfar {told['version']} as process {told['pid']}" in log.stdout

@@ -87,7 +87,9 @@ def test_what_is_remembered_is_found_and_read(
         related = agent.call("related", target="zebra.md").structured_content
         mentions = [each for each in related["entries"] if each["kind"] == "memories"]
         assert [(each["uri"], each["relation"]) for each in mentions] == [("blue.md", "plans")]
-        assert "blue.md" in agent.call("read", target=mentions[0]["address"]).content[0].text
+        block = agent.call("read", target=mentions[0]["address"]).content[0]
+        assert block.type == "text"
+        assert "blue.md" in block.text
         agent.write("zebra.md", "# Zebra\n\nThe zebra left.\n")
         (hit,) = agent.call("search", query="paint", kinds=["memory"]).structured_content["hits"]
         assert hit["stale"] == ["zebra.md"]

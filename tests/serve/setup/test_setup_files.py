@@ -468,8 +468,8 @@ def test_environment_variables_that_move_settings(tmp_path: Path) -> None:
     for name, place in {**moved, "claude-code": "claude/.claude.json"}.items():
         assert BY_NAME[name].config_path(machine, "user", None) == tmp_path / place
     windows = Machine("win32", {"USERPROFILE": str(tmp_path), "APPDATA": str(tmp_path / "r")})
-    place = BY_NAME["zed"].config_path(windows, "user", None)
-    assert place == tmp_path / "r" / "zed" / "settings.json"
+    path = BY_NAME["zed"].config_path(windows, "user", None)
+    assert path == tmp_path / "r" / "zed" / "settings.json"
 
 
 @pytest.mark.parametrize("client", SAMPLES)

@@ -53,7 +53,7 @@ def formatted(draw: st.DrawFn, value: Any) -> str:
         return json.dumps(value, ensure_ascii=draw(st.booleans()))
 
     def joined(rows: list[str]) -> str:
-        trailing = "," + between() if rows and draw(st.booleans()) else ""
+        trailing = "," + between() if bool(rows) and draw(st.booleans()) else ""
         return ",".join(rows) + trailing + ("" if rows else between())
 
     return between() + write(value) + between()

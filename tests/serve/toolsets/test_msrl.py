@@ -153,8 +153,11 @@ def test_underscores_stand_in_for_dots_by_option(session: Session, era: str) -> 
 @pytest.mark.parametrize("tool", ["msrl.query", "msrl.status", "msrl.reindex", "msrl.watch"])
 def test_unknown_arguments_are_refused(refused: Ask, tool: str) -> None:
     """A misspelt argument must not be ignored."""
-    given = {"msrl.query": {"query": "x"}, "msrl.watch": {"enabled": False}}.get(tool, {})
-    told = details(refused(tool, **given, topk=1), "INVALID_ARGUMENT")
+    required: dict[str, dict[str, Any]] = {
+        "msrl.query": {"query": "x"},
+        "msrl.watch": {"enabled": False},
+    }
+    told = details(refused(tool, **required.get(tool, {}), topk=1), "INVALID_ARGUMENT")
     assert told == {"field": "topk", "value": 1, "reason": "unknown argument"}
 
 
@@ -222,10 +225,11 @@ def test_a_value_out_of_a_list_is_told_the_list(refused: Ask) -> None:
 @pytest.mark.usefixtures("vault")
 def test_the_limits_themselves_are_accepted(ask: Ask) -> None:
     """Off by one would refuse what the spec allows."""
-    for arguments in (
+    accepted: list[dict[str, Any]] = [
         {"top_k": 1}, {"top_k": 50}, {"max_excerpt_chars": 200}, {"max_excerpt_chars": 20_000},
         {"filters": {"doc_uris": ["notes/animals.md"] * 200}}, {"filters": {}}, {"debug": {}},
-    ):  # fmt: skip
+    ]  # fmt: skip
+    for arguments in accepted:
         assert ask("msrl.query", query="zebra", **arguments)["results"]
     for pause in (250, 30_000):
         assert ask("msrl.watch", enabled=False, debounce_ms=pause)["debounceMs"] == pause

@@ -56,12 +56,14 @@ def names(shape: dict[str, Any]) -> list[str]:
 def test_the_tools_are_told_apart(listed: dict[str, types.Tool]) -> None:
     """A client must see which of them write, and which could lose something."""
     for name in WRITERS:
-        assert listed[name].annotations is not None
-        assert listed[name].annotations.read_only_hint is False
+        annotations = listed[name].annotations
+        assert annotations is not None
+        assert annotations.read_only_hint is False
     reading = ("read_memory", "search_memories", "search_linked_memories", "get_memory_stats")
     for name in reading:
-        assert listed[name].annotations is not None
-        assert listed[name].annotations.read_only_hint is True
+        annotations = listed[name].annotations
+        assert annotations is not None
+        assert annotations.read_only_hint is True
     for tool, field in (("create_memory", "memory_type"), ("search_memories", "filter_type")):
         assert listed[tool].input_schema["properties"][field]["enum"] == KINDS
 

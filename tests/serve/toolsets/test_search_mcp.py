@@ -618,12 +618,12 @@ def test_progress_is_told(
     monkeypatch.setattr("lookfar.serve.mcp.server._PROGRESS_SHARE", 1e9)
     told: list[tuple[float, float | None, str | None]] = []
 
-    async def progress(done: float, total: float | None, message: str | None) -> None:
-        told.append((done, total, message))
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        told.append((progress, total, message))
 
     async def go() -> Any:
         async with Client(make_server(session, TOOLS), mode=era) as client:
-            return await client.call_tool(tool, {"confirm": True}, progress_callback=progress)
+            return await client.call_tool(tool, {"confirm": True}, progress_callback=note)
 
     assert not anyio.run(go).is_error
     shares = [done / (total or 1) for done, total, _ in told]
@@ -672,14 +672,14 @@ class TestCancelling:
             server = make_server(session, TOOLS)
             async with Client(server, mode=era) as client, anyio.create_task_group() as group:
 
-                async def progress(done: float, *_: Any) -> None:
-                    if done > 0:
+                async def note(progress: float, *_: Any, **__: Any) -> None:
+                    if progress > 0:
                         under_way.set()
                         group.cancel_scope.cancel()
 
                 async def rebuild() -> None:
                     await client.call_tool(
-                        "reindex_project", {"confirm": True}, progress_callback=progress
+                        "reindex_project", {"confirm": True}, progress_callback=note
                     )
 
                 group.start_soon(rebuild)

@@ -54,8 +54,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with serving(folder, "--log-level", "error") as served:
         assert served.ask("POST", "/api/search", {"query": "harbour"}).status == 200
         (served.root / "sea" / "fog.md").write_text(FOG, encoding="utf-8")
-        asked = ("POST", "/api/generations", {})
-        eventually(lambda: len(served.ask(*asked).json["snapshots"]) == 2, "a second generation")
+
+        def has_second_generation() -> bool:
+            return len(served.ask("POST", "/api/generations", {}).json["snapshots"]) == 2
+
+        eventually(has_second_generation, "a second generation")
         yield served
 
 

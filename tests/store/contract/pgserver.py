@@ -40,7 +40,7 @@ class PgServer:
         self.data = folder / "data"
         self._process: subprocess.Popen[bytes] | None = None
         # It refuses to run as root, as whom tests run in containers.
-        self._as = {"user": 65534, "group": 65534} if os.geteuid() == 0 else {}
+        self._user = 65534 if os.geteuid() == 0 else None
 
     def create(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -63,13 +63,13 @@ class PgServer:
 
     def _own(self, path: Path) -> None:
         path.chmod(0o755)
-        if self._as:
-            os.chown(path, self._as["user"], self._as["group"])
+        if self._user is not None:
+            os.chown(path, self._user, self._user)
 
     def run(self, program: str, *arguments: object) -> None:
         made = subprocess.run(
-            [BIN / program, *map(str, arguments)], capture_output=True, text=True, timeout=60,
-            cwd=self.folder, check=False, **self._as,
+            [str(BIN / program), *map(str, arguments)], capture_output=True, text=True, timeout=60,
+            cwd=self.folder, check=False, user=self._user, group=self._user,
         )  # fmt: skip
         assert made.returncode == 0, made.stderr
 
@@ -77,7 +77,7 @@ class PgServer:
         log = (self.folder / "log").open("ab")
         self._process = subprocess.Popen(
             [BIN / "postgres", "-D", self.data], stdout=log, stderr=log, cwd=self.folder,
-            start_new_session=True, **self._as,
+            start_new_session=True, user=self._user, group=self._user,
         )  # fmt: skip
         deadline = time.monotonic() + 60
         while True:

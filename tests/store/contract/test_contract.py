@@ -476,7 +476,8 @@ def test_readers_never_see_a_mix(shelf: Shelf, opened: Open) -> None:
         return {f"{n}.md": f"# D{n}\n\nround{number} common words\n" for n in range(4)}
 
     shelf.write(state(0))
-    stop, wrong = Event(), []
+    stop = Event()
+    wrong: list[object] = []
 
     def read() -> None:
         reader = Shelf(opened())
@@ -576,7 +577,7 @@ def test_the_best_chunk_of_each_document(asked: StoredSnapshot) -> None:
 
 
 _WORDS = "amber birch crimson delta ember fjord garnet harbor indigo jasmine".split()
-_CASES: list[dict[str, object]] = [
+_CASES: list[dict[str, Any]] = [
     {"prefix": "a/"},
     {"tags": ("odd",)},
     {"lanes": ("code",)},
@@ -607,7 +608,7 @@ def test_filtered_answers_are_the_full_ranking_filtered(shelf: Shelf) -> None:
         near = snapshot.vector_search(vector, 1000, Filters())
         assert len(near) == snapshot.counts().chunks
         for case in _CASES:
-            filters = Filters(**case)  # type: ignore[arg-type]
+            filters = Filters(**case)
             admitted = {
                 place.key for uri in snapshot.uris() for place in snapshot.admitted(uri, filters)
             }
@@ -849,9 +850,9 @@ def test_both_stores_give_the_same_scores(
                 assert [score for _, score in here] == pytest.approx(
                     [score for _, score in there], rel=1e-4
                 )
-                here, there = (pages(each, question, limit) for each in snapshots)
-                assert [score for _, score in here] == pytest.approx(
-                    [score for _, score in there], rel=1e-4
+                own, reference = (pages(each, question, limit) for each in snapshots)
+                assert [score for _, score in own] == pytest.approx(
+                    [score for _, score in reference], rel=1e-4
                 )
         for shelf in shelves:
             shelf.store.close()

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from code_samples import FULL
-from lookfar.model import FileSummary, LineCounts
+from lookfar.model import ClassSummary, FileSummary, FunctionSummary, LineCounts
 from lookfar.text.parse.summary import summarise
 
 
@@ -130,7 +130,8 @@ def test_the_summary_of_a_file(language: str) -> None:
     assert result.lines.blank == sum(not line.strip() for line in lines)
     assert result.lines.comments == wanted.comments
     assert result.lines.code == result.lines.total - result.lines.blank - result.lines.comments
-    for item in (*result.functions, *result.classes):
+    items: list[FunctionSummary | ClassSummary] = [*result.functions, *result.classes]
+    for item in items:
         assert item.name in "\n".join(lines[item.start_line - 1 : item.end_line])
         assert item.signature
     for entry in result.imports:
@@ -202,4 +203,5 @@ def test_a_language_without_full_support_says_so() -> None:
     result = of("a.rb", "def a\n  1 if x\nend\n")
     assert not result.full_support
     assert [function.name for function in result.functions] == ["a"]
-    assert result.imports == result.exports == ()
+    assert result.imports == ()
+    assert result.exports == ()
