@@ -12,9 +12,22 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+# Tests are imported with their own folder as a base. They return decoded JSON as what it should be.
+MYPY_TESTS = (
+    *("mypy", "--explicit-package-bases", "--implicit-reexport", "--no-warn-unreachable"),
+    *("--disable-error-code", "no-any-return", "tests"),
+)
+
+
+def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        arguments, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+        arguments,
+        cwd=ROOT,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
 
 
@@ -27,13 +40,16 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         # Code after a check of the platform is unreachable on another one, and rightly so.
         ("mypy", "--platform", "win32", "--no-warn-unreachable"),
         ("mypy", "--platform", "darwin", "--no-warn-unreachable"),
+        MYPY_TESTS,
     ],
     ids=" ".join,
 )
 def test_tool_finds_nothing(tool: tuple[str, ...]) -> None:
-    # One cache per platform: mypy would throw away that of another.
-    cache = ("--cache-dir", f".mypy_cache/{tool[2]}") if "--platform" in tool else ()
-    result = run(sys.executable, "-m", *tool, *cache)
+    # One cache for each set of options: mypy would throw away that of another.
+    name = tool[2] if "--platform" in tool else "tests" if tool is MYPY_TESTS else ""
+    cache = ("--cache-dir", f".mypy_cache/{name}") if name else ()
+    bases = os.pathsep.join(("tests", "src", ".")) if tool is MYPY_TESTS else ""
+    result = run(sys.executable, "-m", *tool, *cache, MYPYPATH=bases)
     assert result.returncode == 0, result.stdout + result.stderr
 
 
