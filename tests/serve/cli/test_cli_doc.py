@@ -195,7 +195,7 @@ def test_broken_links_are_reported_and_rewritten_on_request(
 
 
 def test_undo_lists_the_edits(run: Run, ask: Ask, at: tuple[str, str]) -> None:
-    assert "There is no edit to undo" in run("undo", "--list", *at).stdout
+    assert "No edit to undo" in run("undo", "--list", *at).stdout
     run("doc", "append", "guide.md", "--text", "One.", *at)
     run("doc", "append", "other.md", "--text", "Two.", *at)
     steps = ask("undo", "--list", *at)["steps"]

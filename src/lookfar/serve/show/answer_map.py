@@ -272,7 +272,7 @@ def _limit(documents: Sequence[_Document], limit: int) -> list[_Document]:
 
 def _lay_out_paths(documents: Sequence[_Document], budget: int) -> _Part:
     """Name documents with the lines of their places, as many as fit."""
-    shown: list[_Document] = []
+    selected: list[_Document] = []
     spent = 0
     for document in documents:
         spans = ",".join(_lines(place.hit) for place in document.places)
@@ -280,12 +280,12 @@ def _lay_out_paths(documents: Sequence[_Document], budget: int) -> _Part:
         document.name = f"{path}:{spans}{gap}{title}" if spans else document.name
         document.path_alone = True
         spent += tokens(document.name)
-        if shown and spent > budget:
+        if selected and spent > budget:
             break
-        shown.append(document)
+        selected.append(document)
         for place in document.places:
             place.lines = 1
-    return _Part(shown)
+    return _Part(selected)
 
 
 def _lay_out(
@@ -299,27 +299,27 @@ def _lay_out(
     """
     most = _MOST_AMONG_SEVERAL if among_several else MOST_DOCUMENTS
     most = len(documents) if everything else max(most, budget // _TOKENS_A_DOCUMENT)
-    shown: list[_Document] = []
+    selected: list[_Document] = []
     spent = 0
     for document in documents:
-        if len(shown) >= most:
+        if len(selected) >= most:
             break
-        if len(shown) >= _LEAST_DOCUMENTS and document.score < _DROP and not everything:
+        if len(selected) >= _LEAST_DOCUMENTS and document.score < _DROP and not everything:
             continue
         for place in document.places[:1]:
             place.lines = 1
         cost = tokens(document.text)
-        if shown and spent + cost > budget * _FOR_DOCUMENTS:
+        if selected and spent + cost > budget * _FOR_DOCUMENTS:
             break
-        shown.append(document)
+        selected.append(document)
         spent += cost
-    shown = _with_every_kind(shown, documents)
+    selected = _with_every_kind(selected, documents)
     ranked = sorted(
-        (place for document in shown for place in document.places), key=lambda place: place.rank
+        (place for document in selected for place in document.places), key=lambda place: place.rank
     )
     firsts = [place for place in ranked if place.lines]
     further = [place for place in ranked if not place.lines]
-    leads = bool(shown) and shown[0].score > _LEAD
+    leads = bool(selected) and selected[0].score > _LEAD
     steps: list[tuple[Sequence[_Place], Sequence[int]]]
     if among_several:
         steps = [(firsts, _WINDOWS_AMONG_SEVERAL)]
@@ -336,24 +336,24 @@ def _lay_out(
         for place, lines in zip(places, windows, strict=False):
             if lines > place.lines:
                 spent += _grow(place, lines, budget - spent)
-    return _Part(shown)
+    return _Part(selected)
 
 
-def _with_every_kind(shown: list[_Document], documents: Sequence[_Document]) -> list[_Document]:
+def _with_every_kind(selected: list[_Document], documents: Sequence[_Document]) -> list[_Document]:
     """Make sure that the best page and the best code are shown, replacing the last document.
 
     Scores of different kinds are computed differently, so one kind may crowd out the other.
     """
     for kind in ("docs", "code"):
-        if len(shown) < _LEAST_DOCUMENTS or any(document.kind == kind for document in shown):
+        if len(selected) < _LEAST_DOCUMENTS or any(document.kind == kind for document in selected):
             continue
         best = next((document for document in documents if document.kind == kind), None)
         if best is not None and best.places:
             best.places[0].lines = 1
-            for place in shown[-1].places:
+            for place in selected[-1].places:
                 place.lines = 0
-            shown = [*shown[:-1], best]
-    return shown
+            selected = [*selected[:-1], best]
+    return selected
 
 
 def _grow(place: _Place, lines: int, left: int) -> int:
@@ -427,14 +427,14 @@ def _window(place: _Place) -> list[tuple[int, str]]:
     elif len(lines) > place.lines:
         start = _window_start(lines, focused, place.lines, definition=place.definition)
         end = start + place.lines
-    shown = [
+    visible = [
         (first + at, _cut_around(lines[at], hit, first + at))
         for at in range(start, end)
         if not _is_redundant(lines[at], hit)
     ]
     if hit.lane == "code" and _encloses(lines, start):
-        shown = [(first, _cut(lines[0], _LONGEST_LINE, keep_indent=True)), *shown[1:]]
-    return shown
+        visible = [(first, _cut(lines[0], _LONGEST_LINE, keep_indent=True)), *visible[1:]]
+    return visible
 
 
 def _best_lines(place: _Place, lines: Sequence[str], best: Sequence[int]) -> list[tuple[int, str]]:

@@ -574,7 +574,7 @@ def undoable(steps: Sequence[UndoStep]) -> str:
         )
         for step in steps
     ]
-    return printed(lines or [styled(("There is no edit to undo.", ""))])
+    return printed(lines or [styled(("No edit to undo.", ""))])
 
 
 def _vectors(vectors: VectorPass | None) -> Iterator[tuple[str, str]]:

@@ -249,13 +249,13 @@ def _mapped(
     shapes: list[Json] = []
     excerpts: dict[tuple[str | int, ...], str] = {}
     single = not given.queries
-    for number, (answer, shown) in enumerate(zip(answers, answer_map.shown, strict=True)):
-        hits = [place.hit for place in shown]
+    for number, (answer, places) in enumerate(zip(answers, answer_map.shown, strict=True)):
+        hits = [place.hit for place in places]
         shape = json_shapes.answer(replace(answer, hits=tuple(hits)))
         where: tuple[str | int, ...] = () if single else ("answers", number)
         for at, (hit, part) in enumerate(zip(hits, shape["hits"], strict=True)):
             _complete(hit, part)
-            excerpts[(*where, "hits", at, "text")] = shown[at].excerpt
+            excerpts[(*where, "hits", at, "text")] = places[at].excerpt
         shapes.append(shape)
     data: Json = shapes[0] if single else {"answers": shapes}
     data["cursor"] = following

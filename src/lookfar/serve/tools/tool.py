@@ -267,7 +267,7 @@ def _wrong(tool: Tool, problem: Any) -> InvalidArgument:
     hint = "Correct it and call again."
     details: Json = {"field": field_name, "value": _short(value), "reason": reason}
     if problem["type"] == "extra_forbidden":
-        known = _known_names(tool.input_schema, problem["loc"][:-1])
+        known = _list_properties(tool.input_schema, problem["loc"][:-1])
         near = get_close_matches(str(problem["loc"][-1]), known, n=1, cutoff=0.5)
         message = f"{tool.name} has no argument {field_name!r}."
         hint = f"Did you mean {near[0]!r}?" if near else f"It takes: {', '.join(known) or 'none'}."
@@ -302,7 +302,7 @@ def _find_surrogate(value: Any, at: str = "") -> str | None:
     return None
 
 
-def _known_names(schema: Json, inside: tuple[str | int, ...]) -> list[str]:
+def _list_properties(schema: Json, inside: tuple[str | int, ...]) -> list[str]:
     for part in inside:
         inner = schema.get("items") if isinstance(part, int) else None
         schema = inner or schema.get("properties", {}).get(part, {})

@@ -85,8 +85,8 @@ def withdraw(connection: Connection) -> None:
 
 def highest(connection: Connection) -> int:
     """Return the highest number ever used; the next generation gets the one after it."""
-    (kept,) = connection.execute("SELECT coalesce(max(number), 0) FROM generations").fetchone()
-    return max(int(kept), active(connection), catalog.read_number(connection, _LAST))
+    (largest,) = connection.execute("SELECT coalesce(max(number), 0) FROM generations").fetchone()
+    return max(int(largest), active(connection), catalog.read_number(connection, _LAST))
 
 
 def compute_totals(connection: Connection, since: Since | None = None) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def _update_content(
 
 def manifest(connection: Connection, number: int) -> Mapping[str, Any]:
     """Return the manifest of one generation; empty if it is not kept."""
-    return next((kept.manifest for kept in list_generations(connection, number)), {})
+    return next((generation.manifest for generation in list_generations(connection, number)), {})
 
 
 def list_generations(connection: Connection, only: int | None = None) -> list[Generation]:
@@ -213,14 +213,14 @@ def _require_kept(connection: Connection, wanted: int) -> int:
 # --- moving the pointer ---------------------------------------------------------------------------
 
 
-def held_generation(connection: Connection) -> int | None:
+def read_held_generation(connection: Connection) -> int | None:
     """Return the generation a user rolled back to, which background passes must not replace."""
     return catalog.read_number(connection, _HELD) or None
 
 
 def require_not_held(connection: Connection) -> None:
     """Raise ``IndexHeld`` for a background writer after a rollback."""
-    number = held_generation(connection)
+    number = read_held_generation(connection)
     if number is not None:
         raise IndexHeld(
             f"The index is held at generation {number} since a rollback.",

@@ -79,7 +79,7 @@ class ControlGroups:
         The file cache counts as free: the kernel drops it before it kills a process.
         """
         if self._clock() - self._checked >= _CHECK_SECONDS:
-            self._left = min(self._left_per_group(), default=None)
+            self._left = min(self._measure_groups(), default=None)
             self._checked = self._clock()
         return self._left
 
@@ -88,7 +88,7 @@ class ControlGroups:
         own = (_read_fields(folder / version.kills) for folder, version in self._groups)
         return sum(counts.get("oom_kill", 0) for counts in (*own, _read_fields(self._vmstat)))
 
-    def _left_per_group(self) -> Iterator[int]:
+    def _measure_groups(self) -> Iterator[int]:
         for folder, version in self._groups:
             limit, usage = (
                 _read_number(folder / version.limit),

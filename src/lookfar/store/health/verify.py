@@ -211,7 +211,7 @@ def _expected_schema() -> list[tuple[Any, ...]]:
 def check_pointer(connection: Connection) -> Iterator[Damage]:
     """Check that the serving generation is kept, that a hold is on it, and that no URI has two
     live versions in one generation."""
-    number, hold = generations.active(connection), generations.held_generation(connection)
+    number, hold = generations.active(connection), generations.read_held_generation(connection)
     numbers = [generation.number for generation in generations.list_generations(connection)]
     if number not in numbers:
         yield Damage("catalogue", f"generation {number} serves and is not among those kept")

@@ -122,7 +122,7 @@ class PostgresStore(Changing):
 
     def held(self) -> int | None:
         """Return the generation that a rollback holds the collection at, if any."""
-        return self._ask(generations.held_generation)
+        return self._ask(generations.read_held_generation)
 
     def diff(self, older: int, newer: int) -> GenerationDiff:
         with self._reading() as (connection, _):

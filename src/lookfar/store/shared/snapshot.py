@@ -412,7 +412,7 @@ class StoredSnapshot(ABC):
 
     def held(self) -> int | None:
         """Return the generation that a rollback holds the collection at, if any."""
-        return generations.held_generation(self._connection)
+        return generations.read_held_generation(self._connection)
 
     def manifest(self) -> Mapping[str, Any]:
         """Return what was recorded when this generation was activated."""

@@ -211,7 +211,7 @@ class Epoch:
 
     def held(self) -> int | None:
         with self._borrow() as connection:
-            return generations.held_generation(connection)
+            return generations.read_held_generation(connection)
 
     def refuse_held(self) -> None:
         with self._borrow() as connection:

@@ -33,8 +33,8 @@ from lookfar.store.vectors.reuse import (
     describe_kept_damage,
     drop,
     keep,
-    kept_folder_name,
     model_in,
+    name_kept_folder,
 )
 
 CURRENT = "CURRENT"
@@ -106,7 +106,7 @@ class CollectionFolder:
         self.point_at(epoch.name)
         self.clear({epoch.name})
         with suppress(LookfarError):
-            drop(self.path / kept_folder_name(model_in(epoch)))
+            drop(self.path / name_kept_folder(model_in(epoch)))
 
     # -- epochs --------------------------------------------------------------------
 
@@ -140,7 +140,7 @@ class CollectionFolder:
         model = model_in(epoch)
         if not model or model in {model_in(self.path / name) for name in wanted if name}:
             return
-        keep(epoch, self.path / kept_folder_name(model))
+        keep(epoch, self.path / name_kept_folder(model))
         for old in sorted(list_folder(self.path, f"{KEPT}*"), key=_modified)[:-_MOST_KEPT]:
             drop(old)
 

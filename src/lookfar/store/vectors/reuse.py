@@ -41,7 +41,7 @@ class Siblings:
         """Return the float16 rows of those ``contents`` that a sibling has."""
         vectors: dict[bytes, bytes] = {}
         wanted = set(contents)
-        for epoch in chain(self._epochs(), self._kept_folders()) if wanted else ():
+        for epoch in chain(self._epochs(), self._list_kept_folders()) if wanted else ():
             with suppress(LookfarError):
                 vectors |= self._read_vectors(epoch, wanted)
                 wanted.difference_update(vectors)
@@ -61,8 +61,8 @@ class Siblings:
         for _, epoch in sorted(serving, reverse=True)[:_MOST_SIBLINGS]:
             yield epoch
 
-    def _kept_folders(self) -> Iterator[Path]:
-        name = kept_folder_name(self._model)
+    def _list_kept_folders(self) -> Iterator[Path]:
+        name = name_kept_folder(self._model)
         folders = (folder / name for folder in list_folder(self._index_dir))
         yield from (folder for folder in folders if folder.is_dir())
 
@@ -87,7 +87,7 @@ class Siblings:
             }
 
 
-def kept_folder_name(model: str) -> str:
+def name_kept_folder(model: str) -> str:
     """Return the name of the folder with the kept vectors of a model."""
     return f"{KEPT}{sha256(model.encode()).hexdigest()[:16]}"
 
@@ -150,7 +150,7 @@ def describe_kept_damage(folder: Path) -> str:
             (result,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
             if result != "ok":
                 return f"its catalogue: {result}"
-            if kept_folder_name(catalog.read_model(connection)) != folder.name:
+            if name_kept_folder(catalog.read_model(connection)) != folder.name:
                 return "its catalogue: another model"
             with (folder / VECTORS).open("rb") as file:
                 vectors = VectorFile(folder / VECTORS, dimensions_in(file))

@@ -197,11 +197,11 @@ class VectorFile:
             return None
         sample = np.linspace(0, count - 1, min(_SAMPLE, count)).astype(np.intp)
         sample = sample[rows[sample].any(axis=1)]
-        found = 0
+        matched = 0
         for row, edge in zip(sample.tolist(), self._edges(rows[sample], rows), strict=True):
             best, scores = self.nearest(rows[row].astype(np.float32), rows, _NEAREST + 1)
-            found += min(_NEAREST, int(np.count_nonzero(scores[best != row] >= edge)))
-        return Recall(count, len(sample) * _NEAREST, found)
+            matched += min(_NEAREST, int(np.count_nonzero(scores[best != row] >= edge)))
+        return Recall(count, len(sample) * _NEAREST, matched)
 
     def describe_pass(self, count: int, measured: Recall | None) -> VectorPass:
         """Describe how ``count`` rows are searched, with the last measured recall."""
