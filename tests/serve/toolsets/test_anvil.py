@@ -232,7 +232,7 @@ def test_the_filter_narrows_before_the_best_are_chosen(ask: Ask, put: Put) -> No
     assert paths(ask("search_docs", query="walrus", top_k=1, file_filter="one")) == ["one.md"]
 
 
-def test_a_glob_that_means_nothing_is_refused(refused: Ask) -> None:
+def test_an_invalid_glob_is_refused(refused: Ask) -> None:
     shape = refused("search_docs", query="x", file_filter="docs/[*.md")
     assert shape["code"] == "INVALID_PATTERN"
 
@@ -306,7 +306,7 @@ def test_what_an_answer_lacks_is_said(ask: Ask, put: Put, docs: Path) -> None:
     assert "Incomplete (stale)" in found["note"]
 
 
-def test_characters_that_deceive_are_said(ask: Ask, put: Put) -> None:
+def test_misleading_characters_are_reported(ask: Ask, put: Put) -> None:
     put({"trick.md": "# Trick\n\nA gnu \u202eung.\n"})
     assert "trick.md contains bidi" in ask("search_docs", query="gnu", top_k=1)["note"]
     assert "trick.md contains bidi" in ask("get_page", file_path="trick.md")["note"]
@@ -356,14 +356,12 @@ class TestOverlap:
     ("file_path", "title"),
     [("guide/a.md", "Architecture"), ("guide/b.md", "b"), ("plain.md", "plain")],
 )
-def test_a_page_is_called_by_its_outermost_heading_or_its_file(
-    ask: Ask, file_path: str, title: str
-) -> None:
+def test_a_page_title_is_its_top_heading_or_file_name(ask: Ask, file_path: str, title: str) -> None:
     assert ask("get_page", file_path=file_path)["title"] == title
 
 
 @pytest.mark.parametrize("spelt", ["./guide/b.md", "/guide/b.md", "guide/b.md"])
-def test_what_stands_before_a_path_is_ignored(ask: Ask, spelt: str) -> None:
+def test_leading_slashes_and_dots_of_a_path_are_ignored(ask: Ask, spelt: str) -> None:
     assert ask("get_page", file_path=spelt)["file_path"] == "guide/b.md"
     section = ask("get_section", file_path=spelt, heading_path="Second")
     assert section["metadata"]["file_path"] == "guide/b.md"
@@ -381,7 +379,7 @@ def test_a_path_that_leaves_the_folder_is_refused(
     assert "hidden" not in str(shape)
 
 
-def test_what_is_no_page_is_refused_and_list_pages_named(refused: Ask) -> None:
+def test_an_unknown_page_is_refused_with_a_hint(refused: Ask) -> None:
     shape = refused("get_page", file_path="guide/aa.md")
     assert shape["code"] == "NOT_FOUND"
     assert "'guide/aa.md'" in shape["error"]
@@ -403,7 +401,7 @@ def test_what_is_no_page_is_refused_and_list_pages_named(refused: Ask) -> None:
         ("list_pages", {}),
     ],
 )
-def test_a_folder_that_went_is_named_and_not_made_again(
+def test_a_removed_folder_is_reported_and_not_recreated(
     ask: Ask, refused: Ask, docs: Path, tool: str, arguments: dict[str, Any]
 ) -> None:
     ask(tool, **arguments)
@@ -482,7 +480,7 @@ def test_sections_of_one_name_come_together(ask: Ask, put: Put) -> None:
     assert [each["heading_path"] for each in page["chunks"]].count("Top > Usage") == 2
 
 
-def test_what_is_no_section_is_refused_and_get_page_named(refused: Ask) -> None:
+def test_an_unknown_section_is_refused_with_a_hint(refused: Ask) -> None:
     shape = refused("get_section", file_path="guide/a.md", heading_path="Architecture > Event")
     assert shape["code"] == "NOT_FOUND"
     assert "'Architecture > Event'" in shape["error"]

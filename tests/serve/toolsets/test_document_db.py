@@ -78,7 +78,7 @@ def test_insert_find_delete(
     assert unmet("document_db", "delete_document", gone) == []
 
 
-def test_a_text_of_which_the_model_knows_no_word_has_no_score(ask: Ask) -> None:
+def test_a_text_of_unknown_words_has_no_score(ask: Ask) -> None:
     """The double knows words and numbers; what has neither is found by nothing, or without one."""
     ask("insert_document", text="boats ⸙⸙⸙ in the harbour")
     assert all("score" not in hit for hit in ask("find_similar_documents", text="⸙⸙⸙"))
@@ -192,7 +192,7 @@ def test_japanese_questions_find_japanese_documents(tmp_path: Path, ask: Ask) ->
         assert text in {hit["text"] for hit in hits}
 
 
-def test_logs_tell_how_long_a_find_took(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
+def test_logs_report_how_long_a_find_took(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
     ask("insert_document", text="boats")
     with caplog.at_level(logging.INFO, logger="lookfar"):
         ask("find_similar_documents", text="boats of mine")
@@ -218,7 +218,7 @@ def test_asking_for_the_toolset_by_name_allows_it_to_write() -> None:
     assert not offered(toolset=["default"]) & NAMES
 
 
-def test_a_project_cannot_ask_for_it_in_the_user_s_place(tmp_path: Path) -> None:
+def test_a_project_cannot_enable_it_for_the_user(tmp_path: Path) -> None:
     """A file that came with a clone must not open the user's databases for writing."""
     file = tmp_path / config.PROJECT_FILE
     file.write_text('[serve]\ntoolset = ["document-db"]\n', encoding="utf-8")

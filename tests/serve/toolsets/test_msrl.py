@@ -215,7 +215,7 @@ def test_what_the_library_refuses_names_the_field_too(refused: Ask) -> None:
     assert len(told["value"]) <= 200
 
 
-def test_a_value_out_of_a_list_is_told_the_list(refused: Ask) -> None:
+def test_a_wrong_choice_lists_the_valid_ones(refused: Ask) -> None:
     """An agent that guesses wrong learns the right values."""
     told = details(refused("msrl.reindex", scope="some"), "INVALID_ARGUMENT")
     assert told["validOptions"] == ["changed", "full", "prefix"]
@@ -424,7 +424,7 @@ def test_filters_narrow_and_hold_together(ask: Ask) -> None:
 
 
 @pytest.mark.usefixtures("vault")
-def test_scores_stay_out_when_unwanted(ask: Ask) -> None:
+def test_scores_can_be_omitted(ask: Ask) -> None:
     """All three of them, and nothing else."""
     (first, *_) = ask("msrl.query", query="zebra", debug={"include_scores": False})["results"]
     assert not {"score", "vector_score", "bm25_score"} & set(first)
@@ -438,7 +438,7 @@ def test_the_same_question_has_the_same_answer(ask: Ask) -> None:
     assert first["results"] == second["results"]
 
 
-def test_an_empty_vault_is_no_error(ask: Ask, unmet: Unmet) -> None:
+def test_an_empty_vault_is_not_an_error(ask: Ask, unmet: Unmet) -> None:
     """Indexed and empty: nothing is found, all counts are 0, and that is fine."""
     done = ask("msrl.reindex", wait=True)
     assert done["completed"] is True
@@ -666,7 +666,7 @@ def test_watching_is_not_kept_over_a_restart(
 # --- refusals -----------------------------------------------------------------------------------
 
 
-def test_a_model_that_is_not_there_leaves_the_server_standing(
+def test_the_server_survives_a_missing_model(
     tmp_path: Path, docs: Path, put: Put, era: str
 ) -> None:
     """Tools are listed and the status answers; only what needs the model is refused."""
@@ -725,7 +725,7 @@ def test_a_vault_that_is_gone(refused: Ask, docs: Path) -> None:
 
 
 @pytest.mark.usefixtures("vault")
-def test_a_damaged_index_that_cannot_be_mended(
+def test_an_irreparable_index_is_reported(
     docs: Path, tmp_path: Path, settings: dict[str, Any], era: str, library: Library
 ) -> None:
     """Which snapshot, why, and what is missing."""

@@ -132,7 +132,7 @@ def test_a_second_heading_of_level_1_is_a_violation_where_that_is_a_rule(ask: As
     assert ask("msrl.doc.validate", doc_uri="broken.md")["ok"]
 
 
-def test_what_can_be_mended_is(ask: Ask, text: Callable[[str], str]) -> None:
+def test_fixable_violations_are_fixed(ask: Ask, text: Callable[[str], str]) -> None:
     fixed = ask("msrl.doc.auto_fix", doc_uri="broken.md")
     assert (fixed["changed"], fixed["violations"]) == (True, [])
     assert "+## Jump\n" in fixed["diff"]
@@ -174,7 +174,7 @@ def test_from_a_template(ask: Ask, refused: Ask, docs: Path, text: Callable[[str
     assert contents(docs) == before
 
 
-def test_what_is_there_is_overwritten_only_when_told(
+def test_an_existing_file_is_overwritten_only_on_request(
     ask: Ask, refused: Ask, text: Callable[[str], str]
 ) -> None:
     error = refused("msrl.doc.create", doc_uri="infra.md", title="Infra")
@@ -232,9 +232,7 @@ def test_a_section_is_replaced_and_its_subsections_stay(
     assert uris(ask, "zebras") == ["infra.md"]
 
 
-def test_what_is_appended_stands_before_the_subsections(
-    ask: Ask, text: Callable[[str], str]
-) -> None:
+def test_appended_text_precedes_the_subsections(ask: Ask, text: Callable[[str], str]) -> None:
     ask(
         "msrl.doc.append_to_section",
         doc_uri="infra.md",
@@ -259,7 +257,7 @@ def test_a_section_is_moved_with_what_is_below_it(ask: Ask, text: Callable[[str]
     ]  # fmt: skip
 
 
-def test_links_that_are_led_astray_are_named(ask: Ask, text: Callable[[str], str]) -> None:
+def test_links_that_no_longer_resolve_are_reported(ask: Ask, text: Callable[[str], str]) -> None:
     done = ask(
         "msrl.doc.create", doc_uri="infra.md", title="Infra", overwrite=True
     )  # fmt: skip
@@ -317,7 +315,7 @@ def test_paths_are_matched_title_by_title(
         "Infra  →   Nowhere",
     ],
 )
-def test_a_path_that_leads_nowhere_is_named(refused: Ask, docs: Path, path: str) -> None:
+def test_an_unknown_heading_path_is_reported(refused: Ask, docs: Path, path: str) -> None:
     """With case, from the root, and joined by arrows alone."""
     before = contents(docs)
     error = refused(
@@ -365,7 +363,7 @@ def test_two_sections_of_one_path_are_never_guessed(refused: Ask, ask: Ask, docs
     ask("msrl.doc.replace_section", **given)
 
 
-def test_a_section_that_is_there_is_not_made_twice(refused: Ask, docs: Path) -> None:
+def test_an_existing_section_is_not_inserted_again(refused: Ask, docs: Path) -> None:
     before = contents(docs)
     insert = {**WRITING["msrl.doc.insert_section"], "heading": "Backups"}
     error = refused("msrl.doc.insert_section", **insert)

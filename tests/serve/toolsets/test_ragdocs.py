@@ -274,7 +274,7 @@ def test_hits_below_the_least_score_go_and_one_at_it_stays(ask: Ask) -> None:
     assert set(scores(asked(min_score=1.0))) == {1.0}
 
 
-def test_of_hits_nearly_alike_the_better_stays(ask: Ask, put: Put) -> None:
+def test_the_better_of_two_similar_hits_stays(ask: Ask, put: Put) -> None:
     words = " ".join(f"okapis graze at place{n} and at brook{n}" for n in range(12))
     put({
         "twin/a.md": f"# A\n\n{words} loudly\n",
@@ -305,7 +305,7 @@ def test_of_hits_nearly_alike_the_better_stays(ask: Ask, put: Put) -> None:
     assert apart["compression_stats"]["clusters_merged"] == 0
 
 
-def test_equal_texts_are_folded_at_the_highest_threshold(ask: Ask, put: Put) -> None:
+def test_equal_texts_are_merged_at_the_highest_threshold(ask: Ask, put: Put) -> None:
     put({f"copy{n}/x{n}.md": "# Copy\n\nthe very same quoll\n" for n in range(3)})
     found = ask(
         "query_documents_compressed", query="quoll", min_score=0.9, similarity_threshold=1.0
@@ -331,7 +331,7 @@ class TestWithoutModel:
     def settings(self) -> dict[str, Any]:
         return {"embed.provider": "none", "index.workers": 1}
 
-    def test_only_equal_texts_are_folded_and_that_is_said(self, ask: Ask, put: Put) -> None:
+    def test_only_equal_texts_are_merged_without_a_model(self, ask: Ask, put: Put) -> None:
         put({f"copy{n}/x{n}.md": "# Copy\n\nthe very same quoll\n" for n in range(2)})
         put({"near.md": "# Copy\n\nthe very same quoll indeed\n"})
         found = ask("query_documents_compressed", query="quoll", min_score=0.0)
@@ -348,7 +348,7 @@ class TestWithoutModel:
 # --- hypothesis ---------------------------------------------------------------------------------
 
 
-def test_a_hypothesis_is_read_by_meaning_alone(
+def test_a_hypothesis_is_searched_by_meaning_alone(
     ask: Ask, library: Library, put: Put, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The text is embedded as it came; neither words, names nor whole documents count.

@@ -61,7 +61,7 @@ def test_every_promised_field_is_there(
     assert "+hay = 1" in first["delta_truncated"]
 
 
-def test_a_long_diff_says_how_much_is_left_out(ask: Ask, hashes: dict[str, str]) -> None:
+def test_a_long_diff_reports_how_much_was_cut(ask: Ask, hashes: dict[str, str]) -> None:
     first = ask(TOOL, query="import the register", top_n=1)["results"][0]
     assert first["hash"] == hashes["Import the register"]
     lines = first["delta_truncated"].split("\n")

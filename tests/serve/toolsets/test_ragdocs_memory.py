@@ -53,7 +53,7 @@ def names(shape: dict[str, Any]) -> list[str]:
     return [each["filename"] for each in shape["results"]]
 
 
-def test_the_tools_are_told_apart(listed: dict[str, types.Tool]) -> None:
+def test_the_tools_have_distinct_names(listed: dict[str, types.Tool]) -> None:
     """A client must see which of them write, and which could lose something."""
     for name in WRITERS:
         annotations = listed[name].annotations
@@ -80,7 +80,7 @@ def test_a_memory_is_written_with_front_matter(ask: Ask, folder: Path) -> None:
     assert text.endswith("---\n\nThree times.\n")
 
 
-def test_a_memory_lives_and_comes_back(ask: Ask, refused: Ask, folder: Path) -> None:
+def test_a_deleted_memory_can_be_restored(ask: Ask, refused: Ask, folder: Path) -> None:
     ask("create_memory", filename="n.md", content="One.")
     assert ask("read_memory", filename="n")["content"] == "One."
     ask("append_memory", filename="n", content="Two.")
@@ -207,9 +207,7 @@ class TestWithoutWrite:
         assert ask("read_memory", filename="kept")["content"] == "Kept zebra."
         assert names(ask("search_memories", query="zebra")) == ["kept.md"]
 
-    def test_a_writer_that_is_called_all_the_same_refuses(
-        self, session: Session, folder: Path
-    ) -> None:
+    def test_calling_a_hidden_write_tool_is_refused(self, session: Session, folder: Path) -> None:
         """Whatever way a call takes around the list."""
         for tool in TOOLS:
             if tool.name in WRITERS:

@@ -308,7 +308,7 @@ def test_a_user_who_agrees_is_asked_once(ask: Ask, answered: Any, docs: Path, to
     [("decline", {}), ("cancel", {}), ("accept", {"confirm": False}), ("accept", {})],
 )
 @pytest.mark.parametrize("tool", QUESTIONS)
-def test_a_user_who_does_not_agree_is_heeded(
+def test_nothing_is_done_if_the_user_declines(
     ask: Ask, answered: Any, library: Library, tool: str, action: str, content: dict[str, Any]
 ) -> None:
     """Declined, cancelled or accepted without the tick: nothing is done, and that is no error."""
@@ -341,7 +341,7 @@ class TestManyFiles:
     def settings(self) -> dict[str, Any]:
         return {"embed.provider": "hash", "index.workers": 1, "sources.max_files": 2}
 
-    def test_the_number_is_told_and_asked_about(self, answered: Any, library: Library) -> None:
+    def test_the_number_of_files_is_in_the_question(self, answered: Any, library: Library) -> None:
         """One question about both; who agrees gets all files."""
         shape, asked, _ = answered("create_index", "decline")
         assert shape["status"] == "cancelled"
@@ -353,7 +353,9 @@ class TestManyFiles:
         assert len(asked) == 1
         assert shape["filesIndexed"] == 3
 
-    def test_who_cannot_be_asked_is_warned(self, ask: Ask, refused: Ask, library: Library) -> None:
+    def test_a_client_that_cannot_ask_is_warned(
+        self, ask: Ask, refused: Ask, library: Library
+    ) -> None:
         """The warning has a code of its own, and confirm: true answers it too."""
         said, told = error(refused("create_index"), "FILE_LIMIT_WARNING")
         assert "3 files" in said
@@ -396,7 +398,7 @@ def test_the_root_is_found_upward(
 
 
 @pytest.mark.parametrize("tool", ["create_index", "search_docs", "get_index_status", "get_config"])
-def test_no_project_no_guess(own_home: Path, era: str, tool: str) -> None:
+def test_a_missing_project_is_not_guessed(own_home: Path, era: str, tool: str) -> None:
     """In a home nothing says what is meant; every tool says so and none takes the home."""
     with pytest.raises(LookfarError) as raised:
         resolve_roots(ClientRequest("mcp", str(own_home)))
@@ -568,7 +570,7 @@ class TestConfig:
             "sources.max_file_bytes": 512_000, "watch.strategy": "lazy",
         }  # fmt: skip
 
-    def test_it_tells_what_is_in_force(self, ask: Ask, docs: Path, unmet: Unmet) -> None:
+    def test_it_reports_the_effective_settings(self, ask: Ask, docs: Path, unmet: Unmet) -> None:
         """Ours under their names, and where to change it."""
         shape = ask("get_config")
         assert unmet("search_mcp", "get_config", shape) == []
@@ -607,7 +609,7 @@ def test_everything_is_read_again(ask: Ask, put: Put, library: Library, unmet: U
 
 
 @pytest.mark.parametrize("tool", ["create_index", "reindex_project"])
-def test_progress_is_told(
+def test_progress_is_reported(
     ask: Ask, session: Session, era: str, tool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A rising share of the work, up to all of it."""
@@ -847,7 +849,7 @@ def test_a_model_that_is_not_there(docs: Path, tmp_path: Path, era: str) -> None
 
 
 @pytest.mark.usefixtures("project")
-def test_damage_is_mended_or_told(
+def test_damage_is_repaired_or_reported(
     docs: Path, tmp_path: Path, settings: dict[str, Any], era: str, library: Library
 ) -> None:
     """A damaged index is rebuilt on the way; where that cannot be, it is an error."""

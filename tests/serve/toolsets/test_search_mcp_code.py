@@ -184,7 +184,7 @@ def test_documents_and_comments_are_one_ranking(ask: Ask) -> None:
     assert "[code-comment]src/auth/login.ts" in found
 
 
-def test_code_itself_is_no_documentation(ask: Ask) -> None:
+def test_code_itself_is_not_documentation(ask: Ask) -> None:
     """Only what comments say is shown: never the code that stands around them."""
     found = ask("search_docs", query="WEIGHT 12 pelican password", mode="fts")["results"]
     assert all("WEIGHT = 12" not in each["text"] for each in found)
@@ -196,14 +196,14 @@ class TestWithoutComments:
     def settings(self) -> dict[str, Any]:
         return {"embed.provider": "hash", "index.workers": 1, "search.comments": False}
 
-    def test_comments_stay_out(self, ask: Ask) -> None:
+    def test_comments_can_be_excluded(self, ask: Ask) -> None:
         """Who does not want them there does not get them."""
         found = ask("search_docs", query="crate below deck")["results"]
         assert [each["path"] for each in found if "code-comment" in each["path"]] == []
         assert ask("get_config")["config"]["extractComments"] is False
 
 
-def test_the_setting_is_told(ask: Ask, unmet: Unmet) -> None:
+def test_the_setting_is_reported(ask: Ask, unmet: Unmet) -> None:
     shape = ask("get_config")
     assert unmet("search_mcp", "get_config", shape) == []
     assert shape["config"]["extractComments"] is True
@@ -212,7 +212,7 @@ def test_the_setting_is_told(ask: Ask, unmet: Unmet) -> None:
 # --- get_file_summary ---------------------------------------------------------------------------
 
 
-def test_a_summary_tells_what_is_in_a_file(ask: Ask, unmet: Unmet, docs: Path) -> None:
+def test_a_summary_describes_a_file(ask: Ask, unmet: Unmet, docs: Path) -> None:
     """Every promised field; by its path below the project and by its absolute one."""
     shape = ask("get_file_summary", path="src/auth/login.ts")
     assert unmet("search_mcp", "get_file_summary", shape) == []
@@ -239,7 +239,7 @@ def test_a_summary_tells_what_is_in_a_file(ask: Ask, unmet: Unmet, docs: Path) -
     assert {**absolute, "extractionTimeMs": 0} == {**shape, "extractionTimeMs": 0}
 
 
-def test_measures_and_documentation_can_be_left_out(ask: Ask) -> None:
+def test_complexity_and_docstrings_can_be_omitted(ask: Ask) -> None:
     shape = ask("get_file_summary", path="src/auth/login.ts", includeComplexity=False)
     assert "complexity" not in shape
     assert not {"complexity", "nestingDepth"} & set(shape["functions"][0])
