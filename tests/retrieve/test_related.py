@@ -289,10 +289,10 @@ def test_kinds_have_one_order_and_are_optional(write: Write, library: Library) -
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"kinds": ("friends",)}, "'friends' is no kind"),
-        ({"kinds": ()}, "No kind"),
+        ({"kinds": ("friends",)}, "Unknown kind of relation: 'friends'"),
+        ({"kinds": ()}, "kinds is empty"),
         ({"kinds": "links"}, "kinds is a str"),
-        ({"limit": 0}, "0 entries"),
+        ({"limit": 0}, "limit is 0"),
     ],
 )
 def test_invalid_arguments_are_rejected(
