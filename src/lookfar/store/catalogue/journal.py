@@ -8,6 +8,10 @@ never behind it. ``meta`` records where the log ended at the last commit, and th
 truncates the rest. An erased document gets a frame that says so; once its traces are removed, the
 log is rewritten without it. While the log is being replaced, ``meta`` records no end, so that a
 crash in between does not make an intact database look damaged.
+
+After each commit a mark is appended to the log. SQLite reads a damaged write-ahead log as a shorter
+one, so its last commit can disappear without an error. A mark of a commit that the catalogue does
+not know proves that this happened.
 """
 
 from __future__ import annotations
@@ -15,13 +19,16 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterable, Iterator
+from contextlib import closing, suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
+from lookfar.errors import LookfarError
 from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.ground import files
+from lookfar.store.ground.database import connect
 from lookfar.store.ground.sql import Connection
 
 if TYPE_CHECKING:
@@ -33,6 +40,8 @@ _END, _LAST, _OF = "journal_end", "journal_last", "journal_of"
 """Keys in ``meta``: the end of the log, the start of its last frame, and its generation."""
 _MAGIC = b"\x93Lfd"
 _HEAD = struct.Struct(">4sII16s")
+_MARK = ""
+"""The URI of a frame that marks a commit."""
 _BUFFERED = 1 << 20
 _NEW = ".new"
 
@@ -47,6 +56,7 @@ class Entry(NamedTuple):
     text_sha: bytes
     body: bytes
     """The compressed text; empty if the document was erased."""
+    generation: int
 
 
 def _pack_frame(uri: str, generation: int, metadata: str, text_sha: bytes, body: bytes) -> bytes:
@@ -133,6 +143,16 @@ class JournalWriter:
     def record(self, connection: Connection) -> None:
         """Record the end of the log in the session's transaction."""
         _record(connection, self._last, self._end, self._generation)
+
+    def mark_committed(self) -> None:
+        """Append the mark of a commit.
+
+        An error is ignored: the commit is durable already, and the mark only helps to detect
+        damage.
+        """
+        with suppress(LookfarError):
+            mark = _pack_frame(_MARK, self._generation, "", b"", b"")
+            files.append(self._path, self._end, mark, last=True)
 
 
 def _record(connection: Connection, last: int, end: int, generation: int) -> None:
@@ -231,6 +251,8 @@ class Log:
                 self._note_gap(begin, at)
                 continue
             at = entry.end
+            if entry.uri == _MARK:
+                continue
             if entry.body:
                 self._places[entry.uri] = entry.start
                 self.erased.discard(entry.uri)
@@ -268,6 +290,43 @@ def recorded_end(connection: Connection) -> int | None:
     return catalog.read_number(connection, _END)
 
 
+def find_lost_commit(path: Path, connection: Connection) -> Entry | None:
+    """Return the mark of a commit that the catalogue does not know, or ``None``.
+
+    The marks after the recorded end are read: a writer truncates the log there first, so what
+    follows belongs to later commits, or to one that was interrupted and has no mark.
+    """
+    end = recorded_end(connection)
+    if end is None:
+        return None
+    with suppress(OSError), path.open("rb") as file:
+        frame = _read_frame(file, end)
+        while frame is not None and frame.uri != _MARK:
+            frame = _read_frame(file, frame.end)
+        if frame is not None and frame.generation > catalog.read_number(connection, _OF):
+            return frame
+    return None
+
+
+def is_commit_lost(path: Path, catalogue: Path, connection: Connection) -> bool:
+    """Return whether the log marks a commit that is missing from the catalogue.
+
+    ``connection`` may see an older state than the log, so a new connection decides.
+    """
+    mark = find_lost_commit(path, connection)
+    if mark is None:
+        return False
+    with closing(connect(catalogue, write=False)) as latest:
+        known = catalog.read_number(latest, _OF)
+    return 0 < known < mark.generation  # Without a number, the log is being replaced.
+
+
+def committed_end(path: Path, connection: Connection) -> int | None:
+    """Return the end of the frames that were committed, even if the catalogue lost the commit."""
+    mark = find_lost_commit(path, connection)
+    return recorded_end(connection) if mark is None else mark.start
+
+
 def describe_journal_damage(path: Path, connection: Connection) -> list[str]:
     """Describe what the log lacks compared with the catalogue; empty if there is no log yet."""
     end = recorded_end(connection)
@@ -303,9 +362,9 @@ def _read_frame(file: BinaryIO, at: int) -> Entry | None:
     fields, body = file.read(fields_size), file.read(body_size)
     if _hash(fields, body) != digest:
         return None
-    uri, _, metadata, sha = json.loads(fields)
+    uri, generation, metadata, sha = json.loads(fields)
     end = at + _HEAD.size + fields_size + body_size
-    return Entry(at, end, uri, metadata, bytes.fromhex(sha), body)
+    return Entry(at, end, uri, metadata, bytes.fromhex(sha), body, generation)
 
 
 def _next_magic(file: BinaryIO, at: int, stop: int) -> int:

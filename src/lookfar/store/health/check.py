@@ -3,7 +3,8 @@
 Damage raises ``IndexCorrupt``: a page of zeros may read as a table without rows, and an empty
 answer would look like an empty database.
 
-The small tables are compared with their hashes on every read, which takes about 0.2 ms. Once per
+The small tables are compared with their hashes on every read, which takes about 0.2 ms, and the
+marks of commits in the journal whenever it has changed. Once per
 process the live documents are counted; with up to ``_MOST_CHECKED`` versions, SQLite also checks
 its pages and indexes, and each version and vector is compared with its hash (70 ms for 5,000).
 Versions that other processes add later are checked when they appear. In a larger database each
@@ -13,15 +14,23 @@ version is checked when it is first read, and ``verify`` checks the rest.
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
+from lookfar.store.catalogue.journal import JOURNAL, is_commit_lost, recorded_end
 from lookfar.store.catalogue.migrations import FORMAT_WITH_CHECKS, check
 from lookfar.store.catalogue.seals import broken_tables, broken_version, broken_versions
 from lookfar.store.ground.database import corrupt_error
-from lookfar.store.health.verify import FROM_DAMAGE, check_form, check_pointer, find_wrong_rows
+from lookfar.store.health.verify import (
+    FROM_DAMAGE,
+    LOST_COMMIT,
+    check_form,
+    check_pointer,
+    find_wrong_rows,
+)
 
 if TYPE_CHECKING:
     from lookfar.store.ground.sql import Connection
@@ -48,8 +57,10 @@ def refuse_miscount(connection: Connection) -> None:
 
 
 def refuse_damage(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise if any row of a document, or a small table, differs from its hash."""
+    """Raise if any row of a document or a small table differs from its hash, or one is missing."""
     _refuse_tables(connection, path)
+    if is_commit_lost(path.with_name(JOURNAL), path, connection):
+        raise corrupt_error(path, LOST_COMMIT)
     refuse_miscount(connection)
     if check(connection) >= FORMAT_WITH_CHECKS:
         for _, why in broken_versions(connection):
@@ -73,6 +84,9 @@ class Watch:
         """Versions up to this number were compared with their hashes."""
         self._texts_up_to = -1
         self._checked: set[int] = set()
+        self._journal = path.with_name(JOURNAL)
+        self._journal_state: tuple[int | None, ...] = ()
+        """Size, time and recorded end of the journal when its marks were last compared."""
 
     def check(self, connection: sqlite3.Connection) -> None:
         """Raise if what is about to be read is damaged."""
@@ -85,6 +99,7 @@ class Watch:
         _refuse_tables(connection, self._path)
         if check(connection) < FORMAT_WITH_CHECKS:
             return
+        self._refuse_lost_commit(connection)
         highest = catalog.highest_numbers(connection).document
         if not self._opened:
             refuse_miscount(connection)
@@ -96,6 +111,16 @@ class Watch:
                 raise corrupt_error(self._path, why)
             self._up_to = highest
         self._opened = True
+
+    def _refuse_lost_commit(self, connection: sqlite3.Connection) -> None:
+        with suppress(OSError):
+            status = self._journal.stat()
+            state = (status.st_size, status.st_mtime_ns, recorded_end(connection))
+            if state == self._journal_state:
+                return
+            if is_commit_lost(self._journal, self._path, connection):
+                raise corrupt_error(self._path, LOST_COMMIT)
+            self._journal_state = state
 
     def _check_all(self, connection: sqlite3.Connection) -> None:
         for problem in check_form(connection):

@@ -23,7 +23,7 @@ from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.erasing import StoredDocument, blank_name
 from lookfar.store.catalogue.graph import COMMUNITIES_OF
-from lookfar.store.catalogue.journal import JOURNAL, describe_journal_damage, renew
+from lookfar.store.catalogue.journal import JOURNAL, describe_journal_damage, is_commit_lost, renew
 from lookfar.store.catalogue.seals import TABLES, broken_tables, broken_versions, seal
 from lookfar.store.ground import files
 from lookfar.store.ground.database import CATALOGUE, commit, connect, typed_errors
@@ -73,6 +73,8 @@ def repair(folder: Path, maker: Maker) -> list[str] | None:
     catalogue = folder / CATALOGUE
     with typed_errors(catalogue), closing(connect(catalogue, write=True)) as connection:
         if find_form_damage(connection) or not _has_fingerprint(connection, maker):
+            return None
+        if not maker.sources and is_commit_lost(folder / JOURNAL, catalogue, connection):
             return None
         dropped: list[str] = []
         if find_catalogue_damage(connection) and maker.sources:

@@ -23,7 +23,7 @@ from lookfar.errors import LookfarError
 from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.erasing import StoredDocument
-from lookfar.store.catalogue.journal import JOURNAL, Log, recorded_end
+from lookfar.store.catalogue.journal import JOURNAL, Log, committed_end
 from lookfar.store.catalogue.seals import broken_tables, broken_version
 from lookfar.store.ground.database import CATALOGUE, connect, connect_ignoring_log
 
@@ -81,7 +81,7 @@ class EpochRescue(Rescue):
         named: set[str] = set()
         for folder in self._folders:
             with _open_damaged(folder) as catalogue:
-                log = Log(folder / JOURNAL, catalogue.journal_end())
+                log = Log(folder / JOURNAL, catalogue.journal_end(folder / JOURNAL))
                 live = catalogue.live_documents(self.fits, seen, named)
                 for document in chain(_read_log(log, seen), live):
                     if document.uri not in seen and document.uri not in log.erased:
@@ -143,12 +143,12 @@ class _Catalogue:
         documents = generations.manifest(self._connection, number).get("documents", 0)
         return generations.highest(self._connection), int(documents)
 
-    def journal_end(self) -> int | None:
+    def journal_end(self, path: Path) -> int | None:
         """Return where the journal ended with the last commit; ``None`` if that is unknown."""
         if not self._is_sealed():
             return None
         assert self._connection is not None
-        return recorded_end(self._connection)
+        return committed_end(path, self._connection)
 
     def _is_sealed(self) -> bool:
         if self._connection is None or self._behind:

@@ -21,7 +21,7 @@ from lookfar.errors import IndexCorrupt, LookfarError
 from lookfar.model import Damage
 from lookfar.store.catalogue import generations, rows, seals
 from lookfar.store.catalogue.erasing import UNSETTLED
-from lookfar.store.catalogue.journal import describe_journal_damage
+from lookfar.store.catalogue.journal import describe_journal_damage, is_commit_lost
 from lookfar.store.catalogue.migrations import (
     FORMAT,
     FORMAT_WITH_CHECKS,
@@ -30,7 +30,7 @@ from lookfar.store.catalogue.migrations import (
     migrate,
     recorded_format,
 )
-from lookfar.store.ground.database import read_beginning
+from lookfar.store.ground.database import CATALOGUE, read_beginning
 from lookfar.store.ground.sql import Connection
 from lookfar.store.ground.sqlite_log import describe_log_damage, has_log, log_path
 from lookfar.store.keywords.signatures import SIGNATURES, SignatureFile
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from lookfar.store.keywords.keyword_view import KeywordView
     from lookfar.store.vectors.vector_file import VectorFile
 
+LOST_COMMIT = "the last commit is missing from the catalogue"
 _MOST_REPORTED = 20
 """Problems of one kind to report; a damaged page breaks every row in it."""
 _FIXED = {
@@ -95,6 +96,8 @@ def verify(
             ]
         if journal is not None:
             report("journal")
+            if is_commit_lost(journal, folder.parent / CATALOGUE, connection):
+                problems.append(Damage("catalogue", LOST_COMMIT))
             problems += [
                 Damage("journal", why) for why in describe_journal_damage(journal, connection)
             ]

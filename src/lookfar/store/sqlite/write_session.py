@@ -220,6 +220,8 @@ class EpochWriter(WriteSession):
             seal(self._connection)
             commit(self._connection)
             self.activated = True
+            if self._journal is not None and not self.fresh:
+                self._journal.mark_committed()
             if self.fresh:
                 files.fault_point("commit", self._epoch.catalogue.name)
                 self._connection.execute("PRAGMA journal_mode=WAL")
