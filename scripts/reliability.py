@@ -43,7 +43,7 @@ MINUTES = {"pull-request": 8, "nightly": 60}
 """What a lane is to take at most."""
 
 _CAUGHT = re.compile(
-    r"((?:Seen to fail|Proved by mutations?|[A-Z][^.]*\bleft out in turn)[^.]*(?:\.(?!\s)[^.]*)*)\."
+    r"((?:Seen to fail|Proved by mutations?|[A-Z][^.]*\bdisabled in turn)[^.]*(?:\.(?!\s)[^.]*)*)\."
 )
 """The sentence of a docstring that says what a harness was seen to catch."""
 
