@@ -120,7 +120,7 @@ def _delete(session: Session, given: DeleteInput, _: Call) -> Result:
 TOOLS: tuple[Tool, ...] = (
     Tool(
         "create_database",
-        "Make a database for documents; one that is there stays as it is.",
+        "Create a database for documents; an existing one stays as it is.",
         CreateInput,
         _create,
         read_only=False,

@@ -333,7 +333,7 @@ STATUS = Tool(
 )
 REINDEX = Tool(
     "msrl.reindex",
-    "Bring the index up to date with the vault: what changed, everything, or what lies below a"
+    "Bring the index up to date with the vault: what changed, everything, or the files below a"
     " prefix. Returns at once unless told to wait.",
     ReindexInput,
     _reindex,

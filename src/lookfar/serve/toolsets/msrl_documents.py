@@ -259,7 +259,7 @@ def make_tools(refusal: Callable[[LookfarError], Json]) -> tuple[Tool, ...]:
         ),
         make_writer(
             "msrl.doc.auto_fix",
-            "Mend what breaks the rules for headings, where it can be mended safely.",
+            "Fix violations of the rules for headings, where that is safe.",
             DocumentInput,
             _auto_fix,
             idempotent=True,
@@ -272,7 +272,7 @@ def make_tools(refusal: Callable[[LookfarError], Json]) -> tuple[Tool, ...]:
         ),
         make_writer(
             "msrl.doc.insert_section",
-            "Insert a section below a heading, after what stands there already.",
+            "Insert a section below a heading, after its existing subsections.",
             InsertInput,
             _insert,
             destructive=False,

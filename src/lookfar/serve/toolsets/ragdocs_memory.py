@@ -266,7 +266,7 @@ TOOLS: tuple[Tool, ...] = (
         "create_memory", "Write a new memory: a Markdown file with type and tags.",
         CreateInput, _create, idempotent=False,
     ),
-    Tool("read_memory", "Give a memory, whole.", NameInput, _read, refusal=refusal),
+    Tool("read_memory", "Return a whole memory.", NameInput, _read, refusal=refusal),
     _make_writer(
         "update_memory", "Replace the text of a memory; restore_memory takes it back.",
         ContentInput, _update, destructive=True,

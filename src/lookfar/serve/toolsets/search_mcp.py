@@ -274,8 +274,8 @@ def _normalise_path(folder: Folder, path: str) -> str:
 def _delete(session: Session, given: ConfirmInput, call: Call) -> Result:
     folder = _get_indexed_folder(session)
     question = (
-        f"Delete the search index of {folder.root.path}? It cannot be brought back, only made"
-        " anew. The project's files stay as they are."
+        f"Delete the search index of {folder.root.path}? It cannot be restored, only"
+        " rebuilt. The project's files stay as they are."
     )
     if not _confirm(given, call, question):
         return _report_cancelled(folder)
@@ -741,7 +741,7 @@ TOOLS: tuple[Tool, ...] = (
         " Gives passages with their file, lines and headings.",
         SearchInput, _search_docs,
         enhanced="Tip: for another question on a document you have read, search again instead of"
-        " reading the whole file anew; that costs far fewer tokens.",
+        " reading the whole file again; that costs far fewer tokens.",
     ),
     _make_tool(
         "search_code",
