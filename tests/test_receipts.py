@@ -39,7 +39,7 @@ def test_receipts_of_several_processes_add_up(tmp_path: Path) -> None:
 
 
 def test_they_are_written_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receipts, "_SECONDS", 0.0)
+    monkeypatch.setattr(receipts, "_WRITE_SECONDS", 0.0)
     ReceiptBook(tmp_path).add(10, 100)
     assert (tmp_path / RECEIPTS_FILE).exists()
 

@@ -42,7 +42,10 @@ def docs(tmp_path: Path) -> Path:
 
 def unpack(archive: str, into: Path) -> None:
     with tarfile.open(OLD / archive) as packed:
-        packed.extractall(into, filter="data")
+        if hasattr(tarfile, "data_filter"):
+            packed.extractall(into, filter="data")
+        else:  # Debian 12 has 3.11.2, which does not know filters.
+            packed.extractall(into)
 
 
 def placed(archive: str, docs: Path, tmp_path: Path) -> Path:

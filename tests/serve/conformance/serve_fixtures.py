@@ -29,6 +29,10 @@ from lookfar.serve.http.visits import Watch
 from lookfar.serve.mcp.server import make_server
 from lookfar.serve.tools.tool import Session
 from lookfar.serve.toolsets import load_tools
+
+# This file is run as a program, which does not find the other helpers by itself.
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
 from serve.conformance import fixtures
 
 

@@ -145,7 +145,8 @@ def test_the_inspector_can_find_something(suite: Suite, tmp_path: Path) -> None:
     """The flags still mean what they meant when they were chosen."""
     bad = tmp_path / "bad.py"
     bad.write_text(
-        "import serve_fixtures, fixtures\n"
+        "import serve_fixtures\n"
+        "from serve.conformance import fixtures\n"
         "fixtures.TOOLS['test_simple_text'][0].input_schema['properties'] = {'any': True}\n"
         "serve_fixtures.main('serve_fixtures:bare', 'stdio')\n",
         encoding="utf-8",
