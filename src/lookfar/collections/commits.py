@@ -236,7 +236,7 @@ class Commits(Collection):
     # -- reading -----------------------------------------------------------------
 
     def expand_hash(self, prefix: str) -> str:
-        """Return the full hash of the only commit whose hash starts so; empty if none or many."""
+        """Return the full hash of the commit with this prefix; empty if none or several have it."""
         if not self.store.exists or len(prefix) < MIN_HASH_LENGTH:
             return ""
         with self.store.snapshot() as snapshot:

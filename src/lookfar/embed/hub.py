@@ -348,8 +348,8 @@ def _choose_files(
     if not large:
         raise ModelUnavailable(
             f"The model {name} has no ONNX file.",
-            hint="Choose a model with an onnx folder, or convert it and set embed.model to its"
-            " folder.",
+            hint="Choose a model that has an onnx folder, or convert this one to ONNX and set"
+            " embed.model to the folder of the result.",
             details={"model": name},
         )
     small = [path for path in by_path if path in _SMALL_FILES or path.endswith(_POOLING)]

@@ -37,8 +37,8 @@ def edit(
         own = _find_folder(members, change.target, collection, new=change.op == "create")
         if name and own != name:
             raise InvalidArgument(
-                f"These edits are of two collections, {name} and {own}.",
-                hint="Edit each on its own: a transaction changes one folder.",
+                f"These edits affect two collections, {name} and {own}.",
+                hint="Send the edits of each collection separately.",
             )
         name = own
     return folder_edits.edit(
@@ -62,7 +62,7 @@ def undo(members: Members, target: str, *, dry_run: bool, collection: str) -> Ed
 
 
 def list_undoable(members: Members, collection: str) -> list[UndoStep]:
-    """Return the transactions that can be undone, the newest first."""
+    """Return the transactions that can be undone, newest first."""
     names = [collection] if collection else list(members.folders)
     steps = [step for name in names for step in members.folder(name).editor(name).undoable()]
     return sorted(steps, key=lambda step: step.at, reverse=True)

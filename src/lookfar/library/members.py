@@ -95,7 +95,7 @@ class Members:
         return self.folders[self.first_name]
 
     def first_folder(self) -> dict[str, Folder]:
-        """Return the first folder under its name; empty if there is none."""
+        """Return a mapping of the first folder by its name; empty without folders."""
         return dict(list(self.folders.items())[:1])
 
     def find(self, name: str = "") -> Collection:

@@ -126,7 +126,7 @@ class Documents(Protocol):
         ...
 
     def documents_with(self, need: Need, filters: Filters) -> list[int]:
-        """Return a superset of the admitted documents that contain what is needed."""
+        """Return every admitted document that can meet ``need``; some of them may not."""
         ...
 
     def facts(self, documents: Sequence[int] | None = None) -> list[Facts]:

@@ -146,7 +146,7 @@ def boost_community(seeds: int, factor: float, sources: Sequence[Source]) -> Sta
 
 
 def _best_by_document(ranking: Ranking) -> dict[Document, tuple[float, Candidate]]:
-    """Return the score and the first of the best chunks of each document."""
+    """Return the best chunk score of each document, and the first chunk that has it."""
     best: dict[Document, tuple[float, Candidate]] = {}
     for candidate, score in zip(ranking.candidates, ranking.scores, strict=True):
         known = best.get(candidate.document)

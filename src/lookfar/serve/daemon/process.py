@@ -353,7 +353,7 @@ class Daemon:
         if request.build != self._listener.build:
             raise _Refusal(
                 OTHER_BUILD,
-                f"This daemon is another build of Lookfar ({lookfar.__version__}).",
+                f"The daemon runs a different build of Lookfar ({lookfar.__version__}).",
                 "Stop it with: lookfar daemon stop",
             )
         handler = self._services.handlers.get(request.kind)

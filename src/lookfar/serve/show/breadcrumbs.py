@@ -22,7 +22,7 @@ class Breadcrumbs:
         self._shown: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def format(self, hit: Hit) -> str:
-        """Return the headings above a hit, without those shown last for its document."""
+        """Return the headings above a hit, without those shown for the last hit of its file."""
         document = (hit.collection, hit.uri)
         pairs = zip(self._shown.get(document, ()), hit.heading_path[:-1], strict=False)
         repeated = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

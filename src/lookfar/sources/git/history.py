@@ -265,7 +265,8 @@ def check_branch(name: str) -> str:
     """Return a branch name or glob; ``InvalidArgument`` if it could be read as an option."""
     if not name or name.startswith("-") or "\0" in name or "\n" in name:
         raise InvalidArgument(
-            f"{name[:100]!r} cannot be a branch.", hint="Name a branch, like main or release/*."
+            f"{name[:100]!r} is not a valid branch name or pattern.",
+            hint="Use a branch name such as main, or a pattern such as release/*.",
         )
     return name
 

@@ -401,7 +401,7 @@ def uris(connection: Connection, generation: int, prefix: str = "") -> list[str]
 
 
 def titles(connection: Connection, generation: int, prefix: str = "") -> list[tuple[str, str]]:
-    """Return URI and title of the live documents whose URI starts with ``prefix``, in order."""
+    """Return URI and title of the live documents whose URI starts with ``prefix``, by URI."""
     rows = connection.execute(
         f"SELECT d.uri, d.title FROM documents d WHERE {ALIVE}"
         " AND substr(d.uri, 1, :n) = :prefix ORDER BY d.uri",
