@@ -5,8 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import click
 import pytest
 
+from lookfar.serve.cli.main import cli
 from lookfar.serve.cli.serve import mcp
 from lookfar.serve.daemon.session_options import (
     INDEX_DIR,
@@ -27,7 +29,9 @@ def test_both_paths_agree(option: SessionOption) -> None:
     session = parse_plain_session(["mcp", *arguments])
     assert session is not None
     paths, options = session
-    full = mcp.make_context("mcp", list(arguments)).params
+    # Under the group: click remembers the help option of a command, as its first context names it.
+    group = click.Context(cli, info_name="lookfar", **cli.context_settings)
+    full = mcp.make_context("mcp", list(arguments), parent=group).params
     assert paths == full.pop("path")
     assert build_session_options(options) == build_session_options(full)
     assert bool(options.get("no_daemon")) == full["no_daemon"]

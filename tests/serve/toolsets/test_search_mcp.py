@@ -286,7 +286,7 @@ def test_an_index_is_made(ask: Ask, docs: Path, library: Library, unmet: Unmet) 
 QUESTIONS = {
     "create_index": "Index the project",
     "reindex_project": "whole index",
-    "delete_index": "cannot be brought back",
+    "delete_index": "cannot be restored",
 }
 
 
