@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final, Literal, NamedTuple, get_args
@@ -168,23 +168,21 @@ def check_text(text: str) -> str:
 
 
 def check_type(type: str) -> str:
-    if type not in TYPES:
-        raise InvalidArgument(
-            f"{type[:100]!r} is not a memory type.",
-            hint=f"Use one of: {', '.join(TYPES)}.",
-            details={"validOptions": list(TYPES)},
-        )
-    return type
+    return _check_choice(type, "type", TYPES)
 
 
 def check_status(status: str) -> str:
-    if status not in STATUSES:
+    return _check_choice(status, "status", STATUSES)
+
+
+def _check_choice(value: str, name: str, options: Sequence[str]) -> str:
+    if value not in options:
         raise InvalidArgument(
-            f"{status[:100]!r} is not a memory status.",
-            hint=f"Use one of: {', '.join(STATUSES)}.",
-            details={"validOptions": list(STATUSES)},
+            f"{value[:100]!r} is not a memory {name}.",
+            hint=f"Use one of: {', '.join(options)}.",
+            details={"validOptions": list(options)},
         )
-    return status
+    return value
 
 
 def check_tags(tags: Iterable[str]) -> list[str]:

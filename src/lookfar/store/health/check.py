@@ -14,7 +14,6 @@ version is checked when it is first read, and ``verify`` checks the rest.
 from __future__ import annotations
 
 import sqlite3
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,8 +58,7 @@ def refuse_miscount(connection: Connection) -> None:
 def refuse_damage(connection: sqlite3.Connection, path: Path) -> None:
     """Raise if any row of a document or a small table differs from its hash, or one is missing."""
     _refuse_tables(connection, path)
-    if is_commit_lost(path.with_name(JOURNAL), path, connection):
-        raise corrupt_error(path, LOST_COMMIT)
+    _refuse_lost_commit(connection, path)
     refuse_miscount(connection)
     if check(connection) >= FORMAT_WITH_CHECKS:
         for _, why in broken_versions(connection):
@@ -71,6 +69,11 @@ def _refuse_tables(connection: sqlite3.Connection, path: Path) -> None:
     if check(connection) >= FORMAT_WITH_CHECKS:
         for table in broken_tables(connection):
             raise corrupt_error(path, f"the table {table} differs from what was written")
+
+
+def _refuse_lost_commit(connection: sqlite3.Connection, path: Path) -> None:
+    if is_commit_lost(path.with_name(JOURNAL), path, connection):
+        raise corrupt_error(path, LOST_COMMIT)
 
 
 class Watch:
@@ -99,7 +102,7 @@ class Watch:
         _refuse_tables(connection, self._path)
         if check(connection) < FORMAT_WITH_CHECKS:
             return
-        self._refuse_lost_commit(connection)
+        self._check_journal(connection)
         highest = catalog.highest_numbers(connection).document
         if not self._opened:
             refuse_miscount(connection)
@@ -112,14 +115,15 @@ class Watch:
             self._up_to = highest
         self._opened = True
 
-    def _refuse_lost_commit(self, connection: sqlite3.Connection) -> None:
-        with suppress(OSError):
+    def _check_journal(self, connection: sqlite3.Connection) -> None:
+        """Compare the marks of the journal, unless nothing changed since the last time."""
+        try:
             status = self._journal.stat()
-            state = (status.st_size, status.st_mtime_ns, recorded_end(connection))
-            if state == self._journal_state:
-                return
-            if is_commit_lost(self._journal, self._path, connection):
-                raise corrupt_error(self._path, LOST_COMMIT)
+        except OSError:
+            return
+        state = (status.st_size, status.st_mtime_ns, recorded_end(connection))
+        if state != self._journal_state:
+            _refuse_lost_commit(connection, self._path)
             self._journal_state = state
 
     def _check_all(self, connection: sqlite3.Connection) -> None:
