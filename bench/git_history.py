@@ -36,13 +36,8 @@ from lookfar.retrieve.question.plan import make_plan
 from lookfar.retrieve.ranking import Source
 from lookfar.retrieve.retrievers.candidates import gather_candidates
 from lookfar.retrieve.search import rank, search
-from lookfar.sources.git.history import (
-    Repository,
-    find_repository,
-    list_commits,
-    list_refs,
-    read_commits,
-)
+from lookfar.sources.git.history import Repository, list_commits, list_refs, read_commits
+from lookfar.sources.git.repositories import find_repository
 from lookfar.store.sqlite.store import CollectionStore
 
 DEPTH = 10

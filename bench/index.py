@@ -22,7 +22,7 @@ from typing import TypeVar
 
 from lookfar import Library
 from lookfar.embed.providers import open_embedder
-from lookfar.index.prepare import _entries
+from lookfar.index.prepare import _analyse_prose
 from lookfar.index.recipe import policy_from, sizes_from
 from lookfar.sources.folder.walk import walk
 from lookfar.text.chunk.headings import chunk
@@ -114,7 +114,9 @@ def stages(library: Library, share: int) -> None:
         ],
     )
     chunks = report("chunk", lambda: [chunk(d, sizes, embedder.count_tokens) for d in documents])
-    report("analyse", lambda: [_entries(d, c) for d, c in zip(documents, chunks, strict=True)])
+    report(
+        "analyse", lambda: [_analyse_prose(d, c) for d, c in zip(documents, chunks, strict=True)]
+    )
     texts_of = [
         embedded_text(d, each) for d, c in zip(documents, chunks, strict=True) for each in c
     ]

@@ -287,6 +287,7 @@ def steps(library: Any, questions: Sequence[str]) -> Figures:
     from lookfar import Filters
     from lookfar.retrieve.answer.choose import choose_passages
     from lookfar.retrieve.answer.excerpt import cite
+    from lookfar.retrieve.question.field_weights import chunk_weights, page_weights
     from lookfar.retrieve.question.plan import make_plan
     from lookfar.retrieve.ranking import Source
     from lookfar.retrieve.retrievers import candidates
@@ -309,7 +310,7 @@ def steps(library: Any, questions: Sequence[str]) -> Figures:
         with folder.store.snapshot() as snapshot:
             asked = [Source("bench", plan, snapshot, folder.readable)]
             terms = candidates._weigh_terms(plan, snapshot)
-            chunks, pages = candidates._of_chunks(chosen), candidates._of_pages(chosen)
+            chunks, pages = chunk_weights(chosen), page_weights(chosen)
             limit = chosen.candidates
             step("of which pages", snapshot.page_search, terms, pages, limit, Filters())
             step("of which words", snapshot.keyword_search, terms, chunks, limit, Filters())
