@@ -57,7 +57,7 @@ TABLE: list[tuple[str, str, str, str, str]] = [
     ("src/gen_keep.py", "not_ignored", "!gen_keep.py", "src/.gitignore:3", ""),
     ("src/own.md", "ignored", "own.md", "src/.lookfarignore:1", ""),
     ("picture.png", "binary", "*.png", "built in", ""),
-    ("zero.md", "binary", "it contains NUL bytes", "built in", ""),
+    ("zero.md", "binary", "its content is not text", "built in", ""),
     ("large.md", "too_large", "200 bytes, limit 100", "sources.max_file_bytes", ""),
     ("a/b/c/d.md", "admitted", "", "", ""),
     ("a/b/c/d/e.md", "too_deep", "limit 3", "sources.max_depth", "a/b/c/d"),

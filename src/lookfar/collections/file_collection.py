@@ -45,7 +45,7 @@ from lookfar.retrieve.locate.address import SCHEME, parse_address
 from lookfar.retrieve.locate.target import parse_target
 from lookfar.sources.confine import Refused, Root
 from lookfar.text.normalise import normalise
-from lookfar.text.parse.formats import parser_for
+from lookfar.text.parse.formats import text_parser_for
 
 if TYPE_CHECKING:
     from lookfar.collections.receipts import ReceiptBook
@@ -379,23 +379,24 @@ class Files(Collection):
         """Parse a document from the disk, and return whether it is what was indexed."""
         row = snapshot.document(uri)
         text = self.source(uri) if row else None
-        parse = parser_for(uri)
         if row is not None and text is None:
             raise NotFound(
                 f"{uri!r} was deleted after it was indexed.",
                 hint="Search still shows the indexed text; lookfar index removes it.",
             )
-        if row is None or text is None or parse is None:
+        if row is None or text is None:
             raise unknown_document(snapshot, uri)
         same = sha256(text.encode("utf-8")).digest() == row["text_sha"]
-        return parse(uri, text), same
+        return text_parser_for(uri)(uri, text), same
 
     def status(self, *, collection: str = "", check: bool = True) -> Status:
         """Return what is indexed; with ``check``, compare the disk with it."""
 
         def find_stale(snapshot: StoredSnapshot) -> tuple[str, ...]:
             walked = self.walk()
-            return freshness.differences(walked, snapshot.known(), snapshot.left_out())[1]
+            return freshness.differences(
+                walked, snapshot.known(), snapshot.left_out(), self.policy
+            )[1]
 
         fingerprint = epoch_fingerprint(self.settings, self.embedder)
         looks = check and not self.sealed

@@ -42,7 +42,7 @@ from lookfar.retrieve.locate.target import check_citation, locate, parse_target
 from lookfar.retrieve.neighbours import drawing
 from lookfar.retrieve.neighbours.related import KINDS, SYMBOL_KINDS, Part
 from lookfar.retrieve.neighbours.related import find_related as rank_related
-from lookfar.text.parse.formats import parser_for
+from lookfar.text.parse.formats import text_parser_for
 
 if TYPE_CHECKING:
     from lookfar.collections.collection import Collection
@@ -373,10 +373,9 @@ def _resolve_target(snapshot: Snapshot, target: str | Target) -> Target:
 
 def _find_part(snapshot: Snapshot, wanted: Target) -> tuple[tuple[str, ...], Part]:
     """Locate a target in the indexed text, because its links are those of that text."""
-    parse = parser_for(wanted.uri)
-    if parse is None or not (wanted.heading or wanted.lines or wanted.chars):
+    if not (wanted.heading or wanted.lines or wanted.chars):
         return (), Part(wanted.uri)
-    document = parse(wanted.uri, snapshot.text(wanted.uri) or "")
+    document = text_parser_for(wanted.uri)(wanted.uri, snapshot.text(wanted.uri) or "")
     if wanted.chars:
         path, span, _ = check_citation(document, wanted, document.text)
     else:

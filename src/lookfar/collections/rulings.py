@@ -11,8 +11,9 @@ from lookfar.collections.file_collection import to_uri
 from lookfar.collections.read_documents import contains
 from lookfar.index.recipe import secrets_from
 from lookfar.sources.confine import Refused
+from lookfar.sources.fingerprints import is_binary
 from lookfar.text.normalise import normalise
-from lookfar.text.parse.formats import parser_for
+from lookfar.text.parse.formats import detect_format, is_readable
 
 if TYPE_CHECKING:
     from lookfar.collections.file_collection import Files
@@ -24,7 +25,7 @@ def measure_files(folder: Files, prefix: str = "") -> Mapping[str, int]:
     return {
         file.uri: file.fingerprint.size
         for file in folder.walk().files
-        if file.uri.startswith(prefix) and parser_for(file.uri) is not None
+        if file.uri.startswith(prefix) and is_readable(file.uri, folder.policy.any_text)
     }
 
 
@@ -45,7 +46,7 @@ def explain_path(folder: Files, path: str) -> Ruling:
         folder.root,
         folder.policy,
         uri,
-        understood=parser_for(uri) is not None,
+        understood=detect_format(uri) is not None,
         decode=lambda raw: normalise(raw)[0],
     )
     return replace(ruling, indexed=contains(folder, uri), collection=folder.name)
@@ -65,7 +66,9 @@ def skip_reason(folder: Files, uri: str) -> str:
     verdict = judge_file(folder.root, folder.policy, uri)
     if verdict is not None:
         return verdict.reason
-    if parser_for(uri) is None:
+    if not is_readable(uri, folder.policy.any_text):
         return "no_parser"
+    if is_binary(raw, known=detect_format(uri) is not None):
+        return "binary"
     refused = secrets_from(folder.settings).screen(uri, normalise(raw)[0]).refused
     return "secret" if refused else ""

@@ -44,6 +44,9 @@ class SourcesSettings:
         (), "Globs of the files to read; empty means every supported format.", patterns=True
     )
     exclude: tuple[str, ...] = setting((), "Globs of files and folders to skip.", patterns=True)
+    any_text: bool = setting(
+        False, "Also read text files of unknown formats, such as LICENSE or schema.prisma."
+    )
     respect_ignore_files: bool = setting(True, "Skip what .gitignore files exclude.")
     max_file_bytes: int = setting(
         1_048_576, "Skip larger files.", low=1, high=1_073_741_824, size=True
@@ -77,6 +80,14 @@ class ChunkSettings:
         0, "Tokens that a chunk repeats from the previous one.", low=0, high=16_000
     )
     merge_small: bool = setting(True, "Merge chunks below the minimum size with a neighbour.")
+    split_blocks: bool = setting(
+        False, "Split code blocks and tables that are larger than a chunk."
+    )
+    strategy: str = setting(
+        "code-aware",
+        "Split code along definitions (code-aware, ast) or by length (character, markdown).",
+        choices=("code-aware", "ast", "character", "markdown"),
+    )
     code_max_tokens: int = setting(
         0, "Target size of a chunk of code; 0 means the same as other documents.",
         low=0, high=32_000,
@@ -217,7 +228,10 @@ class SearchSettings:
         3, "Maximum hits from one document; 0 means no limit.", low=0, high=1000
     )
     merge_gap: int = setting(
-        200, "Merge hits of a document at most this many characters apart.", low=0, high=100_000
+        200,
+        "Merge hits of a document at most this many characters apart; -1 means never.",
+        low=-1,
+        high=100_000,
     )
     max_excerpt_chars: int = setting(
         4000, "Cut excerpts to this many characters.", low=50, high=1_000_000
@@ -329,6 +343,9 @@ class SearchSettings:
     expansion: bool = setting(True, "Expand questions by synonyms of unknown words.")
     expand_known: bool = setting(False, "Also expand by synonyms of words that are in the index.")
     max_expansions: int = setting(10, "Maximum synonyms per question.", low=0, high=100)
+    related_words: bool = setting(
+        False, "Also expand by related words of software, such as redis for db."
+    )
     synonyms: tuple[str, ...] = setting((), "Your own synonyms, like fe=frontend.")
     expansion_weight: float = setting(
         0.001, "Boost for a synonym in place of a known word.", low=0, high=1

@@ -116,7 +116,7 @@ class Build:
             )
             known = writer.known(only)
             left_out = writer.left_out()
-            changes = compare(seen, known, left_out)
+            changes = compare(seen, known, left_out, any_text=policy.any_text)
             if not many:
                 self._refuse_too_many(changes, known)
             self._tally["resumed"] = len(known) if writer.resumed else 0

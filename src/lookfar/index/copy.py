@@ -25,7 +25,7 @@ from lookfar.ports import PATH_SEPARATOR
 from lookfar.store.catalogue.erasing import ChunkedDocument
 from lookfar.store.catalogue.exports import digest
 from lookfar.store.sqlite.store import CollectionStore
-from lookfar.text.parse.formats import parser_for
+from lookfar.text.parse.formats import text_parser_for
 
 if TYPE_CHECKING:
     from lookfar.ports import Streams, Version
@@ -238,8 +238,7 @@ def _analyse_again(snapshot: StoredSnapshot, version: Version) -> Streams:
     """Analyse the stored text again, for a store that does not keep the terms."""
     text = snapshot.text(version.uri) or ""
     spans = [(row[4], row[5]) for row in version.chunks]
-    parse = parser_for(version.uri)
-    if version.lane == "documents" or parse is None:
+    if version.lane == "documents":
         return analyse_inserted(ChunkedDocument(version.title, version.metadata, text, spans))
     chunks = [
         Chunk(
@@ -255,4 +254,4 @@ def _analyse_again(snapshot: StoredSnapshot, version: Version) -> Streams:
         )
         for ordinal, row in enumerate(version.chunks)
     ]
-    return analyse_document(parse(version.uri, text), chunks)
+    return analyse_document(text_parser_for(version.uri)(version.uri, text), chunks)

@@ -68,10 +68,10 @@ def stale_notes(uris: Sequence[str]) -> list[Incomplete]:
 
 
 def differences(
-    walked: Walk, known: Mapping[str, Known], left_out: Mapping[str, LeftOut]
+    walked: Walk, known: Mapping[str, Known], left_out: Mapping[str, LeftOut], policy: Policy
 ) -> tuple[Changes, tuple[str, ...]]:
     """Return the changes between disk and store, and the stale URIs."""
-    changes = compare(walked, known, left_out)
+    changes = compare(walked, known, left_out, any_text=policy.any_text)
     return changes, tuple(find_stale(changes, walked, known, left_out))
 
 
@@ -86,7 +86,7 @@ def ensure(
 ) -> Freshness:
     """Compare the disk with the store, and index the changes with ``update`` if they are few."""
     walked = walk(root, policy, before=before)
-    changes, moved = differences(walked, known, left_out)
+    changes, moved = differences(walked, known, left_out, policy)
     if moved and len(moved) <= most and changes.bytes <= _FEW_BYTES:
         # If the index cannot be updated now, answer from it as it is, with a note.
         with suppress(IndexBusy, IOFailed, ModelUnavailable):

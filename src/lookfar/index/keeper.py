@@ -153,7 +153,7 @@ class Keeper:
             batch = self._watcher.peek()
             if batch.everything or self._dirty.everything:
                 return None
-            return self._dirty.names() | documents_among(batch.uris)
+            return self._dirty.names() | documents_among(batch.uris, self._dirty.any_text)
 
     def drain(self, timeout: float, occasion: Occasion = "request") -> bool:
         """Index what changed so far; return False if that failed or took too long."""

@@ -1,7 +1,7 @@
 """Turn the bytes of one file into a version ready to be stored: parse, chunk, analyse, embed.
 
-Binary content, unknown formats and credential files are skipped with a reason. Nothing that a
-file contains raises an error.
+Files of credentials are skipped with a reason. A text of an unknown format is prepared like code
+of an unknown language. Nothing that a file contains raises an error.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lookfar.text.chunk import headings
 from lookfar.text.chunk.identity import embedded_text
 from lookfar.text.chunk.parts import Sizes
 from lookfar.text.normalise import normalise
-from lookfar.text.parse.formats import parser_for
+from lookfar.text.parse.formats import text_parser_for
 from lookfar.text.parse.languages import language_of_fence
 
 if TYPE_CHECKING:
@@ -64,9 +64,6 @@ def prepare(
     ``lane`` is set where the whole collection is of one kind. ``secrets`` decides what is masked;
     leave it out for a stored text, which is masked already.
     """
-    parse = parser_for(uri)
-    if parse is None:
-        return Skipped(uri, "no_parser", "no parser knows this format")
     text, warnings = normalise(raw)
     masked = 0
     if secrets is not None:
@@ -75,7 +72,7 @@ def prepare(
             return Skipped(uri, "secret", screened.refused)
         text, masked = screened.text, len(screened.findings)
         warnings = (*warnings, *screened.warnings())
-    document = parse(uri, text)
+    document = text_parser_for(uri)(uri, text)
     if document.lane == "code":
         chunks = code.chunk(document, sizes)
         texts = {chunk.content: code.embedded_text(document, chunk) for chunk in chunks}

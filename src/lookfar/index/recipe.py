@@ -41,6 +41,7 @@ def policy_from(settings: Settings, root: str = "") -> Policy:
         max_file_bytes=sources.max_file_bytes,
         max_depth=sources.max_depth,
         max_files=sources.max_files,
+        any_text=sources.any_text,
         secrets=secrets_from(settings),
         own=index_path.relative_to(root_path).as_posix() if inside else "",
     )
@@ -61,6 +62,8 @@ def sizes_from(settings: Settings) -> Sizes:
         merge_small=chunking.merge_small,
         code_max_tokens=chunking.code_max_tokens,
         code_overlap_tokens=chunking.code_overlap_tokens,
+        split_blocks=chunking.split_blocks,
+        by_definitions=chunking.strategy in ("code-aware", "ast"),
     )
 
 
@@ -68,7 +71,9 @@ def epoch_fingerprint(settings: Settings, embedder: Embedder | None) -> str:
     """Return a hash that is equal for passes whose chunks and vectors can share an epoch."""
     model = embedder.fingerprint if embedder else WITHOUT_MODEL
     fields = " ".join((*FIELDS, *PAGE_FIELDS))
-    cutting = f"chunking {CHUNKING}; code {CODE_CHUNKING}; {sizes_from(settings)}"
+    sizes = sizes_from(settings)
+    cutting = f"chunking {CHUNKING}; code {CODE_CHUNKING}; {sizes}"
+    cutting += " split blocks" * sizes.split_blocks + " by length" * (not sizes.by_definitions)
     recipe = f"format {FORMAT}; {cutting}; model {model}"
     recipe += f"; terms {TERMS} in {fields}"
     # Other rules mask other characters, so texts stored under the old rules must go.

@@ -13,7 +13,7 @@ from lookfar.model import SourceFile
 from lookfar.ports import Known, LeftOut
 from lookfar.sources.fingerprints import is_unchanged
 from lookfar.sources.folder.walk import Walk
-from lookfar.text.parse.formats import detect_format
+from lookfar.text.parse.formats import is_readable
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,16 @@ class Changes:
 
 
 def compare(
-    walk: Walk, known: Mapping[str, Known], left_out: Mapping[str, LeftOut] | None = None
+    walk: Walk,
+    known: Mapping[str, Known],
+    left_out: Mapping[str, LeftOut] | None = None,
+    *,
+    any_text: bool = False,
 ) -> Changes:
-    """Compare by fingerprint alone, without opening a file. Files that failed are tried again."""
+    """Compare by fingerprint alone, without opening a file. Files that failed are tried again.
+
+    Without ``any_text``, only files of known formats count.
+    """
     left_out = left_out or {}
     read: list[Request] = []
     left: list[LeftOut] = []
@@ -57,7 +64,7 @@ def compare(
     for file in walk.files:
         before = known.get(file.uri)
         skipped = left_out.get(file.uri)
-        if before is None and detect_format(file.uri) is None:
+        if not is_readable(file.uri, any_text):
             without_parser += 1
             continue
         present.add(file.uri)

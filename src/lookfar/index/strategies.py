@@ -25,7 +25,7 @@ from lookfar.sources.git.metadata import peek_line
 from lookfar.sources.git.repositories import find_repository
 from lookfar.store.ground import files
 from lookfar.store.ground.records import pack_record, unpack_record
-from lookfar.text.parse.formats import detect_format
+from lookfar.text.parse.formats import is_readable
 
 if TYPE_CHECKING:
     from lookfar.sources.confine import Root
@@ -78,16 +78,20 @@ def checked_debounce(milliseconds: int) -> int:
     return milliseconds
 
 
-def documents_among(uris: Iterable[str]) -> frozenset[str]:
-    """Return the names of folders, and of files that have a parser."""
-    return frozenset(uri for uri in uris if uri.endswith("/") or detect_format(uri))
+def documents_among(uris: Iterable[str], any_text: bool = False) -> frozenset[str]:
+    """Return the names of folders, and of files that may be indexed."""
+    return frozenset(uri for uri in uris if uri.endswith("/") or is_readable(uri, any_text))
 
 
 class Dirty:
     """The names of changed files that are not indexed yet. May be shared by threads."""
 
-    def __init__(self, folder: Path) -> None:
-        """Use the index folder of a collection; nothing is read or written yet."""
+    def __init__(self, folder: Path, any_text: bool = False) -> None:
+        """Use the index folder of a collection; nothing is read or written yet.
+
+        With ``any_text``, files of unknown formats count, too.
+        """
+        self.any_text = any_text
         self._path = folder / DIRTY_FILE
         self._lock = Lock()
         self._uris: set[str] = set()
@@ -116,14 +120,14 @@ class Dirty:
             return drop_nested(self._uris | (taken or frozenset()))
 
     def add(self, uris: Iterable[str] = (), *, everything: bool = False) -> bool:
-        """Add names of files that have a parser; return whether one was new."""
+        """Add names of files that may be indexed; return whether one was new."""
         with self._lock:
             return self._add(uris, everything)
 
     def _add(self, uris: Iterable[str], everything: bool) -> bool:
         before = (len(self._uris), self._everything)
         if not self._everything:
-            self._uris |= documents_among(uris)
+            self._uris |= documents_among(uris, self.any_text)
         if everything or len(self._uris) > MOST_NAMED:
             self._everything = True
             self._uris.clear()

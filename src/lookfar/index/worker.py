@@ -36,13 +36,14 @@ from lookfar.index.reconcile import Request
 from lookfar.model import Failure, Fingerprint, Lane, Skipped
 from lookfar.ports import Version
 from lookfar.sources.confine import Refused, Root
-from lookfar.sources.fingerprints import content_hash, is_binary, is_settled
+from lookfar.sources.fingerprints import NOT_TEXT, content_hash, is_binary, is_settled
 from lookfar.sources.secrets.screen import NO_EXCEPTIONS, Secrets
 from lookfar.store.catalogue import rows
 from lookfar.store.ground.database import connect, typed_errors
 from lookfar.store.ground.headroom import count_memory_kills
 from lookfar.store.vectors.reuse import Siblings
 from lookfar.text.chunk.headings import Sizes
+from lookfar.text.parse.formats import detect_format
 
 if TYPE_CHECKING:
     from lookfar.ports import Embedder
@@ -114,8 +115,8 @@ class Preparer:
         except LookfarError as error:
             return Failure(uri, error.code, error.message)
         steady = is_settled(disk, now)
-        if is_binary(raw):
-            return Skipped(uri, "binary", "it contains NUL bytes")
+        if is_binary(raw, known=detect_format(uri) is not None):
+            return Skipped(uri, "binary", NOT_TEXT)
         if request.raw_sha is not None and content_hash(raw) == request.raw_sha:
             return Unchanged(uri, disk, steady)
         try:

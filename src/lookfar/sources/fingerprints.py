@@ -16,6 +16,13 @@ SETTLING_NS = 2_000_000_000
 _MOST = (1 << 63) - 1
 """The largest integer that SQLite can store."""
 
+NOT_TEXT = "its content is not text"
+
+_MOST_UNPRINTABLE = 10
+"""One character in so many may be unprintable in a text, for example of Latin-1."""
+
+_CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f"))
+
 _WIDE_TEXT = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 """Byte-order marks of UTF-16 and UTF-32, which contain many NUL bytes."""
 
@@ -53,6 +60,22 @@ def content_hash(data: bytes) -> bytes:
     return sha256(data).digest()
 
 
-def is_binary(head: bytes) -> bool:
-    """Whether the start of a file contains a NUL byte and no UTF-16 or UTF-32 mark."""
-    return b"\0" in head[:HEAD_BYTES] and not head.startswith(_WIDE_TEXT)
+def is_binary(data: bytes, *, known: bool = True) -> bool:
+    """Whether the start of a file contains a NUL byte and no UTF-16 or UTF-32 mark.
+
+    A file of an unknown format is also binary if many of its characters are not text.
+    """
+    head = data[:HEAD_BYTES]
+    if head.startswith(_WIDE_TEXT):
+        return False
+    if b"\0" in head:
+        return True
+    return not known and _count_unprintable(head) * _MOST_UNPRINTABLE > len(head)
+
+
+def _count_unprintable(head: bytes) -> int:
+    """Count control characters, and bytes that are not UTF-8."""
+    if head.isascii():
+        return len(head) - len(head.translate(None, _CONTROLS))
+    text = head.decode("utf-8", "replace")
+    return sum(char == "\ufffd" or (char < " " and char not in "\t\n\r\f") for char in text)

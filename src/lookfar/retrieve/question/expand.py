@@ -48,7 +48,9 @@ def ground_plans(asked: Asked, settings: SearchSettings) -> tuple[list[Plan], li
             widened = (
                 first.terms if settings.expand_known else _terms_to_widen(first, unknown, settings)
             )
-            others = find_synonyms(widened, settings.synonyms, settings.max_expansions)
+            others = find_synonyms(
+                widened, settings.synonyms, settings.max_expansions, related=settings.related_words
+            )
             others = _keep_known(others, snapshots)
         instead = {}
         for term in unknown:

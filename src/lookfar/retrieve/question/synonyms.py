@@ -77,6 +77,20 @@ _ALIKE = (
 )  # fmt: skip
 """Groups of synonyms; each word maps to the others of its group."""
 
+_RELATED: Mapping[str, str] = {
+    "api": "endpoint route http rest graphql request",
+    "async": "await promise callback concurrent thread",
+    "auth": "authentication authorize login session token",
+    "config": "env settings options param",
+    "db": "database sql mongo postgres redis cache",
+    "err": "error exception catch throw fail handle",
+    "fn": "function",
+    "msg": "message",
+    "test": "mock spec stub spy assert expect",
+    "util": "utility",
+}
+"""Words of the same topic. They do not mean the same, so they are only used on request."""
+
 
 def count_mappings() -> int:
     """Return the number of words that have synonyms."""
@@ -84,22 +98,21 @@ def count_mappings() -> int:
 
 
 def find_synonyms(
-    terms: Sequence[str], own: Sequence[str] = (), most: int = 10
+    terms: Sequence[str], own: Sequence[str] = (), most: int = 10, *, related: bool = False
 ) -> dict[str, tuple[str, ...]]:
     """Return synonyms for each term, the user's own first, at most ``most`` in total.
 
-    Terms take turns, so that the first word of a question does not use up the limit.
+    Terms take turns, so that the first word of a question does not use up the limit. With
+    ``related``, words of the same topic count as synonyms.
     """
-    usual, others = _build_table(), parse_own_synonyms(tuple(own))
+    tables = [parse_own_synonyms(tuple(own)), _build_table()]
+    if related:
+        tables.insert(1, _build_related())
     asked = frozenset(terms)
-    left = {
-        term: [
-            other
-            for other in dict.fromkeys((*others.get(term, ()), *usual.get(term, ())))
-            if other not in asked
-        ]
-        for term in terms
-    }
+    left: dict[str, list[str]] = {}
+    for term in terms:
+        others = dict.fromkeys(other for table in tables for other in table.get(term, ()))
+        left[term] = [other for other in others if other not in asked]
     chosen: dict[str, list[str]] = {}
     used: set[str] = set()
     turn = 0
@@ -137,6 +150,14 @@ def _build_spellings() -> Mapping[str, tuple[str, ...]]:
         _add_targets(table, short, long.split())
         if len(long.split()) == 1:  # One word of a longer name does not mean the whole name.
             _add_targets(table, long, [short])
+    return {term: tuple(others) for term, others in table.items()}
+
+
+@lru_cache(maxsize=1)
+def _build_related() -> Mapping[str, tuple[str, ...]]:
+    table: dict[str, dict[str, None]] = {}
+    for word, others in _RELATED.items():
+        _add_targets(table, word, others.split())
     return {term: tuple(others) for term, others in table.items()}
 
 

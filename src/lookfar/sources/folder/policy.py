@@ -106,6 +106,8 @@ class Policy:
     max_depth: int = 20
     """How many folders deep a path may be below the root."""
     max_files: int = 50_000
+    any_text: bool = False
+    """Whether a text file of an unknown format is read, too."""
     secrets: Secrets = NO_EXCEPTIONS
     """Which files contain credentials. Files whose names leave that open are admitted here and
     checked when they are read."""

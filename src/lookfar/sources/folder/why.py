@@ -14,7 +14,7 @@ from typing import Final
 from lookfar.errors import LookfarError
 from lookfar.model import Ruling
 from lookfar.sources.confine import Refused, Root, close_folder, components, lstat_in
-from lookfar.sources.fingerprints import is_binary
+from lookfar.sources.fingerprints import NOT_TEXT, is_binary
 from lookfar.sources.folder.ignore import Ignores
 from lookfar.sources.folder.policy import DEFAULT_EXCLUDE, Policy, Verdict
 from lookfar.sources.folder.walk import load_rules
@@ -105,10 +105,10 @@ def _by_content(
         return _refused(uri, uri, Verdict(refusal.reason, detail))
     except LookfarError as error:
         return _refused(uri, uri, Verdict("unreadable", error.message))
-    if not understood:
+    if not understood and not policy.any_text:
         return _refused(uri, uri, Verdict("no_parser", "no known format has this name"))
-    if is_binary(raw):
-        return _refused(uri, uri, Verdict("binary", "it contains NUL bytes"))
+    if is_binary(raw, known=understood):
+        return _refused(uri, uri, Verdict("binary", NOT_TEXT))
     screened = policy.secrets.screen(uri, decode(raw))
     if screened.refused:
         return _refused(uri, uri, Verdict("secret", screened.refused))

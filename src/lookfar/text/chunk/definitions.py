@@ -4,7 +4,8 @@ A definition is one chunk. If it is too large, its members get chunks of their o
 (signature, documentation, fields) another. A large body without members is cut between
 statements, judged by its lines: after blank lines and with little indentation. Small neighbours
 share a chunk and take their common names. Without overlaps, the chunks tile the file. A line that
-fits is never cut, and a blank file has no chunks.
+fits is never cut, and a blank file has no chunks. Without ``by_definitions``, a file is cut as if
+it had none.
 
 Sizes are in tokens, and four characters count as one, so that nothing needs to be tokenised.
 """
@@ -140,8 +141,11 @@ class _Cutter:
         overlap = sizes.code_overlap_tokens
         overlap = sizes.overlap_tokens if overlap < 0 else overlap
         self._overlap = min(overlap * _CHARS_PER_TOKEN, self._full // 2)
+        # A part holds its own text and what it repeats.
+        self._full_part = max(64, self._full - self._overlap)
+        self._most_part = max(self._full_part, self._most - self._overlap)
         self._members: dict[int, list[Section]] = {}
-        for section in document.sections:
+        for section in document.sections if sizes.by_definitions else ():
             if section.level:
                 self._members.setdefault(section.parent, []).append(section)
 
@@ -193,10 +197,10 @@ class _Cutter:
     def _cuts(self, start: int, end: int) -> Iterator[int]:
         """Yield cuts that give full parts of similar size."""
         yield start
-        while end - start > self._most:
-            parts = -(-(end - start) // self._full)
+        while end - start > self._most_part:
+            parts = -(-(end - start) // self._full_part)
             target = start + (end - start) // parts
-            start = self._best_cut(start, target, min(end, start + self._most))
+            start = self._best_cut(start, target, min(end, start + self._most_part))
             yield start
         yield end
 

@@ -2,7 +2,8 @@
 
 Paragraphs fill a part until it is full. A paragraph that is too long is cut at sentences, and a
 sentence that is too long at words or by length. The parts tile the section. No part is blank, and
-no cut is inside a fence, table or other atomic block or between a character and its marks.
+no cut is inside a fence, table or other atomic block or between a character and its marks. With
+``split_blocks``, only a block that fits into a part is atomic.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
-from lookfar.model import Document
+from lookfar.model import Block, Document
 
 CountTokens = Callable[[str], int]
 
@@ -51,6 +52,13 @@ class Sizes:
     """Maximum for chunks of code; 0 for the general maximum."""
     code_overlap_tokens: int = -1
     """Overlap of parts of code; -1 for the general overlap."""
+    split_blocks: bool = field(default=False, repr=False)
+    """Split a code block or table that is larger than a chunk.
+
+    Not in the repr, which is part of the fingerprint of existing indexes.
+    """
+    by_definitions: bool = field(default=True, repr=False)
+    """Split code along its definitions, instead of by length alone. Not in the repr either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +78,7 @@ class Splitter:
         self._text = document.text
         self._count = count
         self._overlap = sizes.overlap_tokens
+        self._split_blocks = sizes.split_blocks
         self._max = max(1, sizes.max_tokens - sizes.overlap_tokens)
         self._min = min(self._max, sizes.min_tokens)
         self._hard = max(self._max, sizes.hard_max_tokens - sizes.overlap_tokens)
@@ -188,7 +197,7 @@ class Splitter:
         starts: list[int] = []
         ends: list[int] = []
         for block in sorted(self._document.blocks, key=lambda block: block.start):
-            if block.kind not in _ATOMIC:
+            if block.kind not in _ATOMIC or (self._split_blocks and self._is_large(block)):
                 continue
             if ends and block.start < ends[-1]:
                 ends[-1] = max(ends[-1], block.end)
@@ -196,6 +205,9 @@ class Splitter:
                 starts.append(block.start)
                 ends.append(block.end)
         return starts, ends
+
+    def _is_large(self, block: Block) -> bool:
+        return self._count(self._text[block.start : block.end]) > self._max
 
     def _block_end(self, offset: int) -> int:
         """Return ``offset``, or the end of the atomic block that contains it."""

@@ -55,6 +55,9 @@ FORMATS: tuple[Format, ...] = (
     Format("Org", "org", (".org",), "headings, source and example blocks", "plaintext.parse_org"),
 )
 
+_PLAIN_PARSER = "source_code.parse"
+"""Splits a text of an unknown format like code of an unknown language."""
+
 _READS: dict[Tier, str] = {
     "full": "definitions with signature, documentation and parameters; summaries with metrics",
     "structural": "definitions with signature and documentation",
@@ -96,6 +99,16 @@ def parser_for(uri: str) -> Parser | None:
     """Return the parser for a URI, or ``None`` if its format is unknown."""
     file_format = detect_format(uri)
     return _load(file_format.parser) if file_format else None
+
+
+def text_parser_for(uri: str) -> Parser:
+    """Return the parser for a file that is known to be text, whatever its format."""
+    return parser_for(uri) or _load(_PLAIN_PARSER)
+
+
+def is_readable(uri: str, any_text: bool) -> bool:
+    """Whether a file with this name is read: its format is known, or any text is wanted."""
+    return any_text or detect_format(uri) is not None
 
 
 @cache
