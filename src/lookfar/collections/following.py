@@ -121,7 +121,7 @@ class FolderFollowing(Following):
                     pause,
                     apart=str(Path(folder.settings.index.dir).resolve()),
                 ),
-                strategies.Dirty(folder.store.folder, folder.policy.any_text),
+                strategies.Dirty(folder.store.folder, folder.settings.sources.any_text),
                 folder.catch_up,
                 strategy=name,
                 head=partial(strategies.read_head, folder.root),
