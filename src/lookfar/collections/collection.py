@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from collections.abc import Collection as Several
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -17,11 +15,11 @@ from lookfar.collections.generations import Generations
 from lookfar.collections.passes import Passes
 from lookfar.errors import InvalidArgument, IOFailed, ModelUnavailable, how_many, wrong_dimensions
 from lookfar.model import Counts, Incomplete, Status
-from lookfar.store.opening import Store, open_store
 
 if TYPE_CHECKING:
     from lookfar.collections.following import Following
     from lookfar.collections.healing import Healing
+    from lookfar.collections.variants import Variants
     from lookfar.config import Settings
     from lookfar.errors import LookfarError
     from lookfar.index.progress import OnProgress, Progress
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
     from lookfar.ports import Embedder, Snapshot
     from lookfar.retrieve.ranking import Plan
     from lookfar.store.health.repair import Maker
+    from lookfar.store.opening import Store
     from lookfar.store.shared.snapshot import StoredSnapshot
 
 Kind = Literal["files", "commits", "memory", "documents"]
@@ -42,6 +41,8 @@ class Collection(ABC):
     """What it is a collection of, to tell kinds apart without importing them all."""
     healing: Healing
     following: Following
+    variants: Variants | None = None
+    """The indexes of the same source for other presets; None if there can be only one."""
 
     def __init__(
         self,
@@ -153,13 +154,13 @@ class Collection(ABC):
 
     def remove_index(self, wait_seconds: float) -> None:
         """Remove everything that was made from the source, and leave the source alone."""
-        from lookfar.collections.receipts import RECEIPTS_FILE, RECEIPTS_LOCK
-        from lookfar.index.strategies import DIRTY_FILE, SEEN_FILE
+        from lookfar.collections.variants import list_extra_files
 
         self.passes.acquire_or_refuse()
         try:
-            extra = (DIRTY_FILE, SEEN_FILE, RECEIPTS_FILE, RECEIPTS_LOCK)
-            self.store.delete(extra, wait_seconds)
+            others = self.variants.list_others() if self.variants else ()
+            for store in (self.store, *others):
+                store.delete(list_extra_files(), wait_seconds)
             self.passes.generation, self.passes.failure = 0, None
         finally:
             self.passes.lock.release()
@@ -192,6 +193,8 @@ class Collection(ABC):
         """
         plan = replace(plan, filters=self.narrow(plan.filters))
         notes = self.freshen(on_progress) if as_of is None else []
+        if self.variants is not None:
+            self.variants.note_asked()
         with self.store.snapshot(as_of) as snapshot:
             if plan.vector is not None and not self._has_our_vectors(snapshot):
                 if as_of is not None or plan.mode == "vector":
@@ -298,13 +301,6 @@ def describe_status(
         stale_count=len(stale),
         vectors=vectors,
     )
-
-
-def open_collection_store(name: str, source: str, settings: Settings) -> Store:
-    """Open the store for a source; ``name`` makes its folder recognisable to people."""
-    key = sha256(source.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "folder"
-    return open_store(Path(settings.index.dir) / f"{slug}-{key}", settings)
 
 
 def note_held(snapshot: StoredSnapshot) -> list[Incomplete]:

@@ -19,12 +19,12 @@ from lookfar.collections.collection import (
     Collection,
     OpenModel,
     describe_status,
-    open_collection_store,
 )
 from lookfar.collections.following import Following
 from lookfar.collections.healing import Healing
 from lookfar.collections.passes import KEEPER_PATIENCE, PATIENCE
 from lookfar.collections.read_documents import stored_document, unknown_document
+from lookfar.collections.variants import Variants, place_index
 from lookfar.errors import (
     IndexBusy,
     IndexCorrupt,
@@ -38,6 +38,7 @@ from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.sources.git import history
 from lookfar.store.ground import files
 from lookfar.store.ground.records import pack_record, unpack_record
+from lookfar.store.opening import open_store
 
 if TYPE_CHECKING:
     from lookfar.config import Settings
@@ -69,8 +70,11 @@ class Commits(Collection):
         if repository.refused is not None:
             # A place where there is never an index, so nothing of the repository can be shown.
             label, source = Path(repository.top).name, f"{repository.top}\0refused"
-        store = open_collection_store(f"{label}@git", source, settings)
-        super().__init__(f"{name}@git", settings, store, open_model=open_model)
+        place = place_index(f"{label}@git", source, settings)
+        super().__init__(
+            f"{name}@git", settings, open_store(place, settings), open_model=open_model
+        )
+        self.variants = Variants(place, settings)
         self.repository = repository
         self.following = Following()
         self.healing = Healing(self)

@@ -19,13 +19,13 @@ from lookfar.collections.collection import (
     Kind,
     OpenModel,
     describe_status,
-    open_collection_store,
 )
 from lookfar.collections.following import FolderFollowing
 from lookfar.collections.healing import REBUILD_PATIENCE, BackgroundHealing
 from lookfar.collections.passes import KEEPER_PATIENCE, PATIENCE, Closing, timestamp
 from lookfar.collections.read_documents import unknown_document
 from lookfar.collections.scrubbing import Scrubber
+from lookfar.collections.variants import Variants, place_index, strip_preset
 from lookfar.common.turns import TURNS
 from lookfar.errors import (
     IndexBusy,
@@ -44,6 +44,7 @@ from lookfar.model import Document, Incomplete, IndexReport, Lane, Status
 from lookfar.retrieve.locate.address import SCHEME, parse_address
 from lookfar.retrieve.locate.target import parse_target
 from lookfar.sources.confine import Refused, Root
+from lookfar.store.opening import open_store
 from lookfar.text.normalise import normalise
 from lookfar.text.parse.formats import text_parser_for
 
@@ -90,8 +91,9 @@ class Files(Collection):
         """
         name = Path(root.path).name or "root"
         source = f"{lane}\0{root.path}" if lane else root.path
-        store = open_collection_store(name, source, settings)
-        super().__init__(name, settings, store, open_model=open_model)
+        place = place_index(name, source, settings)
+        super().__init__(name, settings, open_store(place, settings), open_model=open_model)
+        self.variants = Variants(place, settings)
         self.root = root
         self.last_walk: Walk | None = None
         """The last walk over the files, which speeds up the next one."""
@@ -426,7 +428,7 @@ class Files(Collection):
         return Editor(
             self.root,
             self.policy,
-            self.store.folder / _EDITS,
+            self._edits,
             resolve=partial(_resolve_edit_target, self.root),
             collection=collection or self.name,
             single_h1=self.settings.edit.single_h1,
@@ -434,6 +436,11 @@ class Files(Collection):
             backlinks=self._backlinks,
             unsure=unsure,
         )
+
+    @property
+    def _edits(self) -> Path:
+        """The folder of edit transactions, the same for every preset."""
+        return strip_preset(self.store.folder) / _EDITS
 
     def _backlinks(self, uri: str) -> Iterator[tuple[str, str, str]]:
         """Yield the links to a document: source, kind, and target as written."""
@@ -444,7 +451,7 @@ class Files(Collection):
 
     def recover_edits(self) -> None:
         """Finish or undo an edit that a crash interrupted, before anything is read."""
-        if not (self.store.folder / _EDITS / "journal.json").exists():
+        if not (self._edits / "journal.json").exists():
             return
         try:
             self.editor().transactions.recover()

@@ -2,7 +2,7 @@
 
 Layers, weakest first: default, preset, user file, project file, environment, explicit. Settings
 that were not set follow those that were (a larger ``chunk.max_tokens`` raises
-``chunk.hard_max_tokens``); their origin is then ``derived``.
+``chunk.hard_max_tokens``, and a toolset chooses its preset); their origin is then ``derived``.
 """
 
 from __future__ import annotations
@@ -134,9 +134,10 @@ def _resolve(checked: list[tuple[Given, Value]], env: Mapping[str, str], cwd: Pa
     """Choose one value for each setting; later values in ``checked`` win."""
     values = dict(DEFAULTS)
     origin: dict[str, Layer] = dict.fromkeys(values, "default")
-    preset = next((value for item, value in reversed(checked) if item.key == "preset"), "")
-    for key in PRESETS.get(str(preset), {}):
-        values[key], origin[key] = PRESETS[str(preset)][key], "preset"
+    preset = _choose_preset({item.key: value for item, value in checked})
+    values["preset"], origin["preset"] = preset, "derived" if preset else "default"
+    for key, value in PRESETS.get(preset, {}).items():
+        values[key], origin[key] = value, "preset"
     for item, value in checked:
         if RULES[item.key].location and not _is_model_name(item.key, str(value), checked):
             value = _make_absolute(str(value), item, env, cwd)
@@ -151,6 +152,15 @@ def _resolve(checked: list[tuple[Given, Value]], env: Mapping[str, str], cwd: Pa
         data_dir(env) / "memory" / PROJECT_PLACEHOLDER
     )
     return from_dict(values, origin)
+
+
+def _choose_preset(given: Mapping[str, Value]) -> str:
+    """Return the preset that was given, or the one of the toolset if only one was named."""
+    if "preset" in given:
+        return str(given["preset"])
+    toolsets = given.get("serve.toolset", ())
+    names = set(toolsets) if isinstance(toolsets, tuple) else set()
+    return names.pop() if len(names) == 1 and names <= PRESETS.keys() else ""
 
 
 def _read_user_file(env: Mapping[str, str]) -> Iterator[Given]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-PRESETS: Final[Mapping[str, Mapping[str, str | int | float | bool]]] = {
+PRESETS: Final[Mapping[str, Mapping[str, str | int | float | bool | tuple[str, ...]]]] = {
+    # These systems state sizes in characters, or count four characters as one token.
     "anvil": {
+        "chunk.count": "characters",
         "chunk.max_tokens": 1500,
         "chunk.hard_max_tokens": 1500,
         "chunk.min_tokens": 50,
@@ -14,6 +16,7 @@ PRESETS: Final[Mapping[str, Mapping[str, str | int | float | bool]]] = {
         "chunk.merge_small": True,
     },
     "msrl": {
+        "chunk.count": "characters",
         "chunk.max_tokens": 1000,
         "chunk.hard_max_tokens": 1200,
         "chunk.min_tokens": 200,
@@ -31,6 +34,7 @@ PRESETS: Final[Mapping[str, Mapping[str, str | int | float | bool]]] = {
         "sources.max_files": 50_000,
         "sources.max_depth": 20,
         "sources.any_text": True,
+        "chunk.count": "characters",
         "chunk.max_tokens": 2000,
         "chunk.hard_max_tokens": 2000,
         "chunk.overlap_tokens": 500,
@@ -54,13 +58,15 @@ PRESETS: Final[Mapping[str, Mapping[str, str | int | float | bool]]] = {
         "watch.debounce_ms": 500,
     },
     "document-db": {
-        # 700 characters with an overlap of 100, at four characters to a token.
+        # 700 characters with an overlap of 100.
+        "chunk.count": "characters",
         "chunk.max_tokens": 175,
         "chunk.hard_max_tokens": 175,
         "chunk.overlap_tokens": 25,
         "search.top_k": 10,
     },
     "ragdocs": {
+        "chunk.count": "characters",
         "search.title_weight": 3.0,
         "search.headings_weight": 2.5,
         "search.keywords_weight": 2.5,

@@ -68,6 +68,11 @@ class SourcesSettings:
 class ChunkSettings:
     """How documents are split into the chunks that are searched."""
 
+    count: str = setting(
+        "tokens",
+        "Measure sizes with the model's tokenizer, or count four characters as one token.",
+        choices=("tokens", "characters"),
+    )
     max_tokens: int = setting(450, "Target size of a chunk.", low=16, high=32_000)
     hard_max_tokens: int = setting(
         600, "Maximum size of a chunk; only an unbreakable block may exceed it.",
@@ -396,6 +401,10 @@ class IndexSettings:
         500_000, "Vectors above which a coarse pass precedes the exact one; 0 means never.",
         low=0, high=1_000_000_000,
     )  # fmt: skip
+    drop_after_days: int = setting(
+        7, "Days after which a folder's unused index for another preset is deleted; 0: never.",
+        low=0, high=36_500,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -569,7 +578,11 @@ class ServeSettings:
 class Settings:
     """Every setting, resolved. ``origin`` maps a dotted key to the layer that set it."""
 
-    preset: str = setting("", "Start from the defaults of another system.", choices=("", *PRESETS))
+    preset: str = setting(
+        "",
+        "Start from the defaults of another system. Naming one toolset chooses its preset.",
+        choices=("", *PRESETS),
+    )
     sources: SourcesSettings = SourcesSettings()
     chunk: ChunkSettings = ChunkSettings()
     embed: EmbedSettings = EmbedSettings()

@@ -221,7 +221,8 @@ class HistoryBuild:
         total = len(plan.new) + len(plan.thin)
         done = size = 0
         checkpoints = CheckpointTimer()
-        sizes, count = sizes_from(self._settings), token_counter(self._embedder)
+        sizes = sizes_from(self._settings)
+        count = token_counter(sizes, self._embedder)
         self._on_progress(Progress(0, total, 0, 0))
         for outcome, commits, lines in (
             ("added", plan.new, diff_lines if diffs_now else 0),

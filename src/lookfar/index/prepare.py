@@ -185,12 +185,12 @@ def batched(items: Iterable[T], size: int = _BATCH) -> Iterator[list[T]]:
         yield batch
 
 
-def token_counter(embedder: Embedder | None) -> Callable[[str], int]:
-    """Return the model's token counter, or an estimate by length without a model."""
-    return embedder.count_tokens if embedder else _estimate_tokens
+def token_counter(sizes: Sizes, embedder: Embedder | None) -> Callable[[str], int]:
+    """Return the model's token counter, or four characters to a token if that is what counts."""
+    return embedder.count_tokens if embedder and not sizes.by_length else _count_by_length
 
 
-def _estimate_tokens(text: str) -> int:
+def _count_by_length(text: str) -> int:
     return -(-len(text) // 4)
 
 

@@ -64,6 +64,7 @@ def sizes_from(settings: Settings) -> Sizes:
         code_overlap_tokens=chunking.code_overlap_tokens,
         split_blocks=chunking.split_blocks,
         by_definitions=chunking.strategy in ("code-aware", "ast"),
+        by_length=chunking.count == "characters",
     )
 
 
@@ -74,6 +75,7 @@ def epoch_fingerprint(settings: Settings, embedder: Embedder | None) -> str:
     sizes = sizes_from(settings)
     cutting = f"chunking {CHUNKING}; code {CODE_CHUNKING}; {sizes}"
     cutting += " split blocks" * sizes.split_blocks + " by length" * (not sizes.by_definitions)
+    cutting += " in characters" * sizes.by_length
     recipe = f"format {FORMAT}; {cutting}; model {model}"
     recipe += f"; terms {TERMS} in {fields}"
     # Other rules mask other characters, so texts stored under the old rules must go.

@@ -25,7 +25,8 @@ _NO_FINGERPRINT = Fingerprint(0, 0, 0, 0)
 
 def file_maker(settings: Settings, embedder: Embedder | None, lane: Lane | None) -> Maker:
     """Return a maker that derives entries and vectors from the texts of files."""
-    sizes, count = sizes_from(settings), token_counter(embedder)
+    sizes = sizes_from(settings)
+    count = token_counter(sizes, embedder)
 
     def prepare_stored(stored: StoredDocument) -> Prepared | None:
         prepared = prepare(

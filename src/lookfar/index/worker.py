@@ -96,7 +96,7 @@ class Preparer:
     def __init__(self, recipe: Recipe, embedder: Embedder | None) -> None:
         self._recipe = recipe
         self._embedder = embedder
-        self._count = token_counter(embedder)
+        self._count = token_counter(recipe.sizes, embedder)
 
     def run(self, requests: Sequence[Request], missing: Missing) -> list[Outcome]:
         outcomes = [self._prepare(request) for request in requests]

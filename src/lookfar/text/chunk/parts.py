@@ -59,6 +59,8 @@ class Sizes:
     """
     by_definitions: bool = field(default=True, repr=False)
     """Split code along its definitions, instead of by length alone. Not in the repr either."""
+    by_length: bool = field(default=False, repr=False)
+    """Count four characters as one token, instead of asking the model. Not in the repr either."""
 
 
 @dataclass(frozen=True, slots=True)
