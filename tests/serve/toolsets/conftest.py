@@ -1,7 +1,7 @@
 """Toolsets as their clients meet them: a real MCP client, in both eras of the protocol.
 
-A test module says which tools it drives with a fixture ``tools``, and may replace ``roots``
-and ``settings``.
+A test module names its toolset in ``TOOLSET``. It may set ``SETTINGS`` (added to the defaults) and
+``FILES`` (written before each test), or replace the fixtures ``roots`` and ``settings``.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from mcp import Client
 from lookfar.library import Library
 from lookfar.serve.mcp.server import make_server
 from lookfar.serve.tools.tool import Session, Tool
+from lookfar.serve.toolsets import load_tools
 
 ROOT = Path(__file__).parent.parent.parent.parent
 
@@ -36,8 +37,14 @@ def era(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def settings() -> dict[str, Any]:
-    return {"embed.provider": "hash", "index.workers": 1}
+def tools(request: pytest.FixtureRequest) -> tuple[Tool, ...]:
+    return load_tools([request.module.TOOLSET])
+
+
+@pytest.fixture
+def settings(request: pytest.FixtureRequest) -> dict[str, Any]:
+    extra: dict[str, Any] = getattr(request.module, "SETTINGS", {})
+    return {"embed.provider": "hash", "index.workers": 1, **extra}
 
 
 @pytest.fixture
@@ -59,6 +66,11 @@ def put(docs: Path) -> Put:
             path.write_text(text, encoding="utf-8")
 
     return put
+
+
+@pytest.fixture(autouse=True)
+def written(request: pytest.FixtureRequest, put: Put) -> None:
+    put(getattr(request.module, "FILES", {}))
 
 
 @pytest.fixture
@@ -92,6 +104,23 @@ def call(session: Session, tools: tuple[Tool, ...], era: str) -> Call:
         return anyio.run(go)
 
     return call
+
+
+@pytest.fixture
+def call_in(tools: tuple[Tool, ...], era: str) -> Callable[..., tuple[dict[str, Any], bool]]:
+    """Call a tool in a library of its own: the object it gives, and whether it is an error."""
+
+    def call_in(library: Any, tool: str, /, **arguments: Any) -> tuple[dict[str, Any], bool]:
+        async def go() -> types.CallToolResult:
+            async with Client(make_server(Session(library), tools), mode=era) as client:
+                result = await client.call_tool(tool, arguments)
+                assert isinstance(result, types.CallToolResult)
+                return result
+
+        result = anyio.run(go)
+        return the_object(result), bool(result.is_error)
+
+    return call_in
 
 
 @pytest.fixture

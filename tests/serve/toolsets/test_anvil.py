@@ -14,9 +14,9 @@ import pytest
 
 from lookfar.library import Library
 from lookfar.retrieve.answer.pack import tokens
-from lookfar.serve.tools.tool import Tool
-from lookfar.serve.toolsets.anvil import TOOLS
 
+TOOLSET = "anvil"
+SETTINGS = {"chunk.merge_small": False}
 Ask = Callable[..., dict[str, Any]]
 Put = Callable[..., None]
 Unmet = Callable[..., list[str]]
@@ -49,21 +49,6 @@ FILES = {
     "blank.md": "---\ntitle: Nothing\n---\n\n \n",
     "other.txt": "Narwhals in a file that is no Markdown.\n",
 }
-
-
-@pytest.fixture
-def tools() -> tuple[Tool, ...]:
-    return TOOLS
-
-
-@pytest.fixture
-def settings() -> dict[str, Any]:
-    return {"embed.provider": "hash", "index.workers": 1, "chunk.merge_small": False}
-
-
-@pytest.fixture(autouse=True)
-def written(put: Put) -> None:
-    put(FILES)
 
 
 def paths(shape: dict[str, Any]) -> list[str]:

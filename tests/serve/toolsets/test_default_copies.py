@@ -6,38 +6,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from lookfar.library import Library
-from lookfar.serve.tools.table import TOOLS
-from lookfar.serve.tools.tool import Tool
 
+TOOLSET = "default"
 Put = Callable[..., None]
-TEXT = "# Guide\n\n## Install\n\n### Linux\n\nzebra {}\n\n### macOS\n\nzebra too {}\n"
-
-
-@pytest.fixture
-def tools() -> tuple[Tool, ...]:
-    return TOOLS
-
-
-@pytest.fixture
-def settings() -> dict[str, Any]:
-    return {
-        "embed.provider": "hash",
-        "index.workers": 1,
-        "index.max_auto_files": 0,
-        "chunk.max_tokens": 120,
-        "chunk.hard_max_tokens": 200,
-        "chunk.min_tokens": 0,
-        "search.merge_gap": 0,
-    }
-
-
-@pytest.fixture(autouse=True)
-def copies(put: Put) -> None:
-    text = TEXT.format("stripes " * 60, "leaves " * 60)
-    put({"a.md": text, "b.md": text})
+SETTINGS = {
+    "index.max_auto_files": 0,
+    "chunk.max_tokens": 120,
+    "chunk.hard_max_tokens": 200,
+    "chunk.min_tokens": 0,
+    "search.merge_gap": 0,
+}
+TEXT = "# Guide\n\n## Install\n\n### Linux\n\nzebra {}\n\n### macOS\n\nzebra too {}\n".format(
+    "stripes " * 60, "leaves " * 60
+)
+FILES = {"a.md": TEXT, "b.md": TEXT}
 
 
 def test_headings_are_said_once_and_copies_can_be_read(

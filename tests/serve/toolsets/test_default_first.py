@@ -8,13 +8,8 @@ from typing import Any
 import pytest
 
 from lookfar.library import Library
-from lookfar.serve.tools.table import TOOLS
-from lookfar.serve.tools.tool import Tool
 
-
-@pytest.fixture
-def tools() -> tuple[Tool, ...]:
-    return TOOLS
+TOOLSET = "default"
 
 
 @pytest.mark.parametrize(

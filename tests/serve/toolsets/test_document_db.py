@@ -17,17 +17,11 @@ from lookfar.errors import InvalidConfig
 from lookfar.library import Library
 from lookfar.library.members import Members
 from lookfar.serve.daemon.services import Offer
-from lookfar.serve.tools.tool import Tool
-from lookfar.serve.toolsets import load_tools
 
+TOOLSET = "document-db"
 Ask = Callable[..., Any]
 NAMES = {"create_database", "insert_document", "find_similar_documents", "delete_document"}
 LONG = "".join(f"港には{at}隻の船があります。" for at in range(200))
-
-
-@pytest.fixture
-def tools() -> tuple[Tool, ...]:
-    return load_tools(["document-db"])
 
 
 @pytest.fixture

@@ -10,15 +10,9 @@ import pytest
 
 from embedding_service import Service, cut
 from embedding_service import refused as refused_by_service
-from lookfar.serve.tools.tool import Tool
-from lookfar.serve.toolsets import load_tools
 
+TOOLSET = "document-db"
 Ask = Callable[..., Any]
-
-
-@pytest.fixture
-def tools() -> tuple[Tool, ...]:
-    return load_tools(["document-db"])
 
 
 @pytest.fixture

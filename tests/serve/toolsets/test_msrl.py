@@ -22,10 +22,12 @@ from lookfar.index import build
 from lookfar.library import Library
 from lookfar.retrieve.answer.pack import tokens
 from lookfar.serve.mcp.server import make_server
-from lookfar.serve.tools.tool import Session, Tool
+from lookfar.serve.tools.tool import Session
 from lookfar.serve.toolsets.msrl import TOOLS
 from lookfar.store.ground.files import WriterLock
 
+TOOLSET = "msrl"
+SETTINGS = {"preset": "msrl", "chunk.merge_small": False}
 Ask = Callable[..., dict[str, Any]]
 Put = Callable[..., None]
 Unmet = Callable[..., list[str]]
@@ -47,7 +49,7 @@ An okapi compares with a zebra. {FILLER}
 
 Far below lives a narwhal. {FILLER}
 """
-FILES = {
+VAULT = {
     "notes/animals.md": NOTES,
     "notes/plain.md": "Nothing but the plain words about a quokka, under no heading.\n",
     "other/zebra.md": "# Other\n\nThe zebra again.\n",
@@ -56,24 +58,9 @@ DEADLINE = 20.0
 
 
 @pytest.fixture
-def tools() -> tuple[Tool, ...]:
-    return TOOLS
-
-
-@pytest.fixture
-def settings() -> dict[str, Any]:
-    return {
-        "preset": "msrl",
-        "embed.provider": "hash",
-        "index.workers": 1,
-        "chunk.merge_small": False,
-    }
-
-
-@pytest.fixture
 def vault(put: Put, ask: Ask) -> None:
     """Some notes, indexed."""
-    put(FILES)
+    put(VAULT)
     assert ask("msrl.reindex", wait=True)["completed"]
 
 
@@ -235,23 +222,18 @@ def test_the_limits_themselves_are_accepted(ask: Ask) -> None:
         assert ask("msrl.watch", enabled=False, debounce_ms=pause)["debounceMs"] == pause
 
 
-def test_several_folders_are_refused_plainly(tmp_path: Path, settings: dict[str, Any]) -> None:
+def test_several_folders_are_refused_plainly(
+    tmp_path: Path, settings: dict[str, Any], call_in: Any
+) -> None:
     """Paths of this toolset cannot tell folders apart, so it must not guess one."""
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
     roots = (tmp_path / "a", tmp_path / "b")
-
-    async def go(library: Library) -> types.CallToolResult:
-        async with Client(make_server(Session(library), TOOLS)) as client:
-            result = await client.call_tool("msrl.status", {})
-            assert isinstance(result, types.CallToolResult)
-            return result
-
+    for root in roots:
+        root.mkdir()
     with Library.open(*roots, index_dir=tmp_path / "index", settings=settings) as library:
-        result = anyio.run(go, library)
-    assert result.is_error
-    assert "INVALID_ARGUMENT" in result.content[0].text  # type: ignore[union-attr]
-    assert "a, b" in result.content[0].text  # type: ignore[union-attr]
+        shape, failed = call_in(library, "msrl.status")
+    assert failed
+    assert "INVALID_ARGUMENT" in str(shape)
+    assert "a, b" in str(shape)
 
 
 # --- msrl.query ---------------------------------------------------------------------------------
@@ -276,7 +258,7 @@ def test_a_query_gives_every_promised_field(ask: Ask, unmet: Unmet) -> None:
 def test_an_excerpt_is_the_text_between_its_offsets(ask: Ask, docs: Path) -> None:
     """Whoever edits by these offsets hits what was shown."""
     found = ask("msrl.query", query="zebra narwhal quokka", top_k=50)["results"]
-    assert {each["doc_uri"] for each in found} == set(FILES)
+    assert {each["doc_uri"] for each in found} == set(VAULT)
     for each in found:
         text = (docs / each["doc_uri"]).read_text(encoding="utf-8")
         assert each["excerpt"] == text[each["start_char"] : each["end_char"]]
@@ -365,24 +347,19 @@ def test_without_a_word_in_common_the_words_count_nothing(ask: Ask, put: Put) ->
 
 
 def test_what_only_words_found_has_its_true_vector_score(
-    docs: Path, put: Put, tmp_path: Path, settings: dict[str, Any], ask: Ask
+    docs: Path, put: Put, tmp_path: Path, settings: dict[str, Any], ask: Ask, call_in: Any
 ) -> None:
     """A passage outside the nearest ones is compared all the same, not given 0."""
     put({f"n{number}.md": "The barn there stands.\n" for number in range(3)})
     put({"words.md": "Zebra grazes.\n"})
     ask("msrl.reindex", wait=True)
-    wanted = {"query": "the zebra there", "top_k": 1}
+    wanted: dict[str, Any] = {"query": "the zebra there", "top_k": 1}
     (wide,) = ask("msrl.query", **wanted)["results"]
-
-    async def go(library: Library) -> str:
-        async with Client(make_server(Session(library), TOOLS)) as client:
-            return str((await client.call_tool("msrl.query", wanted)).content[0].text)  # type: ignore[union-attr]
-
     # One candidate of each lane: the nearest is another document.
     narrow = {**settings, "search.candidates": 1, "search.top_k": 1}
     with Library.open(docs, index_dir=tmp_path / "index", settings=narrow) as library:
         nearest = library.search("the zebra there", mode="vector", top_k=1).hits[0]
-        (shown,) = json.loads(anyio.run(go, library))["results"]
+        (shown,) = call_in(library, "msrl.query", **wanted)[0]["results"]
     assert nearest.uri != "words.md"
     assert shown["doc_uri"] == wide["doc_uri"] == "words.md"
     assert shown["vector_score"] == wide["vector_score"] > 0
@@ -455,7 +432,7 @@ def test_a_query_before_any_index_is_refused_and_builds_nothing(
     refused: Ask, put: Put, library: Library
 ) -> None:
     """A first question must not become a build of unknown length."""
-    put(FILES)
+    put(VAULT)
     shape = refused("msrl.query", query="zebra")
     assert shape["code"] == "NOT_INDEXED"
     assert "details" not in shape
@@ -481,7 +458,7 @@ def test_a_large_answer_is_cut_to_the_budget(ask: Ask, put: Put, call: Any) -> N
 
 def test_status_works_without_an_index(ask: Ask, put: Put) -> None:
     """Diagnostics always answer."""
-    put(FILES)
+    put(VAULT)
     state = ask("msrl.status")
     assert state == {
         "state": "ready",
@@ -509,7 +486,7 @@ def test_status_tells_what_is_indexed(ask: Ask) -> None:
 
 def test_a_failed_build_shows_in_the_status(ask: Ask, put: Put, docs: Path, unmet: Unmet) -> None:
     """Nobody waits for a background build, so the status has to say how it ended."""
-    put(FILES)
+    put(VAULT)
     ask("msrl.reindex", wait=True)
     whole = ask("msrl.status")
     shutil.rmtree(docs)
@@ -520,7 +497,7 @@ def test_a_failed_build_shows_in_the_status(ask: Ask, put: Put, docs: Path, unme
     assert state["snapshotId"] == whole["snapshotId"]
     assert unmet("msrl", "msrl.status", state) == []
     docs.mkdir()
-    put(FILES)
+    put(VAULT)
     ask("msrl.reindex", wait=True)
     assert ask("msrl.status")["state"] == "ready"
 
@@ -551,7 +528,7 @@ def test_without_wait_the_answer_comes_at_once(
     ask: Ask, refused: Ask, put: Put, gate: Gate
 ) -> None:
     """The build goes on behind it: seen in the status, and busy for whoever wants another."""
-    put(FILES)
+    put(VAULT)
     assert ask("msrl.reindex") == {"completed": False}
     assert gate.reached.wait(DEADLINE)
     assert ask("msrl.status")["state"] == "building"
@@ -650,17 +627,12 @@ def test_watching_is_switched_and_shown(ask: Ask, put: Put, library: Library, un
 
 @pytest.mark.usefixtures("vault")
 def test_watching_is_not_kept_over_a_restart(
-    ask: Ask, docs: Path, tmp_path: Path, settings: dict[str, Any]
+    ask: Ask, docs: Path, tmp_path: Path, settings: dict[str, Any], call_in: Any
 ) -> None:
     """Another start goes by the settings, not by what a session once wanted."""
     ask("msrl.watch", enabled=False, debounce_ms=777)
-
-    async def go(library: Library) -> str:
-        async with Client(make_server(Session(library), TOOLS)) as client:
-            return str((await client.call_tool("msrl.status", {})).content[0].text)  # type: ignore[union-attr]
-
     with Library.open(docs, index_dir=tmp_path / "index", settings=settings) as library:
-        assert '"debounceMs":2000' in anyio.run(go, library)
+        assert call_in(library, "msrl.status")[0]["watcher"]["debounceMs"] == 2000
 
 
 # --- refusals -----------------------------------------------------------------------------------
@@ -670,7 +642,7 @@ def test_the_server_survives_a_missing_model(
     tmp_path: Path, docs: Path, put: Put, era: str
 ) -> None:
     """Tools are listed and the status answers; only what needs the model is refused."""
-    put(FILES)
+    put(VAULT)
     missing = tmp_path / "no-model"
     missing.mkdir()
     broken = {"embed.provider": "static", "embed.model": str(missing)}
@@ -694,7 +666,7 @@ def test_the_server_survives_a_missing_model(
 
 def test_an_index_folder_that_cannot_be_made(refused: Ask, put: Put, tmp_path: Path) -> None:
     """What the disk refuses is told with its path, what was tried, and the system's word."""
-    put(FILES)
+    put(VAULT)
     (tmp_path / "index").write_text("in the way", encoding="utf-8")
     told = details(refused("msrl.reindex", wait=True), "IO_ERROR")
     assert set(told) == {"path", "operation", "errno"}
@@ -705,7 +677,7 @@ def test_an_index_folder_that_cannot_be_made(refused: Ask, put: Put, tmp_path: P
 
 def test_a_full_disk(refused: Ask, put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error of the lowest level comes out by its name."""
-    put(FILES)
+    put(VAULT)
 
     def full(*paths: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(paths[-1]))
@@ -726,22 +698,17 @@ def test_a_vault_that_is_gone(refused: Ask, docs: Path) -> None:
 
 @pytest.mark.usefixtures("vault")
 def test_an_irreparable_index_is_reported(
-    docs: Path, tmp_path: Path, settings: dict[str, Any], era: str, library: Library
+    docs: Path, tmp_path: Path, settings: dict[str, Any], library: Library, call_in: Any
 ) -> None:
     """Which snapshot, why, and what is missing."""
     folder = library.index_dir
     (folder / "epoch-1" / "catalogue.db").unlink()
     (folder / "writer.lock").unlink()
     (folder / "writer.lock").mkdir()  # No lock, no writing, no mending.
-
-    async def go(opened: Library) -> Any:
-        async with Client(make_server(Session(opened), TOOLS), mode=era) as client:
-            return await client.call_tool("msrl.query", {"query": "zebra"})
-
     with Library.open(docs, index_dir=tmp_path / "index", settings=settings) as opened:
-        result = anyio.run(go, opened)
-    assert result.is_error
-    told = details(json.loads(result.content[0].text), "INDEX_CORRUPT")
+        shape, failed = call_in(opened, "msrl.query", query="zebra")
+    assert failed
+    told = details(shape, "INDEX_CORRUPT")
     assert told["snapshotId"] == "epoch-1"
     assert told["missingFiles"] == ["catalogue.db"]
     assert told["reason"]

@@ -10,10 +10,11 @@ import mcp_types as types
 import pytest
 
 from lookfar.library import Library
-from lookfar.serve.tools.tool import MOST_TOKENS, Session, Tool, offered
+from lookfar.serve.tools.tool import MOST_TOKENS, Session, offered
 from lookfar.serve.toolsets.common import count_tokens
 from lookfar.serve.toolsets.msrl import TOOLS
 
+TOOLSET = "msrl"
 Ask = Callable[..., dict[str, Any]]
 Put = Callable[..., None]
 Unmet = Callable[..., list[str]]
@@ -61,11 +62,6 @@ WRITING = {
     },
 }  # fmt: skip
 BROKEN = "# Top\n\n### Jump\n\nText.\n\n## Twin\n\n## Twin\n\n# Second\n"
-
-
-@pytest.fixture
-def tools() -> tuple[Tool, ...]:
-    return TOOLS
 
 
 @pytest.fixture

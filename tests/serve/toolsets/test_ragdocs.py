@@ -14,10 +14,12 @@ import pytest
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.library import Library
 from lookfar.retrieve.answer.pack import tokens
-from lookfar.serve.tools.tool import REACHABLE, Session, Tool
-from lookfar.serve.toolsets.ragdocs import TOOLS, _render
+from lookfar.serve.tools.tool import REACHABLE, Session
+from lookfar.serve.toolsets.ragdocs import _render
 from lookfar.store.shared.snapshot import StoredSnapshot
 
+TOOLSET = "ragdocs"
+SETTINGS = {"chunk.merge_small": False}
 Ask = Callable[..., dict[str, Any]]
 Put = Callable[..., None]
 Unmet = Callable[..., list[str]]
@@ -32,21 +34,6 @@ FILES = {
     "plain.md": "Plain words about narwhals and the sea.\n",
     **{f"more/p{n}.md": f"# Page {n}\n\nA zebra, number {n}, of kind k{n}.\n" for n in range(30)},
 }
-
-
-@pytest.fixture
-def tools() -> tuple[Tool, ...]:
-    return TOOLS
-
-
-@pytest.fixture
-def settings() -> dict[str, Any]:
-    return {"embed.provider": "hash", "index.workers": 1, "chunk.merge_small": False}
-
-
-@pytest.fixture(autouse=True)
-def written(put: Put) -> None:
-    put(FILES)
 
 
 def files(shape: dict[str, Any]) -> list[str]:

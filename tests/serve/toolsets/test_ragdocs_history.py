@@ -8,18 +8,11 @@ from typing import Any
 
 import pytest
 
-from lookfar.serve.tools.tool import Tool
-from lookfar.serve.toolsets.ragdocs import TOOLS
-
+TOOLSET = "ragdocs"
 Ask = Callable[..., dict[str, Any]]
 Unmet = Callable[..., list[str]]
 
 TOOL = "search_git_history"
-
-
-@pytest.fixture
-def tools() -> tuple[Tool, ...]:
-    return TOOLS
 
 
 @pytest.fixture

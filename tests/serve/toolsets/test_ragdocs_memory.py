@@ -12,9 +12,10 @@ from mcp.shared.exceptions import MCPError
 
 from lookfar.library import Library
 from lookfar.retrieve.answer.pack import tokens
-from lookfar.serve.tools.tool import Session, Tool, WritesNotAllowed
+from lookfar.serve.tools.tool import Session, WritesNotAllowed
 from lookfar.serve.toolsets.ragdocs import TOOLS
 
+TOOLSET = "ragdocs"
 Ask = Callable[..., dict[str, Any]]
 Put = Callable[..., None]
 
@@ -27,11 +28,6 @@ WRITERS = {
     "merge_memories": {"source_files": ["kept"], "target_file": "n", "summary_content": "x"},
 }
 KINDS = ["plan", "journal", "fact", "observation", "reflection"]
-
-
-@pytest.fixture
-def tools() -> tuple[Tool, ...]:
-    return TOOLS
 
 
 @pytest.fixture

@@ -25,10 +25,12 @@ from lookfar.serve.daemon.endpoint import ClientRequest
 from lookfar.serve.daemon.project import project_root
 from lookfar.serve.daemon.services import resolve_roots
 from lookfar.serve.mcp.server import make_server
-from lookfar.serve.tools.tool import Session, Tool
+from lookfar.serve.tools.tool import Session
 from lookfar.serve.toolsets.search_mcp import TOOLS
 from lookfar.store.ground.files import WriterLock
 
+TOOLSET = "search-mcp"
+SETTINGS = {"chunk.merge_small": False}
 Ask = Callable[..., dict[str, Any]]
 Put = Callable[..., None]
 Unmet = Callable[..., list[str]]
@@ -55,21 +57,6 @@ FILES = {
     "notes.txt": "A text file about narwhals.\n",
     "src/auth/login.xyz": "export const login = 1;\n",
 }
-
-
-@pytest.fixture
-def tools() -> tuple[Tool, ...]:
-    return TOOLS
-
-
-@pytest.fixture
-def settings() -> dict[str, Any]:
-    return {"embed.provider": "hash", "index.workers": 1, "chunk.merge_small": False}
-
-
-@pytest.fixture(autouse=True)
-def written(put: Put) -> None:
-    put(FILES)
 
 
 @pytest.fixture
@@ -222,28 +209,23 @@ def test_the_limits_themselves_are_accepted(ask: Ask) -> None:
         assert ask("search_by_path", pattern="**/*.md", limit=limit)["totalMatches"] == 2
 
 
-@pytest.mark.parametrize("tool", [each.name for each in TOOLS])
 def test_several_folders_are_refused_plainly(
-    tmp_path: Path, settings: dict[str, Any], tool: str
+    tmp_path: Path, settings: dict[str, Any], call_in: Any
 ) -> None:
     """One project, one index: which of several to delete must not be guessed."""
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
+    roots = (tmp_path / "a", tmp_path / "b")
+    for root in roots:
+        root.mkdir()
     given = {"search_docs": {"query": "x"}, "search_code": {"query": "x"},
              "search_by_path": {"pattern": "x"}, "reindex_file": {"path": "x"},
              "get_file_summary": {"path": "x"}, "get_index_status": {}, "get_config": {},
-             }.get(tool, {"confirm": True})  # fmt: skip
-
-    async def go(library: Library) -> Any:
-        async with Client(make_server(Session(library), TOOLS)) as client:
-            return await client.call_tool(tool, given)
-
-    roots = (tmp_path / "a", tmp_path / "b")
+             }  # fmt: skip
     with Library.open(*roots, index_dir=tmp_path / "index", settings=settings) as library:
-        result = anyio.run(go, library)
-    assert result.is_error
-    said, _ = error(json.loads(result.content[0].text), "INVALID_ARGUMENT")
-    assert "a, b" in said
+        for tool in TOOLS:
+            arguments = given.get(tool.name, {"confirm": True})
+            shape, failed = call_in(library, tool.name, **arguments)
+            assert failed, tool.name
+            assert "a, b" in error(shape, "INVALID_ARGUMENT")[0], tool.name
 
 
 @pytest.mark.parametrize(
@@ -379,38 +361,28 @@ def test_the_default_limit_is_fifty_thousand(ask: Ask) -> None:
 
 
 def test_the_root_is_found_upward(
-    docs: Path, tmp_path: Path, settings: dict[str, Any], own_home: Path, era: str
+    docs: Path, tmp_path: Path, settings: dict[str, Any], call_in: Any
 ) -> None:
     """Started deep inside a project, the whole project is indexed."""
     (docs / ".git").mkdir()
     deep = docs / "src" / "auth"
     (root,) = resolve_roots(ClientRequest("mcp", str(deep)))
     assert root == str(docs) == str(project_root(str(deep)))
-
-    async def go(library: Library) -> Any:
-        async with Client(make_server(Session(library), TOOLS), mode=era) as client:
-            return await client.call_tool("create_index", {"confirm": True})
-
     with Library.open(root, index_dir=tmp_path / "index", settings=settings) as library:
-        made = json.loads(anyio.run(go, library).content[0].text)
+        made, _ = call_in(library, "create_index", confirm=True)
     assert made["projectPath"] == str(docs)
     assert made["filesIndexed"] == 3
 
 
 @pytest.mark.parametrize("tool", ["create_index", "search_docs", "get_index_status", "get_config"])
-def test_a_missing_project_is_not_guessed(own_home: Path, era: str, tool: str) -> None:
+def test_a_missing_project_is_not_guessed(own_home: Path, call_in: Any, tool: str) -> None:
     """In a home nothing says what is meant; every tool says so and none takes the home."""
     with pytest.raises(LookfarError) as raised:
         resolve_roots(ClientRequest("mcp", str(own_home)))
-
-    async def go() -> Any:
-        async with Client(make_server(Session(raised.value), TOOLS), mode=era) as client:
-            given = {"query": "x"} if tool == "search_docs" else {}
-            return await client.call_tool(tool, given)
-
-    result = anyio.run(go)
-    assert result.is_error
-    said, told = error(json.loads(result.content[0].text), "PROJECT_NOT_DETECTED")
+    given = {"query": "x"} if tool == "search_docs" else {}
+    shape, failed = call_in(raised.value, tool, **given)
+    assert failed
+    said, told = error(shape, "PROJECT_NOT_DETECTED")
     assert "Choose the folder" in said
     assert str(own_home) in told
 
@@ -830,50 +802,40 @@ def test_a_full_disk(refused: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     assert re.search(r"ENOSPC, \d+ MB needed, \d+ MB available", told)
 
 
-def test_a_model_that_is_not_there(docs: Path, tmp_path: Path, era: str) -> None:
+def test_a_model_that_is_not_there(docs: Path, tmp_path: Path, call_in: Any) -> None:
     """Said plainly; and the tools that need no model answer."""
     missing = tmp_path / "no-model"
     missing.mkdir()
     broken = {"embed.provider": "static", "embed.model": str(missing)}
-
-    async def go(library: Library) -> tuple[Any, Any]:
-        async with Client(make_server(Session(library), TOOLS), mode=era) as client:
-            made = await client.call_tool("create_index", {"confirm": True})
-            return made, await client.call_tool("get_config", {})
-
     with Library.open(docs, index_dir=tmp_path / "index", settings=broken) as library:
-        made, chosen = anyio.run(go, library)
-    said, _ = error(json.loads(made.content[0].text), "MODEL_DOWNLOAD_FAILED")
-    assert "connection" in said
-    assert not chosen.is_error
+        shape, _ = call_in(library, "create_index", confirm=True)
+        _, failed = call_in(library, "get_config")
+    assert "connection" in error(shape, "MODEL_DOWNLOAD_FAILED")[0]
+    assert not failed
 
 
 @pytest.mark.usefixtures("project")
 def test_damage_is_repaired_or_reported(
-    docs: Path, tmp_path: Path, settings: dict[str, Any], era: str, library: Library
+    docs: Path, tmp_path: Path, settings: dict[str, Any], library: Library, call_in: Any
 ) -> None:
     """A damaged index is rebuilt on the way; where that cannot be, it is an error."""
 
-    def broken_search() -> Any:
-        async def go(opened: Library) -> Any:
-            async with Client(make_server(Session(opened), TOOLS), mode=era) as client:
-                return await client.call_tool("search_by_path", {"pattern": "*.txt"})
-
+    def broken_search() -> tuple[dict[str, Any], bool]:
         with Library.open(docs, index_dir=tmp_path / "index", settings=settings) as opened:
-            return anyio.run(go, opened)
+            shape, failed = call_in(opened, "search_by_path", pattern="*.txt")
+            return shape, failed
 
     folder = library.index_dir
     (folder / "CURRENT").write_text("nonsense", encoding="utf-8")
-    mended = broken_search()
-    assert not mended.is_error
-    assert json.loads(mended.content[0].text)["matches"] == ["notes.txt"]
+    shape, failed = broken_search()
+    assert not failed
+    assert shape["matches"] == ["notes.txt"]
     (folder / "CURRENT").write_text("nonsense", encoding="utf-8")
     (folder / "writer.lock").unlink()
     (folder / "writer.lock").mkdir()  # No lock, no writing, no mending.
-    told = broken_search()
-    assert told.is_error
-    said, _ = error(json.loads(told.content[0].text), "INDEX_CORRUPT")
-    assert "rebuilt" in said
+    shape, failed = broken_search()
+    assert failed
+    assert "rebuilt" in error(shape, "INDEX_CORRUPT")[0]
 
 
 def test_the_unforeseen_becomes_internal(refused: Ask, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,9 +14,10 @@ from code_samples import FULL
 from lookfar.library import Library
 from lookfar.retrieve.answer.pack import tokens
 from lookfar.serve.mcp.server import make_server
-from lookfar.serve.tools.tool import Session, Tool
+from lookfar.serve.tools.tool import Session
 from lookfar.serve.toolsets.search_mcp import TOOLS
 
+TOOLSET = "search-mcp"
 Ask = Callable[..., dict[str, Any]]
 Put = Callable[..., None]
 Unmet = Callable[..., list[str]]
@@ -56,19 +57,8 @@ FILES = {
 }
 
 
-@pytest.fixture
-def tools() -> tuple[Tool, ...]:
-    return TOOLS
-
-
-@pytest.fixture
-def settings() -> dict[str, Any]:
-    return {"embed.provider": "hash", "index.workers": 1}
-
-
 @pytest.fixture(autouse=True)
-def indexed(put: Put, ask: Ask) -> None:
-    put(FILES)
+def indexed(written: None, ask: Ask) -> None:
     ask("create_index", confirm=True)
 
 

@@ -5,19 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
-from lookfar.serve.tools.tool import Tool
-from lookfar.serve.toolsets.search_mcp import TOOLS
-
+TOOLSET = "search-mcp"
 Ask = Callable[..., dict[str, Any]]
 Put = Callable[..., None]
 CODE = "def rotate_zebra(stripes):\n    return stripes[1:] + stripes[:1]\n"
-
-
-@pytest.fixture
-def tools() -> tuple[Tool, ...]:
-    return TOOLS
 
 
 def test_code_that_says_the_same_is_found_once(ask: Ask, put: Put) -> None:
