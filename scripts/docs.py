@@ -27,8 +27,8 @@ import click
 from click.testing import CliRunner
 
 from lookfar import config, errors
+from lookfar.config.foreign.systems import SYSTEMS
 from lookfar.serve.cli.main import cli
-from lookfar.serve.setup.systems import SYSTEMS
 from lookfar.serve.toolsets import load_toolset
 from lookfar.text.parse.formats import FORMATS
 from lookfar.text.parse.languages import LANGUAGES

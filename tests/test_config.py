@@ -21,6 +21,7 @@ from lookfar.errors import InvalidConfig, IOFailed
 
 EVERYTHING = {doc.key: doc for doc in describe()}
 TRUSTED = {
+    "memory.project_dir",
     *("index.dir", "sources.allow_hard_links", "sources.allow_secrets", "git.trusted"),
     # A cloned folder chooses no model, no service and no key.
     *(key for key in EVERYTHING if key.startswith("embed.")),

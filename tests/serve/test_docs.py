@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner
 
 from lookfar import config, errors
+from lookfar.config.foreign.systems import SYSTEMS
 from lookfar.serve.cli.main import cli
-from lookfar.serve.setup.systems import SYSTEMS
 from lookfar.serve.toolsets import ALL, NAMES
 
 ROOT = Path(__file__).parent.parent.parent

@@ -15,11 +15,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lookfar import config
+from lookfar.config.foreign.systems import SYSTEMS
 from lookfar.errors import InvalidArgument, InvalidConfig
 from lookfar.serve.cli.config import _SYSTEMS
 from lookfar.serve.cli.main import cli
 from lookfar.serve.setup.migration import Migration, migrate_text
-from lookfar.serve.setup.systems import SYSTEMS
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 
@@ -199,7 +199,7 @@ def test_search_mcp() -> None:
     }
     assert migration.own == {}
     assert {setting.theirs for setting in migration.unmatched} == {
-        *("docPatterns", "indexDocs", "chunkingStrategy", "hybridSearch.ftsEngine"),
+        *("chunkingStrategy", "hybridSearch.ftsEngine"),
         *("autoReindex.stalenessThresholdMs", "autoReindex.logActivity"),
     }
     off = of({**SEARCH_MCP, "autoReindex": {"enabled": False}})
@@ -232,6 +232,7 @@ def test_ragdocs() -> None:
         "embed.model": "BAAI/bge-small-en-v1.5",
         "embed.provider": "onnx",
         "memory.scope": "user",
+        "memory.dir": "~/.local/share/mcp-markdown-ragdocs/memories",
     }
     assert {setting.theirs for setting in migration.unmatched} == {
         *("indexing.documents_path", "worker.enabled", "projects"),
@@ -256,7 +257,7 @@ def test_document_db() -> None:
         "documents.chunk_chars": 500,
         "documents.overlap_chars": 50,
     }
-    assert [setting.theirs for setting in migration.unmatched] == ["dbPath", "deleteMode"]
+    assert [setting.theirs for setting in migration.unmatched] == ["deleteMode"]
     key = of("OPENAI_API_KEY=sk-very-secret\n", ".env", system="document-db")
     assert [setting.theirs for setting in key.unmatched] == ["OPENAI_API_KEY"]
     assert "sk-very-secret" not in json.dumps(key.as_dict())

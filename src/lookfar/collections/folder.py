@@ -61,8 +61,8 @@ class Folder(Files):
                 raise
             root = Root.absent(folder)
         load = partial(config.load, Path(root.path), explicit, environ)
-        files = config.settings_files(Path(root.path), environ)
         loaded = load()
+        files = (*config.settings_files(Path(root.path), environ), *loaded.foreign.watched)
         if loaded.sources.allow_hard_links:
             root = Root.open(folder, allow_hard_links=True)
         return cls(root, loaded, load, files)

@@ -9,6 +9,7 @@ comes with whatever was cloned, so it is not trusted.
 from __future__ import annotations
 
 from lookfar.config.environment import (
+    OPENAI_KEY as OPENAI_KEY,
     TOKENS_VARIABLE as TOKENS_VARIABLE,
     child_environment as child_environment,
     read_secret as read_secret,
@@ -53,6 +54,8 @@ from lookfar.config.settings import (
     IndexSettings as IndexSettings,
     MemorySettings as MemorySettings,
     Layer as Layer,
+    ForeignConfig as ForeignConfig,
+    ForeignNote as ForeignNote,
     SearchSettings as SearchSettings,
     ServeSettings as ServeSettings,
     Settings as Settings,

@@ -12,6 +12,8 @@ from typing import Final
 
 TOKENS_VARIABLE: Final = "LOOKFAR_TOKENS"
 """Not a setting, because settings can be listed."""
+OPENAI_KEY: Final = "OPENAI_API_KEY"
+"""The variable with the key of OpenAI."""
 
 
 def read_environment(environ: Mapping[str, str] | None) -> Mapping[str, str]:

@@ -53,7 +53,7 @@ def memory_folder(settings: Settings, root: str | Path) -> Path:
     if memory.scope == "user":
         return Path(memory.dir.replace(PROJECT_PLACEHOLDER, "user"))
     if memory.in_project:
-        return Path(root) / ".lookfar" / "memory"
+        return Path(root) / memory.project_dir
     real = os.path.realpath(root)
     key = hashlib.sha256(real.encode("utf-8", "surrogateescape")).hexdigest()[:16]
     name = re.sub(r"[^a-z0-9]+", "-", Path(real).name.lower()).strip("-") or "folder"
@@ -62,11 +62,12 @@ def memory_folder(settings: Settings, root: str | Path) -> Path:
 
 def expand_home(text: str, env: Mapping[str, str]) -> Path:
     if text == "~" or text.startswith(("~/", "~\\")):
-        return _home(env) / text[2:]
+        return home_folder(env) / text[2:]
     return Path(text)
 
 
-def _home(env: Mapping[str, str]) -> Path:
+def home_folder(env: Mapping[str, str]) -> Path:
+    """Return the user's home."""
     home = env.get("USERPROFILE" if sys.platform == "win32" else "HOME")
     return Path(home) if home else Path(os.path.expanduser("~"))
 
@@ -77,11 +78,11 @@ def _platform_dir(
     # Typed as str because type checkers treat branches for other platforms as dead code.
     platform: str = sys.platform
     if platform == "win32":
-        base = env.get(windows) or str(_home(env) / "AppData" / roaming)
+        base = env.get(windows) or str(home_folder(env) / "AppData" / roaming)
         return Path(base) / "lookfar"
     if platform == "darwin":
-        return _home(env) / "Library" / "Application Support" / "lookfar"
+        return home_folder(env) / "Library" / "Application Support" / "lookfar"
     folder = env.get(xdg, "")
     # The XDG specification says to ignore relative paths.
-    base_dir = Path(folder) if os.path.isabs(folder) else _home(env) / under_home
+    base_dir = Path(folder) if os.path.isabs(folder) else home_folder(env) / under_home
     return base_dir / "lookfar"

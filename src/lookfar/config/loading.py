@@ -1,7 +1,8 @@
 """Resolving settings from their layers.
 
-Layers, weakest first: default, preset, user file, project file, environment, explicit. Settings
-that were not set follow those that were (a larger ``chunk.max_tokens`` raises
+Layers, weakest first: default, preset, user file, project file, environment, explicit. If the
+toolset of another system is served, its configuration is part of these layers
+(:mod:`lookfar.config.foreign.reading`). Settings that were not set follow those that were (a larger ``chunk.max_tokens`` raises
 ``chunk.hard_max_tokens``, and a toolset chooses its preset); their origin is then ``derived``.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -68,7 +70,10 @@ def load(
         *_read_variables(env),
         *_flatten(explicit or {}, "explicit", "arguments"),
     ]
-    return _resolve([(item, check(item)) for item in given], env, cwd)
+    checked = [(item, check(item)) for item in given]
+    if system := _choose_system({item.key: value for item, value in checked}):
+        return _resolve_with_foreign(system, checked, root, env, cwd)
+    return _resolve(checked, env, cwd)
 
 
 def find_problems(
@@ -120,6 +125,8 @@ def describe_origin(
     key: str, settings: Settings, root: Path | None, environ: Mapping[str, str] | None = None
 ) -> str:
     """Say where the value of a setting comes from; empty for a default."""
+    if key in settings.foreign.places:
+        return settings.foreign.places[key]
     return {
         "user": str(config_file(environ)),
         "project": str(root / PROJECT_FILE) if root else PROJECT_FILE,
@@ -156,11 +163,45 @@ def _resolve(checked: list[tuple[Given, Value]], env: Mapping[str, str], cwd: Pa
 
 def _choose_preset(given: Mapping[str, Value]) -> str:
     """Return the preset that was given, or the one of the toolset if only one was named."""
-    if "preset" in given:
-        return str(given["preset"])
+    return str(given["preset"]) if "preset" in given else _choose_system(given)
+
+
+def _choose_system(given: Mapping[str, Value]) -> str:
+    """Return the system whose toolset is the only one; empty for any other choice."""
     toolsets = given.get("serve.toolset", ())
     names = set(toolsets) if isinstance(toolsets, tuple) else set()
     return names.pop() if len(names) == 1 and names <= PRESETS.keys() else ""
+
+
+def _resolve_with_foreign(
+    system: str,
+    ours: list[tuple[Given, Value]],
+    root: Path | None,
+    env: Mapping[str, str],
+    cwd: Path,
+) -> Settings:
+    """Resolve our settings together with the configuration of another system.
+
+    Values of theirs that contradict others are dropped, so they never prevent a start.
+    """
+    # Imported here: most processes serve no other system.
+    from lookfar.config.foreign.reading import read_foreign
+
+    known_cwd = Path.cwd() if cwd == Path() and env is read_environment(None) else cwd
+    foreign = read_foreign(system, ours, root, env, known_cwd if known_cwd.is_absolute() else None)
+    while True:
+        merged = foreign.merge(ours)
+        try:
+            settings = _resolve(merged, env, cwd)
+        except InvalidConfig as error:
+            keys = error.details.get("keys") or [error.details.get("key")]
+            every = [item.key for item, _ in foreign.checked]
+            if foreign.drop(keys, error.message) or foreign.drop(every, error.message):
+                continue
+            raise
+        chosen = settings.embed.provider == "remote" and foreign.key
+        embed = replace(settings.embed, key=foreign.key) if chosen else settings.embed
+        return replace(settings, embed=embed, foreign=foreign.summarise(merged))
 
 
 def _read_user_file(env: Mapping[str, str]) -> Iterator[Given]:

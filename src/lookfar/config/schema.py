@@ -119,7 +119,13 @@ def as_dict(settings: Settings) -> dict[str, Value]:
 def from_dict(values: Mapping[str, Value], origin: dict[str, Layer]) -> Settings:
     """Build the settings from a value for every dotted key."""
     sections = {
-        name: cls(**{item.name: values[f"{name}.{item.name}"] for item in fields(cls)})
+        name: cls(
+            **{
+                item.name: values[f"{name}.{item.name}"]
+                for item in fields(cls)
+                if "rule" in item.metadata
+            }
+        )
         for name, cls in SECTIONS.items()
     }
     return Settings(preset=str(values["preset"]), origin=origin, **sections)

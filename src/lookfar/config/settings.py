@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from lookfar.config.presets import PRESETS
@@ -185,6 +186,9 @@ class EmbedSettings:
     retries: int = setting(
         4, "How often a failed request is retried.", low=0, high=20, trusted=True
     )
+    key: str = field(default="", repr=False)
+    """The key of the service if it was given with the configuration of another system. It is not
+    a setting, because settings can be listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -477,7 +481,10 @@ class MemorySettings:
         trusted=True,
     )  # fmt: skip
     in_project: bool = setting(
-        False, "Keep the memories of a project inside it, in .lookfar/memory.", trusted=True
+        False, "Keep the memories of a project inside it, in memory.project_dir.", trusted=True
+    )
+    project_dir: str = setting(
+        ".lookfar/memory", "Folder of memories inside a project.", trusted=True
     )
     dir: str = setting(
         "",
@@ -575,6 +582,37 @@ class ServeSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ForeignNote:
+    """A setting or a file of another system that has no effect, and why."""
+
+    place: str
+    """The file, or the name of a variable."""
+    key: str
+    """Their setting; empty if the whole file has no effect."""
+    reason: str
+
+    def __str__(self) -> str:
+        parts = dict.fromkeys((self.place, self.key)) if self.key else ()
+        return ": ".join((*parts, self.reason))
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignConfig:
+    """What was read of the configuration of the system whose toolset is served."""
+
+    system: str = ""
+    files: tuple[Path, ...] = ()
+    """The files that exist."""
+    watched: tuple[Path, ...] = ()
+    """The files that are read if they exist."""
+    places: Mapping[str, str] = field(default_factory=dict)
+    """Where a setting of ours comes from, by its key."""
+    notes: tuple[ForeignNote, ...] = ()
+    enabled: bool = True
+    """False if that configuration says to offer no tools."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Every setting, resolved. ``origin`` maps a dotted key to the layer that set it."""
 
@@ -596,3 +634,4 @@ class Settings:
     documents: DocumentsSettings = DocumentsSettings()
     serve: ServeSettings = ServeSettings()
     origin: Mapping[str, Layer] = field(default_factory=dict, compare=False)
+    foreign: ForeignConfig = field(default_factory=ForeignConfig, compare=False)

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from lookfar.config import EmbedSettings
 
 _OPENAI = "api.openai.com"
-_OPENAI_KEY = "OPENAI_API_KEY"
 _TRANSIENT = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))
 _TOO_LONG = frozenset((400, 413, 422))
 _DEFAULT_TOKENS = 8000
@@ -250,9 +249,11 @@ class RemoteEmbedder:
 
     @property
     def _key_name(self) -> str:
-        return self._settings.key_env or (_OPENAI_KEY if self._host == _OPENAI else "")
+        return self._settings.key_env or (config.OPENAI_KEY if self._host == _OPENAI else "")
 
     def _key(self) -> str:
+        if self._key_name == config.OPENAI_KEY and self._settings.key:
+            return self._settings.key
         return config.read_secret(self._key_name) if self._key_name else ""
 
     def _headers(self) -> dict[str, str]:

@@ -34,9 +34,10 @@ def policy_from(settings: Settings, root: str = "") -> Policy:
     root_path, index_path = PurePath(root), PurePath(os.path.realpath(settings.index.dir))
     both_known = bool(root and settings.index.dir)
     inside = both_known and index_path != root_path and index_path.is_relative_to(root_path)
+    memories = (f"/{settings.memory.project_dir}",) if settings.memory.in_project else ()
     return Policy(
         include=sources.include,
-        exclude=(*DEFAULT_EXCLUDE, *sources.exclude),
+        exclude=(*DEFAULT_EXCLUDE, *sources.exclude, *memories),
         respect_ignore_files=sources.respect_ignore_files,
         max_file_bytes=sources.max_file_bytes,
         max_depth=sources.max_depth,

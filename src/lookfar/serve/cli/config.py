@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _SYSTEMS: Final = ("anvil", "msrl", "ragdocs", "document-db", "search-mcp")
-"""The same as in :mod:`lookfar.serve.setup.systems`, which ``--help`` must not import."""
+"""The same as in :mod:`lookfar.config.foreign.systems`, which ``--help`` must not import."""
 
 
 def _project_option(command: Any) -> Any:
@@ -73,7 +73,9 @@ def show(
 ) -> None:
     """Show settings, their values and where these come from.
 
-    SECTION selects the settings that start with it, such as search or search.rerank.
+    SECTION selects the settings that start with it, such as search or search.rerank. With a
+    toolset of another system (--set serve.toolset=msrl), settings of its configuration that have
+    no effect are listed, too.
     """
     from lookfar.config import describe
 
@@ -90,7 +92,7 @@ def show(
     ]
     shapes = [{**_shape(key, resolved, root), "default": _plain(docs[key].default)} for key in keys]
     if as_json:
-        write_json({"settings": shapes})
+        write_json({"settings": shapes, **_shape_foreign(resolved)})
         return
     from lookfar.serve.show import render
 
@@ -102,6 +104,8 @@ def show(
         if rows
         else "All settings have their defaults."
     )
+    for note in resolved.foreign.notes:
+        click.echo(safe_name(f"no effect: {note}"), err=True)
 
 
 @examples("lookfar config get search.top_k", "lookfar config get embed.provider --path docs --json")
@@ -313,6 +317,16 @@ def _shape(key: str, resolved: Settings, root: Path) -> dict[str, Any]:
         "origin": resolved.origin[key],
         "place": describe_origin(key, resolved, root),
     }
+
+
+def _shape_foreign(resolved: Settings) -> dict[str, Any]:
+    """Describe the configuration of another system, where its toolset is chosen."""
+    foreign = resolved.foreign
+    if not foreign.system:
+        return {}
+    notes = [{"place": n.place, "key": n.key, "reason": n.reason} for n in foreign.notes]
+    files = [str(file) for file in foreign.files]
+    return {"foreign": {"system": foreign.system, "files": files, "notes": notes}}
 
 
 def _plain(value: Value) -> Any:

@@ -62,6 +62,17 @@ def reindex(path: tuple[str, ...], quiet: bool, as_json: bool, **options: Any) -
         _index_folders(library, quiet, as_json, rebuild=True)
 
 
+def _rebuild_ragdocs(settings: tuple[str, ...], **options: Any) -> None:
+    """Rebuild the index that the toolset ragdocs uses; an alias for its users."""
+    assert index.callback is not None
+    index.callback(settings=("serve.toolset=ragdocs", *settings), **options | {"rebuild": True})
+
+
+rebuild_index = click.Command(
+    "rebuild-index", callback=_rebuild_ragdocs, params=index.params, hidden=True
+)
+
+
 def _index_folders(library: Library, quiet: bool, as_json: bool, *, rebuild: bool) -> None:
     shapes: list[json_shapes.Json] = []
     for name in library.collections:

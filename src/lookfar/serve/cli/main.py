@@ -17,12 +17,12 @@ from lookfar.serve.cli.documents import documents
 from lookfar.serve.cli.eval import eval_
 from lookfar.serve.cli.exits import GuardedGroup, write
 from lookfar.serve.cli.history import history
-from lookfar.serve.cli.index import index, reindex, status
+from lookfar.serve.cli.index import index, rebuild_index, reindex, status
 from lookfar.serve.cli.logs import logs
 from lookfar.serve.cli.memory import memory, remember
 from lookfar.serve.cli.read import outline, read, related
 from lookfar.serve.cli.search_command import search
-from lookfar.serve.cli.serve import mcp, serve
+from lookfar.serve.cli.serve import mcp, run, serve
 from lookfar.serve.cli.setup import setup
 from lookfar.serve.cli.snapshots import snapshots
 from lookfar.serve.cli.verify import verify
@@ -36,6 +36,7 @@ _COMMANDS = (
     *(eval_, setup, doctor, verify, config, logs, copy, delete),
     *(mcp, serve, tokens, daemon),
     completion,
+    *(run, rebuild_index),  # Hidden aliases for users of ragdocs.
 )
 
 

@@ -17,15 +17,18 @@ from lookfar.serve.cli.options import (
 from lookfar.serve.daemon import endpoint
 from lookfar.serve.daemon.client_session import run_mcp
 from lookfar.serve.daemon.session_options import (
+    DB,
+    DOCS,
     NO_DAEMON,
     OFFER_OPTIONS,
+    add_docs,
     build_session_options,
 )
 
 
 def _server_options(command: Any) -> Any:
     """Add the options that both servers take."""
-    rows = [session_option(option) for option in OFFER_OPTIONS]
+    rows = [session_option(option) for option in (*OFFER_OPTIONS, DOCS, DB)]
     for option in reversed((*rows, index_dir_option, set_option, verbose_option)):
         command = option(command)
     return command
@@ -75,7 +78,8 @@ def serve(
     """
     from lookfar.serve.http.listen import listen
 
-    request = endpoint.make_request("mcp", path, build_session_options(options))
+    paths = add_docs(path, options)
+    request = endpoint.make_request("mcp", paths, build_session_options(options))
     given = {
         "serve.host": host,
         "serve.port": port,
@@ -85,6 +89,15 @@ def serve(
     }
     request.options["settings"] |= {key: value for key, value in given.items() if value is not None}
     listen(request, _announce)
+
+
+def _serve_ragdocs(toolset: tuple[str, ...], **options: Any) -> None:
+    """Serve over HTTP as ragdocs does; an alias for its users."""
+    assert serve.callback is not None
+    serve.callback(toolset=toolset or ("ragdocs",), **options)
+
+
+run = click.Command("run", callback=_serve_ragdocs, params=serve.params, hidden=True)
 
 
 def _announce(address: str) -> None:

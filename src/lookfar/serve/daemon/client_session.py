@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from lookfar.serve.daemon import endpoint, relay
-from lookfar.serve.daemon.session_options import build_session_options
+from lookfar.serve.daemon.session_options import add_docs, build_session_options
 
 SERVICES: Final = "lookfar.serve.daemon.services:services"
 
@@ -17,6 +17,7 @@ SERVICES: Final = "lookfar.serve.daemon.services:services"
 def run_mcp(paths: tuple[str, ...], given: Mapping[str, Any]) -> int:
     """Serve one client on stdin and stdout, and return the exit code."""
     options = build_session_options(given)
+    paths = add_docs(paths, given)
     if given.get("no_daemon"):
         return _serve_in_process(endpoint.make_request("mcp", paths, options))
     return relay.run(

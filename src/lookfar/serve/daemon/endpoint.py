@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import lookfar
-from lookfar.config import child_environment, data_dir
+from lookfar.config import OPENAI_KEY, child_environment, data_dir
 from lookfar.errors import IndexBusy, IOFailed, LookfarError, PermissionDenied, from_os_error
 
 MAX_REQUEST_BYTES: Final = 256 * 1024
@@ -48,6 +48,10 @@ _ANSWER_SECONDS: Final = 5.0
 _MAX_SOCKET_PATH: Final = 100
 _LOGIN_FOLDERS: Final = "/run/user"
 _HOME_VARIABLES: Final = ("HOME", "USERPROFILE", "LOCALAPPDATA", "APPDATA")
+_SETTINGS_PREFIXES: Final = ("LOOKFAR_", "XDG_", "MSRL_")
+_SETTINGS_VARIABLES: Final = (*_HOME_VARIABLES, OPENAI_KEY)
+"""With the prefixes: the variables that settings are read from. The key of OpenAI is used where
+its presence chooses a model (toolset document-db); it is never logged or written to a file."""
 _LOGS: Final = "See its log: lookfar daemon logs"
 
 
@@ -125,7 +129,7 @@ def make_request(
     env = {
         name: value
         for name, value in child_environment({}).items()
-        if name.startswith(("LOOKFAR_", "XDG_")) or name in _HOME_VARIABLES
+        if name.startswith(_SETTINGS_PREFIXES) or name in _SETTINGS_VARIABLES
     }
     # Relative paths in options and variables are relative to this folder, not to the daemon's.
     return ClientRequest(kind, cwd, tuple(paths), dict(options or {}), env | {"PWD": cwd})

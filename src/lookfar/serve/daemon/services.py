@@ -53,6 +53,10 @@ _LIGHT = ("about", "statuses")
 _SESSION_THREADS: Final = 16
 """Concurrent calls of one session, so that it cannot use up the threads of others."""
 
+_VAULT_TOOLSET: Final = "msrl"
+_VAULT_VARIABLE: Final = "MSRL_VAULT_ROOT"
+"""The folder that MSRL serves, if the command line names none."""
+
 T = TypeVar("T")
 
 
@@ -82,13 +86,15 @@ class Offer:
     write: bool
 
     @classmethod
-    def from_settings(cls, settings: config.ServeSettings) -> Offer:
+    def from_settings(cls, settings: config.Settings) -> Offer:
+        serve = settings.serve
+        tools = offered(load_tools(serve.toolset), serve.write)
         return cls(
-            offered(load_tools(settings.toolset), settings.write),
-            settings.results,  # type: ignore[arg-type]
-            not settings.underscores,
-            settings.enhanced_descriptions,
-            settings.write,
+            tools if settings.foreign.enabled else (),
+            serve.results,  # type: ignore[arg-type]
+            not serve.underscores,
+            serve.enhanced_descriptions,
+            serve.write,
         )
 
     @property
@@ -117,9 +123,12 @@ def resolve_roots(request: ClientRequest) -> list[str]:
     """
     if request.paths:
         return [str(Path(request.cwd, path)) for path in request.paths]
-    root = project_root(request.cwd)
-    if root is None and frozenset(load_request_settings(request).serve.toolset) == OWN_DATA:
+    toolset = frozenset(load_request_settings(request).serve.toolset)
+    if toolset == OWN_DATA:
         return []
+    if toolset == {_VAULT_TOOLSET} and request.env.get(_VAULT_VARIABLE):
+        return [str(Path(request.cwd, request.env[_VAULT_VARIABLE]))]
+    root = project_root(request.cwd)
     if root is None:
         raise ProjectNotDetected(
             f"No project was found in {request.cwd!r} or its parent folders.",
@@ -131,6 +140,18 @@ def resolve_roots(request: ClientRequest) -> list[str]:
 def load_request_settings(request: ClientRequest, root: str | None = None) -> config.Settings:
     """Load the settings of a request for one folder."""
     return config.load(Path(root) if root else None, read_overrides(request), request.env)
+
+
+def log_foreign(settings: config.Settings) -> None:
+    """Log which files of another system are in force, and which of their settings are not."""
+    foreign = settings.foreign
+    if foreign.files:
+        _log.info("configuration of %s: %s", foreign.system, ", ".join(map(str, foreign.files)))
+    if settings.embed.key:
+        model, service = settings.embed.model, settings.embed.base_url
+        _log.warning("%s is set: texts are sent to %s (%s)", config.OPENAI_KEY, service, model)
+    for note in foreign.notes:
+        _log.warning("configuration of %s: %s", foreign.system, note)
 
 
 def read_overrides(request: ClientRequest) -> dict[str, Any]:
@@ -195,15 +216,17 @@ async def _run_in_thread(work: Callable[[], T], *, abandon: bool = False) -> T:
 def _prepare(request: ClientRequest) -> tuple[list[str], Offer]:
     """Return the folders of a session and what it offers."""
     roots = resolve_roots(request)
-    return roots, Offer.from_settings(load_request_settings(request, *roots[:1]).serve)
+    settings = load_request_settings(request, *roots[:1])
+    log_foreign(settings)
+    return roots, Offer.from_settings(settings)
 
 
 def _fallback_offer(request: ClientRequest) -> Offer:
     """Return what to offer without a library: the requested tools if the settings can be read."""
     try:
-        return Offer.from_settings(load_request_settings(request, None).serve)
+        return Offer.from_settings(load_request_settings(request, None))
     except LookfarError:
-        return Offer.from_settings(config.load(None, environ={}).serve)
+        return Offer.from_settings(config.load(None, environ={}))
 
 
 async def _serve_session(

@@ -6,6 +6,7 @@ The short path (:mod:`lookfar.serve.entry`) parses with this table and does not 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -26,6 +27,14 @@ class SessionOption(NamedTuple):
 INDEX_DIR: Final = SessionOption(
     "--index-dir", "index_dir", "The folder in which all indexes are stored.",
     takes_value=True, metavar="DIR",
+)  # fmt: skip
+DOCS: Final = SessionOption(
+    "--docs", "docs", "A folder to serve, like PATH; an option of Anvil.",
+    takes_value=True, repeatable=True, metavar="DIR",
+)  # fmt: skip
+DB: Final = SessionOption(
+    "--db", "db", "A file in whose folder all indexes are stored; an option of Anvil.",
+    takes_value=True, metavar="FILE",
 )  # fmt: skip
 NO_DAEMON: Final = SessionOption(
     "--no-daemon", "no_daemon", "Serve from this process instead of the shared daemon."
@@ -50,7 +59,9 @@ OFFER_OPTIONS: Final = (
         "--enhanced", "enhanced", "Use longer tool descriptions.", "serve.enhanced_descriptions"
     ),
 )  # fmt: skip
-_MCP_OPTIONS: Final = {option.flag: option for option in (NO_DAEMON, *OFFER_OPTIONS, INDEX_DIR)}
+_MCP_OPTIONS: Final = {
+    option.flag: option for option in (NO_DAEMON, *OFFER_OPTIONS, INDEX_DIR, DOCS, DB)
+}
 
 
 def parse_plain_session(
@@ -93,7 +104,15 @@ def build_session_options(given: Mapping[str, Any]) -> dict[str, Any]:
     for option in OFFER_OPTIONS:
         if value := given.get(option.name):
             settings[option.setting] = list(value) if option.repeatable else value
-    return {"index_dir": given.get("index_dir") or "", "settings": settings}
+    index_dir = given.get("index_dir") or os.path.dirname(given.get("db") or "")
+    if given.get("db") and not index_dir:
+        index_dir = "."  # A file name without a folder is in the current one.
+    return {"index_dir": index_dir, "settings": settings}
+
+
+def add_docs(paths: Sequence[str], given: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the folders to serve: those of ``--docs`` after the arguments."""
+    return (*paths, *(given.get("docs") or ()))
 
 
 def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from lookfar.serve.daemon.pool import Pool
 from lookfar.serve.daemon.services import (
     Offer,
     load_request_settings,
+    log_foreign,
     read_overrides,
     resolve_roots,
 )
@@ -170,8 +171,8 @@ class _Connection(H11Protocol):
 def listen(request: ClientRequest, on_ready: Callable[[str], None]) -> None:
     """Serve until Ctrl-C; ``on_ready`` gets the address once the server accepts connections."""
     roots = resolve_roots(request)
-    settings = load_request_settings(request, *roots[:1]).serve
-    offer = Offer.from_settings(settings)
+    loaded = load_request_settings(request, *roots[:1])
+    settings, offer = loaded.serve, Offer.from_settings(loaded)
     tokens = Tokens(config.tokens_file(settings, request.env), config.read_tokens(request.env))
     if not tokens.needed and not _is_loopback(settings.host):
         raise TokenNeeded(
@@ -206,6 +207,7 @@ def listen(request: ClientRequest, on_ready: Callable[[str], None]) -> None:
             stopping=lambda: changes.closed,
         )
         stack.enter_context(logging_to(settings.log_file, settings.log_level))
+        log_foreign(loaded)
         anyio.run(_serve, app, bound, changes, lambda: on_ready(_format_url(settings.host, bound)))
 
 

@@ -614,6 +614,7 @@ def _config(session: Session, _given: NoInput, _: Call) -> Result:
     settings = folder.settings
     project_file = Path(folder.root.path, config.PROJECT_FILE)
     path = project_file if project_file.is_file() else config.config_file()
+    path = settings.foreign.files[-1] if settings.foreign.files else path
     include, exclude = settings.sources.include or ("**/*",), settings.sources.exclude
     extensions = (extension for known in FORMATS for extension in known.extensions)
     shape: Json = {

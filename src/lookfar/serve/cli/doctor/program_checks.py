@@ -107,6 +107,10 @@ def check_settings(subject: Subject) -> Iterator[Finding]:
         findings += [Finding("settings", "error", error.message, error.hint) for error in errors]
     yield from findings
     if not findings:
-        _ = subject.library.settings  # Raises for bad variables and command line options.
+        foreign = subject.library.settings.foreign  # Raises for bad variables and options.
+        for note in foreign.notes:
+            yield Finding("settings", "warning", f"No effect ({foreign.system}): {note}",
+                          "Remove it, or set ours: see docs/migration.md.")  # fmt: skip
+        read += map(str, foreign.files)
         files = ", ".join(read) or "no file; all settings have their defaults"
         yield Finding("settings", "ok", f"Settings: {files}.")

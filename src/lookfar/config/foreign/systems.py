@@ -1,122 +1,33 @@
 """The settings of the five systems that Lookfar can replace, and our counterparts.
 
-:mod:`lookfar.serve.setup.migration` converts files with these tables, and the documentation
-shows the same rows.
+``lookfar config migrate`` and :mod:`lookfar.config.foreign.reading` convert files with these
+tables, and the documentation shows the same rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import Final
 
-_CHARS_PER_TOKEN: Final = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One setting of another system."""
-
-    theirs: str
-    """Its dotted key, or the name of an environment variable."""
-    ours: str = ""
-    """Empty if there is no counterpart."""
-    note: str = ""
-    """How our setting differs, or why there is none."""
-    as_ours: Callable[[Any], Any] = lambda value: value
-    """Converts a value. Returns None if no setting is needed, and a dict for several settings."""
-
-
-@dataclass(frozen=True, slots=True)
-class System:
-    """Another system and its settings. Its name is also the name of a preset."""
-
-    name: str
-    title: str
-    where: str
-    """Where its configuration is."""
-    rows: tuple[Row, ...]
-    ignored: str = "\0"
-    """The prefix of keys that are not settings."""
-    finish: Callable[[dict[str, Any]], dict[str, Any]] = lambda settings: settings
-    """Converts settings that depend on each other."""
-
-
-# --- converting values --------------------------------------------------------------------------
-
-
-def _chars_to_tokens(chars: Any) -> Any:
-    return round(chars / _CHARS_PER_TOKEN) if _is_number(chars) else chars
-
-
-def _chars_to_limits(chars: Any) -> Any:
-    return {
-        "chunk.max_tokens": _chars_to_tokens(chars),
-        "chunk.hard_max_tokens": _chars_to_tokens(chars),
-    }
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-_DEFAULT_GLOBS: Final = frozenset(
-    (
-        *("**/*", "**/.*", ".git/**", "**/.git/**", "node_modules/**", "**/node_modules/**"),
-        *(".obsidian/**", ".msrl/**", "**/*~", "**/*.tmp", "**/.venv/**", "**/venv/**"),
-        *("**/build/**", "**/dist/**", "**/__pycache__/**", "**/.pytest_cache/**"),
-        *("**/.mcp-markdown-ragdocs/**", "**/*-egg-info/**"),
-    )
+from lookfar.config.foreign.rows import (
+    Row,
+    System,
+    chars_to_limits,
+    chars_to_tokens,
+    choose_folder,
+    database_folder,
+    documents_folder,
+    finish_ragdocs,
+    hub_model,
+    ignored_patterns,
+    log_level,
+    memory_place,
+    model_folder,
+    only_if,
+    parser_globs,
+    skip_docs,
+    synonyms,
+    useful_globs,
 )
-
-
-def _useful_globs(patterns: Any) -> Any:
-    """Drop patterns for what Lookfar reads or skips anyway."""
-    if not isinstance(patterns, list):
-        return patterns
-    return [pattern for pattern in patterns if pattern not in _DEFAULT_GLOBS] or None
-
-
-def _only_if(theirs: Any, ours: Any) -> Callable[[Any], Any]:
-    """Convert the value ``theirs`` to ``ours``, and any other to nothing."""
-    return lambda value: ours if value == theirs else None
-
-
-def _log_level(name: Any) -> Any:
-    return {"warn": "warning"}.get(name, name)
-
-
-def _model_folder(path: Any) -> Any:
-    """Convert the path of a weights file to the folder that contains the model."""
-    if not isinstance(path, str):
-        return path
-    file = PurePosixPath(path)
-    folder = file.parent if file.suffix == ".onnx" else file
-    return {"embed.model": str(folder), "embed.provider": "onnx"}
-
-
-def _hub_model(name: Any) -> Any:
-    return None if name == "local" else {"embed.model": name, "embed.provider": "onnx"}
-
-
-def _synonyms(table: Any) -> Any:
-    if not isinstance(table, Mapping):
-        return table
-    return [f"{word}={meaning}" for word, meaning in table.items()]
-
-
-def _scale_weights(settings: dict[str, Any]) -> dict[str, Any]:
-    """Scale the two weights so that they add up to 1."""
-    keys = ("search.vector_weight", "search.keyword_weight")
-    weights = [settings.get(key, 1.0) for key in keys]
-    if not set(keys) & set(settings) or not all(map(_is_number, weights)) or sum(weights) <= 0:
-        return settings
-    share = round(weights[0] / sum(weights), 4)
-    return {**settings, keys[0]: share, keys[1]: round(1 - share, 4)}
-
-
-# --- the systems --------------------------------------------------------------------------------
 
 _FOLDER: Final = "The folder is an argument of each command: lookfar search QUERY PATH."
 _AUTOMATIC: Final = "The index decides how vectors are stored and searched."
@@ -129,7 +40,7 @@ MSRL: Final = System(
     "`VAULT/.msrl/config.json`, and variables",
     (
         Row("vaultRoot", note=_FOLDER),
-        Row("embedding.modelPath", "embed.model", _ONNX, _model_folder),
+        Row("embedding.modelPath", "embed.model", _ONNX, model_folder),
         Row("embedding.tokenizerPath", note="The tokenizer is read from the model's folder."),
         Row("embedding.maxSequenceLength", "embed.max_tokens"),
         Row("embedding.numThreads", "embed.threads"),
@@ -159,20 +70,24 @@ MSRL: Final = System(
             "lifecycle.ignoredPatterns",
             "sources.exclude",
             "Except patterns for what is skipped anyway.",
-            _useful_globs,
+            ignored_patterns,
         ),
         Row("watcher.enabled", "watch.enabled"),
         Row("watcher.debounceMs", "watch.debounce_ms"),
-        Row("logLevel", "serve.log_level", "`warn` is `warning`.", _log_level),
-        Row("MSRL_ENABLED", note="Remove the server from the client's settings instead."),
-        Row("MSRL_VAULT_ROOT", note=_FOLDER),
-        Row("MSRL_LOG_LEVEL", "serve.log_level", "", _log_level),
-        Row("MSRL_MODEL_PATH", "embed.model", _ONNX, _model_folder),
+        Row("logLevel", "serve.log_level", "`warn` is `warning`.", log_level),
+        Row("MSRL_ENABLED", note="With the toolset `msrl`, `false` offers no tools."),
+        Row(
+            "MSRL_VAULT_ROOT",
+            note="With the toolset `msrl`, the folder to serve if the command names none.",
+        ),
+        Row("MSRL_LOG_LEVEL", "serve.log_level", "", log_level),
+        Row("MSRL_MODEL_PATH", "embed.model", _ONNX, model_folder),
         Row("MSRL_EMBEDDING_THREADS", "embed.threads"),
         Row("MSRL_EMBEDDING_NUM_THREADS", "embed.threads"),
         Row("MSRL_WATCHER_ENABLED", "watch.enabled"),
         Row("MSRL_WATCHER_DEBOUNCE_MS", "watch.debounce_ms"),
     ),
+    variables="MSRL_",
 )
 
 SEARCH_MCP: Final = System(
@@ -180,17 +95,27 @@ SEARCH_MCP: Final = System(
     "Search MCP",
     "`~/.mcp/search/indexes/HASH/config.json`",
     (
-        Row("include", "sources.include", "`**/*` is the default.", _useful_globs),
-        Row("exclude", "sources.exclude", "", _useful_globs),
+        Row("include", "sources.include", "`**/*` is the default.", useful_globs),
+        Row("exclude", "sources.exclude", "", useful_globs),
         Row("respectGitignore", "sources.respect_ignore_files"),
         Row("maxFileSize", "sources.max_file_bytes"),
         Row("maxFiles", "sources.max_files"),
-        Row("docPatterns", note="A file's format says whether it is documentation or code."),
-        Row("indexDocs", note="To skip documentation, add its files to sources.exclude."),
+        Row(
+            "docPatterns",
+            "sources.exclude",
+            "Only if `indexDocs` is `false`: a file's format says whether it is documentation.",
+            lambda patterns: {"~docs": patterns},
+        ),
+        Row(
+            "indexDocs",
+            "sources.exclude",
+            "`false` excludes the files that match `docPatterns`.",
+            lambda wanted: {"~index_docs": wanted},
+        ),
         Row("extractComments", "search.comments"),
         Row("chunkingStrategy", note="Code is always split by its syntax."),
         Row(
-            "hybridSearch.enabled", "search.mode", "`false` is `vector`.", _only_if(False, "vector")
+            "hybridSearch.enabled", "search.mode", "`false` is `vector`.", only_if(False, "vector")
         ),
         Row("hybridSearch.ftsEngine", note="There is only one keyword engine."),
         Row("hybridSearch.defaultAlpha", "search.alpha"),
@@ -200,9 +125,9 @@ SEARCH_MCP: Final = System(
             "queryExpansion.customExpansions",
             "search.synonyms",
             "Each as `WORD=MEANING`.",
-            _synonyms,
+            synonyms,
         ),
-        Row("autoReindex.enabled", "index.max_auto_files", "`false` is 0.", _only_if(False, 0)),
+        Row("autoReindex.enabled", "index.max_auto_files", "`false` is 0.", only_if(False, 0)),
         Row("autoReindex.checkEveryNSearches", "index.check_every_searches"),
         Row("autoReindex.maxAutoReindexFiles", "index.max_auto_files"),
         Row(
@@ -214,6 +139,7 @@ SEARCH_MCP: Final = System(
         Row("indexingStrategy", "watch.strategy"),
     ),
     ignored="_",
+    finish=skip_docs,
 )
 
 DOCUMENT_DB: Final = System(
@@ -221,14 +147,24 @@ DOCUMENT_DB: Final = System(
     "Document DB",
     "`.env`, and the constants of its source",
     (
-        Row("OPENAI_API_KEY", note="Keep the variable; it is read if embed.provider is remote."),
-        Row("dbPath", note="Databases have names and are stored in documents.dir."),
+        Row(
+            "OPENAI_API_KEY",
+            note="Keep it: with the toolset `document-db` it chooses `text-embedding-3-small`"
+            " of OpenAI, unless a model is set.",
+        ),
+        Row(
+            "dbPath",
+            "documents.dir",
+            "The folder of the file, unless `dbDirectory` is set.",
+            database_folder,
+        ),
         Row("dbDirectory", "documents.dir"),
         Row("chunkSize", "documents.chunk_chars"),
         Row("chunkOverlap", "documents.overlap_chars"),
         Row("defaultTopK", "search.top_k"),
         Row("deleteMode", note="Deleted documents are always erased from every file."),
     ),
+    finish=choose_folder,
 )
 
 ANVIL: Final = System(
@@ -236,10 +172,10 @@ ANVIL: Final = System(
     "Anvil",
     "`anvil.config.json`, and options of its command",
     (
-        Row("docs", note=_FOLDER),
-        Row("db", note="Indexes are stored in index.dir, one folder each."),
-        Row("maxChunkSize", "chunk.max_tokens", _CHARS, _chars_to_limits),
-        Row("minChunkSize", "chunk.min_tokens", _CHARS, _chars_to_tokens),
+        Row("docs", note="The folder is an argument: `lookfar mcp DOCS`, or `--docs DOCS`."),
+        Row("db", note="`--db FILE` stores the index in the folder of FILE."),
+        Row("maxChunkSize", "chunk.max_tokens", _CHARS, chars_to_limits),
+        Row("minChunkSize", "chunk.min_tokens", _CHARS, chars_to_tokens),
     ),
 )
 
@@ -251,18 +187,23 @@ RAGDOCS: Final = System(
         Row("server.host", "serve.host"),
         Row("server.port", "serve.port"),
         Row("projects", note="Each project is a folder; a command takes several."),
-        Row("indexing.documents_path", note=_FOLDER),
+        Row(
+            "indexing.documents_path",
+            "sources.include",
+            "A folder below the project; others are arguments: `lookfar mcp FOLDER`.",
+            documents_folder,
+        ),
         Row("indexing.index_path", "index.dir"),
         Row(
             "indexing.recursive",
             note="Subfolders are always included; sources.include selects files.",
         ),
-        Row("indexing.include", "sources.include", "`**/*` is the default.", _useful_globs),
+        Row("indexing.include", "sources.include", "`**/*` is the default.", useful_globs),
         Row(
             "indexing.exclude",
             "sources.exclude",
             "Except patterns for what is skipped anyway.",
-            _useful_globs,
+            useful_globs,
         ),
         Row(
             "indexing.exclude_hidden_dirs",
@@ -270,11 +211,16 @@ RAGDOCS: Final = System(
         ),
         Row("indexing.reconciliation_interval_seconds", "watch.reconcile_seconds"),
         Row("indexing.embedding_workers", "index.workers"),
-        Row("parsers", note="The format of a file decides how it is parsed."),
+        Row(
+            "parsers",
+            "sources.include",
+            "Its globs, unless `indexing.include` is set; the format decides how a file is parsed.",
+            parser_globs,
+        ),
         Row("chunking.strategy", note="Documents are always split at their headings."),
-        Row("chunking.min_chunk_chars", "chunk.min_tokens", _CHARS, _chars_to_tokens),
-        Row("chunking.max_chunk_chars", "chunk.max_tokens", _CHARS, _chars_to_limits),
-        Row("chunking.overlap_chars", "chunk.overlap_tokens", _CHARS, _chars_to_tokens),
+        Row("chunking.min_chunk_chars", "chunk.min_tokens", _CHARS, chars_to_tokens),
+        Row("chunking.max_chunk_chars", "chunk.max_tokens", _CHARS, chars_to_limits),
+        Row("chunking.overlap_chars", "chunk.overlap_tokens", _CHARS, chars_to_tokens),
         Row(
             "chunking.include_parent_headers",
             note="A chunk always includes the headings above it.",
@@ -298,7 +244,7 @@ RAGDOCS: Final = System(
         ),
         Row("search.semantic_weight", "search.vector_weight", "As a share of the sum of both."),
         Row("search.keyword_weight", "search.keyword_weight", "As a share of the sum of both."),
-        Row("search.recency_bias", "search.recency", "0 is `false`.", _only_if(0, False)),
+        Row("search.recency_bias", "search.recency", "0 is `false`.", only_if(0, False)),
         Row("search.rrf_k_constant", "search.rrf_k"),
         Row("search.min_confidence", "search.min_confidence"),
         Row("search.max_chunks_per_doc", "search.per_document"),
@@ -338,10 +284,15 @@ RAGDOCS: Final = System(
             "llm.embedding_model",
             "embed.model",
             "`local` is the model that comes with Lookfar.",
-            _hub_model,
+            hub_model,
         ),
         Row("memory.enabled", note="Memories are always available."),
-        Row("memory.storage_strategy", "memory.scope"),
+        Row(
+            "memory.storage_strategy",
+            "memory.in_project",
+            "`project` is `.memories` in the project, `user` the folder of ragdocs in your home.",
+            memory_place,
+        ),
         Row("memory.recency_boost_days", "memory.recent_days"),
         Row("memory.recency_boost_factor", "memory.recent_factor"),
         Row(
@@ -349,7 +300,7 @@ RAGDOCS: Final = System(
             note="Sessions share one daemon; to avoid it, use lookfar mcp --no-daemon.",
         ),
     ),
-    finish=_scale_weights,
+    finish=finish_ragdocs,
 )
 
 SYSTEMS: Final = {system.name: system for system in (ANVIL, MSRL, RAGDOCS, DOCUMENT_DB, SEARCH_MCP)}
