@@ -2,7 +2,9 @@
 
 Layers, weakest first: default, preset, user file, project file, environment, explicit. If the
 toolset of another system is served, its configuration is part of these layers
-(:mod:`lookfar.config.foreign.reading`). Settings that were not set follow those that were (a larger ``chunk.max_tokens`` raises
+(:mod:`lookfar.config.foreign.reading`).
+
+Settings that were not set follow those that were (a larger ``chunk.max_tokens`` raises
 ``chunk.hard_max_tokens``, and a toolset chooses its preset); their origin is then ``derived``.
 """
 
