@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from lookfar.config import Settings
     from lookfar.edit.editor import Editor
     from lookfar.index.keeper import Pass
-    from lookfar.index.progress import OnProgress
+    from lookfar.index.progress import OnProgress, Progress
     from lookfar.index.strategies import Work
     from lookfar.model import Edit
     from lookfar.ports import Snapshot
@@ -188,14 +188,20 @@ class Files(Collection):
                 self.store.set_aside(damage.developer, wait_seconds=wait_seconds)
             return run()
 
-    def start_index(self, *, rebuild: bool = False, only: Several[str] | None = None) -> None:
+    def start_index(
+        self,
+        *,
+        rebuild: bool = False,
+        only: Several[str] | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> None:
         """Index in the background; raises ``IndexBusy`` if a pass is running in any process."""
         self.refuse_sealed()
         self.passes.acquire_or_refuse()
         try:
             self.store.refuse_busy()
             self.passes.began = timestamp()
-            options = {"rebuild": rebuild, "only": only}
+            options = {"rebuild": rebuild, "only": only, "on_progress": on_progress}
             self.background = Thread(
                 target=self._index_in_background, kwargs=options, name="lookfar-index", daemon=True
             )
@@ -205,10 +211,16 @@ class Files(Collection):
             self.passes.lock.release()
             raise
 
-    def _index_in_background(self, **options: Any) -> None:
+    def _index_in_background(self, on_progress: OnProgress | None, **options: Any) -> None:
         passes = self.passes
+
+        def report(progress: Progress) -> None:
+            passes.stop_if_closing(progress)
+            if on_progress is not None:
+                on_progress(progress)
+
         try:
-            self._index(on_progress=passes.stop_if_closing, wait_seconds=PATIENCE, **options)
+            self._index(on_progress=report, wait_seconds=PATIENCE, **options)
         except LookfarError as error:
             passes.failure = error
         except Closing:
@@ -481,6 +493,11 @@ class Files(Collection):
     def unwatch(self) -> None:
         """Stop following, after the running pass."""
         self.following.stop()
+
+    def forget_unwatch(self) -> None:
+        """Forget that following was turned off, so that it may begin again."""
+        if self.following.wanted is False:
+            self.following.wanted = None
 
     # -- closing -----------------------------------------------------------------
 

@@ -49,6 +49,9 @@ class SourcesSettings:
         False, "Also read text files of unknown formats, such as LICENSE or schema.prisma."
     )
     respect_ignore_files: bool = setting(True, "Skip what .gitignore files exclude.")
+    generated: bool = setting(
+        False, "Also read dependencies and build output, such as vendor, build and out."
+    )
     max_file_bytes: int = setting(
         1_048_576, "Skip larger files.", low=1, high=1_073_741_824, size=True
     )
@@ -93,6 +96,9 @@ class ChunkSettings:
         "code-aware",
         "Split code along definitions (code-aware, ast) or by length (character, markdown).",
         choices=("code-aware", "ast", "character", "markdown"),
+    )
+    with_headings: bool = setting(
+        True, "Begin a section's first chunk with its heading; if false, headings are in no chunk."
     )
     code_max_tokens: int = setting(
         0, "Target size of a chunk of code; 0 means the same as other documents.",
@@ -535,6 +541,11 @@ class ServeSettings:
         "auto",
         "Results as text, as structured data, or as each client needs them (auto).",
         choices=("auto", "text", "structured"),
+    )
+    offsets: str = setting(
+        "characters",
+        "Count the offsets of msrl.query in Unicode characters, or in UTF-16 units as JavaScript.",
+        choices=("characters", "utf16"),
     )
     underscores: bool = setting(False, "Use underscores instead of dots in tool names.")
     enhanced_descriptions: bool = setting(False, "Use longer tool descriptions.")

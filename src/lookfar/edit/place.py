@@ -25,6 +25,8 @@ from lookfar.store.catalogue.heading_paths import (
 )
 
 _MAX_LISTED = 10
+_PREAMBLE = ("",)
+"""The path of the text before the first heading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,8 @@ class Place:
     section: Section | None = None
     everything: bool = False
     """No part was named. Lines from the first to the last are a span instead."""
+    preamble: bool = False
+    """The text between the front matter and the first heading, which may be blank."""
 
 
 def find(document: Document, target: Target, path: str | Sequence[str] = ()) -> Place:
@@ -43,6 +47,10 @@ def find(document: Document, target: Target, path: str | Sequence[str] = ()) -> 
     ``path`` is a complete heading path and is compared with case.
     """
     lines = Lines(document.text)
+    if not isinstance(path, str) and tuple(path) == _PREAMBLE:
+        starts = (section.span.start for section in document.sections if section.level)
+        end = min(starts, default=len(document.text))
+        return Place(lines.span(document.body, end), preamble=True)
     if path:
         section = _find_path(document, path)
         return Place(section.span, section)

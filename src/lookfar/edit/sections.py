@@ -71,6 +71,8 @@ def replace(document: Document, place: Place, text: str, *, whole: bool) -> Draf
         if whole:
             return _replace_whole(document, place.section, new)
         return _replace_own(document, place.section, new, keep=False)
+    if place.preamble:
+        return _replace_preamble(document, place, new, keep=False)
     if place.everything:
         core = _core(document.text, document.body, len(document.text))
         lead = "\n" if document.body and core[0] == document.body else ""
@@ -89,6 +91,8 @@ def append(document: Document, place: Place, text: str) -> Draft:
         raise InvalidArgument("There is nothing to append.", hint="Give some text.")
     if place.section is not None:
         return _replace_own(document, place.section, new, keep=True)
+    if place.preamble:
+        return _replace_preamble(document, place, new, keep=True)
     if place.everything:
         end = len(document.text)
         lead = _blank_before(document.text, end)
@@ -430,6 +434,20 @@ def _replace_own(document: Document, section: Section, new: str, *, keep: bool) 
         position += sum(1 for other in sections if section.body <= other.span.start < end)
     entries[position:position] = _unmatched(inner)
     return Draft((change,), tuple(entries), edited=index)
+
+
+def _replace_preamble(document: Document, place: Place, new: str, *, keep: bool) -> Draft:
+    """Replace the text before the first heading, or with ``keep`` add to it."""
+    text, body, end = document.text, place.span.start, place.span.end
+    first, last = _core(text, body, end)
+    blank = first == last
+    follows = ("\n",) if (body if blank else last) == end < len(text) else ()
+    lead = "\n" if (blank and body) or (keep and not blank) else ""
+    start = last if keep and not blank else first
+    pieces = (f"{lead}{new}\n", *follows) if new else ()
+    change = Change(start if new else body, start if blank else last, pieces)
+    span = (start + len(lead), start + len(lead) + len(new) + 1) if new else None
+    return Draft((change,), (), tuple(_entries(_sections(document))), span=span)
 
 
 def _replace_whole(document: Document, section: Section, new: str) -> Draft:

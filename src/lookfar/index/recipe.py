@@ -38,6 +38,7 @@ def policy_from(settings: Settings, root: str = "") -> Policy:
     return Policy(
         include=sources.include,
         exclude=(*DEFAULT_EXCLUDE, *sources.exclude, *memories),
+        generated=sources.generated,
         respect_ignore_files=sources.respect_ignore_files,
         max_file_bytes=sources.max_file_bytes,
         max_depth=sources.max_depth,
@@ -61,6 +62,7 @@ def sizes_from(settings: Settings) -> Sizes:
         min_tokens=chunking.min_tokens,
         overlap_tokens=chunking.overlap_tokens,
         merge_small=chunking.merge_small,
+        with_headings=chunking.with_headings,
         code_max_tokens=chunking.code_max_tokens,
         code_overlap_tokens=chunking.code_overlap_tokens,
         split_blocks=chunking.split_blocks,
@@ -77,6 +79,7 @@ def epoch_fingerprint(settings: Settings, embedder: Embedder | None) -> str:
     cutting = f"chunking {CHUNKING}; code {CODE_CHUNKING}; {sizes}"
     cutting += " split blocks" * sizes.split_blocks + " by length" * (not sizes.by_definitions)
     cutting += " in characters" * sizes.by_length
+    cutting += " without headings" * (not sizes.with_headings)
     recipe = f"format {FORMAT}; {cutting}; model {model}"
     recipe += f"; terms {TERMS} in {fields}"
     # Other rules mask other characters, so texts stored under the old rules must go.

@@ -21,7 +21,8 @@ class Edit:
     target: str
     """A document or a part of it, in any form that ``read`` accepts."""
     path: str | Sequence[str] = ()
-    """Heading path of a section, from the root and case-sensitive; ``target`` is then a URI."""
+    """Heading path of a section, from the root and case-sensitive; ``target`` is then a URI.
+    The text before the first heading has the path ``("",)``."""
     text: str = ""
     heading: str = ""
     """Heading of the new section or document; for ``rename``, the new title."""

@@ -5,15 +5,18 @@ document, no limit per document and no trust in the model.
 
 A score is ``vector * cosine + keyword * bm25``, where negative cosines count as 0 and BM25 is
 divided by the best among the candidates. The best chunks are chosen first and joined afterwards, so
-there may be fewer hits than asked for.
+there may be fewer hits than asked for. Only chunks of one section are joined, so that the heading
+path of a hit is that of all its text.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
+from lookfar.common.utf16 import count_units
 from lookfar.retrieve.answer.diversify import Passage, join_chunks
 from lookfar.retrieve.answer.excerpt import cite
 from lookfar.retrieve.ranking import Ranking, Source
@@ -23,21 +26,35 @@ from lookfar.retrieve.stages.wording import score_word_pairs
 if TYPE_CHECKING:
     from lookfar.config import SearchSettings
     from lookfar.model import Hit, Incomplete
+    from lookfar.ports import Place
 
 SearchFunction = Callable[
     [Sequence[Source], "SearchSettings", bool], "tuple[list[Hit], list[Incomplete]]"
 ]
 """From the collections to cited hits; the flag says whether scores are explained."""
 
-MEANING = "vector"
-WORDS = "keyword"
+
+class Shares(NamedTuple):
+    """What the score of a hit consists of, before it is weighted; from 0 to 1."""
+
+    vector: float
+    keyword: float
 
 
-def make_share_search(*, vector: float, keyword: float, gap: int) -> SearchFunction:
-    """Return a search with these shares that joins spans less than ``gap`` characters apart."""
+class ShareSearch:
+    """A search with fixed weights. Use each for one question: it keeps the shares of its hits."""
 
-    def answer(
-        sources: Sequence[Source], settings: SearchSettings, explain: bool
+    def __init__(self, *, vector: float, keyword: float, gap: int, utf16: bool = False) -> None:
+        """Spans less than ``gap`` characters apart are joined; ``utf16`` counts offsets so."""
+        self._vector = vector
+        self._keyword = keyword
+        self._gap = gap
+        self._utf16 = utf16
+        self.shares: dict[str, Shares] = {}
+        """By the id of a hit's best chunk."""
+
+    def __call__(
+        self, sources: Sequence[Source], settings: SearchSettings, explain: bool
     ) -> tuple[list[Hit], list[Incomplete]]:
         ranking = collect_candidates(sources, settings)
         candidates = ranking.candidates
@@ -45,20 +62,25 @@ def make_share_search(*, vector: float, keyword: float, gap: int) -> SearchFunct
         # Words in the same order as in the question count up to twice.
         words = [candidate.keyword * (1 + beside.get(candidate, 0.0)) for candidate in candidates]
         most = max(words, default=0.0) or 1.0
-        by_meaning = [vector * min(max(candidate.vector, 0.0), 1.0) for candidate in candidates]
-        by_words = [keyword * score / most for score in words]
-        ranking = ranking.add_step(MEANING, by_meaning, lambda c: f"cosine {c.vector:.3f}")
-        ranking = ranking.add_step(WORDS, by_words, lambda c: f"bm25 {c.keyword:.3f}")
+        shares = [
+            Shares(min(max(candidate.vector, 0.0), 1.0), score / most)
+            for candidate, score in zip(candidates, words, strict=True)
+        ]
+        by_meaning = [self._vector * share.vector for share in shares]
+        by_words = [self._keyword * share.keyword for share in shares]
+        ranking = ranking.add_step("vector", by_meaning, lambda c: f"cosine {c.vector:.3f}")
+        ranking = ranking.add_step("keyword", by_words, lambda c: f"bm25 {c.keyword:.3f}")
         best = [at for at in ranking.order() if ranking.scores[at] > 0][: ranking.plan.top_k]
+        self.shares = {candidates[at].place.id.hex(): shares[at] for at in best}
         hits, stale = cite(
-            _join_passages(ranking, best, gap),
+            _join_passages(ranking, best, self._gap),
             sources,
             max_chars=settings.max_excerpt_chars,
             explain=ranking.explain if explain else None,
         )
+        if self._utf16:
+            hits = _count_in_utf16(hits, sources)
         return hits, [*ranking.notes, *stale]
-
-    return answer
 
 
 def _join_passages(ranking: Ranking, best: Sequence[int], gap: int) -> list[Passage]:
@@ -68,16 +90,41 @@ def _join_passages(ranking: Ranking, best: Sequence[int], gap: int) -> list[Pass
         documents[ranking.candidates[at].document].append(at)
     runs: list[list[int]] = []
     for group in documents.values():
-        end = -1
+        previous: Place | None = None
         for at in sorted(group, key=lambda at: ranking.candidates[at].place.start):
             place = ranking.candidates[at].place
-            if end >= 0 and place.start < end + gap:
+            near = previous is not None and place.start < previous.end + gap
+            if previous is not None and near and _are_one_section(previous, place):
                 runs[-1].append(at)
             else:
                 runs.append([at])
-            end = max(end, place.end)
+            previous = place
     passages = [join_chunks(ranking, run) for run in runs]
     return sorted(
         passages,
         key=lambda passage: (-passage.score, passage.place.uri, passage.start, passage.source),
     )
+
+
+def _are_one_section(earlier: Place, later: Place) -> bool:
+    """Whether two chunks are parts of one section. Titles may repeat, so positions decide."""
+    apart = later.part - earlier.part
+    return earlier.path == later.path and apart == later.ordinal - earlier.ordinal
+
+
+def _count_in_utf16(hits: Sequence[Hit], sources: Sequence[Source]) -> list[Hit]:
+    """Return the hits with offsets in UTF-16 units."""
+    by_name = {source.collection: source for source in sources}
+    texts: dict[tuple[str, str, bool], str] = {}
+    counted = []
+    for hit in hits:
+        source, current = by_name[hit.collection], hit.state in ("same", "moved")
+        key = hit.collection, hit.uri, current
+        if key not in texts:
+            text = source.read(hit.uri) if current else None
+            texts[key] = source.snapshot.text(hit.uri) or "" if text is None else text
+        text = texts[key]
+        start = count_units(text[: hit.span.start])
+        end = start + count_units(text[hit.span.start : hit.span.end])
+        counted.append(replace(hit, span=replace(hit.span, start=start, end=end)))
+    return counted

@@ -401,7 +401,6 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     *(
         ("msrl.doc.insert_section", {**WRITING["msrl.doc.insert_section"], **changes})
         for changes in (
-            {"parent_heading_path": ""},
             {"parent_heading_path": "Infra → "},
             {"parent_heading_path": " → Infra"},
             {"heading": ""},
@@ -420,7 +419,6 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
         (tool, {**WRITING[tool], **changes})
         for tool in ("msrl.doc.replace_section", "msrl.doc.append_to_section")
         for changes in (
-            {"heading_path": ""},
             {"heading_path": "Infra →  → Backups"},
             {"content_md": 3},
             {"content_md": "# Other\n"},
@@ -432,7 +430,6 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     *(
         ("msrl.doc.move_section", {**WRITING["msrl.doc.move_section"], **changes})
         for changes in (
-            {"to_parent_heading_path": ""},
             {"from_heading_path": " "},
             {"to_parent_heading_path": "Infra → Kubernetes → k3s"},
         )

@@ -3,7 +3,8 @@
 However many sessions use a folder, it has one index, one model and one file watcher. A folder
 that was not used for a while releases its model; one that no session has open is closed later.
 Neither happens while the folder is being indexed. The file watcher starts once there is an
-index. A folder that cannot be opened is an error of the session that asked for it.
+index; sessions of some toolsets have that built as soon as they begin. A folder that cannot be
+opened is an error of the session that asked for it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lookfar import config
@@ -25,7 +26,9 @@ from lookfar.collections.folder import Folder
 from lookfar.errors import LookfarError
 from lookfar.library import Library
 from lookfar.retrieve.locate.address import format_address
+from lookfar.serve.daemon.watch_choices import WatchChoices
 from lookfar.serve.tools.tool import Session
+from lookfar.serve.toolsets.startup import start_first_index
 
 if TYPE_CHECKING:
     from lookfar.serve.mcp.changes import Changes
@@ -48,6 +51,8 @@ class _Shared:
     resting: bool = False
     calls: int = 0
     listeners: list[tuple[Changes, str]] = field(default_factory=list)
+    watch: WatchChoices | None = None
+    """Which of its users want it watched; None for databases alone."""
 
     @property
     def busy(self) -> bool:
@@ -96,10 +101,12 @@ class Pool:
         environ: Mapping[str, str] | None = None,
         write: bool = False,
         changes: Changes | None = None,
+        index_at_start: bool = False,
     ) -> Iterator[Session]:
         """Open the folders of one session, or databases alone if there are no ``paths``.
 
-        ``changes`` is notified when documents of the folders change.
+        ``changes`` is notified when documents of the folders change. With ``index_at_start``,
+        folders without an index are indexed in the background.
         """
         used: list[_Shared] = []
         try:
@@ -121,9 +128,24 @@ class Pool:
             ]
             for shared, listener in listeners:
                 shared.listeners.append(listener)
+            choices = [shared.watch for shared in used if shared.watch is not None]
+            session = Session(
+                library,
+                write=write,
+                call=lambda: self._call(used),
+                choose_watch=lambda enabled, debounce_ms: _choose_watch(
+                    choices, session, enabled, debounce_ms
+                ),
+            )
+            for choice in choices:
+                choice.join(session, eager=index_at_start)
+            for folder in folders if index_at_start else ():
+                start_first_index(folder)
             try:
-                yield Session(library, write=write, call=lambda: self._call(used))
+                yield session
             finally:
+                for choice in choices:
+                    choice.leave(session)
                 for shared, listener in listeners:
                     shared.listeners.remove(listener)
         finally:
@@ -132,12 +154,16 @@ class Pool:
 
     def _acquire_folder(self, folder: Folder) -> _Shared:
         databases = Databases(lambda: folder.settings, lambda: folder.embedder)
-        shared = self._acquire(_Shared(folder, databases, (folder.root.path, folder.settings)))
+        # Whether a session may write is a matter of the session, not of the folder.
+        settings = replace(folder.settings, serve=replace(folder.settings.serve, write=False))
+        watch = WatchChoices(folder)
+        opened = _Shared(folder, databases, (folder.root.path, settings), watch=watch)
+        shared = self._acquire(opened)
         if shared.folder is folder:
             folder.passes.on_activated.append(
                 lambda older, newer: self._notify(folder, shared.listeners, older, newer)
             )
-        self._watch(shared)
+            folder.passes.on_activated.append(lambda *_: watch.start_after_index())
         return shared
 
     def _acquire_databases(self, settings: config.Settings) -> _Shared:
@@ -176,18 +202,8 @@ class Pool:
                     shared.calls -= 1
                     shared.used = time.monotonic()
             for shared in used:
-                self._watch(shared)
-
-    def _watch(self, shared: _Shared) -> None:
-        """Start the file watcher once there is an index, unless watching was turned off."""
-        folder = shared.folder
-        if folder is None or not folder.settings.watch.enabled:
-            return
-        if folder.watch_wanted is None and folder.indexed:
-            try:
-                folder.watch()
-            except LookfarError:
-                _log.exception("cannot watch %s", folder.root.path)
+                if shared.watch is not None:
+                    shared.watch.start_if_wanted()
 
     def _notify(
         self, folder: Folder, listeners: list[tuple[Changes, str]], older: int, newer: int
@@ -250,6 +266,14 @@ class Pool:
             remaining, self._shared = list(self._shared.values()), {}
         for shared in remaining:
             shared.close()
+
+
+def _choose_watch(
+    choices: Sequence[WatchChoices], session: Session, enabled: bool, debounce_ms: int
+) -> None:
+    """Turn watching of all folders of a session on or off for it."""
+    for choice in choices:
+        choice.choose(session, enabled, debounce_ms)
 
 
 def _trim_memory() -> None:

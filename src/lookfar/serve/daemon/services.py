@@ -33,7 +33,8 @@ from lookfar.serve.daemon.project import ProjectNotDetected, project_root
 from lookfar.serve.mcp.changes import Changes
 from lookfar.serve.mcp.server import Results, internal_error, make_server
 from lookfar.serve.tools.tool import Session, Tool, offered
-from lookfar.serve.toolsets import OWN_DATA, load_tools
+from lookfar.serve.toolsets import INDEXED_AT_START, OWN_DATA, load_tools
+from lookfar.serve.toolsets.startup import progress_on_stderr
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -84,6 +85,8 @@ class Offer:
     dots: bool
     enhanced: bool
     write: bool
+    index_at_start: bool
+    """Whether the folders of a session are indexed and watched as soon as it begins."""
 
     @classmethod
     def from_settings(cls, settings: config.Settings) -> Offer:
@@ -95,6 +98,7 @@ class Offer:
             not serve.underscores,
             serve.enhanced_descriptions,
             serve.write,
+            not INDEXED_AT_START.isdisjoint(serve.toolset),
         )
 
     @property
@@ -189,6 +193,7 @@ async def serve_mcp(pool: Pool, request: ClientRequest, read: Any, write: Any) -
             environ=request.env,
             write=offer.write,
             changes=changes,
+            index_at_start=offer.index_at_start,
         )
         session = await _run_in_thread(context.__enter__)
     except LookfarError as error:
@@ -300,7 +305,8 @@ def serve_in_process(request: ClientRequest) -> int:
         finally:
             pool.close()
 
-    anyio.run(run)
+    with progress_on_stderr():
+        anyio.run(run)
     return 0
 
 

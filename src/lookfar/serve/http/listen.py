@@ -182,6 +182,8 @@ def listen(request: ClientRequest, on_ready: Callable[[str], None]) -> None:
     with ExitStack() as stack:
         traces = stack.enter_context(_tracing(settings))
         bound = stack.enter_context(_open_socket(settings.host, settings.port))
+        stack.enter_context(logging_to(settings.log_file, settings.log_level))
+        log_foreign(loaded)
         changes = Changes()
         pool = Pool()
         stack.callback(pool.close)
@@ -192,6 +194,7 @@ def listen(request: ClientRequest, on_ready: Callable[[str], None]) -> None:
                 environ=request.env,
                 write=offer.write,
                 changes=changes,
+                index_at_start=offer.index_at_start,
             )
         )
         watch = Watch(
@@ -206,8 +209,6 @@ def listen(request: ClientRequest, on_ready: Callable[[str], None]) -> None:
             watch=watch,
             stopping=lambda: changes.closed,
         )
-        stack.enter_context(logging_to(settings.log_file, settings.log_level))
-        log_foreign(loaded)
         anyio.run(_serve, app, bound, changes, lambda: on_ready(_format_url(settings.host, bound)))
 
 

@@ -145,11 +145,17 @@ class Session:
         *,
         write: bool = False,
         call: Callable[[], AbstractContextManager[None]] = nullcontext,
+        choose_watch: Callable[[bool, int], None] | None = None,
     ) -> None:
-        """Create a session. ``call`` surrounds each call, to keep open what it uses."""
+        """Create a session. ``call`` surrounds each call, to keep open what it uses.
+
+        ``choose_watch`` turns watching on or off for as long as the session lasts, with a pause
+        in milliseconds after changes; without it, the folders of the library are watched directly.
+        """
         self._library = library
         self.write = write
         self.call = call
+        self._choose_watch = choose_watch
         self.memory: dict[str, Any] = {}
         """State that a toolset keeps between calls."""
 
@@ -160,6 +166,15 @@ class Session:
             raise self._library
         reachable = REACHABLE.get()
         return self._library.only(reachable) if reachable else self._library
+
+    def watch(self, enabled: bool, debounce_ms: int) -> None:
+        """Watch the folders of this session, or stop that until it ends."""
+        if self._choose_watch is not None:
+            self._choose_watch(enabled, debounce_ms)
+        elif enabled:
+            self.library.watch(debounce_ms=debounce_ms)
+        else:
+            self.library.unwatch()
 
 
 class WritesNotAllowed(LookfarError):
@@ -319,4 +334,5 @@ def _short(value: Any) -> Any:
         return value if len(value) <= 200 else f"{value[:200]}… ({len(value):,} characters)"
     if value is None or isinstance(value, (bool, int, float)):
         return value
-    return f"({type(value).__name__})"
+    written = json.dumps(value, ensure_ascii=False, default=str)
+    return value if len(written) <= 200 else f"{written[:200]}… ({len(written):,} characters)"

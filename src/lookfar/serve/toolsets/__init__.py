@@ -37,6 +37,10 @@ OWN_DATA: Final = frozenset({"document-db"})
 also allows its writes."""
 
 
+INDEXED_AT_START: Final = frozenset({"msrl"})
+"""Toolsets whose systems index their folder and watch it as soon as they start."""
+
+
 def load_toolset(name: str) -> tuple[Tool, ...]:
     if name not in _TABLES:
         raise InvalidArgument(f"Unknown toolset {name!r}.", hint=f"Toolsets: {', '.join(NAMES)}.")

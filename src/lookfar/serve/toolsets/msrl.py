@@ -1,39 +1,30 @@
 """The ``msrl`` toolset: search and index a Markdown vault, with fixed hybrid weights.
 
 Results have the shapes that MSRL's clients know: snake_case from ``msrl.query``, camelCase from
-the other tools. Errors are ``{"code", "message", "details"}`` with MSRL's codes.
+the other tools. Errors are ``{"code", "message", "details"}`` with MSRL's codes. A vault without an
+index is indexed when the session begins, and again at the next call if its index was deleted.
 
 Lookfar has no shards; a non-empty index is reported as one.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
 from lookfar.collections.read_documents import titles
 from lookfar.collections.rulings import measure_files
-from lookfar.errors import (
-    IndexBusy,
-    IndexCorrupt,
-    IndexTooNew,
-    InvalidArgument,
-    IOFailed,
-    LookfarError,
-    ModelUnavailable,
-    NotFound,
-    NotIndexed,
-    RootNotFound,
-)
+from lookfar.common.utf16 import count_units, cut_units
+from lookfar.config.presets import PRESETS
+from lookfar.errors import IndexBusy, InvalidArgument, NotIndexed
 from lookfar.model import Filters, Hit
-from lookfar.retrieve.fixed_shares import MEANING, WORDS, make_share_search
-from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
+from lookfar.retrieve.fixed_shares import Shares, ShareSearch
+from lookfar.serve.tools.tool import Call, Handler, Input, Json, Result, Session, Tool
 from lookfar.serve.toolsets import msrl_documents
 from lookfar.serve.toolsets.common import Filled
+from lookfar.serve.toolsets.msrl_errors import complete_details, refusal
 from lookfar.serve.toolsets.single import (
     WRITER_WAIT_SECONDS,
     build_warning,
@@ -41,20 +32,30 @@ from lookfar.serve.toolsets.single import (
     format_utc,
     get_only_folder,
 )
+from lookfar.serve.toolsets.startup import start_first_index
 
 if TYPE_CHECKING:
     from lookfar.collections.folder import Folder
+    from lookfar.errors import LookfarError
 
-_VECTOR_WEIGHT, _BM25_WEIGHT = 0.75, 0.25
-_MERGE_GAP = 200
-_ARROW = " → "
-_DEBOUNCE_KEY = "msrl.debounce_ms"
-_ERRNO = re.compile(r"\[(E[A-Z0-9]+)\]")
-_READ_MESSAGE = re.compile(r"while (reading|opening|examining)\b")
+_WATCH_KEY = "msrl.watch"
+"""Where a session remembers whether it watches, and with which pause."""
 
 
-def _get_folder(session: Session) -> Folder:
-    return get_only_folder(session, "msrl")
+def _open_vault(session: Session) -> tuple[Folder, LookfarError | None]:
+    """Return the vault, and why it cannot be indexed if it has no index and none is being built."""
+    folder = get_only_folder(session, "msrl")
+    if folder.indexed or folder.building_since:
+        return folder, None
+    return folder, folder.failure or start_first_index(folder)
+
+
+def _get_setting(folder: Folder, key: str) -> Any:
+    """Return a setting, or MSRL's default where the user and the preset say nothing."""
+    section, _, name = key.partition(".")
+    if folder.settings.origin.get(key, "default") == "default":
+        return PRESETS["msrl"][key]
+    return getattr(getattr(folder.settings, section), name)
 
 
 # --- msrl.query ---------------------------------------------------------------------------------
@@ -80,21 +81,29 @@ class QueryInput(Input):
 
 
 def _query(session: Session, given: QueryInput, call: Call) -> Result:
-    folder = _get_folder(session)
+    folder, failure = _open_vault(session)
     if not folder.indexed:
-        building = " It is being built." if folder.building_since else ""
-        raise NotIndexed(f"Nothing is indexed yet.{building}", hint="Call msrl.reindex first.")
+        raise _report_no_index(folder, failure)
+    top_k, most = given.top_k, given.max_excerpt_chars
+    if "top_k" not in given.model_fields_set:
+        top_k = _get_setting(folder, "search.top_k")
+    if "max_excerpt_chars" not in given.model_fields_set:
+        most = _get_setting(folder, "search.max_excerpt_chars")
+    utf16 = _get_setting(folder, "serve.offsets") == "utf16"
+    search = ShareSearch(
+        vector=_get_setting(folder, "search.vector_weight"),
+        keyword=_get_setting(folder, "search.keyword_weight"),
+        gap=_get_setting(folder, "search.merge_gap"),
+        utf16=utf16,
+    )
     try:
         answer = session.library.search(
             given.query,
             mode="hybrid",
-            top_k=given.top_k,
+            top_k=top_k,
             filters=_build_filters(given.filters),
-            explain=True,
-            tuned=replace(folder.settings.search, max_excerpt_chars=given.max_excerpt_chars),
-            answering=make_share_search(
-                vector=_VECTOR_WEIGHT, keyword=_BM25_WEIGHT, gap=_MERGE_GAP
-            ),
+            tuned=replace(folder.settings.search, max_excerpt_chars=most),
+            answering=search,
             on_progress=call.on_progress(),
         )
     except InvalidArgument as error:
@@ -102,16 +111,27 @@ def _query(session: Session, given: QueryInput, call: Call) -> Result:
     meta: Json = {"took_ms": round(answer.took_ms, 3)}
     if given.debug.include_shards_searched:
         meta["shards_searched"] = [0] if folder.status(check=False).counts.chunks else []
-    if warning := build_warning(answer):
+    if warning := build_warning(answer, "corrected"):
         meta["note"] = warning
+    shares = search.shares if given.debug.include_scores else None
 
     def render(rows: int, chars: int) -> Json:
-        scores = given.debug.include_scores
-        results = [_render_hit(hit, chars, scores=scores) for hit in answer.hits[:rows]]
+        results = [_render_hit(hit, chars, shares, utf16=utf16) for hit in answer.hits[:rows]]
         return {"results": results, "meta": meta}
 
-    shape = fit_to_budget(len(answer.hits), given.max_excerpt_chars, render)
-    return Result(shape, "", verbatim=True)
+    return Result(fit_to_budget(len(answer.hits), most, render), "", verbatim=True)
+
+
+def _report_no_index(folder: Folder, failure: LookfarError | None) -> NotIndexed:
+    if failure is not None:
+        return NotIndexed(
+            f"Nothing is indexed, because the last build failed: {failure.message}",
+            hint=f"{failure.hint} Then call msrl.reindex.",
+        )
+    progress = folder.passes.describe_progress()
+    return NotIndexed(
+        f"The vault is being indexed{progress}.", hint="Ask again once msrl.status says 'ready'."
+    )
 
 
 def _build_filters(given: QueryFilters) -> Filters:
@@ -130,20 +150,22 @@ def _add_query_details(error: InvalidArgument, query: str) -> InvalidArgument:
     return InvalidArgument(error.message, hint=error.hint, details=details)
 
 
-def _render_hit(hit: Hit, chars: int, *, scores: bool) -> Json:
+def _render_hit(hit: Hit, chars: int, shares: dict[str, Shares] | None, *, utf16: bool) -> Json:
+    excerpt = cut_units(hit.text, chars) if utf16 else hit.text[:chars]
+    length = count_units(excerpt) if utf16 else len(excerpt)
     shape: Json = {
         "doc_uri": hit.uri,
-        "heading_path": _ARROW.join(hit.path),
+        "heading_path": msrl_documents.join_titles(hit.path),
         "start_char": hit.span.start,
         "end_char": hit.span.end,
-        "excerpt": hit.text[:chars],
-        "excerpt_truncated": hit.truncated or len(hit.text) > chars,
+        "excerpt": excerpt,
+        "excerpt_truncated": length < hit.span.end - hit.span.start,
     }
-    if scores:
-        shares = {step.stage: float(step.value) for step in hit.explanation}
+    if shares is not None:
+        own = shares.get(hit.chunk_id, Shares(0.0, 0.0))
         shape["score"] = hit.score
-        shape["vector_score"] = round(shares.get(MEANING, 0.0) / _VECTOR_WEIGHT, 6)
-        shape["bm25_score"] = round(shares.get(WORDS, 0.0) / _BM25_WEIGHT, 6)
+        shape["vector_score"] = round(own.vector, 6)
+        shape["bm25_score"] = round(own.keyword, 6)
     return shape
 
 
@@ -155,10 +177,12 @@ class StatusInput(Input):
 
 
 def _status(session: Session, _given: StatusInput, _: Call) -> Result:
-    folder = _get_folder(session)
-    failure = folder.failure
+    folder, failure = _open_vault(session)
+    if folder.indexed:
+        failure = folder.failure
+    waiting = bool(folder.building_since) or not (folder.indexed or failure)
     shape: Json = {
-        "state": "building" if folder.building_since else "error" if failure else "ready",
+        "state": "building" if waiting else "error" if failure else "ready",
         "snapshotId": None,
         "snapshotTimestamp": None,
         "stats": {"docs": 0, "nodes": 0, "leaves": 0, "shards": 0},
@@ -181,13 +205,18 @@ def _status(session: Session, _given: StatusInput, _: Call) -> Result:
 
 
 def _make_snapshot_id(created_at: str, number: int) -> str:
-    return f"{re.sub(r'[-:]', '', format_utc(created_at))}-g{number}"
+    """Return the time of a generation without colons, and its number: two may share a second."""
+    return f"{format_utc(created_at).replace(':', '')}-g{number}"
 
 
 def _render_watcher(session: Session, folder: Folder) -> Json:
+    wanted, debounce_ms = session.memory.get(
+        _WATCH_KEY, (folder.settings.watch.enabled, _get_setting(folder, "watch.debounce_ms"))
+    )
     watching = folder.watching()
-    debounce_ms = session.memory.get(_DEBOUNCE_KEY, folder.settings.watch.debounce_ms)
-    return {"enabled": watching is not None and watching.running, "debounceMs": debounce_ms}
+    # Before there is an index, the watcher waits for it.
+    running = not folder.indexed or (watching is not None and watching.running)
+    return {"enabled": wanted and running, "debounceMs": debounce_ms}
 
 
 # --- msrl.reindex -------------------------------------------------------------------------------
@@ -200,11 +229,17 @@ class ReindexInput(Input):
 
 
 def _reindex(session: Session, given: ReindexInput, call: Call) -> Result:
-    folder = _get_folder(session)
+    folder = get_only_folder(session, "msrl")
     only = _select_documents(folder, given)
     rebuild = given.scope == "full"
     if not given.wait:
-        folder.start_index(rebuild=rebuild, only=only)
+        try:
+            folder.start_index(rebuild=rebuild, only=only)
+        except IndexBusy as busy:
+            hint = "Wait until msrl.status says 'ready', or call with wait=true."
+            raise IndexBusy(
+                busy.message, hint=hint, developer=busy.developer, details=busy.details
+            ) from busy
         return Result({"completed": False}, "", verbatim=True)
     report = folder.index(
         rebuild=rebuild, only=only, on_progress=call.on_progress(), wait_seconds=WRITER_WAIT_SECONDS
@@ -225,26 +260,19 @@ def _reindex(session: Session, given: ReindexInput, call: Call) -> Result:
 
 
 def _select_documents(folder: Folder, given: ReindexInput) -> frozenset[str] | None:
-    """Return the documents in scope, or None for all."""
+    """Return the documents in scope, or None for all. A full build takes no prefix."""
     prefix = given.doc_uri_prefix
-    if given.scope == "prefix":
-        if not prefix.strip():
-            raise _reject_prefix(prefix, "the scope 'prefix' needs it", "Give the prefix.")
-        known = {uri for uri, _ in titles(folder, prefix)}
-        return frozenset(known.union(measure_files(folder, prefix)))
-    if prefix:
-        # Ignoring it would index more than the client expects.
-        reason = f"the scope {given.scope!r} takes no prefix"
-        raise _reject_prefix(prefix, reason, "Use the scope 'prefix', or omit it.")
-    return None
-
-
-def _reject_prefix(value: str, reason: str, hint: str) -> InvalidArgument:
-    return InvalidArgument(
-        f"The argument 'doc_uri_prefix' of msrl.reindex is wrong: {reason}.",
-        hint=hint,
-        details={"field": "doc_uri_prefix", "value": value, "reason": reason},
-    )
+    if given.scope == "prefix" and not prefix.strip():
+        reason = "the scope 'prefix' needs it"
+        raise InvalidArgument(
+            f"The argument 'doc_uri_prefix' of msrl.reindex is wrong: {reason}.",
+            hint="Give the prefix.",
+            details={"field": "doc_uri_prefix", "value": prefix, "reason": reason},
+        )
+    if not prefix or given.scope == "full":
+        return None
+    known = {uri for uri, _ in titles(folder, prefix)}
+    return frozenset(known.union(measure_files(folder, prefix)))
 
 
 # --- msrl.watch ---------------------------------------------------------------------------------
@@ -256,97 +284,50 @@ class WatchInput(Input):
 
 
 def _watch(session: Session, given: WatchInput, _: Call) -> Result:
-    folder = _get_folder(session)
-    if given.enabled:
-        folder.watch(debounce_ms=given.debounce_ms)
-    else:
-        folder.unwatch()
-    session.memory[_DEBOUNCE_KEY] = given.debounce_ms
+    folder = get_only_folder(session, "msrl")
+    debounce_ms = given.debounce_ms
+    if "debounce_ms" not in given.model_fields_set:
+        debounce_ms = _get_setting(folder, "watch.debounce_ms")
+    session.watch(given.enabled, debounce_ms)
+    session.memory[_WATCH_KEY] = given.enabled, debounce_ms
     return Result(_render_watcher(session, folder), "", verbatim=True)
-
-
-# --- refusals -----------------------------------------------------------------------------------
-
-
-def refusal(error: LookfarError) -> Json:
-    """Render an error in MSRL's shape; its message includes the hint."""
-    code, details = _translate_error(error)
-    shape: Json = {"code": code, "message": f"{error.message} {error.hint}"}
-    if details:
-        shape["details"] = details
-    return shape
-
-
-def _translate_error(error: LookfarError) -> tuple[str, Json]:
-    """Return MSRL's code and details for an error."""
-    given = error.details
-    path = str(given.get("path", ""))
-    match error:
-        case RootNotFound():
-            return "IO_ERROR", {"path": path, "operation": "read", "errno": "ENOENT"}
-        case NotFound():
-            keys = (("docUri", "uri"), ("headingPath", "heading_path"))
-            return "NOT_FOUND", {name: given[key] for name, key in keys if key in given}
-        case NotIndexed():
-            return "NOT_INDEXED", {}
-        case IndexBusy():
-            since = given.get("since")
-            return "INDEX_BUSY", {"currentBuildStartedAt": format_utc(since)} if since else {}
-        case IndexCorrupt() | IndexTooNew():
-            missing = bool(path) and not Path(path).exists()
-            more: Json = {"missingFiles": [Path(path).name]} if missing else {}
-            epoch = next((p for p in Path(path).parts if p.startswith("epoch-")), "")
-            return "INDEX_CORRUPT", {"snapshotId": epoch, "reason": error.developer, **more}
-        case IOFailed():
-            errno = _ERRNO.search(error.developer)
-            operation = "read" if _READ_MESSAGE.search(error.message) else "write"
-            more = {"errno": errno[1]} if errno else {}
-            return "IO_ERROR", {"path": path, "operation": operation, **more}
-        case ModelUnavailable():
-            return "MODEL_DOWNLOAD_FAILED", {"url": path or "bundled", "reason": error.message}
-        case _ if type(error).code == LookfarError.code:
-            return "INTERNAL", {"originalError": error.developer}
-        case _:
-            argument = {key: given.get(key) for key in ("field", "value")}
-            options = {key: given[key] for key in ("validOptions",) if key in given}
-            reason = given.get("reason", error.message)
-            return "INVALID_ARGUMENT", {**argument, "reason": reason, **options}
 
 
 # --- the table ----------------------------------------------------------------------------------
 
-QUERY = Tool(
+
+def _make_tool(name: str, about: str, given: type[Input], handler: Handler, **more: Any) -> Tool:
+    return Tool(name, about, given, complete_details(handler), refusal=refusal, **more)
+
+
+QUERY = _make_tool(
     "msrl.query",
     "Search the vault by meaning and words together. Gives exact excerpts with document, heading"
     " path and character offsets.",
     QueryInput,
     _query,
-    refusal=refusal,
 )
-STATUS = Tool(
+STATUS = _make_tool(
     "msrl.status",
     "Whether the vault is indexed, how much of it, as of when, and whether changes are followed.",
     StatusInput,
     _status,
-    refusal=refusal,
     light=True,
 )
-REINDEX = Tool(
+REINDEX = _make_tool(
     "msrl.reindex",
     "Bring the index up to date with the vault: what changed, everything, or the files below a"
     " prefix. Returns at once unless told to wait.",
     ReindexInput,
     _reindex,
     read_only=False,
-    refusal=refusal,
 )
-WATCH = Tool(
+WATCH = _make_tool(
     "msrl.watch",
     "Follow changes of the vault while the server runs, or stop that.",
     WatchInput,
     _watch,
     read_only=False,
-    refusal=refusal,
 )
 
-TOOLS: tuple[Tool, ...] = (QUERY, STATUS, REINDEX, WATCH, *msrl_documents.make_tools(refusal))
+TOOLS: tuple[Tool, ...] = (QUERY, STATUS, REINDEX, WATCH, *msrl_documents.TOOLS)

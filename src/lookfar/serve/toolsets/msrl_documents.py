@@ -7,7 +7,7 @@ inside a title is escaped with a backslash.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Final
 
@@ -16,8 +16,9 @@ from pydantic import AfterValidator, Field
 from lookfar.edit.headings import DEEPEST
 from lookfar.errors import Ambiguous, InvalidArgument, LookfarError, NotFound
 from lookfar.model import Edit, EditedDocument, Violation
-from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
+from lookfar.serve.tools.tool import Call, Handler, Input, Json, Result, Session, Tool
 from lookfar.serve.toolsets.common import NotBlank, add_note, fit_list, fit_text
+from lookfar.serve.toolsets.msrl_errors import complete_details, refusal
 from lookfar.serve.toolsets.single import get_only_folder
 from lookfar.store.catalogue.heading_paths import format_path, split_path
 
@@ -27,17 +28,17 @@ _READ_REST: Final = "Read the document for the rest."
 
 
 def _check_path(text: str) -> str:
-    if not all(_split_titles(text)):
+    if text.strip() and not all(_split_titles(text)):
         raise ValueError("its titles must not be blank")
     return text
 
 
 def _split_titles(path: str) -> tuple[str, ...]:
-    """Return the titles of a heading path, outermost first."""
+    """Return the titles of a heading path, outermost first; one empty title for a blank path."""
     return tuple(" ".join(part.replace("\\→", "→").split()) for part in _SEPARATOR.split(path))
 
 
-def _join_titles(titles: Sequence[str]) -> str:
+def join_titles(titles: Sequence[str]) -> str:
     """Return the heading path of these titles, with arrows."""
     return _ARROW.join(re.sub(r"(?<!\S)→(?!\S)", r"\\→", title) for title in titles)
 
@@ -48,7 +49,8 @@ def _check_level(level: int) -> int:
     return level
 
 
-HeadingPath = Annotated[NotBlank, AfterValidator(_check_path)]
+HeadingPath = Annotated[str, AfterValidator(_check_path)]
+"""Titles with arrows between them; blank means the document outside all headings."""
 
 
 # --- validate -----------------------------------------------------------------------------------
@@ -105,7 +107,7 @@ class SectionInput(Input):
 
 class MoveInput(Input):
     doc_uri: NotBlank
-    from_heading_path: HeadingPath
+    from_heading_path: Annotated[NotBlank, AfterValidator(_check_path)]
     to_parent_heading_path: HeadingPath
 
 
@@ -167,6 +169,9 @@ def _apply_edit(session: Session, given: Input, edit: Edit, **path_fields: str) 
     get_only_folder(session, "msrl")
     paths: dict[str, str] = {name: getattr(given, name) for name in path_fields.values()}
     parts: dict[str, Any] = {key: _split_titles(paths[name]) for key, name in path_fields.items()}
+    if edit.op in ("insert", "move"):
+        # A blank parent is the document itself; elsewhere it is the text before the headings.
+        parts = {key: path if any(path) else () for key, path in parts.items()}
     try:
         done = session.library.edit(replace(edit, **parts))
         remaining = session.library.validate(edit.target).violations if edit.op == "fix" else None
@@ -177,7 +182,7 @@ def _apply_edit(session: Session, given: Input, edit: Edit, **path_fields: str) 
     shape = _render_document(document) | {"violations": list(map(_render_violation, violations))}
     notes = list(done.warnings)
     notes += [
-        f"The link in {link.uri}, line {link.line}, pointed to {_join_titles(link.heading_path)!r}."
+        f"The link in {link.uri}, line {link.line}, pointed to {join_titles(link.heading_path)!r}."
         for link in done.links
     ]
     notes += fit_text(shape, "diff", narrow=_READ_REST)
@@ -190,7 +195,7 @@ def _render_document(document: EditedDocument) -> Json:
     return {
         "docUri": document.uri,
         "changed": document.action != "unchanged",
-        "headingPath": _join_titles(document.heading_path),
+        "headingPath": join_titles(document.heading_path),
         "startLine": span.start_line if span else None,
         "endLine": span.end_line if span else None,
         "diff": document.diff,
@@ -233,68 +238,65 @@ def _translate_error(error: LookfarError, given: Input, paths: Mapping[str, str]
 
 def _use_arrows(path: str) -> str:
     """Return a path that has ``>`` between its titles with arrows instead."""
-    return _join_titles(split_path(path)[0]) if path.strip() else path
+    return join_titles(split_path(path)[0]) if path.strip() else path
 
 
 # --- the table ----------------------------------------------------------------------------------
 
 
-def make_tools(refusal: Callable[[LookfarError], Json]) -> tuple[Tool, ...]:
-    """Build these tools, which report errors through ``refusal``."""
+def _make_writer(name: str, about: str, given: type[Input], handler: Handler, **more: Any) -> Tool:
+    more = {"destructive": True, "idempotent": False} | more
+    handle = complete_details(handler)
+    return Tool(name, about, given, handle, read_only=False, writes=True, refusal=refusal, **more)
 
-    def make_writer(name: str, about: str, given: type[Input], handler: Any, **more: Any) -> Tool:
-        more = {"destructive": True, "idempotent": False} | more
-        return Tool(
-            name, about, given, handler, read_only=False, writes=True, refusal=refusal, **more
-        )  # fmt: skip
 
-    return (
-        Tool(
-            "msrl.doc.validate",
-            "Check the headings of a document: jumps of level, equal neighbours, and more than"
-            " one of level 1 where that is a rule.",
-            DocumentInput,
-            _validate,
-            refusal=refusal,
-        ),
-        make_writer(
-            "msrl.doc.auto_fix",
-            "Fix violations of the rules for headings, where that is safe.",
-            DocumentInput,
-            _auto_fix,
-            idempotent=True,
-        ),
-        make_writer(
-            "msrl.doc.create",
-            "Create a Markdown document with a title, from a template if one is named.",
-            CreateInput,
-            _create,
-        ),
-        make_writer(
-            "msrl.doc.insert_section",
-            "Insert a section below a heading, after its existing subsections.",
-            InsertInput,
-            _insert,
-            destructive=False,
-        ),
-        make_writer(
-            "msrl.doc.replace_section",
-            "Replace a section's own text; its heading and subsections stay.",
-            SectionInput,
-            _replace,
-            idempotent=True,
-        ),
-        make_writer(
-            "msrl.doc.append_to_section",
-            "Append to a section's own text, before its subsections.",
-            SectionInput,
-            _append,
-            destructive=False,
-        ),
-        make_writer(
-            "msrl.doc.move_section",
-            "Move a section with its subsections below another heading.",
-            MoveInput,
-            _move,
-        ),
-    )
+TOOLS: Final = (
+    Tool(
+        "msrl.doc.validate",
+        "Check the headings of a document: jumps of level, equal neighbours, and more than"
+        " one of level 1 where that is a rule.",
+        DocumentInput,
+        complete_details(_validate),
+        refusal=refusal,
+    ),
+    _make_writer(
+        "msrl.doc.auto_fix",
+        "Fix violations of the rules for headings, where that is safe.",
+        DocumentInput,
+        _auto_fix,
+        idempotent=True,
+    ),
+    _make_writer(
+        "msrl.doc.create",
+        "Create a Markdown document with a title, from a template if one is named.",
+        CreateInput,
+        _create,
+    ),
+    _make_writer(
+        "msrl.doc.insert_section",
+        "Insert a section below a heading, after its existing subsections.",
+        InsertInput,
+        _insert,
+        destructive=False,
+    ),
+    _make_writer(
+        "msrl.doc.replace_section",
+        "Replace a section's own text; its heading and subsections stay.",
+        SectionInput,
+        _replace,
+        idempotent=True,
+    ),
+    _make_writer(
+        "msrl.doc.append_to_section",
+        "Append to a section's own text, before its subsections.",
+        SectionInput,
+        _append,
+        destructive=False,
+    ),
+    _make_writer(
+        "msrl.doc.move_section",
+        "Move a section with its subsections below another heading.",
+        MoveInput,
+        _move,
+    ),
+)

@@ -40,9 +40,13 @@ def get_only_folder(session: Session, toolset: str) -> Folder:
     return library.folder()
 
 
-def build_warning(answer: Answer) -> str:
-    """Say why an answer may be wrong, and which of its texts contain hidden characters."""
-    gaps = describe_gaps(note for note in answer.incomplete if note.reason in _REPORTED_REASONS)
+def build_warning(answer: Answer, *reasons: str) -> str:
+    """Say why an answer may be wrong, and which of its texts contain hidden characters.
+
+    ``reasons`` are reported in addition to the usual ones.
+    """
+    reported = _REPORTED_REASONS.union(reasons)
+    gaps = describe_gaps(note for note in answer.incomplete if note.reason in reported)
     return " ".join(
         [*gaps, *describe_hidden_characters([(hit.uri, hit.text) for hit in answer.hits])]
     )

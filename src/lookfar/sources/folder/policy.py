@@ -20,15 +20,17 @@ from lookfar.sources.folder.ignore import Ignores
 from lookfar.sources.globs import GlobSet, split_anchor
 from lookfar.sources.secrets.screen import NO_EXCEPTIONS, Secrets, fold_name
 
-DENIED_FOLDERS: Final = frozenset(
+GENERATED_FOLDERS: Final = frozenset(
     (
         *("node_modules", "jspm_packages", "bower_components", "vendor", ".venv", "venv"),
         *("dist", "build", "out", "target", "__pycache__", ".next", ".nuxt", ".angular"),
         *(".idea", ".vscode", "coverage", ".nyc_output", ".pytest_cache"),
-        *(".lookfar", ".msrl", ".anvil"),
     )
 )
-"""Dependencies, build output, editor settings, test caches, index folders."""
+"""Dependencies, build output, editor settings, test caches; ``sources.generated`` admits them."""
+
+DENIED_FOLDERS: Final = GENERATED_FOLDERS.union((".lookfar", ".msrl", ".anvil"))
+"""Generated folders and index folders."""
 
 DENIED_NAMES: Final = frozenset(
     (
@@ -82,13 +84,16 @@ class Verdict:
     rule: str
 
 
-def denied_by(name: str, is_dir: bool) -> str | None:
-    """Return the rule of the deny list that matches one path component, or None."""
+def denied_by(name: str, is_dir: bool, *, generated: bool = False) -> str | None:
+    """Return the rule of the deny list that matches one path component, or None.
+
+    With ``generated``, folders of dependencies and build output are allowed.
+    """
     # Windows drops trailing dots and spaces, so `.git ` opens `.git` there.
     key = fold_name(name).rstrip(". ")
     if key in DENIED_NAMES:
         return key
-    if is_dir and key in DENIED_FOLDERS:
+    if is_dir and key in DENIED_FOLDERS and not (generated and key in GENERATED_FOLDERS):
         return f"{key}/"
     if key.endswith(DENIED_ENDINGS):
         return f"*{next(ending for ending in DENIED_ENDINGS if key.endswith(ending))}"
@@ -101,6 +106,8 @@ class Policy:
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = DEFAULT_EXCLUDE
+    generated: bool = False
+    """Whether generated folders may be indexed."""
     respect_ignore_files: bool = True
     max_file_bytes: int = 1 << 20
     max_depth: int = 20
@@ -138,7 +145,8 @@ class Policy:
         self, uri: str, name: str, is_dir: bool, ignores: Ignores | None = None
     ) -> Verdict | None:
         """Judge one entry of an admitted folder; ``name`` is the last part of ``uri``."""
-        rule = f"{name}/" if self.own and uri == self.own else denied_by(name, is_dir)
+        own = bool(self.own) and uri == self.own
+        rule = f"{name}/" if own else denied_by(name, is_dir, generated=self.generated)
         secret = self.secrets.rule_for(uri, is_dir) if rule is None else None
         if secret is not None and not secret.by_content:
             rule = secret.name

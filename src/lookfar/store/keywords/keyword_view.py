@@ -177,9 +177,9 @@ class KeywordView:
         return _idf(self._shared.entries, there) / _idf(self._searcher.num_docs, here)
 
     def knows(self, term: str) -> bool:
-        """Whether any document has this term in its text or its names."""
+        """Whether any document has this term in its text, its names or its tags."""
         with reading(self._folder):
-            return any(self._frequency(field, term) for field in PAGE_FIELDS)
+            return any(self._frequency(field, term) for field in (*PAGE_FIELDS, "tags"))
 
     def holding(self, terms: Sequence[str], apart: int = 0, most: int | None = None) -> list[int]:
         """Return the chunks with these terms in order, at most ``apart`` positions apart.

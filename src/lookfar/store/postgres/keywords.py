@@ -505,8 +505,9 @@ class PostgresKeywords:
     # -- words beside each other ---------------------------------------------------
 
     def knows(self, term: str) -> bool:
-        """Return whether any document contains this term, in its text or its names."""
-        return any(self._counts((_NUMBERS[field], term) for field in PAGE_FIELDS).values())
+        """Return whether any document contains this term, in its text, its names or its tags."""
+        fields = (*PAGE_FIELDS, "tags")
+        return any(self._counts((_NUMBERS[field], term) for field in fields).values())
 
     def holding(self, terms: Sequence[str], apart: int = 0, most: int | None = None) -> list[int]:
         """Return the chunks with these terms in this order, with at most ``apart`` others between

@@ -170,7 +170,7 @@ class StoredSnapshot(ABC):
         self._keywords.score_with(shared)
 
     def knows(self, term: str) -> bool:
-        """Return whether any text, title or path contains this term."""
+        """Return whether any text, title, path or tag contains this term."""
         return self._keywords.view.knows(term)
 
     # -- vectors -------------------------------------------------------------------

@@ -3,7 +3,8 @@
 A section is one chunk. Small sections join their neighbours under the same parent and take their
 common heading path; large sections are split at paragraphs, then sentences, then words (see
 ``parts``). Without overlaps, the chunks tile the text after the front matter. An atomic block
-such as a fence or table stays whole even if it is too large. A blank document has no chunks.
+such as a fence or table stays whole even if it is too large. A blank document has no chunks. If
+chunks are made without headings, each begins after its heading; a bare heading has none.
 
 An edit affects only chunks that could have been joined with the edited section: its own parts if
 the sections around it are large enough, and never beyond its top-level section, unless that was
@@ -13,7 +14,7 @@ joined with the text before the first heading. All other chunks keep their ids.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lookfar.common.lines import Lines
 from lookfar.model import Chunk, Document, Section, Span
@@ -41,7 +42,9 @@ def chunk(document: Document, sizes: Sizes, count: CountTokens) -> list[Chunk]:
     if not document.text[document.body :].strip():
         return []
     groups = _own_texts(document, count)
-    if sizes.merge_small:
+    if not sizes.with_headings:
+        groups = [_strip_heading(document, group, count) for group in groups if not group.bare]
+    if sizes.merge_small and groups:
         groups = _merge_small(document.sections, groups, sizes)
     splitter = Splitter(document, sizes, count)
     lines = Lines(document.text)
@@ -96,6 +99,15 @@ def _own_texts(document: Document, count: CountTokens) -> list[_Group]:
         )
         for section, start, end in zip(sections, starts, ends, strict=True)
     ]
+
+
+def _strip_heading(document: Document, group: _Group, count: CountTokens) -> _Group:
+    """Return a section's text from the first line with text after its heading."""
+    text, body = document.text, document.sections[group.first].body
+    start = max(group.start, body)
+    first = len(text[start : group.end]) - len(text[start : group.end].lstrip())
+    start = text.rfind("\n", start, start + first) + 1 or start
+    return replace(group, start=start, tokens=count(text[start : group.end]))
 
 
 def _merge_small(

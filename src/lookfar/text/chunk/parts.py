@@ -48,6 +48,11 @@ class Sizes:
     overlap_tokens: int = 0
     """A part repeats about this much of the one before it."""
     merge_small: bool = True
+    with_headings: bool = field(default=True, repr=False)
+    """Whether a section's first chunk begins with its heading.
+
+    Not in the repr, which is part of the fingerprint of existing indexes.
+    """
     code_max_tokens: int = 0
     """Maximum for chunks of code; 0 for the general maximum."""
     code_overlap_tokens: int = -1
