@@ -98,7 +98,7 @@ class Offer:
             not serve.underscores,
             serve.enhanced_descriptions,
             serve.write,
-            not INDEXED_AT_START.isdisjoint(serve.toolset),
+            settings.foreign.enabled and not INDEXED_AT_START.isdisjoint(serve.toolset),
         )
 
     @property
