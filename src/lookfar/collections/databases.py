@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Collection as Several
@@ -34,6 +35,7 @@ from lookfar.collections.passes import PATIENCE
 from lookfar.collections.read_documents import stored_document, unknown_document
 from lookfar.errors import IndexBusy, IndexCorrupt, InvalidArgument, LookfarError, NotFound
 from lookfar.model import Damage, Document, Incomplete, IndexReport, Salvaged, Status
+from lookfar.store.ground.files import point_link
 from lookfar.store.opening import KIND_OF_DATABASES, open_store, stored_names
 
 if TYPE_CHECKING:
@@ -133,6 +135,26 @@ class Documents(Collection):
             self.writer().create()
         return self.index_dir
 
+    def link_file(self) -> Path:
+        """Make ``NAME.db`` beside the folder a link to the database's SQLite file, and return it.
+
+        Return the folder if the database is on a server, another file has that name, or links
+        cannot be made.
+        """
+        link, file = self.index_dir.with_name(f"{self.database}.db"), self.store.file
+        taken = os.path.lexists(link) and not self._is_own_link(link)
+        if file is None or taken or not point_link(link, file):
+            return self.index_dir
+        return link
+
+    def _is_own_link(self, link: Path) -> bool:
+        return link.is_symlink() and Path(os.readlink(link)).parts[:1] == (self.database,)
+
+    def _renew_link(self) -> None:
+        """Let an existing link follow the index into a new epoch."""
+        if self._is_own_link(self.index_dir.with_name(f"{self.database}.db")):
+            self.link_file()
+
     def insert(
         self, text: str, metadata: Mapping[str, Any] | None = None, *, doc_id: str = ""
     ) -> Stored:
@@ -148,6 +170,7 @@ class Documents(Collection):
                 return writer, *writer.put([document])
 
         writer, stored, clashing = self.healing.run(put)
+        self._renew_link()
         if clashing:
             raise InvalidArgument(
                 f"There is a document {document.doc_id!r} with another text.",
@@ -246,6 +269,12 @@ class Documents(Collection):
             metadata: Mapping[str, Any] = row["metadata"]
             return metadata
 
+    def metadata_of_all(self, doc_ids: Several[str]) -> dict[str, Mapping[str, Any]]:
+        """Return the metadata of those documents that exist, by their ids."""
+        with self.healing.explain_damage(), self.store.snapshot() as snapshot:
+            rows = {doc_id: snapshot.document(doc_id) for doc_id in doc_ids}
+            return {doc_id: row["metadata"] for doc_id, row in rows.items() if row is not None}
+
     def _require_named(self) -> None:
         """Refuse a missing database, except the default one, which is created when needed."""
         if self.database != DEFAULT:
@@ -285,6 +314,7 @@ class Documents(Collection):
 
             def write(_: float) -> IndexReport:
                 changed = self.writer().renew(on_progress, rebuild=rebuild)
+                self._renew_link()
                 with self.store.snapshot() as snapshot:
                     generation, size = snapshot.generation, snapshot.size()
                 return IndexReport(

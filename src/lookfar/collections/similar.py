@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from lookfar.collections import ulids
-from lookfar.errors import NotFound
 from lookfar.retrieve.answer.diversify import Passage
 from lookfar.retrieve.answer.excerpt import cite
 
@@ -16,6 +14,7 @@ if TYPE_CHECKING:
     from lookfar.collections.databases import Documents
     from lookfar.config import SearchSettings
     from lookfar.model import Hit, Incomplete
+    from lookfar.ports import Place
     from lookfar.retrieve.ranking import Source
 
 _NO_LIMIT: Final = 10**9
@@ -68,21 +67,38 @@ def nearest(
     }
     best.sort(key=lambda at: round(distances[at], 6))
     passages = [
-        Passage(
-            best=at,
-            score=distances[at],
-            place=candidate.place,
-            source=candidate.source,
-            start=candidate.place.start,
-            end=candidate.place.end,
-            start_line=candidate.place.start_line,
-            end_line=candidate.place.end_line,
-        )
+        _make_passage(at, distances[at], candidate.place, candidate.source)
         for at in best
         for candidate in (ranking.candidates[at],)
     ]
     explanation = ranking.explain if explain else None
     return cite(passages, sources, max_chars=settings.max_excerpt_chars, explain=explanation)
+
+
+def nearest_by_vector(source: Source, top_k: int) -> tuple[list[Hit], list[Incomplete]]:
+    """Return exactly the ``top_k`` nearest chunks, or all if there are fewer."""
+    plan = source.plan
+    assert plan.vector is not None
+    near = source.snapshot.vector_search(plan.vector, top_k, plan.filters)
+    # Rounding can make a similarity slightly larger than 1.
+    passages = [
+        _make_passage(at, 1.0 - min(1.0, similarity), place, 0)
+        for at, (place, similarity) in enumerate(near[:top_k])
+    ]
+    return cite(passages, [source], max_chars=_NO_LIMIT, explain=None)
+
+
+def _make_passage(best: int, distance: float, place: Place, source: int) -> Passage:
+    return Passage(
+        best=best,
+        score=distance,
+        place=place,
+        source=source,
+        start=place.start,
+        end=place.end,
+        start_line=place.start_line,
+        end_line=place.end_line,
+    )
 
 
 def settings_for(settings: SearchSettings) -> SearchSettings:
@@ -91,19 +107,20 @@ def settings_for(settings: SearchSettings) -> SearchSettings:
 
 
 def describe_chunks(database: Documents, hits: Sequence[Hit], measured: Measured) -> list[Similar]:
-    """Return the chunks behind the hits of a database, in their order."""
-    chunks: list[Similar] = []
-    for hit in hits:
-        # A document that was deleted while the answer was made has no metadata any more.
-        with suppress(NotFound):
-            chunks.append(
-                Similar(
-                    chunk_id=ulids.encode(bytes.fromhex(hit.chunk_id)),
-                    doc_id=hit.uri,
-                    text=hit.text,
-                    score=hit.score if measured.by_meaning else None,
-                    chunk_index=hit.part - 1,
-                    metadata=database.metadata_of(hit.uri),
-                )
-            )
-    return chunks
+    """Return the chunks behind the hits of a database, in their order.
+
+    A document that was deleted while the answer was made has no metadata any more, and is dropped.
+    """
+    metadata = database.metadata_of_all({hit.uri for hit in hits})
+    return [
+        Similar(
+            chunk_id=ulids.encode(bytes.fromhex(hit.chunk_id)),
+            doc_id=hit.uri,
+            text=hit.text,
+            score=hit.score if measured.by_meaning else None,
+            chunk_index=hit.part - 1,
+            metadata=metadata[hit.uri],
+        )
+        for hit in hits
+        if hit.uri in metadata
+    ]

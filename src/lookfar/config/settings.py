@@ -520,6 +520,11 @@ class DocumentsSettings:
         low=0, high=50_000, trusted=True,
     )  # fmt: skip
     max_chars: int = setting(100_000, "Reject longer texts.", low=1, high=100_000_000, trusted=True)
+    order: str = setting(
+        "auto",
+        "Find similar texts by vector alone, or also by words; auto: by vector for document-db.",
+        choices=("auto", "vector", "hybrid"),
+    )
 
 
 @dataclass(frozen=True, slots=True)

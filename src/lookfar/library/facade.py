@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from lookfar import config
 from lookfar.collections import read_documents as collection_reading
@@ -328,20 +328,26 @@ class Library:
         database: str = "",
         top_k: int | None = None,
         having: Mapping[str, Any] | None = None,
+        order: Literal["vector", "hybrid"] | None = None,
         on_progress: OnProgress | None = None,
     ) -> tuple[list[Similar], tuple[Incomplete, ...]]:
         """Return the inserted chunks nearest to a text, with their cosine distance, and notes on
         what may be missing; only from documents whose metadata has the values of ``having``.
 
-        The default database need not exist, any other must. A model that fails is an error;
-        without a model, words find chunks that have no distance.
+        ``order`` is ``vector`` for exactly the nearest chunks, or ``hybrid`` for those found by
+        words, too; by default the setting ``documents.order`` decides, and ``auto`` is hybrid. The
+        default database need not exist, any other must. A model that fails is an error; without a
+        model, ``hybrid`` finds chunks by words, and they have no distance.
         """
-        return searching.find_similar(
+        from lookfar.library.similar import find_similar
+
+        return find_similar(
             self._members,
             text,
             database=database,
             top_k=top_k,
             having=having,
+            order=order or ("vector" if self.settings.documents.order == "vector" else "hybrid"),
             on_progress=on_progress,
         )
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from lookfar.errors import InvalidArgument, ModelUnavailable
 from lookfar.library.asking import (
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lookfar.collections.collection import Collection
-    from lookfar.collections.similar import Similar
     from lookfar.config import SearchSettings
     from lookfar.index.progress import OnProgress
     from lookfar.library.members import Members
@@ -230,44 +229,6 @@ def trace(
 
     ask(answering)
     return explanations[-1]
-
-
-def find_similar(
-    members: Members,
-    text: str,
-    *,
-    database: str,
-    top_k: int | None,
-    having: Mapping[str, Any] | None,
-    on_progress: OnProgress | None,
-) -> tuple[list[Similar], tuple[Incomplete, ...]]:
-    """Return the inserted chunks nearest to a text, and notes on what may be missing."""
-    from lookfar.collections.databases import log_timing
-    from lookfar.collections.inserting import filter_tags
-    from lookfar.collections.similar import Measured, describe_chunks, nearest, settings_for
-
-    documents = members.database(database)
-    filters = Filters(tags=filter_tags(having or {}))
-    if not database and not documents.exists:
-        return [], ()
-    started, measured = time.perf_counter(), Measured()
-    question = Question(
-        text,
-        top_k=top_k,
-        tuned=settings_for(members.settings.search),
-        answering=partial(nearest, measured=measured),
-    )
-    answer = search(members, question, Scope((documents.name,), filters), on_progress)
-    without_model = [note for note in answer.incomplete if note.reason == "no_model"]
-    if without_model and documents.embedder is not None and not measured.by_meaning:
-        raise ModelUnavailable(
-            "The embedding model failed, so no distance can be measured.",
-            hint="Try again, or look for the words with a search.",
-            developer=without_model[0].detail,
-        )
-    chunks = describe_chunks(documents, answer.hits, measured)
-    log_timing("find", started, documents.database, len(chunks))
-    return chunks, answer.incomplete
 
 
 def grep(

@@ -41,6 +41,11 @@ class Store(Protocol):
         ...
 
     @property
+    def file(self) -> Path | None:
+        """The SQLite file of the serving index; None without one, or on a server."""
+        ...
+
+    @property
     def present(self) -> bool:
         """Whether there is anything of it, finished or not."""
         ...

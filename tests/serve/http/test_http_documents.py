@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client
+from mcp.shared.exceptions import MCPError
 
 from serve.http.asking import Served, serving
 from serve.processes import DEADLINE, eventually
@@ -53,9 +54,9 @@ def test_the_tools_answer_json_rpc_over_http(databases: Served, era: str) -> Non
                 assert hits[0]["doc_id"] == made["doc_id"]
                 _, gone = await call("delete_document", doc_id=made["doc_id"], db_name=name)
                 assert gone == {"deleted_chunks": made["chunk_count"]}
-                failed, why = await call("delete_document", doc_id=made["doc_id"], db_name=name)
-                assert failed
-                assert why["code"] == "NOT_FOUND"
+                with pytest.raises(MCPError) as refused:
+                    await call("delete_document", doc_id=made["doc_id"], db_name=name)
+                assert refused.value.data["code"] == "NOT_FOUND"
 
     anyio.run(converse)
 
@@ -71,7 +72,7 @@ def test_they_answer_rest_in_the_same_shapes(databases: Served) -> None:
     again = databases.tool("delete_document", doc_id=made["doc_id"], db_name="rest")
     assert (again.status, again.error["code"]) == (404, "NOT_FOUND")
     wrong = databases.tool("insert_document", text="  ", db_name="rest")
-    assert (wrong.status, wrong.error["code"]) == (400, "INVALID_ARGUMENT")
+    assert (wrong.status, wrong.error["code"]) == (400, "INVALID_REQUEST")
 
 
 def test_the_log_has_the_time_of_each_call(databases: Served) -> None:

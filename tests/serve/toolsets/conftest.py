@@ -17,6 +17,7 @@ import anyio
 import mcp_types as types
 import pytest
 from mcp import Client
+from mcp.shared.exceptions import MCPError
 
 from lookfar.library import Library
 from lookfar.serve.mcp.server import make_server
@@ -139,10 +140,17 @@ def ask(call: Call) -> Ask:
 
 @pytest.fixture
 def refused(call: Call) -> Ask:
-    """The object that a tool refuses with."""
+    """The object that a tool refuses with, in its result or in a JSON-RPC error."""
 
     def refused(tool: str, /, **arguments: Any) -> dict[str, Any]:
-        result = call(tool, arguments)
+        try:
+            result = call(tool, arguments)
+        except (MCPError, BaseExceptionGroup) as raised:
+            error: BaseException = raised
+            while isinstance(error, BaseExceptionGroup):
+                (error,) = error.exceptions
+            assert isinstance(error, MCPError)
+            return dict(error.data)
         shape = the_object(result)
         assert result.is_error, shape
         return shape

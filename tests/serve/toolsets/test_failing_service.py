@@ -56,10 +56,9 @@ class TestWithoutAModel:
     def settings(self, tmp_path: Path) -> dict[str, Any]:
         return {"embed.provider": "none", "documents.dir": str(tmp_path / "db")}
 
-    def test_what_words_find_has_no_score(self, ask: Ask) -> None:
+    def test_there_is_no_distance_and_so_no_answer(self, ask: Ask, refused: Ask) -> None:
         """Seen to fail when what the ranking leaves to 1 was given as a distance."""
-        made = ask("insert_document", text="boats in the harbour")
-        ask("insert_document", text="nothing of the kind")
-        (hit,) = ask("find_similar_documents", text="boats")
-        assert hit["doc_id"] == made["doc_id"]
-        assert "score" not in hit
+        ask("insert_document", text="boats in the harbour")
+        shape = refused("find_similar_documents", text="boats")
+        assert shape["code"] == "MODEL_UNAVAILABLE"
+        assert "embed.provider" in shape["hint"]

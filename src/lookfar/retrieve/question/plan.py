@@ -104,6 +104,26 @@ def make_plan(
     )
 
 
+def make_vector_plan(text: str, filters: Filters, embedder: Embedder) -> Plan:
+    """Return a plan that compares a text by its vector alone, without syntax or length limit.
+
+    The text is embedded like a document, so that its distance to itself is 0.
+    """
+    _check_types(text, "vector", 1, filters)
+    _check_characters(text, "The text")
+    return Plan(
+        text=text,
+        mode="vector",
+        top_k=1,
+        filters=filters,
+        terms=(),
+        names={},
+        # All distances to a text without known words are 1, like those to a zero vector.
+        vector=embedder.embed([text])[0],
+        vector_trust=1.0,
+    )
+
+
 def make_line_plan(pattern: str, filters: Filters) -> Plan:
     """Return a plan for line search, which does not parse the pattern."""
     _check_types(pattern, "keyword", 1, filters)

@@ -23,8 +23,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from lookfar.collections.passes import Closing
-from lookfar.errors import ConfirmationNeeded, InvalidArgument, NotFound
-from lookfar.serve.http.statuses import NotJson, ScopeTooSmall, json_response
+from lookfar.errors import ConfirmationNeeded, InvalidArgument, LookfarError, NotFound
+from lookfar.serve.http.statuses import NotJson, ScopeTooSmall, error_response, json_response
 from lookfar.serve.http.visits import LEFT, Visit, Watch, get_visit
 from lookfar.serve.tools.tool import Json, Result, Session, Tool
 from lookfar.serve.toolsets import explain_missing_tool
@@ -129,6 +129,8 @@ class Tools:
             if not working.done():
                 return Response(status_code=LEFT)  # Only the log sees it.
             result: Result = working.result()
+        except LookfarError as error:
+            return refuse(tool, error, visit)
         finally:
             call.cancel()
             working.cancel()
@@ -162,6 +164,14 @@ class Tools:
         except asyncio.CancelledError:
             call.cancel()
             raise
+
+
+def refuse(tool: Tool, error: LookfarError, visit: Visit | None) -> Response:
+    """Return the response for an error of a tool, with the code that it has over MCP, too."""
+    code = str(tool.refusal(error).get("code", error.code))
+    if visit is not None:
+        visit.code = code
+    return error_response(error, code)
 
 
 def check_scope(name: str, tool: Tool, visit: Visit | None) -> None:

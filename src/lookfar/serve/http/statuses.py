@@ -133,8 +133,11 @@ def json_response(
     return Response(body, status, dict(headers or {}), "application/json")
 
 
-def error_response(error: LookfarError) -> Response:
-    """Return the response for a request that failed with this error."""
+def error_response(error: LookfarError, code: str = "") -> Response:
+    """Return the response for a request that failed with this error.
+
+    ``code`` is the name that the clients of a tool know it by.
+    """
     status = get_status(error)
     headers: dict[str, str] = {}
     if status == 401:
@@ -145,7 +148,10 @@ def error_response(error: LookfarError) -> Response:
         headers["Retry-After"] = str(math.ceil(error.details.get(_RETRY, 1)))
     if isinstance(error, NoSuchMethod) and "allowed" in error.details:
         headers["Allow"] = ", ".join(error.details["allowed"])
-    return json_response(error_shape(error), status, headers)
+    shape = error_shape(error)
+    if code:
+        shape["error"]["code"] = code
+    return json_response(shape, status, headers)
 
 
 def wrap_unexpected(error: Exception) -> LookfarError:

@@ -508,7 +508,13 @@ def _describe_tool(name: str, tool: Tool, enhanced: bool) -> types.Tool:
 
 
 def _refuse(tool: Tool, error: LookfarError) -> types.CallToolResult:
+    """Return an error in the shape that the tool's clients expect, or raise it."""
     shape = clip(tool.refusal(error))
+    numbers = tool.error_numbers
+    if numbers is not None:
+        code = shape["code"]
+        text = f"{code}: {shape['message']}"
+        raise MCPError(numbers.get(code, numbers[""]), text, shape)
     return types.CallToolResult(content=[types.TextContent(text=_json(shape))], is_error=True)
 
 

@@ -209,6 +209,9 @@ class Tool:
     """Whether it changes files of the user, and needs ``--write``."""
     refusal: Callable[[LookfarError], Json] = plain_refusal
     """Converts an error to the shape that its clients expect."""
+    error_numbers: Mapping[str, int] | None = None
+    """The JSON-RPC numbers of its error codes, if its clients expect JSON-RPC errors instead of
+    results that are errors; ``""`` is for all other codes."""
     enhanced: str = ""
     """Text that is added if longer descriptions are enabled."""
     lean: bool = False

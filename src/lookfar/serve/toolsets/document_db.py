@@ -1,8 +1,9 @@
 """The ``document-db`` toolset: insert texts, find similar ones, and delete them for good.
 
-Results have the shapes that clients of Document DB know. A ``score`` is a cosine distance,
-nearest first, and is absent where none was measured. Errors have the code ``NOT_FOUND`` or
-``INVALID_REQUEST`` where one of them fits.
+Results have exactly the fields that clients of Document DB know. The chunks found are the nearest
+by cosine distance, which is their ``score``; with ``documents.order = "hybrid"`` words find chunks,
+too. An error is a JSON-RPC error whose ``data.code`` is ``NOT_FOUND`` or ``INVALID_REQUEST`` where
+one of them fits. Over HTTP it has the same code.
 """
 
 from __future__ import annotations
@@ -13,26 +14,27 @@ from pydantic import AfterValidator, Field
 
 from lookfar.collections.inserting import checked_name
 from lookfar.errors import InvalidArgument, LookfarError, NotFound
-from lookfar.serve.show.json_shapes import similar as render_chunk
 from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
 from lookfar.serve.toolsets.common import (
     NotBlank,
     add_note,
     describe_gaps,
     describe_hidden_characters,
-    fit_list,
 )
 
 if TYPE_CHECKING:
     from lookfar.collections.databases import Documents
+    from lookfar.collections.similar import Similar
 
 _DEFAULT_TOP_K: Final = 10
-_MAX_TOP_K: Final = 1_000
+_ERROR_NUMBERS: Final = {"INVALID_REQUEST": -32600, "NOT_FOUND": -32002, "": -32000}
+"""JSON-RPC wants numbers: its own for an invalid request, MCP's for what is not found, and the
+first of the server errors for all else."""
 
 
 def _check_top_k(number: int) -> int:
-    if not 1 <= number <= _MAX_TOP_K:
-        raise ValueError(f"it must be from 1 to {_MAX_TOP_K:,}")
+    if number < 1:
+        raise ValueError("it must be at least 1")
     return number
 
 
@@ -64,8 +66,9 @@ class CreateInput(Input):
 
 
 def _create(session: Session, given: CreateInput, _: Call) -> Result:
-    path = _get_database(session, given.db_name).create()
-    shape = {"success": True, "db_path": str(path)}
+    database = _get_database(session, given.db_name)
+    database.create()
+    shape = {"success": True, "db_path": str(database.link_file())}
     return Result(shape, f"The database {given.db_name} is ready.", verbatim=True)
 
 
@@ -91,20 +94,26 @@ class FindInput(Input):
 
 
 def _find(session: Session, given: FindInput, call: Call) -> Result:
-    chunks, gaps = session.library.find_similar(
+    library = session.library
+    chunks, gaps = library.find_similar(
         given.text,
         database=checked_name(given.db_name) if given.db_name else "",
         # Without an explicit number the settings decide.
         top_k=given.top_k if "top_k" in given.model_fields_set else None,
         having=given.filter,
+        order="hybrid" if library.settings.documents.order == "hybrid" else "vector",
         on_progress=call.on_progress(),
     )
-    shape: Json = {"results": [render_chunk(chunk) for chunk in chunks]}
-    notes = fit_list(shape, "results", "text", narrow="Ask for fewer with top_k.")
-    notes += describe_gaps(gaps)
-    notes += describe_hidden_characters([(row["doc_id"], row["text"]) for row in shape["results"]])
-    summary = f"{len(shape['results'])} chunks"
+    shape: Json = {"results": [_render_chunk(chunk) for chunk in chunks]}
+    notes = describe_gaps(gaps)
+    notes += describe_hidden_characters([(chunk.doc_id, chunk.text) for chunk in chunks])
+    summary = f"{len(chunks)} chunks"
     return Result(add_note(shape, notes), summary, verbatim=True, listed="results")
+
+
+def _render_chunk(chunk: Similar) -> Json:
+    shape: Json = {"chunk_id": chunk.chunk_id, "doc_id": chunk.doc_id, "text": chunk.text}
+    return shape if chunk.score is None else {**shape, "score": chunk.score}
 
 
 class DeleteInput(Input):
@@ -126,6 +135,7 @@ TOOLS: tuple[Tool, ...] = (
         read_only=False,
         writes=True,
         refusal=refusal,
+        error_numbers=_ERROR_NUMBERS,
     ),
     Tool(
         "insert_document",
@@ -136,6 +146,7 @@ TOOLS: tuple[Tool, ...] = (
         idempotent=False,
         writes=True,
         refusal=refusal,
+        error_numbers=_ERROR_NUMBERS,
     ),
     Tool(
         "find_similar_documents",
@@ -143,6 +154,7 @@ TOOLS: tuple[Tool, ...] = (
         FindInput,
         _find,
         refusal=refusal,
+        error_numbers=_ERROR_NUMBERS,
     ),
     Tool(
         "delete_document",
@@ -153,5 +165,6 @@ TOOLS: tuple[Tool, ...] = (
         destructive=True,
         writes=True,
         refusal=refusal,
+        error_numbers=_ERROR_NUMBERS,
     ),
 )

@@ -225,6 +225,23 @@ def link_or_copy(path: Path, to: Path) -> None:
             sync(to)
 
 
+def point_link(link: Path, target: Path) -> bool:
+    """Let a symbolic link point at a file, relative to the link's folder.
+
+    Return whether it does: not every system lets every user make links.
+    """
+    relative = os.path.relpath(target, link.parent)
+    try:
+        if link.is_symlink() and os.readlink(link) == relative:
+            return True
+        temporary = link.with_name(f"{link.name}.{os.getpid()}.{get_ident()}")
+        os.symlink(relative, temporary)
+        os.replace(temporary, link)
+    except OSError:
+        return False
+    return True
+
+
 def remove(path: Path) -> None:
     """Remove a file or a whole folder, if it exists."""
     with translate_errors(f"removing {path.name}"):

@@ -74,6 +74,11 @@ class PostgresStore(Changing):
         return f"{self._server.url}#{self.name}"
 
     @property
+    def file(self) -> Path | None:
+        """None: there is no file on this machine."""
+        return None
+
+    @property
     def present(self) -> bool:
         return self.exists
 

@@ -63,6 +63,12 @@ class CollectionStore(Changing):
         return str(self.folder)
 
     @property
+    def file(self) -> Path | None:
+        """The SQLite file of the serving index, if there is one."""
+        serving = self._files.serving_name()
+        return self.folder / serving / CATALOGUE if serving else None
+
+    @property
     def present(self) -> bool:
         """Whether there is anything of it, finished or not."""
         return self.folder.is_dir()
