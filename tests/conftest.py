@@ -1,4 +1,4 @@
-"""What tests in several rooms share: a home of their own, repositories made by a real git."""
+"""What all tests share: their markers and order, a home of their own, and git repositories."""
 
 from __future__ import annotations
 
@@ -17,6 +17,42 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 _DAY = 86_400
 _FIRST = 1_600_000_000
+
+SLOW = (
+    "test_style.py", "faults/", "serve/conformance/", "serve/web/test_web_page.py",
+    "serve/toolsets/test_search_mcp.py", "serve/toolsets/test_anvil.py",
+    "serve/daemon/", "index/test_stateful.py", "index/test_storms.py", "index/test_processes.py",
+    "store/test_disk.py", "store/test_damage.py", "store/contract/",
+)  # fmt: skip
+"""The slowest modules. They start first, so that no core is idle while the last one runs."""
+
+_ROOT = Path(__file__).parent
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Run three workers on two cores: many tests wait for a process, a socket or the disk."""
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None
+    return max(2, (os.cpu_count() or 1) * 3 // 2)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests by what they need, and put the slowest modules first."""
+
+    def rank(item: pytest.Item) -> int:
+        name = item.path.relative_to(_ROOT).as_posix()
+        return next((at for at, slow in enumerate(SLOW) if name.startswith(slow)), len(SLOW))
+
+    for item in items:
+        fixtures = getattr(item, "fixturenames", ())
+        if "browser" in fixtures:
+            item.add_marker("browser")
+        if "pg" in fixtures or "own" in fixtures or "[postgres" in item.name:
+            item.add_marker("postgres")
+        if rank(item) < len(SLOW):
+            item.add_marker("slow")
+    items.sort(key=rank)
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ import pytest
 from harness import amount, report
 
 SPOIL = Path(__file__).with_name("spoil.py")
-TRIALS = amount(96, 3_000)
+TRIALS = amount(40, 3_000)
 SECONDS = 600 if TRIALS < 1_000 else 5_400
 ENOUGH = 0.98
 INSERTED = "documents/"

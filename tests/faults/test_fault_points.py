@@ -26,7 +26,7 @@ from harness import amount, report
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="trials are forked")
 _SEED = 11
-_QUICK = {"first": 14, "incremental": 14, "clean-up": 26}
+_QUICK = {"first": 14, "incremental": 14, "clean-up": 16}
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)

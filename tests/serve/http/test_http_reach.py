@@ -56,6 +56,7 @@ def served(place: Path, keys: dict[str, str]) -> Iterator[Served]:
     made = command(place / "home", "documents", "insert", "Swordfish in a database.")
     assert made.returncode == 0, made.stderr
     with serving(place, secret, env=env) as running:
+        running.tool("search", keys["all"], query="harbour")  # Builds the indexes.
         yield running
 
 

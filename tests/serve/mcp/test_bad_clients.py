@@ -6,8 +6,11 @@ Each has a real socket to the part of the daemon that serves it, in this process
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import socket
+import struct
+import termios
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -75,10 +78,17 @@ class Raw:
         return self
 
     def stop_reading(self) -> None:
-        """Ask for so much that nothing more fits on the way here."""
+        """Ask for so much that the answers fill the buffer, and wait until it is full."""
         for at in range(1_000, 1_200):
             self.request(at, "tools/list")
-        time.sleep(0.5)
+        sizes = [0] * 10
+
+        def full() -> bool:
+            (waiting,) = struct.unpack("i", fcntl.ioctl(self.socket, termios.FIONREAD, bytes(4)))
+            sizes[:] = [*sizes[1:], waiting]
+            return sizes[0] == waiting > 65_536
+
+        eventually(full, "the buffer is full")
 
     def close(self) -> None:
         self._lines.close()
